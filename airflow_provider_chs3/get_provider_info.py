@@ -201,6 +201,12 @@ CONNECTION_FIELDS = {
         "From host_name or host_name:port, as in system.clusters, to the address that workers reach: "
         '{"ch-1": "10.0.0.1:9000"}',
     ),
+    "one_door": _field(
+        "One door",
+        "boolean",
+        "The host leads to any node of the cluster, as a load balancer does, and workers reach nodes through it alone.",
+        default=False,
+    ),
     "node_specs": _field(
         "Node specs",
         "object",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.integration.lake import Lake
 
 #: Which servers, and their program.
-SERVERS = {"engine": "engine", "plain": "server", "replicated": "server"}
+SERVERS = {"engine": "engine", "plain": "server", "replicated": "server", "replicated-database": "server"}
 
 
 @contextmanager
@@ -48,12 +48,20 @@ def narrow_cluster(on: str, nodes: int, folder: Path) -> ClickHouseCluster:
     from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
     from tests.narrow_user import WITH_NARROW_USER, WITH_NARROW_USER_OF_REPLICAS
 
-    if on == "replicated":
+    is_shared = on == "replicated-database"
+    if on == "replicated" or is_shared:
         # After a power cut ClickHouse keeps a replica read-only (231) where Keeper does not know half of its rows: of
         # tables as small as these, one lost part is as much.
         lenient = {"merge_tree": {"replicated_max_ratio_of_wrong_parts": 1}}
         return ClickHouseCluster.start(
-            nodes, replicas=2, folder=folder, server_settings=lenient, **WITH_NARROW_USER_OF_REPLICAS
+            nodes,
+            replicas=nodes if is_shared else 2,
+            folder=folder,
+            server_settings=lenient,
+            replicated_databases=is_shared,
+            # Else DDL of others waits for a replica that is down.
+            user_settings={"distributed_ddl_output_mode": "throw_only_active"},
+            **WITH_NARROW_USER_OF_REPLICAS,
         )
     return ClickHouseCluster.start(nodes, folder=folder, **WITH_NARROW_USER)
 
@@ -76,7 +84,7 @@ def narrow_lake(name: str, cluster: ClickHouseCluster, s3: S3Server, **extra: st
     os.environ["AIRFLOW_CONN_AWS_DEFAULT"] = json.dumps(s3.airflow_connection())
     s3.client().create_bucket(Bucket=name)
     lake = Lake(cluster, s3.client(), name, f"test_{name}")
-    lake.on_every_node(f"CREATE DATABASE {lake.database}")
+    lake.create_database()
     return lake
 
 

@@ -110,7 +110,7 @@ def _plan(given: argparse.Namespace) -> CommandResult:
     rows = [
         [
             each.period,
-            "load" if each.is_to_load else "leave",
+            each.to_do,
             each.reason,
             *_amount(each.objects),
         ]
@@ -120,6 +120,7 @@ def _plan(given: argparse.Namespace) -> CommandResult:
         {
             "period": str(each.period),
             "is_to_load": each.is_to_load,
+            "is_blocked": each.is_blocked,
             "reason": each.reason,
             "objects": each.objects.count,
             "source_bytes": each.objects.size_bytes,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 import uuid
+import weakref
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,6 +16,7 @@ from airflow.providers.common.compat.sdk import AirflowOptionalProviderFeatureEx
 
 from airflow_provider_chs3.core.cluster.topology import with_macros
 from airflow_provider_chs3.core.sql.complete_answers import COMPLETE, NEWER, READABLE
+from airflow_provider_chs3.core.sql.quoting import literal
 from airflow_provider_chs3.defaults import CLICKHOUSE_CONN_ID
 from airflow_provider_chs3.exceptions import (
     ClickHouseConnectionError,
@@ -24,6 +27,8 @@ from airflow_provider_chs3.hooks.connection import Address, ConnectionOptions, c
 from airflow_provider_chs3.hooks.deadline import NEVER, Deadline
 from airflow_provider_chs3.hooks.diagnosis import explain_server_error
 from airflow_provider_chs3.hooks.native.log_comment import airflow_log_comment
+from airflow_provider_chs3.hooks.one_door import DoorConnections
+from airflow_provider_chs3.hooks.open_connections import OpenConnections
 from airflow_provider_chs3.hooks.statements.statement_runs import StatementRuns
 from airflow_provider_chs3.hooks.waiting_turn import in_turn
 
@@ -49,7 +54,7 @@ class ClickHouseHook(StatementRuns):
         log_sql: Whether common-sql logs statements and parameters; False by default, because they may hold keys.
 
     Attributes:
-        servers_seen: Names of the servers that answered at the connection's own address.
+        servers_seen: Names of the servers that answered at each address; None is the connection's own.
         deadline: When to give up on its statements: when the task's time is over, if it has a limit.
     """
 
@@ -57,13 +62,15 @@ class ClickHouseHook(StatementRuns):
     default_conn_name = CLICKHOUSE_CONN_ID
     conn_type = "chs3"
     hook_name = "ClickHouse (S3 loads)"
+    #: Whether `query` leaves connections open for the next one.
+    keeps_connections = False
     # Every statement takes effect at once; there is nothing to commit.
     supports_autocommit = True
 
     def __init__(self, *args: Any, schema: str | None = None, log_sql: bool = False, **kwargs: Any) -> None:
         super().__init__(*args, schema=schema, log_sql=log_sql, **kwargs)
         self.schema = schema
-        self.servers_seen: set[str] = set()
+        self.servers_seen: defaultdict[Address | None, set[str]] = defaultdict(set)
         self.deadline: Deadline = NEVER
 
     @classmethod
@@ -97,9 +104,12 @@ class ClickHouseHook(StatementRuns):
 
         Raises:
             ConfigurationError: If a field of the connection is wrong.
+            ClickHouseConnectionError: If the node is behind one door with others, and no connection leads to it.
         """
         from airflow_provider_chs3.hooks.native.driver import open_client
 
+        if address and self.options.one_door:
+            return self._connections.take(address)
         return open_client(self.options, address=address, send_receive_timeout_seconds=send_receive_timeout_seconds)
 
     def query(
@@ -193,15 +203,26 @@ class ClickHouseHook(StatementRuns):
             try:
                 rows = client.execute(sql, query_id=query_id, settings=settings)
             finally:
-                if address is None and client.connection.server_info:
-                    self.servers_seen.add(client.connection.server_info.display_name)
+                if client.connection.server_info:
+                    self.servers_seen[address].add(client.connection.server_info.display_name)
             yield client, rows if isinstance(rows, list) else []
 
     @contextmanager
     def _connected(self, address: Address | None, send_receive_timeout_seconds: float | None) -> Iterator[Client]:
         """Return a client for one statement."""
+        # A time limit of its own ends with a connection of its own, unless it takes many to meet the node.
+        if self.options.one_door or (self.keeps_connections and send_receive_timeout_seconds is None):
+            with self._connections.borrowed(address) as client:
+                yield client
+            return
         with self.client(address=address, send_receive_timeout_seconds=send_receive_timeout_seconds) as client:
             yield client
+
+    @cached_property
+    def _connections(self) -> OpenConnections:
+        made = DoorConnections(self.options) if self.options.one_door else OpenConnections(self.options)
+        weakref.finalize(self, made.close)
+        return made
 
     def get_conn(self) -> Connection:
         """Return a DB-API connection, for common-sql."""
@@ -234,11 +255,12 @@ class ClickHouseHook(StatementRuns):
 
     def _test_address(self, address: Address) -> tuple[bool, str]:
         timeout_seconds = self.options.connect_timeout_seconds
+        at_host = self.with_options(replace(self.options, hosts=(address,)), clickhouse_conn_id=self.get_conn_id())
         try:
-            ((version, node),) = self.query(
-                "SELECT version(), hostName()", address=address, send_receive_timeout_seconds=timeout_seconds
+            ((version, node),) = at_host.query(
+                "SELECT version(), hostName()", send_receive_timeout_seconds=timeout_seconds
             )
-            unknown_cluster = self._unknown_cluster(address) if self.options.cluster else ""
+            unknown_cluster = at_host._unknown_cluster() if self.options.cluster else ""
         except ClickHouseServerError as error:
             return False, explain_server_error(error, self.options)
         except ClickHouseConnectionError as error:
@@ -248,18 +270,33 @@ class ClickHouseHook(StatementRuns):
         host, port = address
         return not unknown_cluster, f"{host}:{port} is ClickHouse {version} on node {node!r}{unknown_cluster}."
 
-    def _unknown_cluster(self, address: Address) -> str:
-        """Return the problem if a server does not know the connection's cluster; empty if it does."""
-        known = [name for (name,) in self.query("SELECT DISTINCT cluster FROM system.clusters", address=address)]
-        cluster = self.options.cluster or ""
-        if "{" in cluster:
-            cluster = with_macros(cluster, dict(self.query("SELECT * FROM system.macros", address=address)))
-        if cluster in known:
+    def _unknown_cluster(self) -> str:
+        """Return the problem if the server does not know the connection's cluster; empty if it does."""
+        known = [name for (name,) in self.query("SELECT DISTINCT cluster FROM system.clusters")]
+        if self._cluster() in known:
             return ""
         return (
             f", which knows no cluster {self.options.cluster!r}: change the extra 'cluster' to one of "
             f"{', '.join(sorted(known)) or 'its own, but it has none'}"
         )
+
+    def _cluster(self) -> str:
+        cluster = self.options.cluster or ""
+        if "{" in cluster:
+            cluster = with_macros(cluster, dict(self.query("SELECT * FROM system.macros")))
+        return cluster
+
+    def _addresses_of(self, client: Client) -> list[Address]:
+        """Return the nodes that may be at the other end of a connection.
+
+        Args:
+            client: The connection.
+        """
+        if not self.options.one_door:
+            # The driver keeps the host that it is connected to in front.
+            return [client.connection.hosts[0]]
+        sql = f"SELECT host_name, port FROM system.clusters WHERE cluster = {literal(self._cluster())}"
+        return [(host, port) for host, port in self.query(sql)]
 
     @property
     def sqlalchemy_url(self) -> URL:

@@ -63,6 +63,8 @@ class ConnectionOptions:
         cluster: The cluster that operators use if they name none. Default: none.
         node_addresses: From `host_name` or `host_name:port` as in `system.clusters` to what workers can reach. Default:
             none.
+        one_door: Whether the hosts lead to any server of the cluster, as a load balancer does, and workers reach the
+            nodes through them alone. Default: False.
         node_specs: From host name, or `default`, to cores and memory. Default: none.
         settings: Settings sent with every query. Default: none.
     """
@@ -82,6 +84,7 @@ class ConnectionOptions:
     send_receive_timeout_seconds: float = 300.0
     cluster: str | None = None
     node_addresses: Mapping[str, Address] = field(default_factory=dict)
+    one_door: bool = False
     node_specs: Mapping[str, NodeSpec] = field(default_factory=dict)
     settings: Mapping[str, SettingValue] = field(default_factory=dict)
 
@@ -107,6 +110,7 @@ class ConnectionOptions:
         extras = Extras(values, where=f"{where}: extra")
         secure = extras.flag("secure", default=False)
         native_port = 9440 if secure else 9000
+        cluster, node_addresses = extras.text("cluster"), _node_addresses(extras, default_port=native_port, where=where)
         return cls(
             hosts=_hosts(connection.host, port, extras, default_port=native_port, where=where),
             http_port=extras.port("http_port", default=8443 if secure else 8123),
@@ -120,8 +124,9 @@ class ConnectionOptions:
             compression=extras.choice("compression", COMPRESSIONS, default="lz4"),
             connect_timeout_seconds=extras.seconds("connect_timeout_seconds", default=10.0),
             send_receive_timeout_seconds=extras.seconds("send_receive_timeout_seconds", default=300.0),
-            cluster=extras.text("cluster"),
-            node_addresses=_node_addresses(extras, default_port=native_port, where=where),
+            cluster=cluster,
+            node_addresses=node_addresses,
+            one_door=_one_door(extras, cluster, node_addresses, where=where),
             node_specs=parse_node_specs(extras.mapping("node_specs"), where=f"{where}: extra 'node_specs'"),
             settings=check_settings(extras.mapping("settings"), where=f"{where}: extra 'settings'"),
         )
@@ -269,6 +274,19 @@ def _node_addresses(extras: Extras, *, default_port: int, where: str) -> Mapping
         place = f"{where}: extra 'node_addresses': {node!r}"
         addresses[node] = parse_address(str(text), default_port=default_port, where=place)
     return MappingProxyType(addresses)
+
+
+def _one_door(extras: Extras, cluster: str | None, node_addresses: Mapping[str, Address], *, where: str) -> bool:
+    if not extras.flag("one_door", default=False):
+        return False
+    if not cluster:
+        raise ConfigurationError(f"{where}: extra 'one_door' needs 'cluster', whose nodes are behind the door.")
+    if node_addresses:
+        raise ConfigurationError(
+            f"{where}: give either extra 'one_door', as workers reach nodes through the connection's host, or "
+            "'node_addresses', as they reach each node at its own address."
+        )
+    return True
 
 
 def parse_node_specs(given: Mapping[str, Any], *, where: str) -> Mapping[str, NodeSpec]:

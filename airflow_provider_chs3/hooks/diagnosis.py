@@ -42,13 +42,14 @@ def explain_server_error(error: ClickHouseServerError, options: ConnectionOption
     return str(error)
 
 
-def check_one_server(names: set[str]) -> None:
-    """Check that the connection's address leads to one server, as it must where no cluster is named.
+def check_one_server(names: set[str], *, node: str = "") -> None:
+    """Check that an address leads to one server, as that of a node must, and the connection's where it has no cluster.
 
     A retry helps if one server took the place of another, as a pod of Kubernetes does.
 
     Args:
         names: Names of the servers that answered there; emptied if they are several.
+        node: The node of a cluster whose address it is; empty, the default, for the connection's own.
 
     Raises:
         TransientError: If they are several.
@@ -56,6 +57,12 @@ def check_one_server(names: set[str]) -> None:
     if len(names) > 1:
         several = ", ".join(sorted(names))
         names.clear()
+        if node:
+            raise TransientError(
+                f"The address of {node} leads to several servers ({several}), as a load balancer does, but a load "
+                "stages and publishes on each node: give the address of that very server in the connection's "
+                "node_addresses; or replace them by its extra one_door, with the load balancer as the host."
+            )
         raise TransientError(
             f"The connection's host leads to several servers ({several}), as a load balancer "
             "does, but a load without a cluster stages and publishes on one. Name the cluster, as the argument or the "

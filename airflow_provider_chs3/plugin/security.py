@@ -146,8 +146,8 @@ def owners_of(dag_ids: Collection[str]) -> dict[str, str]:
     return {row.dag_id: row.owners for row in rows if row.owners}
 
 
-#: The DAG that forgets and merges periods: `dags/chs3_month_actions.py`, if it is installed.
-ACTIONS_DAG = "chs3_month_actions"
+#: The DAG that forgets and merges periods, `transfers.period_actions`, if Airflow has it.
+ACTIONS_DAG = "chs3_period_actions"
 
 
 def rights(user: GetUserDep, readable_dags: ReadableDags, dag_id: ReadableDag) -> dict[str, Any]:

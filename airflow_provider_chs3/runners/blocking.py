@@ -262,7 +262,7 @@ class Runner:
     def _ask_node(self, node: Node, sql: Sql, step: QueryNodes) -> list[Row]:
         query_id = f"{step.query_id}_{node.shard_num}_{node.replica_num}" if step.query_id else None
         try:
-            with self._at_one_server(is_only=node == ONLY_NODE):
+            with self._at_one_server(node):
                 return self.hook.query(
                     sql.text,
                     query_id=query_id,
@@ -273,10 +273,11 @@ class Runner:
                 )
         except ClickHouseConnectionError as error:
             where = (error.host, error.query_id)
-            if _MAY_BE_ADDRESS.search(error.message):
+            if _MAY_BE_ADDRESS.search(error.message) and not self.hook.options.one_door:
                 raise ClickHouseConnectionError(
                     f"{error.message} (step: {step.name}; {node} is how the cluster names this node: if workers reach "
-                    "it under another address, give that in the connection's node_addresses.)",
+                    "it under another address, give that in the connection's node_addresses; if its host is a load "
+                    "balancer in front of all nodes, set its extra one_door.)",
                     *where,
                 ) from error
             raise ClickHouseConnectionError(
@@ -284,18 +285,20 @@ class Runner:
             ) from error
 
     @contextmanager
-    def _at_one_server(self, *, is_only: bool) -> Iterator[None]:
-        """Check, however a statement to the only server ended, that there is only one: else that is the cause."""
+    def _at_one_server(self, node: Node) -> Iterator[None]:
+        """Check, however a statement to a node ended, that its address leads to one server: else that is the cause."""
         try:
             yield
         finally:
-            if is_only:
-                check_one_server(self.hook.servers_seen)
+            names = self.hook.servers_seen[self._address_of(node)]
+            check_one_server(names, node="" if node == ONLY_NODE else str(node))
 
     @_perform.register
     def _(self, step: Insert) -> InsertStats:
         self.inserts.append(step)
-        with self._at_one_server(is_only=step.cluster is None):
+        if step.cluster:
+            return self.insert(step)
+        with self._at_one_server(ONLY_NODE):
             return self.insert(step)
 
     @_perform.register

@@ -7,7 +7,8 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -73,6 +74,7 @@ class ClickHouseCluster(Stoppable, Cluster):
         secret: str = "",
         loader: User = LOADER,
         time_zones: Sequence[str] = (),
+        replicated_databases: bool = False,
     ) -> Self:
         """Start a cluster and wait until every node answers.
 
@@ -97,6 +99,8 @@ class ClickHouseCluster(Stoppable, Cluster):
                 has to be quoted wherever it goes.
             time_zones: Time zone of each node, such as `["Europe/Berlin", "America/New_York"]`; those without one, by
                 default all, have UTC.
+            replicated_databases: Whether databases will have the engine Replicated: a ZooKeeper runs, and tables
+                without a path get one by their UUID, as servers do by default. False by default.
 
         Returns:
             The running cluster.
@@ -106,7 +110,8 @@ class ClickHouseCluster(Stoppable, Cluster):
             ValueError: If the engine is asked to replicate.
         """
         program = program or os.environ.get(PROGRAM_VARIABLE, "engine")
-        if replicas > 1 and program == "engine":
+        has_keeper = replicas > 1 or replicated_databases
+        if has_keeper and program == "engine":
             raise ValueError("The engine has no port for replicas: set program='server'")
         home = folder or Path(tempfile.mkdtemp(prefix="chs3-cluster-"))
         described = node_config.describe(nodes, home, loader)
@@ -121,11 +126,12 @@ class ClickHouseCluster(Stoppable, Cluster):
             secret=secret,
             loader=loader,
             replicas=replicas,
-            keeper_port=free_ports(1)[0] if replicas > 1 else None,
+            keeper_port=free_ports(1)[0] if has_keeper else None,
+            replicated_databases=replicated_databases,
         )
         node_config.write(described, options=options)
         keeper = Keeper(home / "zookeeper", options.keeper_port) if options.keeper_port else None
-        return cls(
+        cluster = cls(
             described,
             program=program,
             keeper=keeper,
@@ -133,6 +139,10 @@ class ClickHouseCluster(Stoppable, Cluster):
             keep_folder=folder is not None,
             time_zones=time_zones,
         )
+        if replicated_databases:
+            # One for each shard: a database of several shards runs REPLACE PARTITION on all of them.
+            cluster.database_engine = "Replicated('/databases/{database}/{shard}', '{shard}', '{replica}')"
+        return cluster
 
     def kill(self, index: int) -> None:
         """End a node as a power cut would (SIGKILL), and wait until it is gone.
@@ -165,6 +175,22 @@ class ClickHouseCluster(Stoppable, Cluster):
             index: The node's place in `nodes`, from 0.
         """
         self._processes[index].send_signal(signal.SIGCONT)
+
+    @contextmanager
+    def lagging(self, index: int, table: str) -> Iterator[None]:
+        """Keep a replica from fetching what the others write, for a `with` block; after it, the replica catches up.
+
+        Args:
+            index: The node's place in `nodes`, from 0.
+            table: The replicated table, such as `taxi.trips`.
+        """
+        with self.nodes[index].client() as client:
+            client.execute(f"SYSTEM STOP FETCHES {table}")
+            try:
+                yield
+            finally:
+                client.execute(f"SYSTEM START FETCHES {table}")
+                client.execute(f"SYSTEM SYNC REPLICA {table}")
 
     def restart(self, index: int, *, time_zone: str = "") -> None:
         """Start a node again with the same data and ports; kill it first if it runs.

@@ -31,6 +31,7 @@ class Options:
     loader: User = LOADER
     replicas: int = 1
     keeper_port: int | None = None
+    replicated_databases: bool = False
 
 
 def describe(nodes: int, folder: Path, loader: User = LOADER) -> list[RunningNode]:
@@ -58,7 +59,7 @@ def write(nodes: Sequence[RunningNode], *, options: Options) -> None:
         nodes: All nodes of the cluster, the replicas of a shard one after the other; each has a folder.
         options: The options of the test.
     """
-    replication = _replication(nodes, options.keeper_port) if options.replicas > 1 else {}
+    replication = _replication(nodes, options) if options.replicas > 1 or options.keeper_port else {}
     for node in nodes:
         assert node.folder is not None
         # clickhouse-local looks for its configuration here, with the folder as its $HOME.
@@ -153,10 +154,16 @@ def _shard(nodes: Sequence[RunningNode], user: User) -> dict[str, Any]:
     return {"internal_replication": "true", "replica": replicas}
 
 
-def _replication(nodes: Sequence[RunningNode], keeper_port: int | None) -> dict[RunningNode, dict[str, Any]]:
+def _replication(nodes: Sequence[RunningNode], options: Options) -> dict[RunningNode, dict[str, Any]]:
     """Return the settings that replicated nodes add: a port for other replicas; Keeper in the first if none runs."""
     own_keeper_port, raft_port, *interserver_ports = free_ports(2 + len(nodes))
-    first = nodes[0]
+    first, keeper_port = nodes[0], options.keeper_port
+    # So that the same statement creates a table on each node; a database of engine Replicated needs no help.
+    path = (
+        {}
+        if options.replicated_databases
+        else {"default_replica_path": "/clickhouse/tables/{database}/{table}/{shard}"}
+    )
     keeper = {
         "tcp_port": own_keeper_port,
         "server_id": 1,
@@ -175,8 +182,7 @@ def _replication(nodes: Sequence[RunningNode], keeper_port: int | None) -> dict[
             "interserver_http_host": node.host,
             "interserver_http_port": port,
             "distributed_ddl": {"path": "/clickhouse/task_queue/ddl"},
-            # So that the same statement creates a table on each node.
-            "default_replica_path": "/clickhouse/tables/{database}/{table}/{shard}",
+            **path,
             **({"keeper_server": keeper} if node == first and not keeper_port else {}),
         }
         for node, port in zip(nodes, interserver_ports, strict=True)

@@ -73,6 +73,8 @@ class Cluster:
 
     #: Name of a second cluster with only the first node.
     single_node_name = SINGLE_NODE_CLUSTER
+    #: The engine of new databases, with all clauses; empty for the servers' default.
+    database_engine = ""
 
     def __init__(self, nodes: Sequence[RunningNode], *, name: str = CLUSTER) -> None:
         """Describe running nodes.

@@ -22,6 +22,7 @@ import pytest
 from airflow_provider_chs3.testbed.sources.local import started_or_skip
 
 if TYPE_CHECKING:
+    from airflow_provider_chs3.testbed.balancer import LoadBalancer
     from airflow_provider_chs3.testbed.nodes import Cluster
     from airflow_provider_chs3.testbed.s3 import S3Endpoint
     from airflow_provider_chs3.testbed.sources.azure import AzureServer
@@ -110,6 +111,15 @@ def chs3_cluster(
 
             with ClickHouseCluster.start(named_collections=named_collections, **chs3_cluster_options) as cluster:
                 yield cluster
+
+
+@pytest.fixture
+def chs3_balancer(chs3_cluster: Cluster) -> Iterator[LoadBalancer]:
+    """A load balancer in front of the cluster's nodes: `.airflow_connection()`, `.stick()`, `.cut()`."""
+    from airflow_provider_chs3.testbed.balancer import LoadBalancer
+
+    with LoadBalancer.start(chs3_cluster) as balancer:
+        yield balancer
 
 
 @pytest.fixture(scope="session")

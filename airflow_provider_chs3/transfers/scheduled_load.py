@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
-from airflow.providers.common.compat.sdk import Asset, TaskGroup, TriggerRule, task_group
+from airflow.providers.common.compat.sdk import Asset, BaseOperator, TaskGroup, TriggerRule, task_group
 from airflow.providers.standard.operators.empty import EmptyOperator
 
 from airflow_provider_chs3.core.values.load_arguments import PLANNED
@@ -89,8 +90,10 @@ def scheduled_load(
         The group; use `>>` to set the tasks before and after it.
 
     Raises:
-        ConfigurationError: If `write_mode` is `append`: it publishes nothing that a plan could compare with.
+        ConfigurationError: If an argument is unknown, or `write_mode` is `append`: it publishes nothing that a plan
+            could compare with.
     """
+    _check_names(load_arguments)
     _refuse_append(load_arguments)
     load_arguments["parallel_loads"] = parallel_loads
     shared = {name: value for name, value in load_arguments.items() if name in _SHARED}
@@ -153,6 +156,18 @@ def _loads(
             [load, merges] >> end
 
     return load_each.expand(periods=plan.output)
+
+
+def _check_names(load_arguments: Mapping[str, Any]) -> None:
+    """Check the names of a load's arguments: Airflow would name a task that the DAG file does not have."""
+    where = f"scheduled_load of table {load_arguments.get('table')!r}"
+    if "period" in load_arguments:
+        raise ConfigurationError(f"{where} got period={load_arguments['period']!r}: use periods=…, which it plans.")
+    known = _arguments_of(*S3ToClickHouseOperator.__mro__[:-1], BaseOperator) - {"self", "task_id"}
+    if unknown := sorted(load_arguments.keys() - known):
+        near = get_close_matches(unknown[0], known, n=1)
+        meant = f": do you mean {near[0]}?" if near else "."
+        raise ConfigurationError(f"{where} has no argument {', '.join(unknown)}{meant}")
 
 
 def _can_be_grouped(load_arguments: Mapping[str, Any]) -> bool:

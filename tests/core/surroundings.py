@@ -25,7 +25,7 @@ TARGET = TableFacts(
 )
 FACTS = NodeFacts(
     target=TARGET,
-    databases=frozenset({"db"}),
+    databases={"db": None},
     known_settings={"insert_deduplicate": None, "optimize_on_insert": None},
     measured=NodeSpec(cores=8, memory_bytes=32 * 1024**3),
     time_zone="UTC",

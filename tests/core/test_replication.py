@@ -10,7 +10,7 @@ import pytest
 
 from airflow_provider_chs3.core.attempt.load_context import SharedStaging
 from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Staged, periods_of
-from airflow_provider_chs3.core.cluster.node_facts import TargetContext
+from airflow_provider_chs3.core.cluster.node_facts import ReplicatedDatabase, TargetContext
 from airflow_provider_chs3.core.cluster.replication import follow
 from airflow_provider_chs3.core.cluster.topology import KeeperPlace
 from airflow_provider_chs3.core.files.file_groups import Reading
@@ -33,7 +33,7 @@ from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import QueryNodes
 from airflow_provider_chs3.exceptions import PreflightError, TargetChangedError, VerificationError
 from tests.core.driving import drive
-from tests.core.surroundings import ONE, TWO, surroundings, with_target
+from tests.core.surroundings import FACTS, ONE, TWO, surroundings, with_target
 
 ONE_B, TWO_B = Node(1, 2, "ch-1b", 9000), Node(2, 2, "ch-2b", 9000)
 NODES = (ONE, ONE_B, TWO, TWO_B)
@@ -52,10 +52,10 @@ AROUND = surroundings(*(replace(REPLICATED, keeper=place(node)) for node in NODE
 PLAIN = surroundings()
 
 
-def replicas(*, database: str = "Atomic", **paths: str):
+def replicas(**paths: str):
     """What the nodes answer when asked for their replicas."""
     return {
-        node: [("default", paths.get(node.host.replace("-", "_"), place(node).path), place(node).replica, database)]
+        node: [("default", paths.get(node.host.replace("-", "_"), place(node).path), place(node).replica)]
         for node in NODES
     }
 
@@ -86,9 +86,19 @@ class TestReplicas:
         with pytest.raises(PreflightError, match=r"Shards 1, 2 .* to each other \(/tables/01/trips\)"):
             found(replicas(ch_2=one, ch_2b=one))
 
-    def test_in_a_database_that_repeats_ddl_by_itself_are_refused(self):
-        with pytest.raises(PreflightError, match="'db' has the engine Replicated"):
-            found(replicas(database="Replicated"))
+    def test_of_a_plain_target_in_a_replicated_database_would_all_replace_it(self):
+        facts = replace(FACTS, databases={"db": ReplicatedDatabase(1, 1)})
+        with pytest.raises(PreflightError, match=r"'db' has the engine Replicated, .* a plain MergeTree"):
+            drive(find_replicas(surroundings(facts)))
+
+    @pytest.mark.parametrize(
+        ("shards", "servers", "finding"),
+        [(2, 4, "has 2 shards"), (1, 3, "has 3 servers, of which cluster 'c' names 2"), (0, 0, "has further servers")],
+    )
+    def test_in_a_database_of_more_servers_than_the_load_asks_are_refused(self, shards, servers, finding):
+        facts = replace(REPLICATED, databases={"db": ReplicatedDatabase(shards, servers)})
+        with pytest.raises(PreflightError, match=finding):
+            drive(find_replicas(surroundings(*[facts] * 4, nodes=NODES)))
 
     def test_take_privileges_of_their_own(self):
         context = surroundings(*[REPLICATED] * 4, nodes=NODES)
@@ -186,6 +196,7 @@ def load(*, before=()):
             period=PERIOD,
             nonce="ab",
             definition="d",
+            recorded_definition=None,
             policies=Policies(),
             checks=Checks(),
             selection=Selection(),

@@ -83,6 +83,26 @@ def test_the_sensor_takes_arguments_of_its_own() -> None:
     assert (merges.on_stuck, merges.mode) == ("continue", "poke")
 
 
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"period": "2026-01"}, r"of table 'trips' got period='2026-01': use periods=…"),
+        ({"selekt": {}}, r"of table 'trips' has no argument selekt: do you mean select\?"),
+        ({"key": "t/{yyyy-mm-dd}/*"}, r"\{yyyy-mm-dd\} is not understood"),
+        ({"key": "s3://b/t/{YYYY-MM/*", "bucket": None}, "has an unmatched brace"),
+    ],
+)
+def test_a_mistake_is_told_when_the_dag_file_is_read(wrong: dict[str, Any], says: str) -> None:
+    with DAG("d", schedule=None), pytest.raises(ConfigurationError, match=says):
+        scheduled_load(**{"bucket": "b", "key": "t/{YYYY-MM}/", "table": "trips", **wrong})
+
+
+@pytest.mark.parametrize("key", ["{{ params.key }}", "{% if 1 %}t/{YYYY-MM}{% endif %}/", "countries/*.parquet"])
+def test_a_key_that_only_a_run_has_or_of_a_whole_table_is_read_then(key: str) -> None:
+    with DAG("d", schedule=None):
+        scheduled_load(bucket="b", key=key, table="trips")
+
+
 def test_appending_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="would append the same rows again"):
         tasks(write_mode="append")

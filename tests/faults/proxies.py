@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from itertools import count, cycle
+from itertools import count
 from math import inf
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from airflow_provider_chs3.testbed.balancer import Door, copy, hang_up
 from tests.narrow_user import narrow_connection
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _SILENCE_SECONDS = 1.0
 _END_OF_STREAM = b"\x05"
 
 
-class NodeProxy:
+class NodeProxy(Door):
     """A TCP proxy in front of the native port of one node, or of several in turn, as a load balancer.
 
     Attributes:
@@ -37,66 +38,35 @@ class NodeProxy:
 
     def __init__(self, *node_ports: int) -> None:
         self.mode = "pass"
-        self._node_ports = cycle(node_ports)
-        self._open: list[socket.socket] = []
-        self._listener = socket.create_server((_HOST, 0))
-        self.port: int = self._listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def close(self) -> None:
-        self._listener.close()
+        super().__init__(*((_HOST, port) for port in node_ports))
 
     def fail(self, mode: str) -> None:
         """Fail so from now on: connections that are open are cut, as workers keep theirs; `pass` fixes it."""
         self.mode = mode
         if mode != "pass":
-            _hang_up(*self._open)
-            self._open.clear()
+            self.cut()
 
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                worker, _ = self._listener.accept()
-                if self.mode == "refuse":
-                    worker.close()
-                    continue
-                node = socket.create_connection((_HOST, next(self._node_ports)))
-                self._open += worker, node
-                threading.Thread(target=_copy, args=(worker, node), daemon=True).start()
-                threading.Thread(target=self._answer, args=(node, worker, self.mode), daemon=True).start()
+    def _connect(self) -> socket.socket | None:
+        return None if self.mode == "refuse" else super()._connect()
 
-    def _answer(self, node: socket.socket, worker: socket.socket, mode: str) -> None:
+    def _answer(self, server: socket.socket, client: socket.socket) -> None:
+        mode = self.mode
         with suppress(OSError):
-            worker.sendall(node.recv(65536))  # the greeting
+            client.sendall(server.recv(65536))  # the greeting
             if mode == "begins":
-                node.recv(1)
+                server.recv(1)
             elif mode == "ends":
-                node.settimeout(_SILENCE_SECONDS)
-                while (answer := node.recv(65536)) and not answer.endswith(_END_OF_STREAM):
+                server.settimeout(_SILENCE_SECONDS)
+                while (answer := server.recv(65536)) and not answer.endswith(_END_OF_STREAM):
                     pass
             else:
-                _copy(node, worker)
-        _hang_up(node, worker)
-
-
-def _copy(source: socket.socket, to: socket.socket) -> None:
-    with suppress(OSError):
-        while data := source.recv(65536):
-            to.sendall(data)
-    _hang_up(source, to)
-
-
-def _hang_up(*sockets: socket.socket) -> None:
-    # Closing alone would wake no thread that waits for bytes, and tell the other side nothing.
-    for each in sockets:
-        with suppress(OSError):
-            each.shutdown(socket.SHUT_RDWR)
-        each.close()
+                copy(server, client)
+        hang_up(server, client)
 
 
 @dataclass
 class Network:
-    """A proxy in front of each node; workers reach them through these alone."""
+    """A proxy in front of each node, or one in front of all; workers reach them through these alone."""
 
     proxies: list[NodeProxy]
     cluster: Cluster
@@ -104,6 +74,9 @@ class Network:
     def airflow_connection(self) -> str:
         """The JSON of an Airflow connection that leads to the proxies."""
         connection = narrow_connection(self.cluster)
+        if len(self.proxies) < len(self.cluster.nodes):
+            extra = {**connection["extra"], "one_door": True, "send_receive_timeout_seconds": 20}
+            return json.dumps({**connection, "port": self.proxies[0].port, "extra": extra})
         pairs = zip(self.cluster.nodes, self.proxies, strict=True)
         addresses = {f"{node.host}:{node.tcp_port}": f"{_HOST}:{proxy.port}" for node, proxy in pairs}
         extra = {**connection["extra"], "node_addresses": addresses, "send_receive_timeout_seconds": 20}
@@ -125,14 +98,15 @@ class Network:
 
 
 @contextmanager
-def network(cluster: Cluster) -> Iterator[Network]:
+def network(cluster: Cluster, *, has_one_door: bool = False) -> Iterator[Network]:
     """Proxies for a cluster."""
-    proxies = [NodeProxy(node.tcp_port) for node in cluster.nodes]
+    ports = [node.tcp_port for node in cluster.nodes]
+    proxies = [NodeProxy(*ports)] if has_one_door else [NodeProxy(port) for port in ports]
     try:
         yield Network(proxies, cluster)
     finally:
         for proxy in proxies:
-            proxy.close()
+            proxy.stop()
 
 
 @dataclass(frozen=True)

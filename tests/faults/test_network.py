@@ -24,10 +24,10 @@ pytestmark = pytest.mark.three_nodes
 OLD, NEW = Trips(rows_per_period=900, files_per_period=3), Trips(seed=2, rows_per_period=1_000, files_per_period=3)
 
 
-@pytest.fixture
-def between(trips_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Iterator[Network]:
-    """The worker reaches every node through a proxy alone."""
-    with network(trips_lake.cluster) as proxies:
+@pytest.fixture(params=[False, True], ids=["each", "one_door"])
+def between(trips_lake: Lake, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[Network]:
+    """The worker reaches every node through a proxy alone, its own or that of all."""
+    with network(trips_lake.cluster, has_one_door=request.param) as proxies:
         monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", proxies.airflow_connection())
         yield proxies
 
@@ -88,6 +88,7 @@ def test_a_run_after_a_writing_statement_broke_off_ends_in_the_objects_rows(
 @pytest.mark.parametrize(
     ("step", "mode"), [("Record the intent", "refuse"), ("Publish", "refuse"), ("Publish", "ends")]
 )
+@pytest.mark.parametrize("between", [False], indirect=True)
 def test_a_run_after_one_node_broke_off_while_others_published_ends_in_the_objects_rows(
     trips_lake: Lake, between: Network, strikes: Strikes, step: str, mode: str
 ) -> None:
@@ -131,4 +132,24 @@ def test_a_host_that_leads_to_several_servers_is_refused_where_no_cluster_is_nam
         with pytest.raises(TransientError, match=refusal) if refusal else nullcontext():
             trips_lake.load(cluster=None)
         assert sum(trips_lake.rows_per_node()) == (0 if refusal else OLD.rows_per_period)
-    balancer.close()
+    balancer.stop()
+
+
+def test_addresses_of_nodes_that_lead_to_a_balancer_or_to_one_server_are_named(
+    trips_lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = trips_lake.cluster.nodes
+    balancer = NodeProxy(*(node.tcp_port for node in nodes))
+    connection = narrow_connection(trips_lake.cluster)
+    trips_lake.upload(OLD)
+    for port, refusal in (
+        (balancer.port, r"The address of \S+ leads to several servers \(node\d, node\d"),
+        (nodes[0].tcp_port, "lists one server more than once: .* only the connection's node_addresses lead to one"),
+    ):
+        addresses = {f"{node.host}:{node.tcp_port}": f"{node.host}:{port}" for node in nodes}
+        extra = {**connection["extra"], "node_addresses": addresses}
+        monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps({**connection, "extra": extra}))
+        with pytest.raises(Exception, match=refusal):
+            trips_lake.load()
+        assert (trips_lake.left_behind(), sum(trips_lake.rows_per_node())) == ([], 0)
+    balancer.stop()

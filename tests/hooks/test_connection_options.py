@@ -143,6 +143,9 @@ def test_the_password_is_not_in_the_repr() -> None:
         ({"node_specs": {"n": {"cores": 1.5, "memory": 1}}}, "cores must be a whole number above 0, not 1.5"),
         ({"node_specs": {"n": {"cores": 1, "memory": "much"}}}, "memory must be bytes or text such as '32GiB'"),
         ({"keyfile": "/key"}, "'keyfile' needs 'certfile'"),
+        ({"one_door": True, "cluster": ""}, "'one_door' needs 'cluster'"),
+        ({"one_door": True, "cluster": "c", "node_addresses": {"n": "m"}}, "give either extra 'one_door'"),
+        ({"one_door": "maybe"}, "'one_door' must be true or false"),
     ],
 )
 def test_a_wrong_extra_is_told_by_its_name(extra: dict[str, Any], told: str) -> None:

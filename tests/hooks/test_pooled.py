@@ -52,7 +52,7 @@ def test_a_statement_that_fails_costs_its_connection(pooled: PooledClickHouseHoo
 
 def test_a_connection_that_broke_while_idle_is_made_anew(pooled: PooledClickHouseHook) -> None:
     port = port_of_client(pooled)
-    (client,) = pooled._idle[None]
+    (client,) = pooled._connections._idle[None]
     client.connection.socket.shutdown(socket.SHUT_RDWR)
     assert port_of_client(pooled) != port
 
@@ -77,15 +77,16 @@ def test_what_is_in_use_when_it_closes_is_closed_after_its_statement(pooled: Poo
             pass
         pooled.close()
         running.result()
-    assert not any(pooled._idle.values())
+    assert not any(pooled._connections._idle.values())
 
 
 def test_a_server_that_took_the_place_of_another_is_refused_once(pooled: PooledClickHouseHook) -> None:
     pooled.query("SELECT 1")
-    (own,) = pooled.servers_seen
-    pooled.servers_seen.add("replaced")
+    seen = pooled.servers_seen[None]
+    (own,) = seen
+    seen.add("replaced")
     with pytest.raises(TransientError, match=r"leads to several servers .*replaced"):
-        check_one_server(pooled.servers_seen)
+        check_one_server(seen)
     pooled.query("SELECT 1")
-    check_one_server(pooled.servers_seen)
-    assert pooled.servers_seen == {own}
+    check_one_server(seen)
+    assert seen == {own}

@@ -41,10 +41,17 @@ class Lake:
     def create_table(self, **options: Any) -> None:
         self.on_every_node(create_table_sql(f"{self.database}.{self.table}", **options))
 
+    def create_database(self) -> None:
+        engine = self.cluster.database_engine
+        self.on_every_node(f"CREATE DATABASE {self.database}{engine and ' ENGINE = '}{engine}")
+
     def on_every_node(self, sql: str) -> list[list[tuple[Any, ...]]]:
         return [self.on_node(number, sql) for number in range(len(self.cluster.nodes))]
 
     def on_node(self, number: int, sql: str) -> list[tuple[Any, ...]]:
+        if self.cluster.database_engine and sql.startswith("CREATE TABLE "):
+            # The first server of a shard has created it on the others.
+            sql = sql.replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS", 1)
         with self.cluster.nodes[number].client() as client:
             return client.execute(sql)
 
@@ -97,7 +104,7 @@ def lake_on(
     monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(narrow_connection(cluster)))
     monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", json.dumps(s3.airflow_connection()))
     lake = Lake(cluster, s3.client(), bucket, database or f"test_{uuid.uuid4().hex[:12]}")
-    lake.on_every_node(f"CREATE DATABASE {lake.database}")
+    lake.create_database()
     yield lake
     left = lake.left_behind()
     lake.on_every_node(f"DROP DATABASE IF EXISTS {lake.database} SYNC")

@@ -61,7 +61,7 @@ def _arguments() -> argparse.Namespace:
         parser.error("--report needs --resume with the folder of results")
     if given.power and (why := missing()):
         parser.error(why)
-    given.nodes = given.nodes or (2 if given.on == "replicated" else 1)
+    given.nodes = given.nodes or (2 if given.on.startswith("replicated") else 1)
     return given
 
 
@@ -129,11 +129,11 @@ def _servers(given: argparse.Namespace, home: Path) -> Iterator[Servers]:
         disks = stack.enter_context(disks_of(given.nodes, home / "cluster")) if given.power else []
         s3 = stack.enter_context(S3Server.start())
         cluster = stack.enter_context(narrow_cluster(given.on, given.nodes, home / "cluster"))
-        is_replicated = given.on == "replicated"
+        is_replicated = given.on.startswith("replicated")
         other_hosts = {"alt_hosts": f"127.0.0.1:{cluster.nodes[1].tcp_port}"} if is_replicated else {}
         lake = narrow_lake("nights", cluster, s3, **other_hosts)
         power = Power(cluster, disks) if disks else None
-        yield Servers(lake, cluster, replicas=2 if is_replicated else 1, power=power)
+        yield Servers(lake, cluster, replicas=given.nodes if is_replicated else 1, power=power)
 
 
 if __name__ == "__main__":

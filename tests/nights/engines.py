@@ -42,19 +42,18 @@ class Engine:
     signs: str = "chance"
     object_column: str = ""
 
-    def create(self, table: str, span: Span, *, replicas_at: str = "") -> str:
+    def create(self, table: str, span: Span, *, replicas_at: str | None = None) -> str:
         """The CREATE TABLE of a table.
 
         Args:
             table: Its name.
             span: The length of its periods.
-            replicas_at: The path of its replicas in Keeper; empty without replicas.
+            replicas_at: The arguments that place its replicas in Keeper, empty for the default; None without replicas.
         """
         clause = self.clause
-        if replicas_at:
+        if replicas_at is not None:
             name, _, arguments = clause.partition("(")
-            arguments = arguments.removesuffix(")")
-            clause = f"Replicated{name}('{replicas_at}', '{{replica}}'{arguments and f', {arguments}'})"
+            clause = f"Replicated{name}({', '.join(filter(None, (replicas_at, arguments.removesuffix(')'))))})"
         columns = self.columns.replace("DateTime('UTC')", span.column)
         by = f"PARTITION BY {span.partition_by}" if span.partition_by else ""
         return f"CREATE TABLE {table} ({columns}) ENGINE = {clause} {by} ORDER BY {self.order_by}"

@@ -59,14 +59,14 @@ class Nights:
         self.number = 0
         self.seen = Counter[str]()
         lake, table = servers.lake, f"night_{seed}"
-        self.database, self.table, self.beside = lake.database, table, f"{lake.database}.whole_{seed}"
+        self.database, self.table, self.beside = lake.database, table, f"default.whole_{seed}"
         prefix = f"nights{seed}"
         self.objects = Objects(lake, prefix, span, engine, self.choose)
         self.loads = Loads(lake, table, prefix, span, log, engine.object_column)
         self.others = Others(servers, engine, span, table, self.choose)
         self.troubles = Troubles(self.loads, self.others, self.objects, servers, self.choose)
-        path = f"/tables/{lake.database}/{{shard}}/{table}" if servers.replicas > 1 else ""
-        servers.on_each(engine.create(self._name, span, replicas_at=path))
+        place = "" if lake.cluster.database_engine else f"'/tables/{lake.database}/{{shard}}/{table}', '{{replica}}'"
+        servers.on_each(engine.create(self._name, span, replicas_at=place if servers.replicas > 1 else None))
         self.others.fill_other_period()
 
     def play(self) -> Night:

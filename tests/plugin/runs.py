@@ -23,7 +23,7 @@ from tests.dag_bag import DagBag, sync_bag_to_db
 #: Loads periods, as far as Airflow knows.
 LOADER = "acted_on"
 #: Forgets periods, and merges them.
-ACTIONS = "chs3_month_actions"
+ACTIONS = "chs3_period_actions"
 _ACTIONS_FILE = Path(__file__).parents[2] / "dags" / f"{ACTIONS}.py"
 
 

@@ -160,10 +160,12 @@ def test_rows_of_others_are_replaced_if_that_is_ticked(loaded: Lake, open_page: 
     assert not box.is_checked()
     page.get_by_text("Also replace rows that somebody else").click()
     assert box.is_checked()
+    page.get_by_text("Also load objects that shrank").click()
     keep(page, "reload-a-changed-period")
     page.get_by_role("alertdialog").get_by_role("button", name="Reload", exact=True).click()
     page.get_by_role("alertdialog").get_by_role("button", name="Close").wait_for()
-    assert runs.runs(LOADER)[-1].conf["chs3_reload"]["replace_rows_of_others"] is True
+    asked = runs.runs(LOADER)[-1].conf["chs3_reload"]
+    assert (asked["replace_rows_of_others"], asked["allow_shrink"]) == (True, True)
 
 
 @pytest.mark.thorough

@@ -96,6 +96,6 @@ def test_the_page_says_so_and_offers_to_forget_it(loaded: Lake, open_page: Open)
     assert "removes 2 periods of this table" in dialog.inner_text()
     keep(page, "forget-a-table")
     dialog.get_by_role("button", name="Forget", exact=True).click()
-    dialog.get_by_role("status").get_by_text("chs3_month_actions").wait_for()
+    dialog.get_by_role("status").get_by_text("chs3_period_actions").wait_for()
     assert runs.runs(ACTIONS)[-1].conf["period"] == f"{PERIOD},{LATER}"
     assert troubles == []

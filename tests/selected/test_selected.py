@@ -13,8 +13,8 @@ from tests.selected.running import DIFFERENT, SAME, run
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster
 
-#: The long run, `python -m tests.selected`, has hundreds of cases; these are the same ones each time.
-_CASES_OF_EACH = 4
+#: Of the long run, `python -m tests.selected`, which has hundreds; the same ones each time.
+_FEW, _MANY = range(12), range(12, 100)
 
 
 @pytest.fixture
@@ -24,10 +24,9 @@ def selected_lake(cluster_of_one: Cluster, chs3_s3: Any, chs3_bucket: str) -> It
         yield lake
 
 
-@pytest.mark.thorough(but=2)
 @pytest.mark.newer("all types that cases have")
-@pytest.mark.parametrize("name", ["CSVWithNames", "JSONEachRow", "CSV", "TabSeparatedWithNames", "Parquet"])
-def test_columns_that_select_names_are_those_of_the_files(selected_lake: Lake, name: str) -> None:
-    outcomes = [run(selected_lake, 1, number, formats=(name,)) for number in range(_CASES_OF_EACH)]
+@pytest.mark.parametrize("numbers", [_FEW, pytest.param(_MANY, marks=pytest.mark.thorough)])
+def test_columns_that_select_names_are_those_of_the_files(selected_lake: Lake, numbers: range) -> None:
+    outcomes = [run(selected_lake, 1, number) for number in numbers]
     assert [each for each in outcomes if each.kind == DIFFERENT] == []
     assert SAME in {each.kind for each in outcomes}

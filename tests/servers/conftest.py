@@ -1,7 +1,11 @@
-"""Two shards of two replicas: real servers of the oldest version."""
+"""Two shards of two replicas: real servers of the oldest version.
+
+With `CHS3_DATABASES=Replicated`, databases have that engine, and all of these tests run in it.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,7 +24,12 @@ def replicated_cluster() -> Iterator[ClickHouseCluster]:
     if why := keeper.missing():
         pytest.skip(why)
     with ClickHouseCluster.start(
-        4, replicas=2, program="server", user_settings=WITHOUT_COMPILATION, **WITH_NARROW_USER_OF_REPLICAS
+        4,
+        replicas=2,
+        program="server",
+        replicated_databases=os.environ.get("CHS3_DATABASES") == "Replicated",
+        user_settings=WITHOUT_COMPILATION,
+        **WITH_NARROW_USER_OF_REPLICAS,
     ) as cluster:
         yield cluster
 

@@ -12,4 +12,6 @@ OTHER = Trips(seed=2, rows_per_period=14_000, files_per_period=24)
 
 def replicated(lake: Lake, kind: str = "") -> str:
     """The engine of a table of the lake, with the same path in Keeper for the replicas of a shard."""
+    if lake.cluster.database_engine:
+        return f"Replicated{kind}MergeTree"
     return f"Replicated{kind}MergeTree('/tables/{lake.database}/{{shard}}/{lake.table}', '{{replica}}')"

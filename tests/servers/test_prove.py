@@ -16,13 +16,13 @@ def test_a_row_counts_once_and_a_replica_that_lags_is_named(lake: Lake) -> None:
     target = f"{lake.database}.{lake.table}"
     equal = prove(lake, **WHERE)
     assert (equal["status"], equal["reason"]) == ("equal", "12,000 rows")
-    lake.on_node(1, f"SYSTEM STOP FETCHES {target}")
     row = lake.on_node(0, f"SELECT * FROM {target} LIMIT 1")
-    with lake.cluster.nodes[0].client(settings={"insert_deduplicate": 0}) as client:
+    with (
+        lake.cluster.lagging(1, target),
+        lake.cluster.nodes[0].client(settings={"insert_deduplicate": 0}) as client,
+    ):
         client.execute(f"INSERT INTO {target} VALUES", row)
-    lags = prove(lake, **WHERE)
+        lags = prove(lake, **WHERE)
     assert lags["status"] == "refused"
     assert "than on" in lags["reason"]
-    lake.on_node(1, f"SYSTEM START FETCHES {target}")
-    lake.on_node(1, f"SYSTEM SYNC REPLICA {target}")
     assert prove(lake, **WHERE)["reason"] == "1 row more than the objects"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -55,18 +53,6 @@ def insert(lake: Lake, node: int, trip: int) -> None:
     lake.on_node(node, f"INSERT INTO {name} (trip_id, pickup_at) VALUES ({trip}, '2026-10-05')")
 
 
-@contextmanager
-def fetching_nothing(lake: Lake, node: int) -> Iterator[None]:
-    """A replica that follows no more."""
-    name = f"{lake.database}.{lake.table}"
-    lake.on_node(node, f"SYSTEM STOP FETCHES {name}")
-    try:
-        yield
-    finally:
-        lake.on_node(node, f"SYSTEM START FETCHES {name}")
-        lake.on_every_node(f"SYSTEM SYNC REPLICA {name}")
-
-
 def test_each_row_is_unloaded_once_by_a_replica_of_its_shard(loaded: Lake, chs3_s3: Any) -> None:
     result = unload(loaded)
     assert (result["rows"], [each["node"] for each in manifest(loaded)["files"]]) == (12_000, ["1", "2"])
@@ -80,7 +66,7 @@ def test_a_replica_that_lags_is_waited_for_and_not_unloaded_as_it_is(
 ) -> None:
     before = ids(loaded) if unload(loaded) else []
     as_any(loaded, monkeypatch, receive_timeout=3)
-    with fetching_nothing(loaded, WRITERS[0]):
+    with loaded.cluster.lagging(WRITERS[0], f"{loaded.database}.{loaded.table}"):
         insert(loaded, FOLLOWERS[0], 1)
         with pytest.raises(ReplicasBehindError, match="have not caught up with each other in time"):
             unload(loaded)
@@ -92,7 +78,7 @@ def test_a_replica_that_lags_is_waited_for_and_not_unloaded_as_it_is(
 @pytest.mark.thorough
 def test_a_replica_that_does_not_write_may_lag(loaded: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     as_any(loaded, monkeypatch, receive_timeout=3)
-    with fetching_nothing(loaded, FOLLOWERS[0]):
+    with loaded.cluster.lagging(FOLLOWERS[0], f"{loaded.database}.{loaded.table}"):
         insert(loaded, WRITERS[0], 1)
         assert unload(loaded)["rows"] == 12_001
 

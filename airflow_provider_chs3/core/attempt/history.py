@@ -170,7 +170,7 @@ def record_profile(load: LoadContext, ledger: TableName, found: Mapping[str, Any
     """
     text = json.dumps(found, sort_keys=True, ensure_ascii=False)
     statements = {}
-    for node in load.context.nodes:
+    for node in load.context.recorders:
         key = load.key_on(node)
         values = {
             "event": CALIBRATED,

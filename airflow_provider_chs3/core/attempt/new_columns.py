@@ -11,8 +11,8 @@ from airflow_provider_chs3.core.new_table.file_columns import columns_of
 from airflow_provider_chs3.core.new_table.sample import read_sample
 from airflow_provider_chs3.core.new_table.suggestion import new_column
 from airflow_provider_chs3.core.source.file_set import Files
-from airflow_provider_chs3.core.sql.quoting import Sql, identifier, table
-from airflow_provider_chs3.core.workflow.operations import Log, Query, QueryNodes, Steps
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, is_table, table
+from airflow_provider_chs3.core.workflow.operations import Log, QueryNodes, Steps
 from airflow_provider_chs3.exceptions import ColumnsAddedError, SourceError
 
 
@@ -70,7 +70,11 @@ def _add(load: LoadContext, names: Sequence[str]) -> Steps[None]:
     # One replica of a shard is asked, and waits for the others. An ALTER evaluates the table's keys under its session's
     # settings, and REPLACE PARTITION then expects parts of that type.
     of_shards = dict.fromkeys(context.publishers, sql)
-    settings = {**context.evaluating, "alter_sync": 2}
+    settings = {**context.evaluating, **context.ddl_settings_of(context.target.database), "alter_sync": 2}
     yield from QueryNodes(name=f"Add columns to {context.target}", sql=of_shards, settings=settings)
     if named != context.target:
-        yield from Query(name=f"Add columns to {named}", sql=Sql(f"ALTER TABLE {table(named)} {clauses}"))
+        has_it = Sql(f"SELECT count() FROM system.tables WHERE {is_table(named)}")
+        counts = yield from QueryNodes(name=f"Look for {named}", sql=dict.fromkeys(context.nodes, has_it))
+        over = Sql(f"ALTER TABLE {table(named)} {clauses}")
+        there = [node for node, ((count,),) in counts.items() if count]
+        yield from QueryNodes(name=f"Add columns to {named}", sql=dict.fromkeys(there, over))

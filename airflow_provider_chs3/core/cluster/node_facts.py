@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -51,21 +52,41 @@ _IS_PERMISSION = """
         AND NOT readonly AND coalesce(max, '') NOT IN ('0', 'false')"""
 
 
+#: How long a server that has just died is waited for.
+_QUORUM_TIMEOUT_MS = 60_000
+
+
 class RecordTable(NamedTuple):
     """A table that has the name of one of records: the ledger, loaded objects, or loads.
 
     Args:
         engine: Its engine.
         comment: Its comment.
+        is_shared: Whether it is in a database of engine Replicated, so that its shard has one such table. False by
+            default.
     """
 
     engine: str = "MergeTree"
     comment: str = RECORDS_SCHEMA
+    is_shared: bool = False
 
     @property
     def is_current(self) -> bool:
         """Return whether it is as this version of the package makes it."""
-        return self.comment == RECORDS_SCHEMA and self.engine.endswith("MergeTree")
+        is_own_of_node = self.is_shared and self.engine == "MergeTree"
+        return self.comment == RECORDS_SCHEMA and self.engine.endswith("MergeTree") and not is_own_of_node
+
+
+class ReplicatedDatabase(NamedTuple):
+    """A database of engine Replicated: it runs each CREATE, DROP and RENAME on all of its servers.
+
+    Args:
+        shards: Number of its shards; 0 if the load names no cluster.
+        servers: Number of its servers; 0 likewise.
+    """
+
+    shards: int
+    servers: int
 
 
 @dataclass(frozen=True)
@@ -74,7 +95,7 @@ class NodeFacts:
 
     Args:
         target: The target on that node; None if missing.
-        databases: The requested databases that exist.
+        databases: The requested databases that exist; None for those of an engine other than Replicated.
         ledger: Its ledger; None if missing.
         objects: Its table of loaded objects; None if missing.
         loads: Its table of loads, which the coordinator has; None if missing.
@@ -94,7 +115,7 @@ class NodeFacts:
     """
 
     target: TableFacts | None
-    databases: frozenset[str]
+    databases: Mapping[str, ReplicatedDatabase | None]
     known_settings: Mapping[str, int | None]
     measured: NodeSpec
     macros: Mapping[str, str] = field(default_factory=dict)
@@ -190,6 +211,47 @@ class TargetContext:
     def publishers(self) -> tuple[Node, ...]:
         """One node of each shard. Other nodes of a shard are its replicas, and follow."""
         return tuple({node.shard_num: node for node in sorted(self.nodes, reverse=True)}.values())[::-1]
+
+    @cached_property
+    def shared(self) -> ReplicatedDatabase | None:
+        """The staging database, if it is one of engine Replicated: then its tables are a shard's, not a node's."""
+        return self.nodes[self.coordinator].databases.get(self.staging_database)
+
+    @property
+    def recorders(self) -> tuple[Node, ...]:
+        """The nodes that records are written on: one of each shard where tables of records are a shard's, else all."""
+        return self.publishers if self.shared else tuple(self.nodes)
+
+    @property
+    def record_settings(self) -> SettingValues:
+        """The settings for claims: those of a shard are on all of its servers before they count as written."""
+        replicas = min(Counter(node.shard_num for node in self.nodes).values())
+        quorum = {"insert_quorum": replicas, "insert_quorum_timeout": _QUORUM_TIMEOUT_MS}
+        return quorum if self.shared and replicas > 1 else {}
+
+    def ddl_settings_of(self, database: str) -> SettingValues:
+        """Return the settings for DDL in a database: a server that Keeper knows as gone does it when it is back.
+
+        Args:
+            database: The target's, or that of staging.
+        """
+        is_repeated = self.nodes[self.coordinator].databases.get(database)
+        return {"distributed_ddl_output_mode": "throw_only_active"} if is_repeated else {}
+
+    @property
+    def own_engine(self) -> str:
+        """The engine of tables of records: a node's, or a shard's."""
+        return "ReplicatedMergeTree" if self.shared else "MergeTree"
+
+    def engine_beside(self, node: Node, name: str) -> str:
+        """Return the engine of a table on a node that is replicated as the target is.
+
+        Args:
+            node: The node.
+            name: The table.
+        """
+        keeper = self.nodes[node].keeper
+        return keeper.engine_beside(name) if keeper and not self.shared else self.own_engine
 
     @property
     def table_facts(self) -> TableFacts:
@@ -288,7 +350,7 @@ def look_at(
         policies_on: Tables of `system` on which to look for row policies, which takes CREATE TEMPORARY TABLE. Default:
             none.
     """
-    sql = Sql(f"{_facts_query(location.target, location.ledger, settings)}, {policies_query(policies_on)}")
+    sql = Sql(f"{_facts_query(location, settings)}, {policies_query(policies_on)}")
     answers = yield from QueryNodes(
         name=f"Inspect {location.target} on every node", sql=dict.fromkeys(location.nodes, sql)
     )
@@ -316,8 +378,12 @@ def _recall_rehearsals(location: TableLocation, nodes: dict[Node, NodeFacts]) ->
     return nodes | {node: replace(facts, is_rehearsed=node in passed) for node, facts in untested.items()}
 
 
-def _facts_query(target: TableName, ledger: TableName, settings: Iterable[str]) -> str:
-    names = tuple(settings)
+def _facts_query(location: TableLocation, settings: Iterable[str]) -> str:
+    target, ledger, names = location.target, location.ledger, tuple(settings)
+    databases = {target.database, ledger.database}
+    # A database of engine Replicated is a cluster, too. Without a cluster, nobody needs the privilege to read these.
+    of_clusters = f"system.clusters WHERE {one_of('cluster', sorted(databases))} AND database_shard_name != ''"
+    servers = f"(SELECT groupArray((cluster, shard_num)) FROM {of_clusters})" if location.cluster else "[]"
     is_asked_for = one_of("name", names)
     # Only a request for a table setting needs this privilege.
     of_tables = (
@@ -328,7 +394,7 @@ def _facts_query(target: TableName, ledger: TableName, settings: Iterable[str]) 
     # `system.settings` is read once, as servers take milliseconds to describe them all. The array is for
     # clickhouse-driver: a tuple out of a sub-query is a Nullable(Tuple(…)), which it cannot read.
     return f"""SELECT {target_query(target)},
-    (SELECT groupArray(name) FROM system.databases WHERE {one_of("name", (target.database, ledger.database))}),
+    (SELECT groupArray((name, engine)) FROM system.databases WHERE {one_of("name", sorted(databases))}), {servers},
     (SELECT [(groupArrayIf((name, engine, comment), database = {literal(ledger.database)}), {_HAS_METRICS})]
         FROM system.tables WHERE {one_of("database", (ledger.database, "system"))}
         AND {one_of("name", (ledger.table, OBJECTS_TABLE, LOADS_TABLE, "asynchronous_metrics"))}),
@@ -340,13 +406,16 @@ def _facts_query(target: TableName, ledger: TableName, settings: Iterable[str]) 
 
 
 def _node_facts(row: Row, ledger: TableName) -> NodeFacts:
-    *target, databases, tables, settings, table_settings, version, time_zone, server, memory_bytes, macros = row
+    *target, databases, servers, tables, settings = row[:-6]
+    table_settings, version, time_zone, server, memory_bytes, macros = row[-6:]
     of_records, metrics = tables[0]
-    records = {name: RecordTable(engine, comment) for name, engine, comment in of_records}
+    shared = {name: _replicated(name, servers) if engine == "Replicated" else None for name, engine in databases}
+    is_shared = bool(shared.get(ledger.database))
+    records = {name: RecordTable(engine, comment, is_shared) for name, engine, comment in of_records}
     known, permissions, defaults, cores = settings[0]
     return NodeFacts(
         target=target_facts(target),
-        databases=frozenset(databases),
+        databases=shared,
         ledger=records.get(ledger.table),
         objects=records.get(OBJECTS_TABLE),
         loads=records.get(LOADS_TABLE),
@@ -363,3 +432,8 @@ def _node_facts(row: Row, ledger: TableName) -> NodeFacts:
         permissions=frozenset(permissions),
         reading_defaults={name: default for name, default in defaults if is_about_reading(name)},
     )
+
+
+def _replicated(name: str, servers: Iterable[Row]) -> ReplicatedDatabase:
+    shards = [shard for database, shard in servers if database == name]
+    return ReplicatedDatabase(len(set(shards)), len(shards))

@@ -11,6 +11,7 @@ from airflow_provider_chs3.core.attempt.load_context import Increment, LoadConte
 from airflow_provider_chs3.core.attempt.period_load import Periods
 from airflow_provider_chs3.core.attempt.resume import RecordedPeriod
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
+from airflow_provider_chs3.core.cluster.replication import catch_up
 from airflow_provider_chs3.core.cluster.table_facts import TableFacts
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.increment.base import why_no_base
@@ -19,6 +20,7 @@ from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
 from airflow_provider_chs3.core.ledger.structure_record import loaded_as_recorded
 from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.object_history.records import recorded_objects
+from airflow_provider_chs3.core.object_history.table import objects_table
 from airflow_provider_chs3.core.preflight.privileges import privileges_of_attaching, why_not_granted
 from airflow_provider_chs3.core.request.load_request import Policies
 from airflow_provider_chs3.core.source.source import Source
@@ -55,6 +57,7 @@ def _find_increments(periods: Periods, reasons: dict[Period, str]) -> Steps[None
     context = periods.first.load.context
     node = context.coordinator
     keys = [(each.load.key_on(node), _record_of(each.before).base) for each in periods]
+    yield from catch_up(context, objects_table(context.ledger))
     looks = (_why_not_attached(periods), recorded_objects(context.ledger, node, keys))
     why, recorded = yield from Gather(name="Look whether published rows can be added to", workflows=looks)
     reasons |= why

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
+from airflow_provider_chs3.core.cluster.replication import catch_up
 from airflow_provider_chs3.core.ledger.mutations import Mutation, mutations_of, mutations_query
 from airflow_provider_chs3.core.ledger.partition_changes import are_merged
 from airflow_provider_chs3.core.ledger.partition_state import Broken, PartitionState
@@ -74,6 +75,8 @@ def look_up_beside(
         )
         for node, facts in context.nodes.items()
     }
+    if with_records and any(facts.has_ledger for facts in context.nodes.values()):
+        yield from catch_up(context, context.ledger)
     rows = {node: row for node, (row,) in (yield from QueryNodes(name=name, sql=sql)).items()}
     on_nodes = {node: periods_on_node(row[:_LOOKED_UP], owns) for node, row in rows.items()}
     found = {period: {node: periods[period] for node, periods in on_nodes.items()} for period in owns}

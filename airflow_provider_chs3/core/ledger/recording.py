@@ -49,7 +49,8 @@ def add_records(
     """
     by_node = defaultdict[Node, list[tuple[LedgerKey, Values]]](list)
     for node, key, values in records:
-        by_node[node].append((key, values))
+        if node in context.recorders:
+            by_node[node].append((key, values))
     into, at_least = context.loads if event in LOAD_EVENTS else context.ledger, str(number)
     if staging and into == context.ledger and context.table_facts.is_replicated:
         at_least = _number_of_creation(staging)
@@ -58,7 +59,8 @@ def add_records(
         node: Sql(f"{_insert(into, event, some, _last(context, node, into, some), at_least)}{unless_gone}")
         for node, some in by_node.items()
     }
-    return QueryNodes(name=name, sql=sql, query_id=query_id)
+    settings = {} if event in LOAD_EVENTS else context.record_settings
+    return QueryNodes(name=name, sql=sql, settings=settings, query_id=query_id)
 
 
 def _last(context: TargetContext, node: Node, into: TableName, records: Sequence[tuple[LedgerKey, Values]]) -> str:

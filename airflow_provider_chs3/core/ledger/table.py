@@ -7,11 +7,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.cluster.node_facts import RecordTable, TargetContext
+from airflow_provider_chs3.core.cluster.replication import create_table
 from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, LOADS_TABLE, OBJECTS_TABLE, RECORDS_SCHEMA
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, literal, one_of, table
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.values.period import Period
-from airflow_provider_chs3.core.workflow.operations import Query, QueryNodes, Row, Steps
+from airflow_provider_chs3.core.workflow.operations import Query, Row, Steps
 from airflow_provider_chs3.exceptions import PreflightError
 
 #: What the tables of claims and of loads have in common.
@@ -259,35 +260,34 @@ def other_schema(tables: Mapping[TableName, RecordTable], nodes: Iterable[Node],
         nodes: The nodes that have them.
         target: The table whose periods they record.
     """
-    engine, comment = next(iter(tables.values()))
+    engine, comment, is_shared = next(iter(tables.values()))
+    wanted, where = ("ReplicatedMergeTree", "one") if is_shared else ("MergeTree", "each")
     renamed = (f"{table(name)} TO {table(TableName(name.database, f'old_{name.table}'))}" for name in tables)
     return (
         f"{' and '.join(map(str, tables))} on {', '.join(map(str, nodes))}: not created by this version of the "
-        f"package, as engine and comment are {engine} and {comment!r}, not MergeTree and {RECORDS_SCHEMA!r}. If "
-        f"another version made what is there, run RENAME TABLE {', '.join(renamed)} on each of these nodes, and then "
-        f"chs3 adopt --table {target} --all-periods with the source and the arguments of the loads, which records the "
-        "published periods again. Otherwise give another database as staging_database."
+        f"package, as engine and comment are {engine} and {comment!r}, not {wanted} and {RECORDS_SCHEMA!r}. If "
+        f"another version made what is there, run RENAME TABLE {', '.join(renamed)} on {where} of these nodes, and "
+        f"then chs3 adopt --table {target} --all-periods with the source and the arguments of the loads, which records "
+        "the published periods again. Otherwise give another database as staging_database."
     )
 
 
-def create_ledger(ledger: TableName) -> Sql:
+def create_ledger(ledger: TableName, *, engine: str = "MergeTree") -> Sql:
     """Return the statement that creates the ledger if it is missing."""
-    return create_records(ledger, COLUMNS, "(target_database, target_table, period, sequence, partition_id)")
+    key = "(target_database, target_table, period, sequence, partition_id)"
+    return create_records(ledger, COLUMNS, key, engine=engine)
 
 
-def create_loads_table(loads: TableName) -> Sql:
-    """Return the statement that creates the table of loads if it is missing."""
-    key = "(target_database, target_table, period, sequence)"
-    return create_records(loads, LOADS_COLUMNS, key, time="recorded_at")
-
-
-def create_records(name: TableName, columns: Mapping[str, str], key: str, *, time: str = "", live: str = "") -> Sql:
+def create_records(
+    name: TableName, columns: Mapping[str, str], key: str, *, engine: str, time: str = "", live: str = ""
+) -> Sql:
     """Return the statement that creates a table of records if it is missing.
 
     Args:
         name: The table.
         columns: Its columns, each with its declaration.
         key: Its sorting key.
+        engine: Its engine.
         time: The column after which rows are kept for 400 days. By default they are kept.
         live: The condition of rows that are kept nevertheless. By default there are none.
     """
@@ -298,7 +298,7 @@ def create_records(name: TableName, columns: Mapping[str, str], key: str, *, tim
     ttl = f"TTL toDateTime({time}) + toIntervalDay({days}) " if time else ""
     settings = (*record_settings(), *(("ttl_only_drop_parts = 1",) if time else ()))
     return Sql(
-        f"CREATE TABLE IF NOT EXISTS {table(name)} ({declared}) ENGINE = MergeTree {partitions}ORDER BY {key} {ttl}"
+        f"CREATE TABLE IF NOT EXISTS {table(name)} ({declared}) ENGINE = {engine} {partitions}ORDER BY {key} {ttl}"
         f"SETTINGS {', '.join(settings)} COMMENT {literal(RECORDS_SCHEMA)}"
     )
 
@@ -326,12 +326,26 @@ def make_ledger(context: TargetContext, nodes: Collection[Node]) -> Steps[None]:
     """
     if findings := list(other_schemas(context)):
         raise PreflightError(*findings)
-    if missing := [node for node in nodes if not context.nodes[node].has_ledger]:
-        sql = create_ledger(context.ledger)
-        yield from QueryNodes(name="Create the ledger", sql=dict.fromkeys(missing, sql))
+    missing = [node for node in nodes if not context.nodes[node].has_ledger]
+    yield from make_records(context, missing, context.ledger, create_ledger(context.ledger, engine=context.own_engine))
+
+
+def make_records(context: TargetContext, nodes: Collection[Node], name: TableName, sql: Sql) -> Steps[None]:
+    """Create a table of records on the nodes that lack it.
+
+    Args:
+        context: The facts of the nodes.
+        nodes: These nodes; without any, nobody is asked.
+        name: The table.
+        sql: The statement that creates it.
+    """
+    if nodes:
+        yield from create_table(context, name, dict.fromkeys(nodes, sql), name=f"Create {name}")
 
 
 def make_loads_table(context: TargetContext) -> Steps[None]:
     """Create the table of loads on the coordinator, if it lacks it."""
-    if not context.nodes[context.coordinator].has_loads:
-        yield from context.on_coordinator(name="Create the table of loads", sql=create_loads_table(context.loads))
+    key = "(target_database, target_table, period, sequence)"
+    sql = create_records(context.loads, LOADS_COLUMNS, key, engine=context.own_engine, time="recorded_at")
+    missing = () if context.nodes[context.coordinator].has_loads else (context.coordinator,)
+    yield from make_records(context, missing, context.loads, sql)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
@@ -40,9 +41,10 @@ from airflow_provider_chs3.core.publication.held import drop_held_of, without_un
 from airflow_provider_chs3.core.publication.publish import key_of_other_type
 from airflow_provider_chs3.core.publication.versions import drop_older_versions, find_versions
 from airflow_provider_chs3.core.request.load_request import LoadRequest
+from airflow_provider_chs3.core.request.reload import RELOAD
 from airflow_provider_chs3.core.sql.quoting import Sql, is_table, table
 from airflow_provider_chs3.core.values.load_result import LoadResult
-from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.values.quantities import quantity, size_text
 from airflow_provider_chs3.core.workflow.operations import Gather, Log, QueryNodes, Steps
@@ -344,6 +346,12 @@ def check_whole(each: PeriodLoad, facts: PeriodFacts, why: str | None) -> None:
     judge(each.load, replace(facts, intended="", held=None, why_whole=why_whole))
 
 
+def allowing_shrink(target: TableName, period: Period) -> str:
+    """Return the conf of a run that loads a period again, however much it shrank."""
+    asked = {"database": target.database, "table": target.table, "periods": [str(period)], "allow_shrink": True}
+    return json.dumps({RELOAD: asked})
+
+
 def no_objects(request: LoadRequest) -> NotReadyError:
     """Return the error of a period without objects."""
     source, contents = request.source, request.source.kind.contents
@@ -392,8 +400,8 @@ def _error_of(load: LoadContext, facts: PeriodFacts, refuse: Refuse) -> Chs3Erro
             return SourceError(
                 f"The {facts.contents} of {period} shrank from {size_text(facts.published_bytes)} to "
                 f"{size_text(facts.size_bytes)} since they were published, by more "
-                f"than policies['max_shrink_fraction']={request.policies.max_shrink_fraction}: if that is intended, "
-                "raise it for this run."
+                f"than policies['max_shrink_fraction']={request.policies.max_shrink_fraction}. If that is intended, "
+                f"allow it for one run of the DAG, by its conf: {allowing_shrink(target, period)}."
             )
 
 

@@ -50,7 +50,8 @@ def create_if_missing(request: NewTableRequest, periods: Collection[Period]) -> 
         first = nodes[0]
         yield from Log(name=f"Creating table {request.table}, which does not exist:\n{new.as_text}")
         yield from _create({first: new.statements[0]}, request.table)
-        found = yield from _definitions((first,), request.table)
+        # A database of engine Replicated has created it on all servers of a shard.
+        found = yield from _definitions(nodes, request.table)
         yield from _create_over_all(nodes, request.table, request.cluster)
     definition = next(iter(found.values()))
     yield from _create({node: definition for node in nodes if node not in found}, request.table)

@@ -14,12 +14,12 @@ from airflow_provider_chs3.core.preflight.target_checks import KEYS
 from airflow_provider_chs3.core.source.file_set import Files
 from airflow_provider_chs3.core.source.formats import Format, format_of_key
 from airflow_provider_chs3.core.source.source import Source
-from airflow_provider_chs3.core.sql.quoting import identifier, literal
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal
 from airflow_provider_chs3.core.sql.quoting import table as quoted
 from airflow_provider_chs3.core.values.models import Manifest, SettingValues, TableName
 from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Grain, Period
 from airflow_provider_chs3.core.values.quantities import quantity
-from airflow_provider_chs3.core.workflow.operations import Steps
+from airflow_provider_chs3.core.workflow.operations import Query, Steps
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
 
 #: Texts with at most so many values, each of them ten times, are stored as numbers of a dictionary. ClickHouse's
@@ -90,6 +90,7 @@ class NewTable:
         sorting_columns: The sorting key.
         cluster: The cluster of its nodes; None for a single server.
         is_replicated: Whether shards have several replicas.
+        database_engine: The engine of its database; empty if it is not known.
     """
 
     table: TableName
@@ -100,6 +101,7 @@ class NewTable:
     sorting_columns: tuple[str, ...]
     cluster: str | None = None
     is_replicated: bool = False
+    database_engine: str = ""
 
     @property
     def statements(self) -> tuple[str, ...]:
@@ -143,6 +145,9 @@ class NewTable:
     def _engine(self) -> str:
         if not self.is_replicated:
             return "MergeTree"
+        if self.database_engine == "Replicated":
+            # It refuses a path, and gives all of its servers one UUID.
+            return "ReplicatedMergeTree"
         # The default path has a UUID, which differs if the statement is not run ON CLUSTER.
         return "ReplicatedMergeTree('/clickhouse/tables/{shard}/{database}/{table}', '{replica}')"
 
@@ -217,6 +222,7 @@ def suggest_table_of(request: NewTableRequest, period: Period, source: Source, m
     columns = yield from columns_of(files)
     sample = yield from read_sample(files, columns, period)
     nodes = (yield from nodes_of(request.cluster)) if request.cluster else ()
+    is_replicated = bool(nodes) and not have_one_replica(nodes)
     time_column = _period_column(columns, sample, period)
     new_columns = tuple(new_column(each, sample, is_key=each.name == time_column) for each in columns)
     return NewTable(
@@ -227,8 +233,15 @@ def suggest_table_of(request: NewTableRequest, period: Period, source: Source, m
         partition_reason=f"{sample.period_rows.get(time_column, 0):,} of {sample.rows:,} rows read are of {period}.",
         sorting_columns=(*_front(new_columns, sample), *([time_column] if time_column else [])),
         cluster=request.cluster,
-        is_replicated=bool(nodes) and not have_one_replica(nodes),
+        is_replicated=is_replicated,
+        database_engine=(yield from _engine_of(request.table.database)) if is_replicated else "",
     )
+
+
+def _engine_of(database: str) -> Steps[str]:
+    sql = Sql(f"SELECT engine FROM system.databases WHERE name = {literal(database)}")
+    rows = yield from Query(name=f"Look up database {database}", sql=sql)
+    return rows[0][0] if rows else ""
 
 
 def _period_column(columns: Sequence[FileColumn], sample: Sample, period: Period) -> str:

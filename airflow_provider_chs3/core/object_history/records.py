@@ -9,6 +9,7 @@ from itertools import groupby, islice, repeat
 from operator import itemgetter
 from typing import NamedTuple
 
+from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.object_history.table import objects_table
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals, table
@@ -42,12 +43,12 @@ class ObjectsOfPeriod(NamedTuple):
 
 
 def record_objects(
-    ledger: TableName, periods: Sequence[ObjectsOfPeriod], *, attempt: str, query_id: str
+    context: TargetContext, periods: Sequence[ObjectsOfPeriod], *, attempt: str, query_id: str
 ) -> Steps[None]:
     """Record the objects that an attempt reads, on every node. They count once the ledger says it was published.
 
     Args:
-        ledger: The ledger, beside which they are recorded.
+        context: The nodes.
         periods: The objects of each period.
         attempt: The attempt.
         query_id: Query id of the statements.
@@ -60,9 +61,12 @@ def record_objects(
         yield from QueryNodes(
             name=f"Record {len(batch)} objects",
             sql={
-                node: _insert(ledger, [(period.keys[node], period.base, array) for period, array in arrays], attempt)
-                for node in periods[0].keys
+                node: _insert(
+                    context.ledger, [(period.keys[node], period.base, array) for period, array in arrays], attempt
+                )
+                for node in context.recorders
             },
+            settings=context.record_settings,
             query_id=query_id,
         )
 

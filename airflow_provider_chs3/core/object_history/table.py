@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.cluster.topology import OBJECTS_TABLE
-from airflow_provider_chs3.core.ledger.table import create_records
+from airflow_provider_chs3.core.ledger.table import create_records, make_records
 from airflow_provider_chs3.core.sql.quoting import literal
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.core.values.period import WHOLE_TABLE
-from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
+from airflow_provider_chs3.core.workflow.operations import Steps
 
 #: If you change these, raise `RECORDS_SCHEMA`.
 OBJECT_COLUMNS = {
@@ -39,8 +39,8 @@ def make_objects_table(context: TargetContext) -> Steps[None]:
     Args:
         context: The facts of the nodes.
     """
-    if missing := [node for node, facts in context.nodes.items() if not facts.objects]:
-        key = "(target_database, target_table, period, base, attempt, path)"
-        live = f"period = {literal(str(WHOLE_TABLE))}"
-        sql = create_records(objects_table(context.ledger), OBJECT_COLUMNS, key, time="loaded_at", live=live)
-        yield from QueryNodes(name="Create the table of loaded objects", sql=dict.fromkeys(missing, sql))
+    missing = [node for node, facts in context.nodes.items() if not facts.objects]
+    key = "(target_database, target_table, period, base, attempt, path)"
+    live, name = f"period = {literal(str(WHOLE_TABLE))}", objects_table(context.ledger)
+    sql = create_records(name, OBJECT_COLUMNS, key, engine=context.own_engine, time="loaded_at", live=live)
+    yield from make_records(context, missing, name, sql)

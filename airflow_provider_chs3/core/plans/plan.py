@@ -63,7 +63,7 @@ class PlannedPeriod:
         attempts: The attempts that published what is compared, on any node.
         new_bytes: Size of the objects that are presumably read, in bytes: of all, or as much as the period grew.
         forecast: The estimate for its load, from past loads; None without enough of them.
-        is_refused: Whether its load will stop with an error, for the reason given.
+        is_blocked: Whether its load will stop with an error, for the reason given.
     """
 
     period: Period
@@ -76,10 +76,15 @@ class PlannedPeriod:
     attempts: tuple[str, ...] = ()
     new_bytes: int = 0
     forecast: Forecast | None = None
-    is_refused: bool = False
+    is_blocked: bool = False
+
+    @property
+    def to_do(self) -> str:
+        """What a load does with it: `blocked`, `load` or `leave`."""
+        return "blocked" if self.is_blocked else "load" if self.is_to_load else "leave"
 
     def __str__(self) -> str:
-        verdict = "to load" if self.is_to_load else "nothing to load"
+        verdict = {"blocked": "blocked", "load": "to load", "leave": "nothing to load"}[self.to_do]
         changes = f": {self.changes}" if self.changes else ""
         return f"{self.period} {verdict}: {self.reason}{changes} ({self.objects.sizes})"
 
@@ -306,7 +311,7 @@ def _planned(
         target=target,
         has_changed_objects=has_changed and not is_skipped,
         attempts=tuple(sorted({each.attempt for each in records})),
-        is_refused=isinstance(decision, Refuse),
+        is_blocked=isinstance(decision, Refuse),
         new_bytes=_new_bytes(objects, records) if has_changed else objects.size_bytes,
     )
 

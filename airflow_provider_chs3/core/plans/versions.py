@@ -203,7 +203,8 @@ def unpin_periods(request: LedgerRequest) -> Steps[list[RestoredPeriod]]:
         restored, rows = restored_of(nodes), _rows(nodes)
         if restored and restored.is_pinned:
             sql = _unpinned(context, period, nodes, replace(restored, is_pinned=False))
-            yield from QueryNodes(name=f"Unpin {period}", sql=sql)
+            once = {node: sql[node] for node in context.recorders if node in sql}
+            yield from QueryNodes(name=f"Unpin {period}", sql=once, settings=context.record_settings)
             now = standing_unpinned(nodes, ExpectedPeriod(), context.table_facts)
             is_of_others = now.standing in _OF_OTHERS
             why = f"{now.why}: {_TO_SETTLE}" if is_of_others else "loads may replace it again"
@@ -405,7 +406,7 @@ def _follow_structure(context: TargetContext, version: Version) -> Steps[None]:
             commands = (*map(_add, new), f"MODIFY COMMENT {literal(dated(comment, version.kept_at))}")
             added[node] = Sql(f"ALTER TABLE {table(name)} {', '.join(commands)}")
     if added:
-        settings = {**ddl_settings(context), **context.permissions}
+        settings = {**ddl_settings(context), **context.permissions, **context.ddl_settings_of(name.database)}
         yield from QueryNodes(name=f"Add columns to {name}", sql=added, settings=settings)
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.cluster.topology import KeeperPlace
 from airflow_provider_chs3.core.preflight.privileges import check_privileges, privileges_of_replication
-from airflow_provider_chs3.core.sql.quoting import Sql, in_table, literal
+from airflow_provider_chs3.core.sql.quoting import Sql, in_table
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Row, Steps
 from airflow_provider_chs3.exceptions import PreflightError
@@ -27,12 +27,14 @@ def find_replicas(context: TargetContext) -> Steps[TargetContext]:
     Raises:
         PreflightError: If privileges are missing, or the nodes do not replicate as the cluster's definition says.
     """
+    if findings := [*_databases(context)]:
+        raise PreflightError(*findings)
     if not context.table_facts.is_replicated:
         return context
     yield from check_privileges(tuple(context.nodes), privileges_of_replication(context.target, context.ledger))
     answers = yield from _ask(context)
     places = _places(answers)
-    if findings := [*_databases(context, answers), *_shards(context, places)]:
+    if findings := [*_shards(context, places)]:
         raise PreflightError(*findings)
     return replace(context, nodes={node: replace(facts, keeper=places[node]) for node, facts in context.nodes.items()})
 
@@ -54,26 +56,54 @@ def check_shards(context: TargetContext) -> Steps[None]:
 
 
 def _ask(context: TargetContext) -> QueryNodes:
-    """Return the step that asks every node for its replica, and for the engine of staging's database."""
+    """Return the step that asks every node for its replica."""
     target = context.target
-    sql = Sql(
-        "SELECT zookeeper_name, zookeeper_path, replica_name, "
-        f"(SELECT any(engine) FROM system.databases WHERE name = {literal(context.staging_database)}) "
-        f"FROM system.replicas WHERE {in_table(target)}"
-    )
+    sql = Sql(f"SELECT zookeeper_name, zookeeper_path, replica_name FROM system.replicas WHERE {in_table(target)}")
     return QueryNodes(name=f"Ask for the replicas of {target}", sql=dict.fromkeys(context.nodes, sql))
 
 
 def _places(answers: Mapping[Node, list[Row]]) -> dict[Node, KeeperPlace]:
-    return {node: KeeperPlace(*rows[0][:3]) for node, rows in answers.items()}
+    return {node: KeeperPlace(*rows[0]) for node, rows in answers.items()}
 
 
-def _databases(context: TargetContext, answers: Mapping[Node, list[Row]]) -> Iterator[str]:
-    database = context.staging_database
-    if any(rows[0][3] == "Replicated" for rows in answers.values()):
+def _databases(context: TargetContext) -> Iterator[str]:
+    """Find databases of engine Replicated that would run statements elsewhere than where they are sent."""
+    target, facts, staging = context.target, context.table_facts, context.staging_database
+    of_target = context.nodes[context.coordinator].databases.get(target.database)
+    if (of_target or context.shared) and not facts.is_replicated:
         yield (
-            f"Database {database!r} has the engine Replicated, which creates each table on every node: give a "
-            "staging_database of engine Atomic that exists on every node."
+            f"Database {(target.database if of_target else staging)!r} has the engine Replicated, which would run each "
+            f"REPLACE PARTITION of {target}, a plain {facts.engine}, on all servers, each with rows of its own: create "
+            f"it as Replicated{facts.engine}, or in a database of engine Atomic."
+        )
+    elif of_target and of_target.shards > 1:
+        yield (
+            f"Database {target.database!r} of engine Replicated has {of_target.shards} shards, and runs each REPLACE "
+            "PARTITION on all of them. Create a database for each shard, with the shard in its path in Keeper, such as "
+            f"Replicated('/clickhouse/databases/{target.database}/{{shard}}', '{{shard}}', '{{replica}}')."
+        )
+    elif context.shared:
+        yield from _servers(context)
+
+
+def _servers(context: TargetContext) -> Iterator[str]:
+    """Find servers of the staging database that the load would not ask, and tables that are not one table."""
+    nodes, database = (*context.nodes, *context.absent), context.staging_database
+    for node, facts in context.nodes.items():
+        shared, replicas = facts.databases[database], [each for each in nodes if each.shard_num == node.shard_num]
+        if shared and shared.servers != len(replicas):
+            yield (
+                f"Database {database!r} of engine Replicated has {shared.servers or 'further'} servers, of which "
+                f"{'cluster ' + repr(context.cluster) if context.cluster else 'the connection'} names "
+                f"{len(replicas)} ({', '.join(map(str, replicas))}). A load must ask all of them: name a cluster of "
+                f"exactly these, as cluster={database!r} is. SYSTEM DROP DATABASE REPLICA removes one that is lost."
+            )
+            return
+    uuids = {(node.shard_num, facts.target.uuid) for node, facts in context.nodes.items() if facts.target}
+    if len(uuids) > len(context.publishers):
+        yield (
+            f"{context.target} has another UUID on each of its replicas, so a ledger that they share would not know "
+            f"it: give a staging_database of engine Atomic instead of {database!r}, which is of engine Replicated."
         )
 
 

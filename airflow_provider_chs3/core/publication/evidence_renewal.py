@@ -67,9 +67,9 @@ def renew_records(loads: Sequence[LoadContext], periods: Mapping[Period, Mapping
                 for one in period.each:
                     evidence = evidence_of_state(as_recorded(one), shards)
                     renewals[node].append(Renewal(load.key_on(node, one.partition_id), attempt, evidence, structure))
-    renewed = {node: renew(context.ledger, several) for node, several in renewals.items()}
+    renewed = {node: renew(context.ledger, renewals[node]) for node in context.recorders if node in renewals}
     if renewed:
-        steps.append(QueryNodes(name=_name(loads), sql=renewed))
+        steps.append(QueryNodes(name=_name(loads), sql=renewed, settings=context.record_settings))
     try:
         yield from make_ledger(context, renewed)
         for step in steps:

@@ -214,7 +214,7 @@ def _record_objects(periods: Periods) -> Steps[None]:
     for each in periods:
         objects.append((yield from _objects_of(each)))
     yield from record_objects(
-        load.context.ledger, objects, attempt=load.request.nonce, query_id=f"{load.attempt.name}_objects"
+        load.context, objects, attempt=load.request.nonce, query_id=f"{load.attempt.name}_objects"
     )
 
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from airflow_provider_chs3.core.attempt.load_context import periods_text
 from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Periods
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
+from airflow_provider_chs3.core.cluster.replication import create_table, run_ddl
 from airflow_provider_chs3.core.ledger.mutations import wait_for
 from airflow_provider_chs3.core.ledger.partition_changes import is_explained
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
@@ -183,14 +184,15 @@ def _keep(
     load = periods.first.load
     context, version = load.context, TableName(load.context.staging_database, name)
     told = {period: _told(periods.items[period], states) for period, states in kept.items()}
-    yield from QueryNodes(
-        name=f"Create {name}",
-        sql={
-            node: shaped_as_target(
-                context, node, version, engine="MergeTree", comment=_comment(context, node, kept, told)
-            )
+    engine = context.own_engine
+    yield from create_table(
+        context,
+        version,
+        {
+            node: shaped_as_target(context, node, version, engine=engine, comment=_comment(context, node, kept, told))
             for node in context.publishers
         },
+        name=f"Create {name}",
         settings=context.permissions,
         query_id=f"{load.attempt.name}_create_version",
     )
@@ -296,7 +298,9 @@ def find_versions(context: TargetContext, *, beside: str = "") -> Steps[tuple[li
         f"SELECT (SELECT groupArray((name, comment, toUnixTimestamp(metadata_modification_time))) {tables}), "
         f"(SELECT groupArray(found) FROM ({states})){beside and f', {beside}'}"
     )
-    answers = yield from context.on_each(name=f"Look for versions of {context.target}", sql=sql)
+    # Where its replicas have a version, one of them tells.
+    nodes = context.publishers if context.shared else context.nodes
+    answers = yield from QueryNodes(name=f"Look for versions of {context.target}", sql=dict.fromkeys(nodes, sql))
     found = dict[tuple[str, str], Version]()
     for node, ((names, parts, *_),) in answers.items():
         of_tables = defaultdict[str, dict[str, PartitionState]](dict)
@@ -339,7 +343,9 @@ def drop_older_versions(periods: Periods, versions: Sequence[Version] | None) ->
     for each in reversed(versions):
         of_period = newest[each.period]
         is_kept = not each.why_broken and each.attempt not in of_period and len(of_period) < most
-        if each.period in periods.items and not is_kept:
+        # A replica that was away may have to fetch it still.
+        is_late = bool(each.why_broken) and load.context.shared is not None
+        if each.period in periods.items and not is_kept and not is_late:
             gone.append(each)
         else:
             left.append(each)
@@ -368,4 +374,4 @@ def _drop_versions(context: TargetContext, gone: Sequence[Version], needed: set[
 
 def _drop(context: TargetContext, name: str, nodes: Sequence[Node]) -> Steps[None]:
     sql = Sql(f"DROP TABLE IF EXISTS {table(TableName(context.staging_database, name))}")
-    yield from QueryNodes(name=f"Drop {name}", sql=dict.fromkeys(nodes, sql), settings=ddl_settings(context))
+    yield from run_ddl(context, dict.fromkeys(nodes, sql), name=f"Drop {name}", settings=ddl_settings(context))

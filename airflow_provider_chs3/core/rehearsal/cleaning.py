@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from airflow_provider_chs3.core.cluster.node_facts import look_at
+from airflow_provider_chs3.core.cluster.node_facts import TargetContext, look_at
+from airflow_provider_chs3.core.cluster.replication import run_ddl
 from airflow_provider_chs3.core.cluster.topology import TableLocation, resolve_table
 from airflow_provider_chs3.core.cluster.untested_engines import NAME_PREFIX
 from airflow_provider_chs3.core.object_history.table import objects_table
@@ -82,19 +83,24 @@ def _drop(location: TableLocation) -> Steps[None]:
     context = yield from look_at(location, settings=())
     target = location.target
     yield from end_earlier_attempts(context, Attempt(target, (PERIOD,), ""))
-    yield from context.on_each(name=f"Drop {target}", sql=Sql(f"DROP TABLE IF EXISTS {table(target)} SYNC"))
+    drop = Sql(f"DROP TABLE IF EXISTS {table(target)} SYNC")
+    yield from run_ddl(context, dict.fromkeys(context.nodes, drop), name=f"Drop {target}")
     ledger, objects = location.ledger, objects_table(location.ledger)
-    yield from _delete_records(target, ledger, [node for node, facts in context.nodes.items() if facts.has_ledger])
-    yield from _delete_records(target, objects, [node for node, facts in context.nodes.items() if facts.objects])
-    yield from _delete_records(target, context.loads, [node for node, facts in context.nodes.items() if facts.loads])
+    nodes = {node: context.nodes[node] for node in context.recorders}
+    yield from _delete_records(context, ledger, [node for node, facts in nodes.items() if facts.has_ledger])
+    yield from _delete_records(context, objects, [node for node, facts in nodes.items() if facts.objects])
+    yield from _delete_records(context, context.loads, [node for node, facts in nodes.items() if facts.loads])
 
 
-def _delete_records(target: TableName, records: TableName, nodes: Collection[Node]) -> Steps[None]:
+def _delete_records(context: TargetContext, records: TableName, nodes: Collection[Node]) -> Steps[None]:
     """Delete the records of a rehearsal's table, or drop the table of records if it contains no other records."""
     others = Sql(f"SELECT countIf(NOT startsWith(target_table, {literal(NAME_PREFIX)})) FROM {table(records)}")
     answers = yield from QueryNodes(name="Count the records of other tables", sql=dict.fromkeys(nodes, others))
+    target = context.target
     own = f"target_table = {literal(target.table)}"
     delete = Sql(f"ALTER TABLE {table(records)} DELETE WHERE {own} SETTINGS mutations_sync = 1")
     drop = Sql(f"DROP TABLE IF EXISTS {table(records)} SYNC")
-    statements = {node: delete if rows[0][0] else drop for node, rows in answers.items()}
-    yield from QueryNodes(name=f"Delete the records of {target} from {records}", sql=statements)
+    kept = [node for node, rows in answers.items() if rows[0][0]]
+    name = f"Delete the records of {target} from {records}"
+    yield from QueryNodes(name=name, sql=dict.fromkeys(kept, delete))
+    yield from run_ddl(context, dict.fromkeys(answers.keys() - kept, drop), name=name)

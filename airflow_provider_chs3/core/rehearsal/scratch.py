@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import TypeAlias
 
 from airflow_provider_chs3.core.cluster.node_facts import NodeFacts, TargetContext, inspect_target
+from airflow_provider_chs3.core.cluster.replication import create_table as make_table
 from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, TableLocation, TableRequest
 from airflow_provider_chs3.core.cluster.untested_engines import family, remember
 from airflow_provider_chs3.core.ledger.table import make_ledger
@@ -91,10 +92,12 @@ class Plan:
 
     Args:
         location: The table and its nodes.
+        context: The table that it is like, or the place, with the facts of the nodes.
         engines: Its engine on each node, with all clauses.
     """
 
     location: TableLocation
+    context: TargetContext
     engines: Mapping[Node, str]
 
 
@@ -116,7 +119,7 @@ def plan_table(where: Where) -> Steps[Plan]:
     location = TableLocation(
         cluster=context.cluster, target=where.target, ledger=where.ledger, nodes=tuple(context.nodes)
     )
-    return Plan(location, {node: _engine(where, facts) for node, facts in context.nodes.items()})
+    return Plan(location, context, {node: _engine(where, context, node) for node in context.nodes})
 
 
 def create_table(plan: Plan) -> Steps[None]:
@@ -128,9 +131,8 @@ def create_table(plan: Plan) -> Steps[None]:
     target = plan.location.target
     columns = ", ".join(f"{name} {declared}" for name, declared in _TYPES.items())
     head = f"CREATE TABLE {table(target)} ({columns}) ENGINE ="
-    yield from QueryNodes(
-        name=f"Create {target}", sql={node: Sql(f"{head} {engine}") for node, engine in plan.engines.items()}
-    )
+    sql = {node: Sql(f"{head} {engine}") for node, engine in plan.engines.items()}
+    yield from make_table(plan.context, target, sql, name=f"Create {target}")
 
 
 def _hindrances(where: Where, context: TargetContext) -> Iterator[str]:
@@ -150,16 +152,16 @@ def _hindrances(where: Where, context: TargetContext) -> Iterator[str]:
             yield f"{like} is a {engine}, not a MergeTree: give --like the table that loads go into."
 
 
-def _engine(where: Where, facts: NodeFacts) -> str:
+def _engine(where: Where, context: TargetContext, node: Node) -> str:
+    facts = context.nodes[node]
     settings = _settings_of(facts.target.settings if facts.target else "")
     comment = literal("table of a rehearsal; can be dropped")
-    engine = _engine_like(facts, where.target.table)
+    is_replicated = facts.keeper is not None
+    engine = context.engine_beside(node, where.target.table) if is_replicated else _engine_like(facts)
     return f"{engine} PARTITION BY toYYYYMM(ts) ORDER BY id{settings} COMMENT {comment}"
 
 
-def _engine_like(facts: NodeFacts, name: str) -> str:
-    if facts.keeper:
-        return facts.keeper.engine_beside(name)
+def _engine_like(facts: NodeFacts) -> str:
     return f"{family(facts.target.engine) if facts.target else ''}MergeTree"
 
 
@@ -225,7 +227,8 @@ def remember_passed(where: Where, staging_database: str | None) -> Steps[TableNa
     if not any(facts.target and family(facts.target.engine) for facts in context.nodes.values()):
         return None
     yield from make_ledger(context, context.nodes)
-    yield from context.on_each(name="Record that the rehearsal has passed", sql=remember(ledger, where.like))
+    sql = dict.fromkeys(context.recorders, remember(ledger, where.like))
+    yield from QueryNodes(name="Record that the rehearsal has passed", sql=sql, settings=context.record_settings)
     return ledger
 
 

@@ -49,6 +49,17 @@ class Policies(PolicyGroup, Increments, Proof):
     write_mode: str = field_of(WRITE_MODE)
     distribution: str = field_of(DISTRIBUTION)
 
+    def of_run(self, reload: Reload | None) -> Policies:
+        """Return them with what a run allows; those of a run that asks for no reload are the same.
+
+        Args:
+            reload: The reload that the run's conf asks for; None for none.
+        """
+        allowed = self
+        if reload and reload.replace_rows_of_others:
+            allowed = replace(allowed, replace_unknown=True, on_target_changed="reload")
+        return replace(allowed, max_shrink_fraction=1) if reload and reload.allow_shrink else allowed
+
     @property
     def may_hold(self) -> bool:
         """Return whether a load may hold rows instead of publishing them."""

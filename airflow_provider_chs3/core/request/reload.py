@@ -21,7 +21,7 @@ RELOAD = "chs3_reload"
 #: The reason for loading an unchanged period.
 ASKED_FOR = "it is as published, but a reload was requested"
 
-_TAKES = "database, table, periods and, if wanted, replace_rows_of_others or approve"
+_TAKES = "database, table, periods and, if wanted, replace_rows_of_others, allow_shrink or approve"
 
 #: Other keys with these letters are meant for this package, and so are mappings under a name that is nearly `RELOAD`.
 _OURS = "chs3"
@@ -36,12 +36,14 @@ class Reload:
         target: The table: a local one, or the Distributed one that the load names.
         periods: Its periods.
         replace_rows_of_others: Whether to also replace rows that somebody else inserted or changed.
+        allow_shrink: Whether the periods may lose any part of their bytes.
         approve: Whether to publish what is held of them instead of loading them.
     """
 
     target: TableName
     periods: tuple[Period, ...]
     replace_rows_of_others: bool = False
+    allow_shrink: bool = False
     approve: bool = False
 
     def __str__(self) -> str:
@@ -121,16 +123,16 @@ def reload_of(conf: Mapping[str, Any] | None) -> Reload | None:
         return None
     given = dict(asked) if isinstance(asked, Mapping) else {}
     database, table, periods = (given.pop(name, None) for name in ("database", "table", "periods"))
-    replaces, approves = given.pop("replace_rows_of_others", False), given.pop("approve", False)
+    allowed = {name: given.pop(name, False) for name in ("replace_rows_of_others", "allow_shrink", "approve")}
     names = (database, table, *(periods if isinstance(periods, list) else [periods]))
     is_named = bool(periods) and all(isinstance(name, str) and name for name in names)
-    if given or not is_named or not (isinstance(replaces, bool) and isinstance(approves, bool)):
+    if given or not is_named or not all(isinstance(each, bool) for each in allowed.values()):
         raise ConfigurationError(
             f"The run's conf has {RELOAD}={asked!r}, which takes {_TAKES}, such as "
             f'{{"{RELOAD}": {{"database": "taxi", "table": "trips", "periods": ["2026-01"]}}}}.'
         )
     target = TableName(database, table)
-    return Reload(target=target, periods=parse_periods(periods), replace_rows_of_others=replaces, approve=approves)
+    return Reload(target=target, periods=parse_periods(periods), **allowed)
 
 
 def _looks_like_ours(key: str, value: Any) -> bool:

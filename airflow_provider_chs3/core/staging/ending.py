@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
+from airflow_provider_chs3.core.cluster.replication import run_ddl
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, literals, one_of, table
 from airflow_provider_chs3.core.staging.tables import (
     PERIODS_IN_COMMENT,
@@ -114,7 +115,7 @@ def rename_staging(context: TargetContext, name: str, *, to: Attempt) -> Steps[N
     """
     sql = Sql(f"RENAME TABLE {table(TableName(context.staging_database, name))} TO {table(to.staging(context))}")
     try:
-        yield from context.on_each(name=f"Take staging over as {to.name}", sql=sql)
+        yield from run_ddl(context, dict.fromkeys(context.nodes, sql), name=f"Take staging over as {to.name}")
     except ClickHouseServerError as error:
         if not (yield from is_staging_there(context, name)):
             raise SupersededError(superseded(to)) from error
@@ -231,9 +232,11 @@ def _queries_of(names: str) -> str:
 
 
 def _end(context: TargetContext, *, queries: str, tables: str, of_several: str = "0") -> Steps[None]:
-    """Kill queries, wait, and drop staging.
+    """Kill queries, wait, and drop staging, until no node runs such a query or has such a table.
 
-    KILL QUERY answers "finished" while other nodes still run the query, so nodes are asked until none does.
+    KILL QUERY answers "finished" while other nodes still run the query, so nodes are asked until none does. The look
+    after the drop is a fence: a REPLACE PARTITION that began before it still runs, and is waited for; one that begins
+    later finds no table. Without it, 22 of 25 of a table of 150 parts came over what the successor had published.
 
     Args:
         context: The nodes.
@@ -242,7 +245,7 @@ def _end(context: TargetContext, *, queries: str, tables: str, of_several: str =
         of_several: Condition that finds staging of several periods, whose queries are found by its name. None by
             default.
     """
-    known: set[str] = set()
+    known, dropped = set[str](), set[str]()
     for _ in range(_END_TIMEOUT_SECONDS):
         of_known = f" OR {_queries_of(literals(sorted(known)))}" if known else ""
         look = Sql(
@@ -265,6 +268,9 @@ def _end(context: TargetContext, *, queries: str, tables: str, of_several: str =
                 for name in sorted(_names(found))
             }
             yield from _drop(context, nodes_of)
+            if context.shared and nodes_of.keys() <= dropped:
+                yield from Sleep(name="Wait for servers that lag behind the statements of their database", seconds=1)
+            dropped |= nodes_of.keys()
         else:
             return
     if not running:
@@ -301,4 +307,5 @@ def _drop(context: TargetContext, nodes_of: Mapping[str, Collection[Node]], *, e
 
 def _drop_on(context: TargetContext, nodes: Collection[Node], name: str, end: str) -> Steps[None]:
     sql = Sql(f"DROP TABLE IF EXISTS {table(TableName(context.staging_database, name))}{end}")
-    yield from QueryNodes(name=f"Drop staging {name}", sql=dict.fromkeys(nodes, sql), settings=ddl_settings(context))
+    drops = dict.fromkeys(nodes, sql)
+    yield from run_ddl(context, drops, name=f"Drop staging {name}", settings=ddl_settings(context))

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
+from airflow_provider_chs3.core.cluster.replication import create_table
 from airflow_provider_chs3.core.ledger.table import DURABLE, durable_settings
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, literals, table
 from airflow_provider_chs3.core.sql.server_text import items
@@ -17,7 +18,7 @@ from airflow_provider_chs3.core.tuning.exact_settings import DDL_SETTINGS
 from airflow_provider_chs3.core.values.error_codes import QUERY_WAS_CANCELLED
 from airflow_provider_chs3.core.values.models import ADAPTIVE_BUFFERS, Node, SettingValues, TableName
 from airflow_provider_chs3.core.values.period import Period, range_text
-from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
+from airflow_provider_chs3.core.workflow.operations import Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError, SupersededError
 
 #: Where the target's engine merges rows. REPLACE PARTITION keeps the level of parts on older servers (seen on 25.8, no
@@ -110,29 +111,27 @@ def create_staging(context: TargetContext, attempt: Attempt, *, without_merges: 
     Raises:
         SupersededError: If it was killed: the attempt that starts last ends all others of the period.
     """
-    engines = {
-        node: facts.keeper.engine_beside(attempt.name) if facts.keeper else "MergeTree"
-        for node, facts in context.nodes.items()
-    }
-    step = QueryNodes(
-        name=f"Create staging {attempt.name}",
-        sql={
+    step = create_table(
+        context,
+        attempt.staging(context),
+        {
             node: shaped_as_target(
                 context,
                 node,
                 attempt.staging(context),
-                engine=engine,
+                engine=context.engine_beside(node, attempt.name),
                 comment=attempt.comment,
                 is_durable=not attempt.number,
                 without_merges=without_merges,
             )
-            for node, engine in engines.items()
+            for node in context.nodes
         },
+        name=f"Create staging {attempt.name}",
         settings=context.permissions,
         query_id=f"{attempt.name}_create",
     )
     try:
-        yield step
+        yield from step
     except ClickHouseServerError as error:
         if error.code == QUERY_WAS_CANCELLED:
             raise SupersededError(superseded(attempt)) from error

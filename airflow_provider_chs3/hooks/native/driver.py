@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import clickhouse_driver  # noqa: TID253
+import clickhouse_driver.errors as driver_errors  # noqa: TID253
 
 from airflow_provider_chs3.hooks.connection import Address, ConnectionOptions
 from airflow_provider_chs3.hooks.native.driver_connection import Connection
@@ -14,6 +15,9 @@ from airflow_provider_chs3.hooks.native.inserted_rows import misfits_named
 from airflow_provider_chs3.hooks.native.log_comment import client_name
 from airflow_provider_chs3.hooks.native.rebound import rebound
 from airflow_provider_chs3.hooks.native.server_errors import address_in_use
+
+if TYPE_CHECKING:
+    from airflow_provider_chs3.hooks.one_door import Server
 
 _init = rebound(clickhouse_driver.Client.__init__, Connection=Connection)
 
@@ -26,12 +30,14 @@ class Client(clickhouse_driver.Client):
 
     Attributes:
         connection: The connection, with `counters` of the last statement, and the `deadline` of the next.
+        server: The server that it leads to, if it was asked.
     """
 
     available_client_settings = tuple(
         name for name in clickhouse_driver.Client.available_client_settings if name != "input_format_null_as_default"
     )
     connection: Connection
+    server: Server | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         _init(self, *args, **kwargs)
@@ -53,6 +59,15 @@ class Client(clickhouse_driver.Client):
             return super().send_data(sample_block, data, *args, columnar=True, **kwargs)
         with misfits_named(sample_block.columns_with_types, data, self.connection.context):
             return super().send_data(sample_block, data, *args, **kwargs)
+
+    def is_alive(self) -> bool:
+        """Check whether the server is still there."""
+        try:
+            is_there = bool(self.connection.ping())
+        except driver_errors.Error:
+            return False
+        self.connection.answered_at = time.monotonic()
+        return is_there
 
     @property
     def address(self) -> str:
@@ -98,6 +113,7 @@ def open_client(
         settings_is_important=True,
         tcp_keepalive=True,
     )
+    client.connection.has_one_server = options.one_door
     # Not through the constructor: that takes out what it believes to be the client's.
     client.settings.update(options.sent_settings)
     return client

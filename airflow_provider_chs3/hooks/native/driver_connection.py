@@ -83,6 +83,7 @@ class Connection(DriverConnection):
         deadline: When to give up a statement, by `time.monotonic()`, also if the server reports progress; None never.
         is_greeted: Whether the server that it last connected to has answered as ClickHouse does.
         answered_at: When a statement was last answered, by `time.monotonic()`.
+        has_one_server: Whether it is given up when it breaks, because another one may lead to another server.
     """
 
     _connect = rebound(DriverConnection.connect, logger=_log)
@@ -97,9 +98,16 @@ class Connection(DriverConnection):
         self.deadline: float | None = None
         self.is_greeted = False
         self.answered_at = -_ALIVE_SECONDS
+        self.has_one_server = False
 
     def connect(self) -> None:
-        """Connect to the first host that works."""
+        """Connect to the first host that works.
+
+        Raises:
+            NetworkError: If it has led to a server before, and another one may answer now.
+        """
+        if self.has_one_server and self.answered_at >= 0:
+            raise driver_errors.NetworkError("the connection broke, and a new one may lead to another server")
         self.is_greeted = False
         self._connect()
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_chs3.core.sql.complete_answers import READABLE
 from airflow_provider_chs3.core.sql.quoting import literal
-from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError
+from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError, ConfigurationError
 from airflow_provider_chs3.hooks.connection import Address, check_settings
 from airflow_provider_chs3.hooks.native.log_comment import airflow_log_comment
 from airflow_provider_chs3.hooks.native.parameters import Bound, Parameters, bound
@@ -35,6 +35,9 @@ class StatementRuns(RowInserts):
 
         def client(self, *, address: Address | None = None) -> Client:
             """Return a client."""
+
+        def _addresses_of(self, client: Client) -> list[Address]:
+            """Return the nodes that may be at the other end of a connection."""
 
         def query(self, sql: str, *, address: Address | None = None) -> list[tuple[Any, ...]]:
             """Run one statement over a new connection."""
@@ -122,8 +125,12 @@ class StatementRuns(RowInserts):
             return
         query_id, client = self._running
         log.info("Ending query %s.", query_id)
-        # The driver keeps the host that it is connected to in front.
-        self.query(f"KILL QUERY WHERE query_id = {literal(query_id)} ASYNC", address=client.connection.hosts[0])
+        for address in self._addresses_of(client):
+            try:
+                self.query(f"KILL QUERY WHERE query_id = {literal(query_id)} ASYNC", address=address)
+            except ClickHouseConnectionError as error:
+                # A node that is down runs nothing.
+                log.warning("%s", error)
 
 
 def statements_of(sql: str | Sequence[str]) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -54,8 +53,7 @@ def load_request(
             ", ".join(left_out),
         )
     loaded, tuning = what_is_loaded(task, listing, vars(task)), Tuning.of(task.tuning)
-    if reload is not None and reload.replace_rows_of_others:
-        loaded["policies"] = replace(loaded["policies"], replace_unknown=True, on_target_changed="reload")
+    loaded["policies"] = loaded["policies"].of_run(reload)
     return LoadRequest(
         **loaded,
         **of_the_nodes(task),

@@ -122,7 +122,7 @@ def look_at_cluster(cluster: str | None, specs: Declared) -> Steps[ClusterOvervi
 def _facts(cores: int, memory_bytes: int, macros: Iterable[Row], metrics: int) -> NodeFacts:
     return NodeFacts(
         target=None,
-        databases=frozenset(),
+        databases={},
         known_settings={},
         measured=NodeSpec(cores=int(cores), memory_bytes=int(memory_bytes)),
         macros=dict(macros),

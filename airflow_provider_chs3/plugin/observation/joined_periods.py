@@ -11,7 +11,6 @@ from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.values.period import Period
-from airflow_provider_chs3.plugin.observation.periods_facts import ClusterSnapshot, Partition
 from airflow_provider_chs3.plugin.observation.periods_records import (
     FailureRecord,
     InsertRecord,
@@ -20,6 +19,7 @@ from airflow_provider_chs3.plugin.observation.periods_records import (
     recorded_partition_ids,
 )
 from airflow_provider_chs3.plugin.observation.settled_periods import parsed
+from airflow_provider_chs3.plugin.observation.snapshots import ClusterSnapshot, Partition
 
 
 class JoinedPeriod(NamedTuple):

@@ -34,7 +34,6 @@ from airflow_provider_chs3.plugin.observation.merge_reasons import (
     way_out,
 )
 from airflow_provider_chs3.plugin.observation.period_state import LastLoad, PeriodState, state_of
-from airflow_provider_chs3.plugin.observation.periods_facts import ClusterSnapshot
 from airflow_provider_chs3.plugin.observation.periods_records import LoadRecord, unsettled
 from airflow_provider_chs3.plugin.observation.running_inserts import (
     RunningInsert,
@@ -46,6 +45,7 @@ from airflow_provider_chs3.plugin.observation.running_inserts import (
     running_step,
 )
 from airflow_provider_chs3.plugin.observation.settled_periods import parsed
+from airflow_provider_chs3.plugin.observation.snapshots import ClusterSnapshot
 
 #: More periods without rows in a row are left out: an hour of 2099 would make 600,000 of them.
 LONGEST_GAP_PERIODS = 24
@@ -406,9 +406,9 @@ def _standing(seen: ClusterSnapshot, period: JoinedPeriod, table_facts: TableFac
         nodes = {node: each.on_fewer(unseen) for node, each in nodes.items()}
     held, _ = held_version(nodes, _ANY_OBJECTS, table_facts)
     if held:
-        # As with loads, nothing is held if the table that held it is gone from a node.
+        # As with loads, nothing is held if its table is gone from a node, or the target was altered since.
         name = Attempt(period.table, (period.period,), held.record.attempt, hold_limit_days=1).name
-        held = held if all(name in each.staging for each in seen.nodes.values()) else None
+        held = held if all(each.may_publish(name, period.table) for each in seen.nodes.values()) else None
     return standing(nodes, _ANY_OBJECTS, table_facts), held
 
 

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import replace
 from itertools import chain
-from typing import Any, NamedTuple
 
 from airflow_provider_chs3.core.cluster.table_facts import TableFacts
 from airflow_provider_chs3.core.cluster.untested_engines import is_rehearsal
 from airflow_provider_chs3.core.ledger.comparison import spread
-from airflow_provider_chs3.core.ledger.mutations import Mutation, mutations_of
-from airflow_provider_chs3.core.ledger.partition_state import Broken, PartitionState
+from airflow_provider_chs3.core.ledger.mutations import mutations_of
 from airflow_provider_chs3.core.ledger.parts import Part
-from airflow_provider_chs3.core.merges.observation import Merge, MergeState, UnfinishedMutation, replica_of
 from airflow_provider_chs3.core.values.merge_arguments import Thresholds
 from airflow_provider_chs3.core.values.merge_tree_limits import Limits
 from airflow_provider_chs3.core.values.models import Node, TableName
-from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.fan_out import query_reachable, texts_of
 from airflow_provider_chs3.core.workflow.operations import Row, Steps
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.plugin.observation import periods_queries
-from airflow_provider_chs3.plugin.observation.derived_tables import Derived, look_at_derived_tables
+from airflow_provider_chs3.plugin.observation.derived_tables import look_at_derived_tables
 from airflow_provider_chs3.plugin.observation.ledgers import Ledgers, find_ledgers
 from airflow_provider_chs3.plugin.observation.periods_records import is_published, recorded_partition_ids
 from airflow_provider_chs3.plugin.observation.settled_periods import (
@@ -40,195 +35,10 @@ from airflow_provider_chs3.plugin.observation.settled_periods import (
     summaries_of,
     summaries_query,
 )
+from airflow_provider_chs3.plugin.observation.snapshots import ClusterSnapshot, NodeSnapshot
 
 #: The UUID of every table in a database of engine Ordinary.
 _NO_UUID = "00000000-0000-0000-0000-000000000000"
-
-
-class Partition(NamedTuple):
-    """The parts of a period on one node, for the comparison with the ledger and for merge health."""
-
-    state: PartitionState
-    parts: int
-    size_bytes: int
-    two_smallest_bytes: int
-    age_seconds: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class NodeSnapshot:
-    """The answers of one node.
-
-    Args:
-        tables: Its tables.
-        names: The tables that the ledgers know, by their UUIDs.
-        records: The periods of each table in its ledgers, as text, and what `period_records` parses: one by one, as
-            they would be many objects at once.
-        known: The same periods, and those of earlier tables of these names.
-        tables_with_rows: The tables that have rows, of any period.
-        gone: The published periods of each table in its ledgers that is not there, as `records`; also those of earlier
-            tables of its name.
-        renamed: New names of tables, by the ones that the ledgers know.
-        partitions: The partitions of each table, by their ids, as `partition` parses them.
-        filled_partitions: Of these, the ids of those that hold rows.
-        sources: The parts that merges have joined, by table and partition; none if nobody asked.
-        mutations: The mutations of each table that has had some.
-        broken: Of each table that has some, the parts that the server put aside because it could not read them.
-        staging: Names of staging tables, of any load, and of those that hold rows.
-        processes: The queries of loads: initial query id, whether it is the initial query, rows, bytes, memory, peak,
-            written rows, seconds.
-        circumstances: The rest of the answer to `periods_queries.circumstances`.
-        free_bytes: Free bytes on the emptiest of a table's disks.
-        table_parts: Active parts of each table.
-        limits: Limits of each table.
-        unrecorded: Tables of which its ledgers know nothing, with the partitions that hold rows.
-    """
-
-    tables: Mapping[TableName, TableFacts] = field(default_factory=dict)
-    names: Mapping[str, TableName] = field(default_factory=dict)
-    records: Mapping[TableName, Mapping[str, Row]] = field(default_factory=dict)
-    known: Mapping[TableName, Collection[str]] = field(default_factory=dict)
-    tables_with_rows: Collection[TableName] = ()
-    gone: Mapping[TableName, Mapping[str, Row]] = field(default_factory=dict)
-    renamed: Mapping[TableName, TableName] = field(default_factory=dict)
-    partitions: Mapping[TableName, Mapping[str, Row]] = field(default_factory=dict)
-    filled_partitions: Mapping[TableName, Collection[str]] = field(default_factory=dict)
-    sources: Mapping[tuple[TableName, str], tuple[Part, ...]] = field(default_factory=dict)
-    mutations: Mapping[TableName, tuple[Mutation, ...]] = field(default_factory=dict)
-    broken: Mapping[TableName, Broken] = field(default_factory=dict)
-    staging: tuple[str, ...] = ()
-    processes: tuple[Row, ...] = ()
-    circumstances: Mapping[str, Any] = field(default_factory=dict)
-    free_bytes: Mapping[TableName, int] = field(default_factory=dict)
-    table_parts: Mapping[TableName, int] = field(default_factory=dict)
-    limits: Mapping[TableName, Limits] = field(default_factory=dict)
-    unrecorded: Mapping[TableName, TableSummary] = field(default_factory=dict)
-
-    def busy_partitions(self, table: TableName, *, max_replica_delay_seconds: float) -> set[str] | None:
-        """Return the partitions of a table in which something happens; None for all.
-
-        Args:
-            table: The table.
-            max_replica_delay_seconds: Replicas that are further behind may be merging all of them.
-        """
-        seen, place = self.circumstances, (table.database, table.table)
-        queued = {row[0] for row in seen["queue"].get(place, ())}
-        is_behind = any(
-            is_readonly or seconds > max_replica_delay_seconds
-            for is_readonly, seconds in seen["replicas"].get(place, ())
-        )
-        if is_behind or "" in queued:
-            return None
-        own = (key[2] for key in seen["merges"] if key[:2] == place)
-        mutated = (key for row in seen["mutations"].get(place, ()) for key in row[0])
-        return {*queued, *own, *mutated}
-
-    @cached_property
-    def _quiet_tables(self) -> set[TableName]:
-        """The tables without mutations that run or wait, or replicas that have to catch up."""
-        seen, names = self.circumstances, {(table.database, table.table): table for table in self.tables}
-        behind = {
-            name
-            for name, ((is_readonly, delay_seconds), *_) in seen["replicas"].items()
-            if is_readonly or delay_seconds
-        }
-        busy = {*seen["mutations"], *seen["queue"], *behind}
-        return {table for name, table in names.items() if name not in busy}
-
-    def partition(self, table: TableName, partition_id: str) -> Partition | None:
-        """Return a partition; None if it has no parts."""
-        row = self.partitions.get(table, {}).get(partition_id)
-        if row is None:
-            return None
-        *state, parts, size_bytes, two_smallest_bytes, age_seconds = row
-        mutations, broken = self.mutations.get(table, ()), self.broken.get(table, ())
-        of_partition = PartitionState.of(partition_id, state, mutations, broken=broken)
-        return Partition(
-            state=replace(of_partition, sources=self.sources.get((table, partition_id), ())),
-            parts=parts,
-            size_bytes=size_bytes,
-            two_smallest_bytes=two_smallest_bytes,
-            age_seconds=age_seconds,
-        )
-
-    def is_quiet(self, table: TableName, partition: Partition, *, spare_parts: int) -> bool:
-        """Check whether a period's merges are healthy at first sight: it has few parts, and nothing happens to them.
-
-        Args:
-            table: The table.
-            partition: The period's partition.
-            spare_parts: The most parts that are few.
-        """
-        is_merging = (table.database, table.table, partition.state.partition_id) in self.circumstances["merges"]
-        return partition.parts <= spare_parts and table in self._quiet_tables and not is_merging
-
-    def merge_state(self, node: Node, table: TableName, period: Period, partition: Partition) -> MergeState:
-        """Return the state of a period's merges, without broken parts: the comparison with the ledger names these."""
-        partition_id = partition.state.partition_id
-        seen, place = self.circumstances, (table.database, table.table)
-        return MergeState(
-            node=node,
-            period=period,
-            parts=partition.parts,
-            size_bytes=partition.size_bytes,
-            two_smallest_bytes=partition.two_smallest_bytes,
-            unchanged_seconds=min(partition.age_seconds, seen["uptime"]),
-            merges=tuple(Merge(*merge) for (merge,) in seen["merges"].get((*place, partition_id), ())),
-            mutations=tuple(
-                UnfinishedMutation(command=command, fail_reason=fail_reason, age_seconds=age_seconds)
-                for partition_ids, command, fail_reason, age_seconds in seen["mutations"].get(place, ())
-                if partition_id in partition_ids
-            ),
-            limits=self.limits[table],
-            table_parts=self.table_parts[table],
-            free_bytes=self.free_bytes[table],
-            pool_is_busy=seen["pool_is_busy"],
-            at_seconds=seen["at_seconds"],
-            replica=replica_of(partition_id, seen["replicas"].get(place, []), seen["queue"].get(place, [])),
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClusterSnapshot:
-    """The answers of a cluster.
-
-    Args:
-        cluster: The cluster; None for a single server.
-        nodes: The answers of each node.
-        down: The reasons why the others did not answer.
-        unread: What to do about ledgers that are left out; empty if there are none.
-        choices: The periods that were read one by one, and the others.
-        summaries: The summary of each table on each node.
-        derived: The tables that are derived from others.
-    """
-
-    cluster: str | None
-    nodes: Mapping[Node, NodeSnapshot]
-    down: Mapping[Node, str]
-    unread: str
-    choices: Choices
-    summaries: Mapping[Node, Mapping[TableName, TableSummary]]
-    derived: Mapping[TableName, Derived]
-
-    def versions(self, table: TableName, period: str) -> dict[Node, tuple[int, int, int]]:
-        """Return the highest block of a recorded period on each node, its data version and its rows.
-
-        Args:
-            table: The table.
-            period: The period.
-        """
-        rows = [row for each in self.nodes.values() if (row := each.records.get(table, {}).get(period))]
-        ids = {key for row in rows for key in recorded_partition_ids(row)}
-        found = {node: [each.partition(table, key) for key in ids] for node, each in self.nodes.items()}
-        states = {node: [each.state for each in of_node if each] for node, of_node in found.items()}
-        return {
-            node: (
-                max((each.max_block for each in of_node), default=0),
-                max((each.data_version for each in of_node), default=0),
-                sum(each.rows for each in of_node),
-            )
-            for node, of_node in states.items()
-        }
 
 
 def look_at_all_tables(cluster: str | None, wanted: Wanted | None = None) -> Steps[ClusterSnapshot]:
@@ -443,7 +253,7 @@ def _gone(
 
 def _node_snapshot(named: Collection[TableName], rest: Row) -> NodeSnapshot:
     tables, merges, mutations, limits, replicated_limits, policies, disks, pool, broken, replicas, queue = rest[:11]
-    staging, processes, all_mutations, unrecorded, uptime, at_seconds = rest[11:]
+    staging, processes, all_mutations, unrecorded, structures, uptime, at_seconds = rest[11:]
     facts = {name: _target(row) for row in tables if (name := TableName(*row[:2])) in named}
     free = {policy: max((dict(disks).get(name, 0) for name in names), default=0) for policy, names in policies}
     return NodeSnapshot(
@@ -453,6 +263,7 @@ def _node_snapshot(named: Collection[TableName], rest: Row) -> NodeSnapshot:
         mutations={TableName(*row[:2]): mutations_of(row[2]) for row in all_mutations},
         broken={name: tuple(part for (part,) in parts) for name, parts in _by_table(broken).items()},
         staging=tuple(staging),
+        structures={TableName(*of): digest for *of, digest in structures},
         processes=tuple(processes),
         circumstances={
             "merges": _grouped(merges, 3),

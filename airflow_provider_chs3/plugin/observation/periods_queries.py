@@ -50,6 +50,7 @@ _OF_LOADS = (
     "together_seconds",
 )
 _HELD = "event = 'held'"
+_HELD_TABLES = "chs3_held_"
 _INSERTING = "event = 'inserting'"
 _FAILED = "event = 'failed'"
 _LOADED = "event = 'load'"
@@ -187,14 +188,28 @@ SELECT
             {readable("last_exception")}, postpone_reason))
         FROM system.replication_queue
         WHERE type IN ('GET_PART', 'ATTACH_PART', 'MERGE_PARTS', 'MUTATE_PART', 'REPLACE_RANGE') AND {of_tables}),
-    (SELECT groupArray(name) FROM system.tables WHERE {IS_STAGING} OR startsWith(name, 'chs3_held_')),
+    (SELECT groupArray(name) FROM system.tables WHERE {IS_STAGING} OR startsWith(name, {literal(_HELD_TABLES)})),
     (SELECT groupArray((initial_query_id, is_initial_query, read_rows, read_bytes, memory_usage, peak_memory_usage,
             written_rows, elapsed)) FROM system.processes WHERE startsWith(initial_query_id, 'chs3_')),
     {mutations_query(of_tables, group="database, table")},
     {_filled_partitions(unrecorded)},
+    {_structures(of_tables)},
     uptime(),
     toFloat64(now64(3))
 """)
+
+
+def _structures(of_tables: str) -> str:
+    """Return a column with digests of the stored columns of tables, and of those that hold rows, if any do."""
+    holds = f"startsWith(name, {literal(_HELD_TABLES)})"
+    has_held = f"(SELECT count() FROM system.tables WHERE {holds}) > 0"
+    is_one = f"({of_tables} OR startsWith(table, {literal(_HELD_TABLES)}))"
+    digests = (
+        "SELECT database, table, toString(cityHash64(arraySort(groupArray((name, type))))) AS digest "
+        f"FROM system.columns WHERE {has_held} AND {is_one} AND default_kind NOT IN ('ALIAS', 'EPHEMERAL') "
+        "GROUP BY database, table"
+    )
+    return f"(SELECT groupArray((database, table, digest)) FROM ({digests}))"
 
 
 def _filled_partitions(tables: Collection[TableName]) -> str:

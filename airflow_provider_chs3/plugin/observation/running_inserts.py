@@ -9,8 +9,8 @@ from enum import StrEnum
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.workflow.insert_progress import progress_of
 from airflow_provider_chs3.core.workflow.operations import Row
-from airflow_provider_chs3.plugin.observation.periods_facts import ClusterSnapshot
 from airflow_provider_chs3.plugin.observation.periods_records import InsertRecord
+from airflow_provider_chs3.plugin.observation.snapshots import ClusterSnapshot
 
 
 class RunningStep(StrEnum):

@@ -39,7 +39,10 @@ from airflow_provider_chs3.sources.clickhouse.reading import SelectSource
 #: What the result of a load has about the table of a view.
 OF_VIEWS = ("target", "period", "status", "reason", "rows", "attempt")
 #: Policies of the base's load that the loads of its views' tables share; the others are about files.
-_SHARED = ("replace_unknown", "on_target_changed", "reload_whole_table", "keep_versions", "hold_limit_days")
+_SHARED = (
+    *("replace_unknown", "on_target_changed", "reload_whole_table", "max_shrink_fraction"),
+    *("keep_versions", "hold_limit_days"),
+)
 
 #: How often a load of a view's table waits for another one that took over, how long each time, and between two looks.
 _MOST_RIVALS, _LONGEST_WAIT_SECONDS, _POLL_SECONDS = 20, 1_800, 2
@@ -316,7 +319,7 @@ def _view(
         view = replace(view, columns=_columns(context, [each.name for each in listed.known_columns]))
         view = replace(view, planned=tuple((yield from _planned(request, view))))
         for each in view.planned:
-            if each.is_refused:
+            if each.is_blocked:
                 raise PreflightError(
                     f"for {each.period} of {target}, {each.reason}. To replace what others have done there, give "
                     "policies={'on_target_changed': 'reload', 'replace_unknown': True}."

@@ -52,11 +52,11 @@ class TestMissing:
         assert finding.startswith("Table db.trips does not exist on the server: create it (chs3 ddl ")
 
     def test_its_database(self):
-        context = surroundings(FACTS, replace(WITHOUT_TABLE, databases=frozenset()), FACTS)
+        context = surroundings(FACTS, replace(WITHOUT_TABLE, databases={}), FACTS)
         assert findings(context) == ("Database 'db' does not exist on ch-2:9000: create it, or check the name.",)
 
     def test_the_staging_database(self):
-        with_staging = replace(FACTS, databases=frozenset({"db", "st"}))
+        with_staging = replace(FACTS, databases=dict.fromkeys(("db", "st")))
         context = surroundings(with_staging, FACTS, with_staging, staging="st")
         assert findings(context) == ("staging_database='st' does not exist on ch-2:9000: create it there.",)
 

@@ -49,11 +49,13 @@ def test_it_names_the_table_and_the_periods():
     assert asked == Reload(target=TableName("d", "t"), periods=(Period.of_month(2026, 9), OCTOBER))
 
 
-def test_rows_of_others_are_replaced_only_if_it_says_so():
-    assert [
-        reload_of({"chs3_reload": ASKED | more}).replace_rows_of_others
-        for more in ({}, {"replace_rows_of_others": False}, {"replace_rows_of_others": True})
-    ] == [False, False, True]
+@pytest.mark.parametrize("name", ["replace_rows_of_others", "allow_shrink", "approve"])
+def test_more_is_allowed_only_if_it_says_so(name):
+    assert [getattr(reload_of({"chs3_reload": ASKED | more}), name) for more in ({}, {name: False}, {name: True})] == [
+        False,
+        False,
+        True,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -66,6 +68,7 @@ def test_rows_of_others_are_replaced_only_if_it_says_so():
         ASKED | {"table": ["t"]},
         ASKED | {"replace_rows_of_others": "no"},
         ASKED | {"replace_rows_of_others": 1},
+        ASKED | {"allow_shrink": "true"},
         ASKED | {"force": True},
     ],
 )

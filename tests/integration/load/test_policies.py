@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
 
 from airflow_provider_chs3.exceptions import ConfigurationError, NotReadyError
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import PERIOD, Lake
+from tests.integration.load.test_reload import reload
 
 TRIPS = Trips(rows_per_period=3_000, files_per_period=3)
 
@@ -91,9 +94,12 @@ class TestShrinking:
         trips_lake.load()
         for key in keys[1:]:
             trips_lake.s3.delete_object(Bucket=trips_lake.bucket, Key=key)
-        with pytest.raises(AirflowFailException, match=r"max_shrink_fraction'\]=0\.5"):
+        with pytest.raises(AirflowFailException, match=r"max_shrink_fraction'\]=0\.5") as stopped:
             trips_lake.load()
         assert trips_lake.facts() == TRIPS.facts(PERIOD)
+        # A run with the conf that the message names loads it.
+        conf = json.loads(str(stopped.value).rpartition("by its conf: ")[2].rstrip("."))
+        assert (reload(trips_lake, conf)["status"], trips_lake.facts().rows) == ("published", 1_000)
 
     @pytest.mark.thorough
     def test_unless_the_user_allows_it(self, trips_lake: Lake) -> None:

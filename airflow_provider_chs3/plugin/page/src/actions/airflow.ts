@@ -29,8 +29,11 @@ export async function lastRun(task: Task): Promise<Run | null> {
   }
 }
 
+// What a run may do beyond a plain reload, by the name that its conf has for it.
+export type ReloadOptions = Partial<Record<"approve" | "replace_rows_of_others" | "allow_shrink", true>>;
+
 // The new run is like the one that loaded the period last, so that the DAG's templates have the same result.
-async function reload(table: TableRow, periods: readonly PeriodRow[], how: { approve?: true; replace_rows_of_others?: true }): Promise<Run> {
+async function reload(table: TableRow, periods: readonly PeriodRow[], how: ReloadOptions): Promise<Run> {
   const [period] = periods;
   if (!period?.task) {
     throw new Error("The task that loaded the period is unknown.");
@@ -83,12 +86,12 @@ export interface Started {
 }
 
 // The runs that were started; none for an action that starts none.
-export async function perform(kind: Kind, subject: Subject, replacesOthers: boolean, onStarted: (now: Started) => void): Promise<void> {
+export async function perform(kind: Kind, subject: Subject, allowed: ReloadOptions, onStarted: (now: Started) => void): Promise<void> {
   const { table, period: { task }, periods } = subject;
   if (kind === "unpause" || kind === "end") {
     await (task && (kind === "end" ? endLoad(task) : unpause(task)));
   } else if (kind === "reload" || kind === "approve") {
-    const how = kind === "approve" ? { approve: true } as const : replacesOthers ? { replace_rows_of_others: true } as const : {};
+    const how: ReloadOptions = kind === "approve" ? { approve: true } : allowed;
     for (const each of runsLike(periods)) {
       onStarted({ run: await reload(table, each, how), periods: each });
     }

@@ -5,12 +5,24 @@ import { Fragment, useEffect, useRef, useState } from "react";
 import { RequestError } from "../api/client";
 import { DagLink, RunLink, TaskLink } from "../ui/links";
 import { Note } from "../ui/parts";
-import { lastRun, perform, type Started } from "./airflow";
+import { lastRun, perform, type ReloadOptions, type Started } from "./airflow";
 import { KINDS, whatOf, type Kind, type Subject } from "./kinds";
 
 const GONE =
   "Airflow no longer has the run that loaded this period, so the new run has neither its conf nor its data interval. If the DAG takes " +
   "the period from them, the run loads nothing, and fails unless it also has other loads. The panel will show the outcome.";
+
+// What a person may allow for one run: in which states a load may need it.
+const ALLOWED: readonly { name: keyof ReloadOptions; states: ReadonlySet<string>; text: string }[] = [
+  {
+    name: "replace_rows_of_others", states: new Set(["changed"]),
+    text: "Also replace rows that somebody else inserted or changed; rows erased on request come back.",
+  },
+  {
+    name: "allow_shrink", states: new Set(["failed", "changed", "changed_in_storage"]),
+    text: "Also load objects that shrank by more than max_shrink_fraction since they were published: their rows go.",
+  },
+];
 
 // A lost answer does not show what Airflow has done.
 function failureText(error: Error, started: number): string {
@@ -27,7 +39,7 @@ export function Confirm({ kind, subject, close, onStarted, onDone }: {
   const { verb, says, dag, right } = KINDS[kind];
   const { period, periods, rights } = subject;
   const cancel = useRef<HTMLButtonElement>(null);
-  const [isTicked, tick] = useState(false);
+  const [allowed, allow] = useState<ReloadOptions>({});
   const [started, setStarted] = useState<Started[]>([]);
   // After the panel, which may be drawn in the same moment, and would then lie above: it takes its layer some frames after
   // it is drawn.
@@ -43,7 +55,7 @@ export function Confirm({ kind, subject, close, onStarted, onDone }: {
   // The second click of a double click comes before the button is drawn as disabled, and would start a second run.
   const isAsked = useRef(false);
   const act = useMutation({
-    mutationFn: () => perform(kind, subject, isTicked, (now) => {
+    mutationFn: () => perform(kind, subject, allowed, (now) => {
       setStarted((before) => [...before, now]);
       onStarted(now);
     }),
@@ -75,15 +87,14 @@ export function Confirm({ kind, subject, close, onStarted, onDone }: {
                 {says(subject).map((text) => <Text key={text}>{text}</Text>)}
                 {waits ? <Text>The DAG is paused: the run waits until somebody unpauses it.</Text> : null}
                 {last.data === null ? <Note status="warning" title="It may load nothing">{GONE}</Note> : null}
-                {kind === "reload" && periods.some(({ state }) => state === "changed") && !act.isSuccess ? (
-                  <Checkbox.Root checked={isTicked} onCheckedChange={({ checked }) => { tick(checked === true); }} alignItems="start">
+                {kind === "reload" && !act.isSuccess ? ALLOWED.filter(({ states }) => periods.some(({ state }) => states.has(state))).map(({ name, text }) => (
+                  <Checkbox.Root key={name} checked={allowed[name] ?? false} alignItems="start"
+                    onCheckedChange={({ checked }) => { allow({ ...allowed, [name]: checked === true || undefined }); }}>
                     <Checkbox.HiddenInput />
                     <Checkbox.Control />
-                    <Checkbox.Label fontWeight="normal">
-                      Also replace rows that somebody else inserted or changed; rows erased on request come back. Otherwise the load stops.
-                    </Checkbox.Label>
+                    <Checkbox.Label fontWeight="normal">{text} Otherwise the load stops.</Checkbox.Label>
                   </Checkbox.Root>
-                ) : null}
+                )) : null}
                 <Text role="status" overflowWrap="anywhere">
                   {act.isPending ? "Sending the request to Airflow… " : null}
                   {started.length ? "Started: " : null}

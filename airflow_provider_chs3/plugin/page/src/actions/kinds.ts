@@ -151,7 +151,8 @@ export function obstacle(kind: Kind, rights: Rights, owner?: string): string {
   const dag = dagOf(rights);
   if (!dag) {
     return ["unpause", "approve", "reload", "end"].includes(kind) ? "Airflow cannot run the DAG that loaded this period: it is gone, or its file cannot be imported."
-      : `To force merges, discard, restore, unpin and forget periods, add the DAG ${rights.actions_dag_id} to Airflow: its file is in the folder dags of this package's repository.`;
+      : `To force merges, discard, restore, unpin and forget periods, add the DAG ${rights.actions_dag_id}: a file in Airflow's dags folder with the line ` +
+        '"from airflow_provider_chs3.transfers.period_actions import dag".';
   }
   return dag[right] ? "" : refusal(right, dag.dag_id, dag.dag_id === rights.dag?.dag_id ? owner : undefined);
 }

@@ -36,7 +36,7 @@ def dag(airflow_db: Path) -> DAG:
 
     bag = DagBag(DAGS)
     assert bag.import_errors == {}
-    return bag.dags["chs3_month_actions"]
+    return bag.dags["chs3_period_actions"]
 
 
 @pytest.fixture

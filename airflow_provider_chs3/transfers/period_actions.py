@@ -1,15 +1,21 @@
 """Forget, merge, discard, restore or unpin periods: actions of the loads page in Airflow's UI.
 
 The page starts a run of this DAG for each action, so Airflow decides who may act, and records who did. It finds the DAG
-by its id; without it, the page does not offer these actions. By hand:
+by its id, and offers these actions once a file in Airflow's `dags` folder has this line:
 
-    airflow dags trigger chs3_month_actions --conf '{"action": "merge", "database": "taxi", "table": "trips",
+    from airflow_provider_chs3.transfers.period_actions import dag
+
+By hand:
+
+    airflow dags trigger chs3_period_actions --conf '{"action": "merge", "database": "taxi", "table": "trips",
         "period": "2026-01"}'
 
 Users who may start its runs may do that to any period of any table that a connection of type `chs3` leads to.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from airflow.sdk import DAG, Param, task
 
@@ -18,10 +24,10 @@ from airflow_provider_chs3.operators.ledger import ForgetPeriodsOperator
 from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
 from airflow_provider_chs3.operators.versions import RestorePeriodsOperator, UnpinPeriodsOperator
 
-PERIOD = r"\d{4}(-(Q[1-4]|W\d\d|\d\d(-\d\d(T\d\dZ)?)?))?"
+_PERIOD = r"\d{4}(-(Q[1-4]|W\d\d|\d\d(-\d\d(T\d\dZ)?)?))?"
 
 with DAG(
-    dag_id="chs3_month_actions",
+    dag_id="chs3_period_actions",
     description="Forget, merge, discard, restore or unpin a period: for the loads page",
     schedule=None,
     # The runs of a paused DAG would wait.
@@ -37,7 +43,7 @@ with DAG(
         ),
         "period": Param(
             type="string",
-            pattern=f"^(all|{PERIOD}(,{PERIOD})*)$",
+            pattern=f"^(all|{_PERIOD}(,{_PERIOD})*)$",
             description="such as 2026-10, 2026-10-05, or 'all' of a whole table; several, with commas, to forget",
         ),
         "database": Param(type="string", minLength=1),
@@ -46,13 +52,13 @@ with DAG(
         "cluster": Param("", type="string", description="empty: the Distributed table's, or the connection's"),
         "clickhouse_conn_id": Param("chs3_default", type="string", minLength=1),
     },
-):
+) as dag:
 
-    @task.branch
-    def choose(params: dict) -> str:
-        return params["action"]
+    @task.branch(task_id="choose")
+    def _choose(**context: Any) -> str:
+        return str(context["params"]["action"])
 
-    where = {
+    where: dict[str, Any] = {
         "periods": "{{ params.period }}",
         "database": "{{ params.database }}",
         "table": "{{ params.table }}",
@@ -66,4 +72,4 @@ with DAG(
     restore = RestorePeriodsOperator(task_id="restore", **of_ledger)
     unpin = UnpinPeriodsOperator(task_id="unpin", **of_ledger)
 
-    choose() >> [forget, merge, discard, restore, unpin]
+    _choose() >> [forget, merge, discard, restore, unpin]

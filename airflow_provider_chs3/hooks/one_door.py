@@ -1,0 +1,204 @@
+"""Connections through an address that leads to any server of a cluster, as a load balancer does.
+
+A statement for a node needs a connection that happens to lead there. Which node a server is, the server says itself
+(`is_local` in `system.clusters`), under whatever names the nodes know each other. So connections are opened until one
+leads to the node; the others are kept for theirs. A connection never changes its server: a broken one is given up,
+where the driver would open another, which may lead elsewhere.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_provider_chs3.core.sql.complete_answers import READABLE
+from airflow_provider_chs3.exceptions import ClickHouseConnectionError, TransientError
+from airflow_provider_chs3.hooks.connection import Address, ConnectionOptions
+from airflow_provider_chs3.hooks.native.log_comment import airflow_log_comment
+from airflow_provider_chs3.hooks.open_connections import OpenConnections
+
+if TYPE_CHECKING:
+    from airflow_provider_chs3.hooks.native.driver import Client
+
+#: Connections that a search opens for each node of the cluster: if each leads to any server by chance, all of them miss
+#: one in one of a million searches. In turn, each node is met once in as many as there are nodes.
+_TRIES_PER_NODE = 14
+#: Connections that may fail before any has led to a server.
+_FIRST_TRIES = 3
+#: A search ends after so many times the time to connect: a frozen server takes all of it, each time.
+_LONGEST_SEARCH_CONNECTS = 3
+#: Idle connections that are kept for each server.
+_KEPT_CONNECTIONS = 8
+
+_WHO_ARE_YOU = "SELECT toString(serverUUID()), groupArray((cluster, host_name, port, is_local)) FROM system.clusters"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Server:
+    """The server at the other end of a connection, as it says itself.
+
+    Args:
+        name: Its `display_name`.
+        uuid: Its `serverUUID()`, zero on embedded engines.
+        nodes: The nodes that it is, in all clusters that it knows: `host_name` and `port` of `system.clusters`.
+        clusters: The nodes of each of these clusters.
+    """
+
+    name: str
+    uuid: str
+    nodes: frozenset[Address]
+    clusters: Sequence[frozenset[Address]]
+
+    def nodes_beside(self, address: Address | None) -> int:
+        """Return the number of nodes in the largest cluster with a node, 0 if none has it."""
+        return max((len(cluster) for cluster in self.clusters if address in cluster), default=0)
+
+
+class DoorConnections(OpenConnections):
+    """Connections that wait for the next statement, by the server that they lead to. Threads may share them.
+
+    Args:
+        options: The connection's fields.
+    """
+
+    def __init__(self, options: ConnectionOptions) -> None:
+        super().__init__(options)
+        # One search at a time: it may find what another one is after.
+        self._searching = threading.Lock()
+        self._server_of_node: dict[Address, tuple[str, str]] = {}
+        self._known_alone: set[Address] = set()
+        self._node_count = 0
+
+    def take(self, address: Address | None) -> Client:
+        """Return a connection to a node, idle or new.
+
+        Args:
+            address: `host_name` and `port` of the node in `system.clusters`; None for any server.
+
+        Raises:
+            ClickHouseConnectionError: If no server answers, or none is that node, after as many connections as make it
+                sure.
+            TransientError: If several servers say that they are the node.
+        """
+        if client := self._idle_to(address):
+            return client
+        with self._searching:
+            return self._idle_to(address) or self._search(address)
+
+    def keep(self, client: Client, address: Address | None) -> None:
+        """Keep a connection for the next statement to its server.
+
+        Args:
+            client: The connection.
+            address: What it was taken for.
+        """
+        self._keep(client, client.server, _KEPT_CONNECTIONS)
+
+    def _idle_to(self, address: Address | None) -> Client | None:
+        """Return an idle connection that still works, or None."""
+        while client := self._idle_client(address):
+            if client.is_alive():
+                return client
+            client.disconnect()
+        return None
+
+    def _idle_client(self, address: Address | None) -> Client | None:
+        with self._lock:
+            for server, idle in self._idle.items():
+                if idle and isinstance(server, Server) and (address is None or address in server.nodes):
+                    return idle.pop()
+        return None
+
+    def _search(self, address: Address | None) -> Client:
+        met: Counter[str] = Counter()
+        latest: ClickHouseConnectionError | None = None
+        began, tries = time.monotonic(), 0
+        while tries < max(_FIRST_TRIES, _TRIES_PER_NODE * self._node_count):
+            tries += 1
+            try:
+                client = self._open(address)
+            except ClickHouseConnectionError as error:
+                latest = error
+            else:
+                server = client.server
+                assert server is not None  # it was asked
+                if address is None:
+                    return client
+                if address in server.nodes:
+                    self._check_others(address, server)
+                    return client
+                met[server.name if server.nodes else f"{server.name} (no is_local in its system.clusters)"] += 1
+                self.keep(client, address)
+            if time.monotonic() - began > _LONGEST_SEARCH_CONNECTS * self.options.connect_timeout_seconds:
+                break
+        if latest and not met:
+            raise latest
+        raise self._not_met(address, met, tries, latest)
+
+    def _open(self, address: Address | None) -> Client:
+        """Open a connection, and ask the server which node it is."""
+        from airflow_provider_chs3.hooks.native.driver import open_client
+        from airflow_provider_chs3.hooks.native.server_errors import translated_errors
+
+        client = open_client(self.options)
+        with translated_errors(client):
+            settings = {**READABLE, "log_comment": airflow_log_comment()}
+            client.connection.deadline = time.monotonic() + self.options.connect_timeout_seconds
+            ((uuid, rows),) = client.execute(_WHO_ARE_YOU, settings=settings)
+            client.connection.deadline = None
+            clusters: dict[str, set[Address]] = {}
+            for cluster, host, port, _ in rows:
+                clusters.setdefault(cluster, set()).add((host, port))
+            server = client.server = Server(
+                name=client.connection.server_info.display_name,
+                uuid=uuid,
+                nodes=frozenset((host, port) for _, host, port, is_local in rows if is_local),
+                clusters=tuple(map(frozenset, clusters.values())),
+            )
+        self._node_count = max(self._node_count, server.nodes_beside(address))
+        self._check_is_only_one(address, server)
+        return client
+
+    def _check_is_only_one(self, address: Address | None, server: Server) -> None:
+        """Check that no other server has said that it is one of the nodes."""
+        if address in server.nodes and address is not None:
+            self._server_of_node.setdefault(address, (server.name, server.uuid))
+        for node, (name, uuid) in self._server_of_node.items():
+            if node in server.nodes and (name, uuid) != (server.name, server.uuid):
+                del self._server_of_node[node]
+                raise TransientError(
+                    f"Two servers, {name} and {server.name}, say that they are node {node[0]}:{node[1]} (is_local in "
+                    "system.clusters). If one took the other's place, retry; else give each node its own name in the "
+                    "definition of the cluster (localhost is every server to itself)."
+                )
+
+    def _check_others(self, address: Address, server: Server) -> None:
+        """Check, where a cluster has one node, that other servers behind the door say that they are not that node.
+
+        The search for the nodes of a larger cluster meets others anyway.
+        """
+        if server.nodes_beside(address) > 1 or address in self._known_alone:
+            return
+        for _ in range(_TRIES_PER_NODE):
+            other = self._open(address)
+            self.keep(other, None)
+            if other.server != server:
+                break
+        self._known_alone.add(address)
+
+    def _not_met(
+        self, address: Address | None, met: Counter[str], tries: int, latest: ClickHouseConnectionError | None
+    ) -> ClickHouseConnectionError:
+        host, port = address or self.options.hosts[0]
+        led = ", ".join(f"{times} to {name}" for name, times in met.most_common())
+        failed = f", and {tries - met.total()} failed ({latest.message})" if latest else ""
+        return ClickHouseConnectionError(
+            f"none of {tries} connections led to this node: {led}{failed}. It is down, or the load balancer is sticky "
+            "or leaves it out: have it choose a server for each connection, or replace the connection's 'one_door' by "
+            "'node_addresses'",
+            f"{host}:{port}",
+        )

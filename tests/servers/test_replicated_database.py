@@ -1,0 +1,176 @@
+"""Loads into a database of engine Replicated: one shard of two replicas, on real servers of the oldest version."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from clickhouse_driver.errors import ServerException
+
+from airflow_provider_chs3.core.cluster.topology import RECORDS_SCHEMA
+from airflow_provider_chs3.core.staging.tables import Attempt
+from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from airflow_provider_chs3.testbed.programs import keeper
+from tests.faults.strikes import Strikes, strikes
+from tests.integration.lake import PERIOD, Lake, lake_on
+from tests.integration.load.test_interrupted import Breaker, Failed
+from tests.narrow_user import WITH_NARROW_USER_OF_REPLICAS, WITHOUT_COMPILATION
+from tests.servers.replicas import OTHER, TRIPS, replicated
+
+#: A fixture.
+__all__ = ["strikes"]
+
+#: With a part for each row, REPLACE PARTITION is slow.
+SLOW_ROWS = (
+    "SELECT number, toDateTime('2026-10-05 00:00:00') FROM numbers(150) SETTINGS max_threads = 1, max_block_size = 1, "
+    "min_insert_block_size_rows = 1, min_insert_block_size_bytes = 1"
+)
+#: How often it races with the successor of its attempt: a hundred times to prove the fence.
+RACES = int(os.environ.get("CHS3_RACES", "3"))
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[ClickHouseCluster]:
+    """Servers of all these tests."""
+    if why := keeper.missing():
+        pytest.skip(why)
+    with ClickHouseCluster.start(
+        2,
+        replicas=2,
+        program="server",
+        replicated_databases=True,
+        user_settings=WITHOUT_COMPILATION,
+        **WITH_NARROW_USER_OF_REPLICAS,
+    ) as running:
+        yield running
+
+
+@pytest.fixture
+def lake(cluster: ClickHouseCluster, chs3_s3: Any, chs3_bucket: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lake]:
+    """A lake with a replicated table, and trips for it."""
+    with lake_on(cluster, chs3_s3, chs3_bucket, monkeypatch) as lake:
+        lake.create_table(engine=replicated(lake))
+        lake.upload(TRIPS)
+        yield lake
+
+
+def test_all_tables_of_a_load_are_a_shards_and_hold_one_record_for_it(lake: Lake) -> None:
+    assert lake.load()["status"] == "published"
+    assert lake.facts() == TRIPS.facts(PERIOD)
+    assert lake.load()["status"] == "unchanged"
+    lake.upload(OTHER)
+    lake.load()
+    assert lake.facts() == OTHER.facts(PERIOD)
+    engines = f"SELECT DISTINCT engine FROM system.tables WHERE database = '{lake.database}' AND name LIKE 'chs3%'"
+    assert lake.on_every_node(engines) == [[("ReplicatedMergeTree",)]] * 2
+    events = f"SELECT event, count() FROM {lake.database}.chs3_ledger GROUP BY event ORDER BY event"
+    assert lake.on_every_node(events) == [[("intent", 2), ("published", 2)]] * 2
+
+
+def test_a_table_that_a_load_creates_is_on_all_servers(lake: Lake) -> None:
+    lake.table = "created"
+    assert lake.load(create_table="if_missing")["status"] == "published"
+    assert lake.facts() == TRIPS.facts(PERIOD)
+
+
+def test_plain_tables_of_records_are_named_with_the_statement_that_renames_them(lake: Lake) -> None:
+    lake.on_node(
+        0, f"CREATE TABLE {lake.database}.chs3_ledger (a Int) ENGINE = MergeTree ORDER BY a COMMENT '{RECORDS_SCHEMA}'"
+    )
+    with pytest.raises(
+        Exception, match=r"engine and comment are MergeTree .* not ReplicatedMergeTree .* run RENAME TABLE .* on one of"
+    ):
+        lake.load()
+    lake.on_node(0, f"RENAME TABLE {lake.database}.chs3_ledger TO {lake.database}.old_chs3_ledger")
+    assert lake.load()["status"] == "published"
+
+
+def test_a_plain_target_is_refused(lake: Lake) -> None:
+    lake.table = "plain"
+    lake.create_table()
+    with pytest.raises(Exception, match="has the engine Replicated, which would run each REPLACE PARTITION"):
+        lake.load(cluster=lake.cluster.single_node_name)
+
+
+def test_a_cluster_without_one_of_the_databases_servers_is_refused(lake: Lake) -> None:
+    with pytest.raises(Exception, match=f"has 2 servers, of which cluster '{lake.cluster.single_node_name}' names 1"):
+        lake.load(cluster=lake.cluster.single_node_name)
+
+
+@pytest.mark.thorough
+def test_a_run_after_an_error_at_any_step_ends_in_the_objects_rows(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    breaker = Breaker(monkeypatch)
+    for number in range(200):
+        trips = (TRIPS, OTHER)[number % 2]
+        lake.upload(trips)
+        breaker.set(break_after=number)
+        try:
+            lake.load()
+        except Failed:
+            breaker.set()
+            lake.load()
+        else:
+            break
+        assert lake.facts() == trips.facts(PERIOD), f"broken off after step {number}"
+        assert lake.left_behind() == [], f"broken off after step {number}"
+    assert number > 5
+
+
+def rival(lake: Lake, nonce: str) -> str:
+    """A staging table of another attempt at the period, whose parts are not merged."""
+    target = TableName(lake.database, lake.table)
+    name = f"{lake.database}.{Attempt(target, (Period.parse(PERIOD),), nonce).name}"
+    lake.on_node(0, f"CREATE TABLE {name} AS {target}")
+    lake.on_node(0, f"ALTER TABLE {name} MODIFY SETTING max_bytes_to_merge_at_max_space_in_pool = 1")
+    return name
+
+
+def test_keeper_orders_attempts_whatever_the_clocks_say(lake: Lake, strikes: Strikes) -> None:
+    def create_older() -> None:
+        strikes.reset()
+        name = rival(lake, "0123456789abcdef").partition(".")[2]
+        for node in lake.cluster.nodes:
+            assert node.folder
+            (file,) = node.folder.glob(f"data/store/*/*/{name}.sql")
+            os.utime(file, (time.time() + 3600, time.time() + 3600))
+
+    strikes.before("Create staging", create_older)
+    assert lake.load()["status"] == "published"
+    assert lake.facts() == TRIPS.facts(PERIOD)
+
+
+@pytest.mark.timeout(30 * RACES + 300)
+def test_a_slow_replace_of_an_earlier_attempt_never_comes_over_its_successors(lake: Lake, strikes: Strikes) -> None:
+    ended: list[str] = []
+
+    def publish(name: str, node: int, delay_seconds: float) -> None:
+        time.sleep(delay_seconds)
+        with lake.cluster.nodes[node].client() as client:
+            try:
+                replace = f"ALTER TABLE {lake.database}.{lake.table} REPLACE PARTITION ID '202610' FROM {name}"
+                client.execute(replace, query_id=f"{name.partition('.')[2]}_publish")
+                ended.append("replaced")
+            except ServerException as error:
+                ended.append(str(error.code))
+
+    for number in range(RACES):
+        trips = (TRIPS, OTHER)[number % 2]
+        lake.upload(trips)
+        name = rival(lake, f"{number:016x}")
+        lake.on_node(0, f"INSERT INTO {name} (trip_id, pickup_at) {SLOW_ROWS}")
+        lake.on_every_node(f"SYSTEM SYNC REPLICA {name}")
+        racer = threading.Thread(target=publish, args=(name, number % 2, number % 10 / 100))
+        strikes.before("Drop staging", lambda racer=racer: None if racer.ident else racer.start())
+        # The earlier attempt has stated no intent, so that its rows would pass for somebody's change.
+        lake.load(on_target_changed="reload")
+        strikes.reset()
+        racer.join()
+        lake.on_every_node(f"SYSTEM SYNC REPLICA {lake.database}.{lake.table}")
+        assert lake.facts() == trips.facts(PERIOD), (number, ended)
+    assert len(ended) == RACES
