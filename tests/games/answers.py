@@ -94,7 +94,7 @@ class Answers:
             )
         )
         return {
-            str(each.period): "error" if each.is_refused else "published" if each.is_to_load else "unchanged"
+            str(each.period): "error" if each.is_blocked else "published" if each.is_to_load else "unchanged"
             for each in planner.planned({})
         }
 

@@ -158,15 +158,18 @@ class TestBatches:
 
     def test_plain_and_hostile_keys_are_a_batch_each_however_deep(self):
         batches = source().batches(manifest("t/a", "t/b/c", "t/b/c/d 1", "t/é/x"))
-        assert [batch.glob for batch in batches] == ["t/{a,b/c}", "t/**"]
+        assert [batch.glob for batch in batches] == ["t/{a,b/c}", "t/{b/c/d?1,?/x}"]
 
-    def test_with_braces_there_is_one_batch_of_hostile_keys_for_each_depth(self):
-        batches = source().batches(manifest("t/a{1}", "t/a{2}", "t/b/c", "t/b/{c}", "t/b/c/d"))
-        assert [(batch.glob, batch.paths) for batch in batches] == [
-            ("t/a*", ("lake/t/a{1}", "lake/t/a{2}")),
-            ("t/b/{c,c/d}", ("lake/t/b/c", "lake/t/b/c/d")),
-            ("t/b/?c?", ("lake/t/b/{c}",)),
-        ]
+    def test_hostile_keys_that_are_alike_have_one_glob(self):
+        (batch,) = source().batches(manifest("t/a{", "t/a}"))
+        assert (batch.glob, batch.paths) == ("t/a?", ("lake/t/a{", "lake/t/a}"))
+
+    @pytest.mark.parametrize(("name", "globs"), [("n (1)", ["t/**"]), ("{n}", ["t/*", "t/*/*"])])
+    def test_many_hostile_keys_have_a_wildcard_with_braces_one_for_each_depth(self, name, globs):
+        keys = [f"t/{folder}{name}{number}" for number in range(60) for folder in ("", "ü/")]
+        batches = source().batches(manifest(*keys))
+        assert sorted(batch.glob for batch in batches) == globs
+        assert sorted(path for batch in batches for path in batch.paths) == sorted(f"lake/{key}" for key in keys)
 
     def test_every_object_is_in_exactly_one_batch(self):
         listed = manifest("t/a{1}", "t/b/c", "t/b/{c}", "t/b/c/d", *HOSTILE_KEYS)

@@ -8,6 +8,7 @@ from airflow_provider_chs3.core.files.loaded_columns import structure_of
 from airflow_provider_chs3.core.files.parse_errors import unreadable
 from airflow_provider_chs3.core.files.text_fields import TEXT_TYPE
 from airflow_provider_chs3.core.source.file_set import Files
+from airflow_provider_chs3.core.sql.quoting import Sql, literal
 from airflow_provider_chs3.core.values.error_codes import is_of_servers
 from airflow_provider_chs3.core.values.models import SettingValues
 from airflow_provider_chs3.core.workflow.operations import Gather, Log, Query, Steps
@@ -41,6 +42,9 @@ _NO_SUCH_COLUMN = 8
 OF_NULLS = "Nullable(Nothing)"
 #: A key of JSON may have an object in one line and a text in another: both are read as texts.
 _OF_NAMES: SettingValues = {"input_format_json_try_infer_named_tuples_from_objects": 0}
+_ONE_THREAD: SettingValues = {"max_threads": 1, "input_format_parallel_parsing": 0}
+#: As many lines of a text as servers read by default to guess types.
+_LINES = 25_000
 _SHOWN_BYTES = 100
 #: What compressed data begins with → ClickHouse's name of the compression.
 _MAGIC = {"1F8B": "gzip", "28B52FFD": "zstd", "04224D18": "lz4", "FD377A585A00": "xz", "425A68": "bz2"}
@@ -135,13 +139,13 @@ def _describe_each(files: Files, paths: Sequence[str], *, is_of_names: bool) -> 
 
 def _describe(files: Files, path: str, *, is_of_names: bool) -> Steps[dict[str, str]]:
     glob, has_line_of_names = files.source.glob_of(path), files.format.name.endswith(_WITH_NAMES)
-    if not path.endswith(glob):
-        yield from _check_matches_alone(files, glob, path)
-    sql = files.read(glob, on_cluster=False).between("DESCRIBE TABLE ")
-    of_names = _OF_NAMES if is_of_names else {}
+    function, of_names = files.read(glob, on_cluster=False), _OF_NAMES if is_of_names else {}
+    if not path.endswith(glob) and (yield from _matches_others(files, glob, path)):
+        function, of_names = _contents(files, path), {**of_names, **_ONE_THREAD}
+    sql = function.between("DESCRIBE TABLE ")
     if has_line_of_names and is_of_names:
         # Only that line counts; by default 25,000 lines are read to guess types.
-        of_names = {"input_format_max_rows_to_read_for_schema_inference": 1}
+        of_names = {**of_names, "input_format_max_rows_to_read_for_schema_inference": 1}
     try:
         rows = yield from Query(
             name=f"Read the columns of {path}", sql=sql, settings={**files.look_settings, **of_names}
@@ -166,7 +170,7 @@ def _describe(files: Files, path: str, *, is_of_names: bool) -> Steps[dict[str, 
 def _names_alone(files: Files, glob: str, path: str) -> Steps[dict[str, str]]:
     """Read the columns from the line of names alone: no rows follow, or the first ones do not fit it."""
     function = files.read(glob, file_format=files.format.name.removesuffix(_WITH_NAMES), on_cluster=False)
-    sql = function.between("SELECT * FROM ", " LIMIT 1")
+    sql = function.between("SELECT * FROM ", f" WHERE {files.source.condition_of(path)} LIMIT 1")
     try:
         rows = yield from Query(name=f"Read the names of {path}", sql=sql, settings={**files.look_settings, **_AS_TEXT})
     except ClickHouseServerError as error:
@@ -196,7 +200,7 @@ def is_empty(files: Files, path: str) -> Steps[bool]:
     function = files.read(
         files.source.glob_of(path), file_format="LineAsString", structure="line String", on_cluster=False
     )
-    sql = function.between("SELECT 1 FROM ", " LIMIT 1")
+    sql = function.between("SELECT 1 FROM ", f" WHERE {files.source.condition_of(path)} LIMIT 1")
     try:
         return not (yield from files.look(f"Look whether {path} is empty", sql, on_cluster=False))
     except ClickHouseServerError as error:
@@ -237,7 +241,8 @@ def check_is_not_compressed(files: Files, path: str) -> Steps[None]:
         return
     glob = files.source.glob_of(path)
     function = files.read(glob, file_format="LineAsString", structure="line String", on_cluster=False)
-    sql = function.between("SELECT hex(substring(line, 1, 6)) FROM ", " LIMIT 1")
+    one = f" WHERE {files.source.condition_of(path)} LIMIT 1"
+    sql = function.between("SELECT hex(substring(line, 1, 6)) FROM ", one)
     for (beginning,) in (yield from files.look(f"Read the first bytes of {path}", sql, on_cluster=False)):
         if found := next((name for magic, name in _MAGIC.items() if beginning.startswith(magic)), ""):
             check_servers_read(path, found)
@@ -256,12 +261,24 @@ def _check_names(path: str, names: Iterable[object]) -> None:
         )
 
 
-def _check_matches_alone(files: Files, glob: str, path: str) -> Steps[None]:
-    """Check that the columns are not another file's, with whose types values could change without an error."""
+def _matches_others(files: Files, glob: str, path: str) -> Steps[bool]:
+    """Check whether a file's glob matches others: with their columns or types, values could change without an error."""
     sql = files.read(glob, file_format="One", on_cluster=False).between(
         f"SELECT DISTINCT {files.source.kind.path} FROM "
     )
     rows = yield from Query(name=f"Look for files with names like {path}", sql=sql, settings=files.look_settings)
-    others = sorted(row[0] for row in rows if row[0] != path)
-    if others:
-        raise SourceError(f"ClickHouse cannot distinguish {path} from {others[0]} in a glob: rename one of them.")
+    return any(row[0] != path for row in rows)
+
+
+def _contents(files: Files, path: str) -> Sql:
+    """Return what stands behind FROM to read the beginning of a text file, or a whole one of another format."""
+    name, column, whole = ("RawBLOB", "raw_blob", "any(raw_blob)")
+    if not files.format.is_typed:
+        name, column, whole = ("LineAsString", "line", "arrayStringConcat(groupArray(line), '\\n')")
+    glob, of_file = files.source.glob_of(path), files.source.condition_of(path)
+    function = files.read(glob, file_format=name, structure=f"{column} String", on_cluster=False)
+    # In the subquery itself, a DESCRIBE does not resolve `_path`.
+    return function.between(
+        f"format({literal(files.format.name)}, (SELECT {whole} FROM (SELECT {column} FROM ",
+        f" WHERE {of_file} LIMIT {_LINES})))",
+    )

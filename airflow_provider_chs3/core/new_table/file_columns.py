@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.conversion.column_types import COMPOUND, ColumnType
@@ -13,6 +14,9 @@ from airflow_provider_chs3.core.files.file_kinds import FileKind, common_type, k
 from airflow_provider_chs3.core.source.file_set import Files
 from airflow_provider_chs3.core.workflow.operations import Steps
 from airflow_provider_chs3.exceptions import SourceError
+
+#: Those that people use instead of a comma.
+_OTHER_DELIMITERS = ";\t|"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,8 @@ def columns_of(files: Files) -> Steps[list[FileColumn]]:
         kinds, _ = yield from kinds_of(files, ())
     else:
         by_file = yield from describe(files, [each.path for each in files.manifest.objects], is_of_names=False)
+        if files.format.name == "CSVWithNames":
+            _check_delimiter(by_file)
         kinds = [FileKind(path, (path,), types) for path, types in by_file.items()]
     examples: dict[str, dict[str, str]] = defaultdict(dict)
     for kind in kinds:
@@ -62,6 +68,19 @@ def columns_of(files: Files) -> Steps[list[FileColumn]]:
         lacking = sum(len(kind.paths) for kind in kinds if name not in kind.types)
         found.append(FileColumn(name, widest, tuple(by_type), lacking))
     return found
+
+
+def _check_delimiter(by_file: Mapping[str, Mapping[str, str]]) -> None:
+    """Check that no line of names is a single name of several, with another delimiter between them."""
+    for path, types in by_file.items():
+        names = "".join(types)
+        delimiter = next((each for each in _OTHER_DELIMITERS if each in names), None)
+        if len(types) == 1 and delimiter:
+            raise SourceError(
+                f"{path} begins with a single name, {names!r}, which has {delimiter!r} in it. If that is between its "
+                f"fields, give csv={{'delimiter': {delimiter!r}}}; chs3 ddl takes it as --csv "
+                f"'{json.dumps({'delimiter': delimiter})}'. Otherwise rename the column."
+            )
 
 
 def _without_null(of: ColumnType) -> ColumnType:

@@ -11,12 +11,13 @@ from airflow_provider_chs3.core.conversion.column_types import ColumnType
 from airflow_provider_chs3.core.new_table.file_columns import FileColumn, columns_of
 from airflow_provider_chs3.core.new_table.sample import Sample, read_sample
 from airflow_provider_chs3.core.preflight.target_checks import KEYS
+from airflow_provider_chs3.core.source.csv_dialect import Dialect
 from airflow_provider_chs3.core.source.file_set import Files
 from airflow_provider_chs3.core.source.formats import Format, format_of_key
 from airflow_provider_chs3.core.source.source import Source
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal
 from airflow_provider_chs3.core.sql.quoting import table as quoted
-from airflow_provider_chs3.core.values.models import Manifest, SettingValues, TableName
+from airflow_provider_chs3.core.values.models import Manifest, TableName
 from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Grain, Period
 from airflow_provider_chs3.core.values.quantities import quantity
 from airflow_provider_chs3.core.workflow.operations import Query, Steps
@@ -41,7 +42,7 @@ class NewTableRequest:
         cluster: The cluster of its nodes; None for a single server.
         file_format: The format of the files; None takes it from their keys' endings.
         compression: ClickHouse's name of their compression; `auto`, the default, derives it from their keys.
-        settings: Settings of how their fields are read. Default: the server's.
+        csv: The dialect of CSV files.
 
     Raises:
         ConfigurationError: If the source has no files.
@@ -52,7 +53,7 @@ class NewTableRequest:
     cluster: str | None = None
     file_format: Format | None = None
     compression: str = "auto"
-    settings: SettingValues = field(default_factory=dict)
+    csv: Dialect = field(default_factory=Dialect)
 
     def __post_init__(self) -> None:
         if not self.source.has_files:
@@ -209,13 +210,16 @@ def suggest_table_of(request: NewTableRequest, period: Period, source: Source, m
         SourceError: If one cannot be read, or no column has the period.
         ConfigurationError: If the ending of a key names no format.
     """
+    file_format = request.file_format or format_of_key(manifest.objects[0].path)
+    if request.csv.changes and not file_format.name.startswith("CSV"):
+        raise ConfigurationError(f"The dialect of CSV has no effect on {file_format.name}: leave it out.")
     files = Files(
         source=source,
         manifest=manifest,
-        format=request.file_format or format_of_key(manifest.objects[0].path),
+        format=file_format,
         compression=request.compression,
         cluster=None,
-        settings=request.settings,
+        settings=request.csv.settings,
         # What the columns are made for: a sample of one server must not go by its own.
         neutral={"session_timezone": "UTC"},
     )

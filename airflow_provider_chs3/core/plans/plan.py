@@ -311,7 +311,7 @@ def _planned(
         target=target,
         has_changed_objects=has_changed and not is_skipped,
         attempts=tuple(sorted({each.attempt for each in records})),
-        is_blocked=isinstance(decision, Refuse),
+        is_blocked=isinstance(decision, Refuse) and not is_skipped,
         new_bytes=_new_bytes(objects, records) if has_changed else objects.size_bytes,
     )
 

@@ -140,7 +140,7 @@ def new_table_of(create_table: str, loaded: Mapping[str, Any]) -> NewTableReques
         cluster=loaded["cluster"] or loaded["default_cluster"],
         file_format=loaded["format"],
         compression=loaded["compression"],
-        settings=loaded["selection"].csv.settings,
+        csv=loaded["selection"].csv,
     )
 
 

@@ -39,10 +39,7 @@ from airflow_provider_chs3.sources.clickhouse.reading import SelectSource
 #: What the result of a load has about the table of a view.
 OF_VIEWS = ("target", "period", "status", "reason", "rows", "attempt")
 #: Policies of the base's load that the loads of its views' tables share; the others are about files.
-_SHARED = (
-    *("replace_unknown", "on_target_changed", "reload_whole_table", "max_shrink_fraction"),
-    *("keep_versions", "hold_limit_days"),
-)
+_SHARED = ("replace_unknown", "on_target_changed", "reload_whole_table", "keep_versions", "hold_limit_days")
 
 #: How often a load of a view's table waits for another one that took over, how long each time, and between two looks.
 _MOST_RIVALS, _LONGEST_WAIT_SECONDS, _POLL_SECONDS = 20, 1_800, 2
@@ -414,7 +411,7 @@ def _planned(request: LoadRequest, view: View) -> Steps[list[PlannedPeriod]]:
         source=view.source,
         periods=tuple(periods),
         leave_out_empty=True,
-        definition=own.definition,
+        definition=own.definition or None,
         policies=own.policies,
         reload=own.reload,
     )

@@ -26,10 +26,10 @@ def ddl(lake: Lake, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return out
 
 
-def refusal(lake: Lake, capsys: pytest.CaptureFixture[str]) -> str:
+def refusal(lake: Lake, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     capsys.readouterr()
     place = ["--bucket", lake.bucket, "--key", "trips/{YYYY-MM}/", "--period", PERIOD, "--database", lake.database]
-    assert main(["ddl", "--table", "suggested", *place]) == 2
+    assert main(["ddl", "--table", "suggested", *place, *arguments]) == 2
     return capsys.readouterr().err
 
 
@@ -69,6 +69,21 @@ def test_the_types_are_the_widest_of_all_files(lake: Lake, capsys: pytest.Captur
     lake.load(select={"day": "day", "n": "n", "x": "x"})
     rows = lake.on_node(0, f"SELECT n, x FROM {lake.database}.suggested ORDER BY x")
     assert rows == [(2**40, 0.1), (1, 0.5), (-2, 1.5), (None, 2.0)]
+
+
+def test_another_delimiter_is_named_and_then_read(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+    lake.put(f"trips/{PERIOD}/a.csv", b'day;n;x\n2026-10-01;1;"a;b"\n2026-10-31;-2;1,5\n')
+    assert "csv={'delimiter': ';'}; chs3 ddl takes it as --csv '{\"delimiter\": \";\"}'" in refusal(lake, capsys)
+    statement = json.loads(ddl(lake, capsys, "--output=json", "--csv", '{"delimiter": ";"}'))["statements"][0]
+    lake.on_every_node(statement)
+    lake.table = "suggested"
+    lake.load(csv={"delimiter": ";"})
+    assert lake.on_node(0, f"SELECT n, x FROM {lake.database}.suggested ORDER BY n") == [(-2, "1,5"), (1, "a;b")]
+
+
+def test_a_dialect_of_csv_is_refused_for_other_formats(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+    lake.upload(TRIPS)
+    assert "The dialect of CSV has no effect on Parquet" in refusal(lake, capsys, "--csv", '{"delimiter": ";"}')
 
 
 def test_each_choice_has_its_reason(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:

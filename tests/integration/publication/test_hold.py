@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -306,10 +304,13 @@ def test_what_is_discarded_is_gone_and_the_next_load_loads_again(trips: Trips) -
     assert tables(trips) == []
 
 
-def test_people_decide_in_a_shell(trips: Trips, capsys: pytest.CaptureFixture[str]) -> None:
+def of_period(trips: Trips) -> list[str]:
     lake = trips.lake
-    of_table = ["--period", PERIOD, "--database", lake.database, "--table", lake.table, "--cluster", lake.cluster.name]
-    place = ["--bucket", lake.bucket, "--key", "t/{YYYY-MM}/"]
+    return ["--period", PERIOD, "--database", lake.database, "--table", lake.table, "--cluster", lake.cluster.name]
+
+
+def test_people_decide_in_a_shell(trips: Trips, capsys: pytest.CaptureFixture[str]) -> None:
+    of_table, place = of_period(trips), ["--bucket", trips.lake.bucket, "--key", "t/{YYYY-MM}/"]
     trips.put("a", range(40), fare="\\N")
     hold(trips)
     assert main(["discard", *of_table]) == 0
@@ -320,58 +321,6 @@ def test_people_decide_in_a_shell(trips: Trips, capsys: pytest.CaptureFixture[st
     assert main(["approve", *of_table, *place]) == 0
     assert f"{PERIOD}   published     40   it was held, and is approved" in capsys.readouterr().out
     assert trips.ids() == [*range(40)]
-
-
-#: What a load says of its files that nobody who approves it says again.
-TOLD: dict[str, Any] = {
-    "select": {"at": "moment", "id": "number", "fare": "euros"},
-    "csv": {"delimiter": ";", "null": "NA", "skip_lines": 1},
-    "casts": {"lossy_columns": ["fare"]},
-    "settings": {"session_timezone": "Europe/Berlin"},
-    "key": "told/{YYYY-MM}/",
-}
-
-
-def put_told(trips: Trips, ids: range, *, fare: str = "1.234") -> None:
-    lines = [f"{PERIOD}-05 12:00:00;{number};{fare}\n" for number in ids]
-    trips.lake.put(f"told/{PERIOD}/a.csv", "".join(["exported today\n", "moment;number;euros\n", *lines]).encode())
-
-
-def approve_in_a_shell(trips: Trips) -> None:
-    lake = trips.lake
-    of_table = ["--period", PERIOD, "--database", lake.database, "--table", lake.table, "--cluster", lake.cluster.name]
-    assert main(["approve", *of_table, "--bucket", lake.bucket, "--key", TOLD["key"]]) == 0
-
-
-def approve_by_an_operator(trips: Trips) -> None:
-    decide(trips, key=TOLD["key"])
-
-
-@pytest.mark.parametrize("approve", [approve_in_a_shell, approve_by_an_operator])
-def test_who_approves_needs_nothing_that_the_load_was_told(trips: Trips, approve: Callable[[Trips], None]) -> None:
-    put_told(trips, range(30))
-    trips.load(NO_NULLS, policies=HOLDS | {"keep_versions": 1}, **TOLD)
-    put_told(trips, range(40), fare="NA")
-    hold(trips, keep_versions=1, **TOLD)
-    approve(trips)
-    rows = f"SELECT DISTINCT at, fare FROM {trips.lake.database}.{trips.lake.table}"
-    assert trips.lake.on_node(0, rows) == [(datetime(2026, 10, 5, 12, tzinfo=UTC), None)]
-    assert trips.ids() == [*range(40)]
-    assert versions(trips) == [(30, "")]
-    # What is published counts as of the load: it finds nothing to do.
-    assert trips.load(NO_NULLS, policies=HOLDS, **TOLD)["status"] == "unchanged"
-
-
-def test_who_approves_cannot_publish_what_the_table_does_not_take_any_more(trips: Trips) -> None:
-    put_told(trips, range(40), fare="NA")
-    hold(trips, **TOLD)
-    name = f"{trips.lake.database}.{trips.lake.table}"
-    trips.lake.on_every_node(f"ALTER TABLE {name} MODIFY COLUMN fare Nullable(Decimal(12, 2)) SETTINGS alter_sync = 2")
-    says = r"cannot be approved: the table changed since it was held: column 'fare' .* was Nullable\(Decimal\(9, 2\)\)"
-    with pytest.raises(AirflowFailException, match=says):
-        decide(trips, key=TOLD["key"])
-    assert trips.ids() == []
-    discard(trips)
 
 
 @pytest.mark.thorough(but=1)
