@@ -58,7 +58,11 @@ class Server:
     clusters: Sequence[frozenset[Address]]
 
     def nodes_beside(self, address: Address | None) -> int:
-        """Return the number of nodes in the largest cluster with a node, 0 if none has it."""
+        """Return the number of nodes in the largest cluster with a node, 0 if none has it.
+
+        Args:
+            address: The node's.
+        """
         return max((len(cluster) for cluster in self.clusters if address in cluster), default=0)
 
 
