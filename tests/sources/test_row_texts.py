@@ -97,5 +97,5 @@ def test_rows_that_the_table_has_in_another_period_ask_for_its_zone(lake: RowLak
 
 @pytest.mark.thorough(but=1, first=1)
 def test_an_age_of_objects_is_refused(lake: RowLake) -> None:
-    with pytest.raises(AirflowFailException, match="min_object_age_seconds: this is about files"):
+    with pytest.raises(AirflowFailException, match=r"policies\['min_object_age_seconds'\]: this is about files"):
         lake.load(min_object_age_seconds=60)
