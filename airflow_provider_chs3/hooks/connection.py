@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from types import MappingProxyType
@@ -39,31 +39,6 @@ _SAME = {
     "session_settings": "settings",
 }
 _OFFICIAL_EXTRAS = (*_SAME, "compress", "client_name", "client_kwargs", "native_port")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Server:
-    """The server at the other end of a connection, as it says itself.
-
-    Args:
-        name: Its `display_name`.
-        uuid: Its `serverUUID()`, zero on embedded engines.
-        nodes: The nodes that it is, in all clusters that it knows: `host_name` and `port` of `system.clusters`.
-        clusters: The nodes of each of these clusters.
-    """
-
-    name: str
-    uuid: str
-    nodes: frozenset[Address]
-    clusters: Sequence[frozenset[Address]]
-
-    def nodes_beside(self, address: Address | None) -> int:
-        """Return the number of nodes in the largest cluster with a node, 0 if none has it.
-
-        Args:
-            address: The node's.
-        """
-        return max((len(cluster) for cluster in self.clusters if address in cluster), default=0)
 
 
 @dataclass(frozen=True, kw_only=True)

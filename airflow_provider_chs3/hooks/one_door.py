@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_chs3.core.sql.complete_answers import READABLE
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError, TransientError
-from airflow_provider_chs3.hooks.connection import Address, ConnectionOptions, Server
+from airflow_provider_chs3.hooks.connection import Address, ConnectionOptions
 from airflow_provider_chs3.hooks.native.log_comment import airflow_log_comment
+from airflow_provider_chs3.hooks.native.server import Server
 from airflow_provider_chs3.hooks.open_connections import OpenConnections
 
 if TYPE_CHECKING:

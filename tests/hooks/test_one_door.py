@@ -16,12 +16,13 @@ from airflow_provider_chs3.exceptions import (
     TransientError,
 )
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-from airflow_provider_chs3.hooks.connection import Address, Server
 from airflow_provider_chs3.hooks.native.driver_connection import Connection
+from airflow_provider_chs3.hooks.native.server import Server
 from airflow_provider_chs3.hooks.one_door import DoorConnections
 from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
 
 if TYPE_CHECKING:
+    from airflow_provider_chs3.hooks.connection import Address
     from airflow_provider_chs3.testbed.balancer import LoadBalancer
     from airflow_provider_chs3.testbed.nodes import Cluster
 

@@ -46,15 +46,14 @@ def take_over(context: TargetContext, attempt: Attempt) -> Steps[None]:
 def creation(context: TargetContext, tables: str) -> str:
     """Return an expression for when a staging table was created, by which attempts are ordered.
 
-    Where staging is replicated it is Keeper's transaction, which all servers know alike; else it is the time by the
-    coordinator's clock.
+    In a database of engine Replicated it is Keeper's transaction, which all servers know alike; else it is the time by
+    the coordinator's clock.
 
     Args:
         context: The nodes.
         tables: FROM and WHERE of the statement, which reads `system.tables`.
     """
-    keeper = context.nodes[context.coordinator].keeper
-    if keeper is None or (keeper.keeper != "default" and not context.shared):
+    if not context.shared:
         return "toUnixTimestamp(metadata_modification_time)"
     # Without a path, `system.zookeeper` refuses: the target always has one.
     replicas = f"FROM system.replicas WHERE ({in_staging(context)} AND table IN (SELECT name {tables}))"
