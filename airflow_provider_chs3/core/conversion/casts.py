@@ -245,6 +245,6 @@ def roomy_type(column_type: ColumnType) -> ColumnType:
         before = column_type.precision - column_type.scale
         places = max(_PLACES, column_type.scale + 1, _DIGITS - before)
         return ColumnType(f"Decimal({_DIGITS}, {min(_DIGITS, places)})")
-    if name in (*DATES, *TIMES, *TIMES_OF_DAY):
+    if name in (*DATES, *TIMES, *TIMES_OF_DAY, "UUID"):
         return ColumnType("String")
     return ColumnType("Float64" if name == "Float32" else text)

@@ -29,6 +29,9 @@ _LENGTH_OF_DATE, _LENGTH_OF_SECONDS = len("2024-05-01"), len("2024-05-01 12:34:5
 _MIDNIGHT_IN_UTC = "'[T ]00:00(:00([.]0+)?)?( *Z|[+]00(:?00)?)$'"
 #: Where a text would end between the two digits of an hour, a minute or a second.
 _HALVES = "(12, 15, 18)"
+#: With which the calendar of 25.8 begins, and whether a server has parts of seconds before 1970, as later ones do.
+_FIRST_YEAR_OF_25 = 1900
+_HAS_EARLIER_PARTS = "toString(toDateTime64('1960-01-01 00:00:00.1', 1, 'UTC')) = '1960-01-01 00:00:00.1'"
 #: What a text of a moment in UTC has in it.
 _UTC = ("Z", "+00")
 #: The offset at the end of a text.
@@ -145,12 +148,18 @@ def _time(text: str, made: str, target: ColumnType) -> str:
     there = shown if target.time_zone == "UTC" else f"if({is_utc}, toString({made}, 'UTC'), {shown})"
     local = _spaced(f"replaceRegexpOne({text}, {_OFFSET}, '')")
     missing = _MIDNIGHT[len(_MIDNIGHT) - 9 + target.scale - (not target.scale) :]
+    known = f"{_begins_after_1900(text, made)} AND " if target.scale else ""
     return (
-        f"({same} OR {_is_whole(text, there, target)} "
+        f"{known}({same} OR {_is_whole(text, there, target)} "
         f"OR {_begins(_spaced(_without_z(text)), there, missing)} OR {_unix(text, made, target)} "
         f"OR {_begins(local, _moved(text, made, target), missing)} "
         f"OR {_has_same_numbers(text, shown, _NUMBERS_OF_TIME)})"
     )
+
+
+def _begins_after_1900(text: str, made: str) -> str:
+    """Refuse parts of the first second of a calendar: 25.8 parses a time before it, and shows that as the text."""
+    return f"(toYear({made}) != {_FIRST_YEAR_OF_25} OR position({text}, '.') = 0 OR {_HAS_EARLIER_PARTS})"
 
 
 def _is_whole(text: str, shown: str, target: ColumnType) -> str:
@@ -229,6 +238,12 @@ def _lossy_unix(text: str, made: str, target: ColumnType) -> Iterator[str]:
         yield f"(match({text}, '^[0-9]{{{digits}}}$') AND toString({function}({made})) = {shown})"
 
 
+def _uuid(text: str, made: str, target: ColumnType) -> str:
+    """Compare all digits: 25.8 takes any character for one."""
+    one, other = (f"replaceAll({each}, '-', '')" for each in (f"lower({text})", f"toString({made})"))
+    return f"(toString({made}) = {text} OR {one} = {other})"
+
+
 def _time_of_day(text: str, made: str, target: ColumnType) -> str:
     """Accept minutes and seconds below 60, and zeros alone beyond the scale."""
     scale = int(target.arguments[0]) if target.arguments else 0
@@ -243,6 +258,7 @@ _CONDITIONS: dict[str, Callable[[str, str, ColumnType], str]] = {
     **dict.fromkeys(("Date", "Date32"), _date),
     **dict.fromkeys(("DateTime", "DateTime64"), _time),
     **dict.fromkeys(("Time", "Time64"), _time_of_day),
+    "UUID": _uuid,
 }
 
 #: Where what may be lost is left out of the comparison.

@@ -8,8 +8,8 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 import pytest
 
-from tests.integration.lake import Lake
-from tests.integration.refusal import loaded_or_wrongly_refused
+from tests.integration.lake import IS_OLDEST, Lake
+from tests.integration.refusal import loaded_or_wrongly_refused, refused
 from tests.integration.valued import AT, PREFIX, create, create_each, loaded, parquet
 
 WHOLE = dt.datetime(2024, 5, 3, 22, 4, 9, tzinfo=dt.UTC)
@@ -139,6 +139,9 @@ UNFIT = [
     ("DateTime64(3, 'UTC')", "1714773849120000"),
     ("DateTime64(3, 'UTC')", "1790820184.123456"),
     ("DateTime64(3, 'UTC')", "179082018.5"),
+    ("UUID", "00000000-0000-0000-0000-00000000000G"),
+    ("Nullable(UUID)", "00000000-0000-0000-0000-00000000000G"),
+    ("Array(UUID)", "['00000000-0000-0000-0000-00000000000G']"),
     ("Date", "2024-05-03T00:00:01Z"),
     ("Nullable(Date)", "2024-05-03T00:00:00.5Z"),
     ("Nullable(Date)", "2024-02-31T00:00:00Z"),
@@ -178,3 +181,26 @@ def test_numbers_of_other_forms_are_refused_until_select_converts_them(lake: Lak
     assert loaded_or_wrongly_refused(lake, matches) == {}
     select = {"ts": "toDateTime(ts, 'UTC')", **{name: f"toFloat64({name})" for name in columns}}
     assert loaded(lake, f"a.{ending}", body, f"({', '.join(columns)})", select=select) == [(1000, 7, 0, 0)]
+
+
+def test_parts_of_the_first_second_of_1900_are_no_time_before_it(lake: Lake) -> None:
+    """25.8, whose calendar begins there, shows such a time as the text."""
+    create(lake, "n DateTime64(3, 'UTC')")
+    body = f"ts,n\n{AT},1900-01-01 00:00:00.5\n".encode()
+    if IS_OLDEST:
+        lake.put(PREFIX + "a.csv", body)
+        refused(lake, "row 1 of .*a.csv has '1900-01-01 00:00:00.5'")
+    else:
+        assert loaded(lake, "a.csv", body, "toString(n)") == ["1900-01-01 00:00:00.500"]
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_uuids_may_have_capitals_and_no_dashes(lake: Lake, ending: str) -> None:
+    create(lake, "n UUID, m Nullable(UUID), l Array(UUID)")
+    one, text = "00010203-0405-0607-0809-0a0b0c0d0e0f", "000102030405060708090A0B0C0D0E0F"
+    bodies = {
+        "csv": f"ts,n,m,l\n{AT},{text},{one},\"['{one}','{text}']\"\n",
+        "jsonl": f'{{"ts": "{AT}", "n": "{text}", "m": "{one}", "l": ["{one}", "{text}"]}}\n',
+    }
+    found = loaded(lake, f"a.{ending}", bodies[ending].encode(), "(toString(n), toString(m), toString(l))")
+    assert found == [(one, one, f"['{one}','{one}']")]

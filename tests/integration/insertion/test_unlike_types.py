@@ -71,6 +71,7 @@ FIT = [
     ("FixedString(4)", pa.array([1234]), "1234"),
     ("Nullable(Time)", decimals("3600"), "01:00:00"),
     ("Enum8('one' = 1)", decimals("1"), "one"),
+    ("Nullable(BFloat16)", pa.array([0.5]), "0.5"),
     ("Enum16('two' = 2, 'minus' = -300)", pa.array([-300], pa.int64()), "minus"),
     ("Nullable(UInt256)", pa.array([7], pa.timestamp("s")), "7"),
     ("Int128", pa.array([HALF_PAST - 500], pa.time32("ms")), "3600"),
