@@ -274,9 +274,7 @@ class _Replacement:
         return next(iter(is_same), "")
 
     def _may_be_merged(self, parts: Sequence[Part], merged: Part) -> bool:
-        rows = sum(part.rows for part in parts)
-        is_exact = self.table_facts.keeps_every_row and not any(part.hides_rows for part in parts)
-        return merged.rows == rows or (not is_exact and merged.rows < rows)
+        return _may_leave(merged.rows, sum(part.rows for part in parts), parts, self.table_facts)
 
 
 @dataclass(frozen=True)
@@ -317,10 +315,15 @@ def fit_rows(recorded: Evidence, state: PartitionState, table_facts: TableFacts)
         state: The current partition.
         table_facts: The table.
     """
-    if state.rows == recorded.rows:
+    return _may_leave(state.rows, recorded.rows, recorded.parts or (), table_facts)
+
+
+def _may_leave(left: int, rows: int, parts: Iterable[Part], table_facts: TableFacts) -> bool:
+    """Check whether merges of parts with so many rows may have left others."""
+    if left == rows:
         return True
-    is_exact = table_facts.keeps_every_row and not any(part.hides_rows for part in recorded.parts or ())
-    return not is_exact and state.rows < recorded.rows
+    is_exact = table_facts.keeps_every_row and not any(part.hides_rows for part in parts)
+    return not is_exact and left < rows
 
 
 def _is_made_of(

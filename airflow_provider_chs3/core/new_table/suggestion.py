@@ -211,7 +211,7 @@ def suggest_table_of(request: NewTableRequest, period: Period, source: Source, m
         ConfigurationError: If the ending of a key names no format.
     """
     file_format = request.file_format or format_of_key(manifest.objects[0].path)
-    if request.csv.changes and not file_format.name.startswith("CSV"):
+    if request.csv.changes and not file_format.is_csv:
         raise ConfigurationError(f"The dialect of CSV has no effect on {file_format.name}: leave it out.")
     files = Files(
         source=source,

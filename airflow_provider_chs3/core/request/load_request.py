@@ -218,12 +218,7 @@ class LoadRequest(TableRequest):
     def _given(self) -> list[tuple[str, str]]:
         """Group and name of the arguments that differ from their defaults."""
         groups = (self.policies, self.selection, self.selection.csv)
-        given = [
-            (each.group, name)
-            for holder in groups
-            for name, each in declared(type(holder)).items()
-            if getattr(holder, name) != each.default
-        ]
+        given = [(declared(type(holder))[name].group, name) for holder in groups for name in holder.changes]
         place = {"file_format": self.format, "compression": self.compression != "auto"}
         return [*given, *(("files", name) for name, is_given in place.items() if is_given)]
 
