@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import signal
@@ -19,6 +20,20 @@ if TYPE_CHECKING:
 
 #: Which servers, and their program.
 SERVERS = {"engine": "engine", "plain": "server", "replicated": "server", "replicated-database": "server"}
+
+
+def parser_of_cases(prog: str, description: str | None) -> argparse.ArgumentParser:
+    """Make a parser with the options of runs of random cases: how many, of which seed, from which on.
+
+    Args:
+        prog: The command.
+        description: Of the run.
+    """
+    parser = argparse.ArgumentParser(prog=prog, description=description)
+    parser.add_argument("--cases", type=int, default=100, help="how many cases (100)")
+    parser.add_argument("--seed", type=int, default=1, help="of all choices (1)")
+    parser.add_argument("--first", type=int, default=0, help="the first case to run (0)")
+    return parser
 
 
 @contextmanager

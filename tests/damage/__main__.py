@@ -13,7 +13,7 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from tests.long_run import narrow_lake, own_airflow
+from tests.long_run import narrow_lake, own_airflow, parser_of_cases
 
 if TYPE_CHECKING:
     from tests.integration.lake import Lake
@@ -25,10 +25,7 @@ def main() -> int:
     Returns:
         The exit code: 1 where anything was not as it must be.
     """
-    parser = argparse.ArgumentParser(prog="python -m tests.damage", description=__doc__)
-    parser.add_argument("--cases", type=int, default=100, help="how many cases (100)")
-    parser.add_argument("--seed", type=int, default=1, help="of all choices (1)")
-    parser.add_argument("--first", type=int, default=0, help="the first case to run (0)")
+    parser = parser_of_cases("python -m tests.damage", __doc__)
     given = parser.parse_args()
     with own_airflow("damage"):
         from airflow_provider_chs3.testbed.cluster import ClickHouseCluster

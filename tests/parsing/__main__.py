@@ -12,7 +12,7 @@ import argparse
 import sys
 from collections import Counter
 
-from tests.long_run import own_airflow
+from tests.long_run import own_airflow, parser_of_cases
 
 
 def main() -> int:
@@ -21,10 +21,7 @@ def main() -> int:
     Returns:
         The exit code: 1 where anything was not as it must be.
     """
-    parser = argparse.ArgumentParser(prog="python -m tests.parsing", description=__doc__)
-    parser.add_argument("--cases", type=int, default=100, help="how many cases (100)")
-    parser.add_argument("--seed", type=int, default=1, help="of all choices (1)")
-    parser.add_argument("--first", type=int, default=0, help="the first case to run (0)")
+    parser = parser_of_cases("python -m tests.parsing", __doc__)
     parser.add_argument("--on", choices=("engine", "server"), default="engine", help="the program of the node (engine)")
     given = parser.parse_args()
     with own_airflow("parsing"):

@@ -17,9 +17,8 @@ from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOpera
 from tests.faults.strikes import Strikes, strikes
 from tests.integration import deferring
 from tests.integration.lake import PERIOD, Lake
-from tests.integration.load.test_interrupted import Breaker, Failed
 from tests.narrow_user import narrow_connection
-from tests.servers.replicas import OTHER, TRIPS, replicated
+from tests.servers.replicas import OTHER, TRIPS, broken_at_each_step, replicated
 
 #: A fixture.
 __all__ = ["strikes"]
@@ -51,20 +50,10 @@ def test_changed_objects_replace_the_period(lake: Lake) -> None:
 
 @pytest.mark.thorough
 def test_a_run_after_an_error_at_any_step_ends_in_the_objects_rows(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    breaker = Breaker(monkeypatch)
-    for number in range(200):
-        trips = (TRIPS, OTHER)[number % 2]
-        lake.upload(trips)
-        breaker.set(break_after=number)
-        try:
-            lake.load()
-        except Failed:
-            breaker.set()
-            lake.load()
-        else:
-            break
+    number = 0
+    for number, trips in broken_at_each_step(lake, monkeypatch):
         assert lake.facts() == trips.facts(PERIOD), f"broken off after step {number}"
-    assert number > 5
+    assert number >= 5
 
 
 @pytest.mark.thorough
