@@ -34,6 +34,8 @@ class Answers:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
         self._of_versions = dict[tuple[str, str], Rows]()
+        #: Period and table of a version → `Tables.structure` when it was kept.
+        self.structures = dict[tuple[str, str], str]()
         self.where = {
             "database": tables.lake.database,
             "table": tables.table,
@@ -62,6 +64,7 @@ class Answers:
                 yield f"version {each['attempt']} of {period} is broken: {each['why_broken']}"
                 continue
             rows = self._tables.content_of_version(each["table"], period)
+            self.structures.setdefault((period, each["table"]), self._tables.structure)
             known = self._of_versions.setdefault((period, each["table"]), rows)
             if rows != known or rows not in self._tables.periods[period].history:
                 yield f"version {each['attempt']} of {period} has {len(rows)} rows that the table never held"
@@ -79,7 +82,9 @@ class Answers:
                 wanted = model.is_as_published and not model.has_hold
                 if ledger.get(period, False) is not wanted and model.published is not None:
                     yield f"the ledger says of {period}: {'not ' * wanted}as published"
-                yield from _on_page(period, page.get(period, PeriodState.NEVER_LOADED), model)
+                # The page knows no table that nothing was ever loaded into.
+                if page is not None:
+                    yield from _on_page(period, page.get(period, PeriodState.NEVER_LOADED), model)
 
     def _plan(self) -> dict[str, str]:
         lake = self._tables.lake
@@ -102,13 +107,15 @@ class Answers:
         listed = ListLedgerOperator(task_id="ledger", **self.where).execute({})
         return {each["period"]: each["is_as_published"] for each in listed if each["period"]}
 
-    def _page(self) -> dict[str, Any]:
+    def _page(self) -> dict[str, Any] | None:
         hook = ClickHouseHook("chs3_default")
         seen = carry_out(look_at_all_tables(self._tables.lake.cluster.name), hook)
         name = TableName(self._tables.lake.database, self._tables.table)
         for _ in range(2):
             tables = overview(seen, tasks=TasksOfLoads(at_work={}, failed=()), thresholds=Thresholds(), only=[name])
-            states = {period.period: period.state for period in tables[name].periods} if name in tables else {}
+            if name not in tables:
+                return None
+            states = {period.period: period.state for period in tables[name].periods}
             if PeriodState.CHANGED not in states.values():
                 return states
             seen = carry_out(with_contents(seen, [name]), hook)

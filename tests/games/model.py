@@ -20,11 +20,13 @@ class HeldRows:
         rows: The rows.
         files: What they were loaded from.
         epoch: `ModelPeriod.epoch` when they were checked.
+        structure: `ModelPeriod.structure` then.
     """
 
     rows: Rows
     files: Files
     epoch: int
+    structure: str
 
 
 @dataclass
@@ -43,6 +45,7 @@ class ModelPeriod:
         epoch: How often its rows were changed, or published.
         history: All that it ever held.
         of_view: The rows that the view's table must hold.
+        structure: Columns, indices and projections that its table has beside those of the files.
     """
 
     files: dict[str, tuple[int, Rows]] = field(default_factory=dict)
@@ -56,6 +59,7 @@ class ModelPeriod:
     epoch: int = 0
     history: list[Rows] = field(default_factory=list)
     of_view: Counter[Any] = field(default_factory=Counter)
+    structure: str = ""
 
     @property
     def now(self) -> Files:
@@ -86,7 +90,7 @@ class ModelPeriod:
     def has_hold(self) -> bool:
         """Whether a person has something to decide, whatever became of the files."""
         held = self.held
-        if held is None or held.epoch != self.epoch:
+        if held is None or (held.epoch, held.structure) != (self.epoch, self.structure):
             return False
         return not (self.is_as_published and not self.is_restored and held.files == self.published)
 

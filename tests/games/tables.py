@@ -47,7 +47,9 @@ class Tables:
     choose: random.Random
     periods: dict[str, ModelPeriod] = field(init=False)
     keys: Any = field(default_factory=lambda: count(1))
-    added: list[str] = field(default_factory=list)
+    added: dict[str, str] = field(default_factory=dict)
+    indices: list[str] = field(default_factory=list)
+    projections: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.periods = {period: ModelPeriod() for period in self.span.periods}
@@ -93,6 +95,59 @@ class Tables:
         """Run statements."""
         for sql in statements:
             self.lake.on_node(0, sql)
+
+    @property
+    def structure(self) -> str:
+        """Columns with their types, indices and projections that were added."""
+        return f"{[*self.added.items()]} {self.indices} {self.projections}"
+
+    def alter(self, choose: random.Random, name: str) -> str:
+        """Add, drop, rename or modify a column that no file has, or an index, or a projection.
+
+        Args:
+            choose: Of all choices.
+            name: Of what is added.
+        """
+        forms = [self._add_column, self._add_index]
+        forms += [self._drop_column, self._rename_column, self._modify_column] if self.added else []
+        forms += [self._drop_index] if self.indices else []
+        # Engines that merge rows away refuse projections.
+        forms += [self._drop_projection if self.projections else self._add_projection] if self.has_view else []
+        alteration = choose.choice(forms)(name)
+        self.run(f"ALTER TABLE {self.name} {alteration} SETTINGS mutations_sync = 2, alter_sync = 2")
+        return alteration
+
+    def _add_column(self, name: str) -> str:
+        self.added[f"c{name}"] = "Int64"
+        return f"ADD COLUMN c{name} Int64 DEFAULT 7"
+
+    def _drop_column(self, _: str) -> str:
+        column, _ = self.added.popitem()
+        return f"DROP COLUMN {column}"
+
+    def _rename_column(self, name: str) -> str:
+        column, kind = self.added.popitem()
+        self.added[f"c{name}"] = kind
+        return f"RENAME COLUMN {column} TO c{name}"
+
+    def _modify_column(self, _: str) -> str:
+        column, kind = self.added.popitem()
+        self.added[column] = "String" if kind == "Int64" else "Int64"
+        return f"MODIFY COLUMN {column} {self.added[column]}"
+
+    def _add_index(self, name: str) -> str:
+        self.indices.append(f"i{name}")
+        return f"ADD INDEX i{name} v TYPE minmax"
+
+    def _drop_index(self, _: str) -> str:
+        return f"DROP INDEX {self.indices.pop()}"
+
+    def _add_projection(self, name: str) -> str:
+        self.projections.append(f"p{name}")
+        return f"ADD PROJECTION p{name} (SELECT k, sum(v) GROUP BY k)"
+
+    def _drop_projection(self, _: str) -> str:
+        return f"DROP PROJECTION {self.projections.pop()}"
 
     def some_rows(self, period: str, number: int = 0) -> Rows:
         """Make rows of a period; by default as many as chance gives."""
