@@ -124,6 +124,7 @@ def _with_tables_of_arguments(app: Sphinx, page: str, source: list[str]) -> None
     """Write a table of the declared arguments wherever a page asks for those of a load, or of one of its groups."""
     source[0] = re.sub(r"<!-- arguments: (\w+) -->", lambda asked: _table_of_arguments(asked[1]), source[0])
     source[0] = source[0].replace("<!-- effects -->", _table_of_effects())
+    source[0] = source[0].replace("<!-- switches -->", _table_of_switches())
 
 
 def _table_of_arguments(asked: str) -> str:
@@ -146,6 +147,16 @@ def _table_of_effects() -> str:
         by_place.setdefault(each.where, []).append(f"`{each.key}`")
     rows = [f"| {', '.join(keys)} | {where} |" for where, keys in by_place.items()]
     return "\n".join(["| argument | has an effect on |", "|---|---|", *rows])
+
+
+def _table_of_switches() -> str:
+    from airflow_provider_chs3.core.request.effects import SWITCHES, written
+
+    rows = [
+        f"| {', '.join(f'`{written(name)}`' for name in each.names)} | {each.beside} | {each.why} |"
+        for each in SWITCHES
+    ]
+    return "\n".join(["| argument | has no effect | because |", "|---|---|---|", *rows])
 
 
 def _whole_signature(app: Sphinx, kind: str, name: str, what: Any, options: Any, arguments: str, result: str) -> Any:

@@ -185,26 +185,28 @@ def _left_out_of(proved: Sequence[ProvedPeriod]) -> dict[str, str]:
 
 
 def _to_repair(proved: Sequence[ProvedPeriod], operator: ProvePeriodsOperator) -> str:
-    """Return the command that loads the periods that differ, and nothing else."""
+    """Return the command that loads the periods that differ, and nothing else; of rows of others, how to prove first.
+
+    As long as it is not known how their load reads the objects, the rows that it would replace may be right.
+    """
     differing = [each for each in proved if each.status == DIFFERS]
-    if not differing:
-        return ""
-    of_others = (
-        "No load is known to have written these rows, so the objects were read as by a load without arguments: if the "
-        "DAG's load has some, such as select, prove with --definition first.\n"
-    )
-    named = operator.of_table(operator.hook().options)["target"]
-    asked = {
-        "database": named.database,
-        "table": named.table,
-        "periods": [str(each.period) for each in differing],
-        "replace_rows_of_others": True,
-    }
-    return (
-        f"{of_others if any(each.definition is None for each in differing) else ''}"
-        "To load just what differs, trigger the DAG that loads the table:\n"
-        f"airflow dags trigger <dag_id> --conf {shlex.quote(json.dumps({RELOAD: asked}))}"
-    )
+    of_others = [str(each.period) for each in differing if each.definition is None]
+    known = [str(each.period) for each in differing if each.definition is not None]
+    texts = []
+    if of_others:
+        texts.append(
+            f"No load is known to have written the rows of {', '.join(of_others)}, so the objects were read as by a "
+            "load without arguments. Prove them again with those that the DAG's load has, as --definition "
+            '\'{"select": …}\', or with --definition \'{}\' if it has none.'
+        )
+    if known:
+        named = operator.of_table(operator.hook().options)["target"]
+        asked = {"database": named.database, "table": named.table, "periods": known, "replace_rows_of_others": True}
+        texts.append(
+            "To load just what differs, trigger the DAG that loads the table:\n"
+            f"airflow dags trigger <dag_id> --conf {shlex.quote(json.dumps({RELOAD: asked}))}"
+        )
+    return "\n\n".join(texts)
 
 
 def _forget(given: argparse.Namespace) -> CommandResult:

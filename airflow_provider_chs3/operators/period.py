@@ -23,8 +23,7 @@ class PeriodOperator(PeriodTask):
     """The base of operators that load periods of objects into a table: of S3, or of another storage.
 
     Raises:
-        ConfigurationError: If it is not clear where the objects are, `key` or `bucket` is given by both names, or the
-            key is no template.
+        ConfigurationError: If it is not clear where the objects are, or `key` or `bucket` is given by both names.
     """
 
     template_fields: Sequence[str] = (*PeriodTask.template_fields, *templated(OF_S3))
@@ -51,12 +50,6 @@ class PeriodOperator(PeriodTask):
             raise ConfigurationError(f"{', '.join(given)}: objects=… says where the objects are; leave this out.")
         if self.objects is None and self.key is None:
             raise ConfigurationError("Nothing says where the objects are: give key=… and bucket=…, or objects=….")
-        text = self.store.template
-        # What a template of Jinja becomes, nobody knows before a run.
-        if not any(sign in text for sign in ("{{", "{%")):
-            from airflow_provider_chs3.core.source.key_template import KeyTemplate
-
-            KeyTemplate(text)
 
     @property
     def store(self) -> Storage:

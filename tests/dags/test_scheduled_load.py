@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -9,8 +10,13 @@ import pytest
 from airflow.sdk import DAG, Asset
 
 from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.sources.postgres import PostgresRows
+from airflow_provider_chs3.transfers.clickhouse_to_s3 import ClickHouseToS3Operator
+from airflow_provider_chs3.transfers.gcs_to_clickhouse import GCSToClickHouseOperator
+from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from airflow_provider_chs3.transfers.scheduled_load import scheduled_load
 from tests.arguments import grouped
+from tests.dag_bag import DagBag
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
@@ -20,6 +26,13 @@ def tasks(**arguments: Any) -> dict[str, BaseOperator]:
     with DAG("d", schedule=None, start_date=datetime(2026, 1, 1)) as dag:
         scheduled_load(**grouped(**{"group_id": "g", "bucket": "b-1", "key": "{YYYY-MM}/", "table": "t"} | arguments))
     return {task.task_id.removeprefix("g."): task for task in dag.tasks}
+
+
+def read(**arguments: Any) -> None:
+    """Make a DAG of a load, as Airflow does of a file."""
+    with DAG("d", schedule=None) as dag:
+        scheduled_load(**{"bucket": "b", "key": "t/{YYYY-MM}/", "table": "trips", **arguments})
+    DagBag(os.devnull).bag_dag(dag)
 
 
 def test_plan_then_load_and_merges_for_each_period_then_the_end() -> None:
@@ -90,17 +103,51 @@ def test_the_sensor_takes_arguments_of_its_own() -> None:
         ({"selekt": {}}, r"of table 'trips' has no argument selekt: do you mean select\?"),
         ({"key": "t/{yyyy-mm-dd}/*"}, r"\{yyyy-mm-dd\} is not understood"),
         ({"key": "s3://b/t/{YYYY-MM/*", "bucket": None}, "has an unmatched brace"),
+        ({"key": "raw/t/", "periods": "2026-01, 2026-02"}, "'raw/t/' has no month in it, so it cannot distinguish"),
+        ({"key": "t/{YYYY-MM}/", "last_period": "2026-01-03", "lookback": 1}, "has no day in it"),
+        ({"periods": ["2026-1"]}, "'2026-1' is not a period"),
     ],
 )
 def test_a_mistake_is_told_when_the_dag_file_is_read(wrong: dict[str, Any], says: str) -> None:
-    with DAG("d", schedule=None), pytest.raises(ConfigurationError, match=says):
-        scheduled_load(**{"bucket": "b", "key": "t/{YYYY-MM}/", "table": "trips", **wrong})
+    with pytest.raises(ConfigurationError, match=says):
+        read(**wrong)
 
 
-@pytest.mark.parametrize("key", ["{{ params.key }}", "{% if 1 %}t/{YYYY-MM}{% endif %}/", "countries/*.parquet"])
-def test_a_key_that_only_a_run_has_or_of_a_whole_table_is_read_then(key: str) -> None:
-    with DAG("d", schedule=None):
-        scheduled_load(bucket="b", key=key, table="trips")
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"key": "{{ params.key }}", "periods": ["2026-01"]},
+        {"key": "{% if 1 %}t/{YYYY-MM}{% endif %}/"},
+        {"key": "countries/*.parquet"},
+        {"key": "countries/*.parquet", "periods": "all"},
+        {"key": "raw/t/", "periods": "{{ params.months }}"},
+        {"key": "raw/t/", "periods": ["{{ params.month }}"]},
+        {"key": "raw/t/", "periods": []},
+        {
+            "key": None,
+            "bucket": None,
+            "objects": PostgresRows(table="t", time_column="at"),
+            "periods": ["2026-01"],
+        },
+    ],
+)
+def test_a_key_that_only_a_run_has_or_of_a_whole_table_is_read_then(given: dict[str, Any]) -> None:
+    read(**given)
+
+
+@pytest.mark.parametrize(
+    ("operator", "place"),
+    [
+        (S3ToClickHouseOperator, {"key": "s3://b/t/"}),
+        (GCSToClickHouseOperator, {"bucket": "b", "object_name": "t/"}),
+        (ClickHouseToS3Operator, {"key": "s3://b/t/"}),
+    ],
+)
+def test_so_it_is_for_each_operator_of_keys(operator: Any, place: dict[str, Any]) -> None:
+    with DAG("d", schedule=None) as dag:
+        operator(task_id="t", table="trips", period="2026-01", **place)
+    with pytest.raises(ConfigurationError, match="'t/' has no month in it"):
+        DagBag(os.devnull).bag_dag(dag)
 
 
 def test_appending_is_refused() -> None:

@@ -132,8 +132,12 @@ class ModelPeriod:
         """Hold these rows, which somebody has made of it."""
         if rows != self.content:
             self._hold(rows)
-            self.is_changed = self.is_changed or self.published is not None or self.is_in_doubt
-            self.is_in_doubt = False
+            self.be_changed()
+
+    def be_changed(self) -> None:
+        """Be what somebody has made of it."""
+        self.is_changed = self.is_changed or self.published is not None or self.is_in_doubt
+        self.is_in_doubt = False
 
     def _hold(self, rows: Rows) -> None:
         self.history.append(self.content)

@@ -1,17 +1,28 @@
-"""Refuse arguments of groups that have no effect, by the format of files and by the kind of source.
+"""Refuse arguments that have no effect: by the format of files, by the kind of source, and by other arguments.
 
-docs/reference/arguments.md shows this table.
+docs/reference/arguments.md shows these tables.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from airflow_provider_chs3.core.source.csv_dialect import Dialect
 from airflow_provider_chs3.core.source.formats import FORMATS, Format
 from airflow_provider_chs3.core.values.arguments import Group, declared
-from airflow_provider_chs3.core.values.load_arguments import Files, Increments, PolicyGroup
+from airflow_provider_chs3.core.values.load_arguments import (
+    CHECKS,
+    DURABLE,
+    GROUPS,
+    MERGE_HEALTH,
+    VIEWS,
+    WRITE_MODE,
+    Files,
+    Increments,
+    PolicyGroup,
+)
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 #: Their readers give times without a zone.
@@ -92,6 +103,110 @@ EFFECTS: Mapping[tuple[str, str], Effect] = {
     (each.group, each.name): each
     for each in (*_BY_FORMAT, *(Effect(kind.group, name) for kind, names in _OF_FILES.items() for name in names))
 }
+
+
+@dataclass(frozen=True)
+class Switch:
+    """Arguments that other arguments switch off.
+
+    Args:
+        names: Their names, which all groups together have once.
+        beside: The other arguments, for people, as what comes before them.
+        is_off: Whether these switch them off, by the name and value of all arguments.
+        why: Why they then do nothing.
+        way_out: What to do.
+    """
+
+    names: tuple[str, ...]
+    beside: str
+    is_off: Callable[[Mapping[str, Any]], bool]
+    why: str
+    way_out: str = "Leave one of them out."
+
+
+_OF_REPLACING = (
+    *("max_shrink_fraction", "on_shrink", "on_target_changed", "replace_unknown", "reload_whole_table"),
+    *("on_failed_check", "hold_limit_days", "keep_versions"),
+)
+_HOLDING = ("on_failed_check", "on_shrink", "on_target_changed")
+
+#: Arguments of their own that others switch off.
+_IN_NO_GROUP = (CHECKS, VIEWS, DURABLE, MERGE_HEALTH)
+
+#: A policy about checks is looked at only where a load's checks are known.
+SWITCHES = (
+    Switch(
+        ("max_increments", "object_column"),
+        "with increments={'incremental': False}",
+        lambda all_of: not all_of["incremental"],
+        "each load reads all of the period",
+    ),
+    Switch(
+        ("on_shrink",),
+        "with policies={'max_shrink_fraction': 1}",
+        lambda all_of: bool(all_of["max_shrink_fraction"] == 1),
+        "a period may lose all of its bytes",
+    ),
+    Switch(
+        ("on_failed_check",),
+        "without checks",
+        lambda all_of: "checks" in all_of and not all_of["checks"],
+        "no check can fail",
+        "Leave it out, or give checks={…}.",
+    ),
+    Switch(
+        ("hold_limit_days",),
+        f"unless one of {', '.join(_HOLDING)} is 'hold'",
+        lambda all_of: "hold" not in [all_of[name] for name in _HOLDING],
+        "no rows are held",
+        "Leave it out, or give policies={'on_failed_check': 'hold'}.",
+    ),
+    Switch(
+        ("allow_duplicates",),
+        "without write_mode='append'",
+        lambda all_of: bool(all_of["write_mode"] != "append"),
+        "a retry of write_mode='replace' doubles nothing",
+        "Leave it out.",
+    ),
+    Switch(
+        (*declared(Increments), *_OF_REPLACING, CHECKS.name, VIEWS.name, DURABLE.name),
+        "with write_mode='append'",
+        lambda all_of: bool(all_of["write_mode"] == "append"),
+        "it inserts all rows into the table, and replaces and compares nothing",
+        "Leave it out, or load with write_mode='replace'.",
+    ),
+    Switch(
+        (MERGE_HEALTH.name,),
+        "without wait_for_merges=True",
+        lambda all_of: not all_of.get("wait_for_merges"),
+        "the load does not wait for merges",
+        "Leave it out, or give wait_for_merges=True.",
+    ),
+)
+
+
+def check_switches(groups: Sequence[Group], arguments: Mapping[str, Any]) -> None:
+    """Check that arguments have an effect beside each other.
+
+    Args:
+        groups: The groups of arguments.
+        arguments: Arguments that are in no group, as far as they are given.
+
+    Raises:
+        ConfigurationError: If one has none.
+    """
+    given = {name for group in groups for name in group.changes}
+    given |= {each.name for each in _IN_NO_GROUP if arguments.get(each.name, each.default) not in (each.default, {})}
+    of_groups = {name: getattr(group, name) for group in groups for name in declared(type(group))}
+    all_of = {WRITE_MODE.name: WRITE_MODE.default, **arguments, **of_groups}
+    for switch in SWITCHES:
+        if switch.is_off(all_of) and (off := [name for name in switch.names if name in given]):
+            raise ConfigurationError(f"{written(off[0])} has no effect {switch.beside}: {switch.why}. {switch.way_out}")
+
+
+def written(name: str) -> str:
+    """Return an argument as users write it, with its group if it is in one."""
+    return next((kind[name].written for kind in map(declared, GROUPS.values()) if name in kind), name)
 
 
 def check_effects(given: Iterable[tuple[str, str]], file_format: Format) -> None:

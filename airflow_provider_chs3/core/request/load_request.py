@@ -15,7 +15,7 @@ from airflow_provider_chs3.core.cluster.topology import TableRequest
 from airflow_provider_chs3.core.files.loaded_columns import Selection, selection_of
 from airflow_provider_chs3.core.ledger.structure_record import Structure, structure_of
 from airflow_provider_chs3.core.new_table.suggestion import NewTableRequest
-from airflow_provider_chs3.core.request.effects import about_files, check_effects
+from airflow_provider_chs3.core.request.effects import about_files, check_effects, check_switches
 from airflow_provider_chs3.core.request.reload import Reload
 from airflow_provider_chs3.core.source.formats import Format, format_named, format_of_key
 from airflow_provider_chs3.core.source.source import Source
@@ -106,11 +106,12 @@ def parsed_definition(definition: Mapping[str, Any]) -> dict[str, Any]:
         definition: The arguments, as far as they are given; others are left alone.
 
     Raises:
-        ConfigurationError: If one is wrong.
+        ConfigurationError: If one is wrong, or has no effect beside the others.
     """
     files = Files.of(definition.get("files"))
     flat = {name: definition[name] for name in ("write_mode", "distribution") if name in definition}
     groups = (PolicyGroup.of(definition.get("policies")), Increments.of(definition.get("increments")), files)
+    check_switches(groups, definition)
     return {
         "format": format_named(files.file_format) if files.file_format else None,
         "compression": files.compression or "auto",
@@ -186,19 +187,6 @@ class LoadRequest(TableRequest):
                 "one of them out."
             )
         self._check_object_column()
-        if self.policies.keep_versions and self.policies.write_mode == "append":
-            raise ConfigurationError(
-                "policies['keep_versions'] keeps what a load replaces, but write_mode='append' replaces nothing."
-            )
-        if self.follows_views and self.policies.write_mode == "append":
-            raise ConfigurationError(
-                "views='follow' loads the tables of materialized views, but write_mode='append' inserts rows, which "
-                "views see by themselves: leave views out."
-            )
-        if self.checks.requested and self.policies.write_mode == "append":
-            raise ConfigurationError(
-                "checks look at rows before they are published, but write_mode='append' inserts them directly."
-            )
 
     @property
     def is_approval(self) -> bool:

@@ -76,11 +76,13 @@ class PeriodTask(OnTable, BaseOperator):
         """Check, while the DAG is parsed, what its arguments say together.
 
         Raises:
-            ConfigurationError: If a file is missing or wrong, or the task takes the period of its run, and the DAG's
-                runs have none.
+            ConfigurationError: If a file is missing or wrong, the key is no template, or does not distinguish the
+                periods that are given, or the task takes the period of its run, and the DAG's runs have none.
         """
         super().prepare_template()
         read_files(self, self.file_fields, self.get_template_env)
+        if "key" in self.store.options and not _is_of_a_run(self.store.template):
+            self._check_key(self.store.template)
         if name := self.argument_for_period:
             check_schedule(self, instead=f'{name}="{{{{ ds[:7] }}}}" or other periods')
 
@@ -101,6 +103,17 @@ class PeriodTask(OnTable, BaseOperator):
             from airflow_provider_chs3.core.values.period import zone_of
 
             zone_of(self.timezone)
+
+    def _check_key(self, text: str) -> None:
+        """Check the template of keys, and that it distinguishes the periods that the DAG file names."""
+        from airflow_provider_chs3.core.source.key_template import KeyTemplate
+        from airflow_provider_chs3.core.values.run_period import parse_periods
+
+        template = KeyTemplate(text)
+        for given in (getattr(self, name, None) for name in ("period", "periods", "last_period")):
+            texts = [given] if isinstance(given, str) else given
+            if isinstance(texts, list | tuple) and texts and not any(map(_is_of_a_run, texts)):
+                template.at(parse_periods(given)[0].grain)
 
     @property
     def argument_for_period(self) -> str | None:
@@ -238,6 +251,11 @@ class PeriodTask(OnTable, BaseOperator):
         hook = PooledClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)
         hook.deadline = Deadline(self.execution_timeout, lambda: self.is_ended)
         return hook
+
+
+def _is_of_a_run(given: Any) -> bool:
+    """Check whether only a run knows what is given: a template of Jinja, or what another task returns."""
+    return not isinstance(given, str) or any(sign in given for sign in ("{{", "{%"))
 
 
 def _loads_nothing(tasks: Iterable[Any], ti: Any, why: str) -> bool:

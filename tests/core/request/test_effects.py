@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from airflow_provider_chs3.core.files.loaded_columns import Selection
-from airflow_provider_chs3.core.request.effects import EFFECTS
-from airflow_provider_chs3.core.request.load_request import LoadRequest, Policies
+from airflow_provider_chs3.core.request.effects import EFFECTS, SWITCHES, written
+from airflow_provider_chs3.core.request.load_request import LoadRequest, Policies, parsed_definition
 from airflow_provider_chs3.core.source.csv_dialect import Dialect
 from airflow_provider_chs3.core.source.formats import FORMATS
 from airflow_provider_chs3.core.values.arguments import declared
-from airflow_provider_chs3.core.values.load_arguments import GROUPS
+from airflow_provider_chs3.core.values.load_arguments import CHECKS, DURABLE, GROUPS, MERGE_HEALTH, VIEWS
 from airflow_provider_chs3.exceptions import ConfigurationError
 from tests.core.request.test_load_request import REQUEST, manifest
 
@@ -33,6 +33,30 @@ GIVEN: list[tuple[str, Any, tuple[str, ...]]] = [
     ("policies", {"on_new_columns": "fail"}, tuple(each for each in FORMATS if each not in ("CSV", "TabSeparated"))),
     ("policies", {"max_increments": 3}, tuple(FORMATS)),
 ]
+#: An argument, what switches it off, and what lets it have an effect.
+SWITCHED: list[tuple[str, Any, dict[str, Any], dict[str, Any]]] = [
+    ("max_increments", 4, {"increments": {"incremental": False}}, {}),
+    ("object_column", "o", {"increments": {"incremental": False}}, {}),
+    ("on_shrink", "hold", {"policies": {"max_shrink_fraction": "1"}}, {}),
+    ("on_failed_check", "warn", {"checks": {}}, {"checks": {"table_checks": {"a": {"check_statement": "1"}}}}),
+    ("hold_limit_days", 3, {}, {"policies": {"on_shrink": "hold"}}),
+    ("allow_duplicates", True, {}, {"write_mode": "append"}),
+    ("merge_health", {"on_stuck": "continue"}, {}, {"wait_for_merges": True}),
+    *(
+        (name, value, {"write_mode": "append"}, {})
+        for name, value in {
+            **{"incremental": False, "max_increments": 4, "object_column": "o", "max_shrink_fraction": 1},
+            **{"on_shrink": "hold", "on_target_changed": "reload", "replace_unknown": True, "keep_versions": 1},
+            **{"reload_whole_table": True, "on_failed_check": "hold", "durable": True, "views": "follow"},
+            "checks": {"table_checks": {"a": {"check_statement": "1"}}},
+        }.items()
+    ),
+]
+
+
+def _with(name: str, value: Any, others: dict[str, Any]) -> dict[str, Any]:
+    group = next((group for group, kind in GROUPS.items() if name in declared(kind)), "")
+    return {**others, group: {**others.get(group, {}), name: value}} if group else {**others, name: value}
 
 
 def _request(of: str, values: dict[str, Any], name: str) -> LoadRequest:
@@ -57,3 +81,20 @@ def test_the_table_has_arguments_that_exist() -> None:
     groups = {**GROUPS, "csv": Dialect}
     assert [key for key in EFFECTS if key[1] not in declared(groups[key[0]])] == []
     assert {key[1] for key in EFFECTS if key[0] == "csv"} == set(declared(Dialect))
+
+
+@pytest.mark.parametrize(("name", "value", "off", "on"), SWITCHED)
+def test_beside_an_argument_that_switches_it_off(
+    name: str, value: Any, off: dict[str, Any], on: dict[str, Any]
+) -> None:
+    with pytest.raises(ConfigurationError, match=r" has no effect (with|without|unless) .*: .*\. Leave"):
+        parsed_definition(_with(name, value, off))
+    parsed_definition(off)
+    parsed_definition(_with(name, value, on))
+
+
+def test_each_argument_that_is_switched_off_exists_and_is_tried() -> None:
+    alone = {each.name for each in (CHECKS, DURABLE, MERGE_HEALTH, VIEWS)}
+    names = {name for switch in SWITCHES for name in switch.names}
+    assert {name for name in names if written(name) == name} == alone
+    assert {name for name, *_ in SWITCHED} == names

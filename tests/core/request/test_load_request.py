@@ -67,10 +67,6 @@ class TestPolicies:
             with pytest.raises(ConfigurationError, match=f"{name}('])?=.*{expected}"):
                 Policies(**{name: value})
 
-    def test_there_is_nothing_to_keep_where_nothing_is_replaced(self):
-        with pytest.raises(ConfigurationError, match="but write_mode='append' replaces nothing"):
-            replace(REQUEST, policies=Policies(keep_versions=1, write_mode="append"))
-
     def test_are_cautious_by_default(self):
         assert Policies() == Policies(
             write_mode="replace",

@@ -217,6 +217,11 @@ def test_the_command_names_the_run_that_repairs_what_differs_and_nothing_else(
     assert "airflow" not in capsys.readouterr().out
     change(fares, "UPDATE fare = 3 WHERE id = 50")
     assert main(line.split()) == 1
+    # No load has written them: the arguments of the one that will may make what there is.
+    of_others = capsys.readouterr().out
+    assert f"No load is known to have written the rows of {PERIOD}" in of_others
+    assert "airflow" not in of_others
+    assert main([*line.split(), "--definition", "{}"]) == 1
     *_, asked = capsys.readouterr().out.splitlines()
     assert asked.startswith("airflow dags trigger <dag_id> --conf ")
     conf = json.loads(shlex.split(asked)[-1])

@@ -205,7 +205,7 @@ def test_of_several_partitions_all_are_checked(lake: Lake) -> None:
 
 def test_appended_rows_cannot_be_checked(trips: Trips) -> None:
     trips.put("a", range(4))
-    with pytest.raises(AirflowFailException, match="checks look at rows before they are published"):
+    with pytest.raises(AirflowFailException, match="checks has no effect with write_mode='append': it inserts"):
         trips.load(NO_NULLS, write_mode="append")
 
 

@@ -299,7 +299,7 @@ def test_what_is_discarded_is_gone_and_the_next_load_loads_again(trips: Trips) -
     with pytest.raises(AirflowSkipException, match="the table is unchanged: checks failed"):
         load(trips, hold_limit_days=1e-9)
     # Nothing is held for longer than the limit of its load: the period loads again.
-    trips.load({}, policies=HOLDS)
+    trips.load({})
     assert trips.ids() == [*range(40)]
     assert tables(trips) == []
 
