@@ -197,7 +197,7 @@ def _to_repair(proved: Sequence[ProvedPeriod], operator: ProvePeriodsOperator) -
         texts.append(
             f"No load is known to have written the rows of {', '.join(of_others)}, so the objects were read as by a "
             "load without arguments. Prove them again with those that the DAG's load has, as --definition "
-            '\'{"select": …}\', or with --definition \'{}\' if it has none.'
+            "'{\"select\": …}', or with --definition '{}' for none."
         )
     if known:
         named = operator.of_table(operator.hook().options)["target"]

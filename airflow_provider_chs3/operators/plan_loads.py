@@ -194,7 +194,13 @@ class PlanLoadsOperator(PeriodOperator):
             "database": target.database,
             "table": target.table,
             "periods": {
-                str(each.period): {"reason": each.changes or str(each), "attempts": list(each.attempts)}
+                str(each.period): {
+                    "reason": ": ".join(filter(None, (each.reason, each.changes)))
+                    if each.is_blocked
+                    else each.changes or str(each),
+                    "attempts": list(each.attempts),
+                    "is_blocked": each.is_blocked,
+                }
                 if each.has_changed_objects
                 else None
                 for each in newest

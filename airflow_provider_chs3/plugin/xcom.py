@@ -37,11 +37,13 @@ class ChangedPeriod:
         reason: Which objects changed, or else the plan's reason.
         attempts: The attempts that had published the period then, on any node.
         planned_at: Time of the plan; None of a derived period whose base changed, which the servers themselves tell.
+        is_blocked: Whether its load will stop with an error, for this reason.
     """
 
     reason: str
     attempts: frozenset[str]
     planned_at: datetime | None
+    is_blocked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,9 @@ def changed_in_storage(conn_id: str) -> dict[tuple[TableName, str], ChangedPerio
 def _of_plan(value: Mapping[str, Any], planned_at: datetime) -> dict[tuple[TableName, str], ChangedPeriod | None]:
     table = TableName(str(value["database"]), str(value["table"]))
     return {
-        (table, str(period)): ChangedPeriod(str(found["reason"]), frozenset(map(str, found["attempts"])), planned_at)
+        (table, str(period)): ChangedPeriod(
+            str(found["reason"]), frozenset(map(str, found["attempts"])), planned_at, found["is_blocked"] is True
+        )
         if found
         else None
         for period, found in value["periods"].items()

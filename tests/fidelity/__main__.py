@@ -52,13 +52,12 @@ def _run(given: argparse.Namespace, home: Path) -> int:
     from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
     from airflow_provider_chs3.testbed.s3 import S3Server
     from tests.fidelity.column_types import ZONES
-    from tests.fidelity.formats import FORMATS
+    from tests.fidelity.formats import formats_read_by
     from tests.fidelity.long_run import LongRun
     from tests.fidelity.record import Record
     from tests.narrow_user import WITH_NARROW_USER
 
-    # ORC ends the process of the 25.8 server.
-    known = [name for name in FORMATS if given.on == "engine" or not name.startswith("ORC")]
+    known = formats_read_by(is_oldest=given.on != "engine")
     formats = tuple(name for name in known if not given.format or name in given.format)
     zones = tuple(random.Random(given.seed).choices(ZONES, k=given.nodes))
     with S3Server.start() as s3, ClickHouseCluster.start(len(zones), time_zones=zones, **WITH_NARROW_USER) as cluster:

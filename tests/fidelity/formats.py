@@ -75,6 +75,15 @@ _EVERY = (
 FORMATS = {each.name: each for each in _EVERY}
 
 
+def formats_read_by(*, is_oldest: bool) -> tuple[str, ...]:
+    """Names of the formats that the servers of tests read: ORC may end the process of 25.8, see `programs/server.py`.
+
+    Args:
+        is_oldest: Whether they are of 25.8.
+    """
+    return tuple(name for name in FORMATS if not (is_oldest and name.startswith("ORC")))
+
+
 def body_of(file: SourceFile, file_format: FileFormat, node: RunningNode) -> bytes:
     """A file's bytes before they are compressed.
 

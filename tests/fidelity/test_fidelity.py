@@ -8,21 +8,19 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
-from tests.fidelity.formats import FORMATS
+from tests.fidelity.formats import formats_read_by
 from tests.fidelity.generate import generate
 from tests.fidelity.pens import NoSuchValueError
 from tests.fidelity.running import run
 from tests.fidelity.showing import shown
 from tests.integration.lake import IS_OLDEST, Lake
 
-#: The formats; ORC ends the process of the 25.8 server that tests have.
-_NAMES = [name for name in FORMATS if not (IS_OLDEST and name.startswith("ORC"))]
 #: The long run, `python -m tests.fidelity`, has thousands of cases; these are the same ones each time.
 _CASES_OF_EACH = 4
 
 
 @pytest.mark.thorough(but=4)
-@pytest.mark.parametrize("name", _NAMES)
+@pytest.mark.parametrize("name", formats_read_by(is_oldest=IS_OLDEST))
 def test_every_value_is_as_the_files_have_it_or_the_load_is_refused(fidelity_lake: Lake, name: str) -> None:
     @settings(
         max_examples=_CASES_OF_EACH,

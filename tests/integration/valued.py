@@ -9,11 +9,14 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from tests.integration.lake import PERIOD, Lake
 
 PREFIX = f"trips/{PERIOD}/"
 AT = "2026-10-05 12:00:00"
+#: It may end the process of the 25.8 server of tests: see `programs/server.py`.
+no_orc = pytest.mark.newer("ORC that tests can read: its reader ends the process")
 
 
 def create(lake: Lake, columns: str, *, key: str = "toYYYYMM(ts)") -> None:

@@ -19,6 +19,8 @@ import pytest
 
 import airflow_provider_chs3
 from airflow_provider_chs3.get_provider_info import get_provider_info
+from airflow_provider_chs3.plugin.security import ACTIONS_DAG
+from tests.dag_bag import DagBag
 from tests.packaging.conftest import Build
 
 ROOT = Path(__file__).parents[2]
@@ -193,3 +195,17 @@ def test_airflow_tests_the_connection(
 ) -> None:
     monkeypatch.setenv("AIRFLOW__CORE__TEST_CONNECTION", "Enabled")
     assert "Connection success!" in installed("-m", "airflow", "connections", "test", "chs3_default")
+
+
+def test_the_dag_of_the_pages_actions_is_there_after_the_line_that_the_page_asks_for(
+    installed: Run, tmp_path: Path
+) -> None:
+    (line,) = re.findall(r'"(from airflow_provider_chs3\S+ import dag)"', (PAGE / "src/actions/kinds.ts").read_text())
+    (tmp_path / "actions.py").write_text(f"{line}\n")
+    read = (
+        f"import airflow_provider_chs3 as p; from {DagBag.__module__} import DagBag; b = DagBag({str(tmp_path)!r}); "
+        "print(p.__file__, b.import_errors, list(b.dags))"
+    )
+    shown = installed("-c", read).splitlines()[-1]
+    assert shown.endswith(f"{{}} ['{ACTIONS_DAG}']")
+    assert not shown.startswith(str(PACKAGE))

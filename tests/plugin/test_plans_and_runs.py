@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from airflow.models.dagrun import DagRun
 from airflow.models.xcom import XComModel
+from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.sdk import DAG
 from airflow.utils.session import create_session
 from fastapi.testclient import TestClient
@@ -32,9 +33,9 @@ def _arguments(lake: Lake) -> dict[str, Any]:
     return arguments | {"database": lake.database, "cluster": lake.cluster.name}
 
 
-def plan(lake: Lake, run_dag: RunDag, *, dag_id: str = "plans") -> DagRun:
+def plan(lake: Lake, run_dag: RunDag, *, dag_id: str = "plans", definition: Any = None) -> DagRun:
     with DAG(dag_id=dag_id, schedule=None) as dag:
-        PlanLoadsOperator(task_id="plan", periods=[PERIOD], **_arguments(lake))
+        PlanLoadsOperator(task_id="plan", periods=[PERIOD], definition=definition, **_arguments(lake))
     return run_dag(dag)
 
 
@@ -58,6 +59,27 @@ def test_a_period_whose_objects_a_plan_found_changed_is_changed_in_storage_until
     assert period["why"].startswith("3 objects overwritten, the last one at 20")
     assert f"{trips_lake.bucket}/trips/{PERIOD}/" in period["why"]
     trips_lake.load()
+    assert state(as_user, trips_lake) == "published"
+
+
+def test_a_period_whose_load_a_plan_found_to_stop_is_blocked_until_it_does_not(
+    as_user: AsUser, trips_lake: Lake, run_dag: RunDag
+) -> None:
+    loaded(trips_lake)
+    _, *others = trips_lake.upload(TRIPS)
+    for each in others:
+        trips_lake.s3.delete_object(Bucket=trips_lake.bucket, Key=each)
+    plan(trips_lake, run_dag)
+    period = periods(as_user, trips_lake)[PERIOD]
+    assert period["state"] == "blocked"
+    stops = "its load will stop: its objects changed since it was published: 2 objects deleted"
+    assert period["why"].startswith(stops)
+    plan(trips_lake, run_dag, dag_id="allowing", definition={"policies": {"max_shrink_fraction": 1}})
+    assert state(as_user, trips_lake) == "changed_in_storage"
+    # As plan and page said, in turn.
+    with pytest.raises(AirflowFailException, match="max_shrink_fraction"):
+        trips_lake.load()
+    trips_lake.load(max_shrink_fraction=1)
     assert state(as_user, trips_lake) == "published"
 
 

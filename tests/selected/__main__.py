@@ -43,7 +43,7 @@ def _run(lake: Lake, given: argparse.Namespace) -> int:
     outcomes: Counter[str] = Counter()
     try:
         for number in range(given.first, given.cases):
-            outcome = run(lake, given.seed, number)
+            outcome = run(lake, given.seed, number, is_oldest=given.on == "server")
             outcomes[outcome.kind] += 1
             if outcome.kind == DIFFERENT or (given.refused and outcome.kind == OF_EITHER):
                 print(f"case {number}: {outcome.kind}: {outcome.case[:600]}: {outcome.details[:900]}", flush=True)

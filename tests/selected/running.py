@@ -14,7 +14,7 @@ from airflow_provider_chs3.exceptions import Chs3Error
 from tests.fidelity.by_clickhouse import NotWrittenError
 from tests.fidelity.cases import Case
 from tests.fidelity.column_types import backticked, read_in
-from tests.fidelity.formats import FORMATS, body_of, packed
+from tests.fidelity.formats import FORMATS, body_of, formats_read_by, packed
 from tests.fidelity.generate import generate
 from tests.fidelity.pens import NoSuchValueError
 from tests.fidelity.running import read_back
@@ -39,17 +39,18 @@ class Outcome:
     details: str = ""
 
 
-def run(lake: Lake, seed: int, number: int) -> Outcome:
+def run(lake: Lake, seed: int, number: int, *, is_oldest: bool = False) -> Outcome:
     """Make a case, load it in both ways, and compare.
 
     Args:
         lake: Where.
         seed: Of all choices.
         number: Of the case.
+        is_oldest: Whether its servers are of 25.8. Default: False.
     """
     choose = random.Random(f"{seed}:{number}")
     try:
-        case = generate(choose)
+        case = generate(choose, formats=formats_read_by(is_oldest=is_oldest))
         if "select" in case.arguments:
             return Outcome(NONE)
         case.arguments |= _options(choose, case)

@@ -63,15 +63,15 @@ class FileKind:
 
 
 def kinds_of(
-    files: Files, wanted: Sequence[Column], *, as_nested: bool = False, is_selected: bool = False
+    files: Files, wanted: Sequence[Column], *, is_selected: bool = False
 ) -> Steps[tuple[list[FileKind], Footers | None]]:
     """Find the kinds of the period's files, and their footers if they are Parquet.
 
     Args:
         files: The files.
         wanted: The target's columns that are loaded.
-        as_nested: Whether lists of structs are read as the columns of a Nested. Default: False.
-        is_selected: Whether expressions read the files' columns, of whatever names. Default: False.
+        is_selected: Whether expressions read the files' columns, of whatever names; without, lists of structs are also
+            read as the columns of a Nested. Default: False.
 
     Raises:
         SourceError: If a file cannot be read.
@@ -100,7 +100,7 @@ def kinds_of(
         by_file = yield from with_far_times(files, by_file, wanted)
     if footers:
         _check_times_of_day(footers, by_file, wanted)
-    look = _Look(files, wanted, as_nested=as_nested, is_selected=is_selected)
+    look = _Look(files, wanted, is_selected=is_selected)
     kinds = [look.kind(path, examples[path], by_file[path], schemas.get(path)) for path in examples]
     return _alike_together(kinds), footers
 
@@ -112,13 +112,11 @@ class _Look:
     Args:
         files: As in `kinds_of`.
         wanted: As in `kinds_of`.
-        as_nested: As in `kinds_of`.
         is_selected: As in `kinds_of`.
     """
 
     files: Files
     wanted: Sequence[Column]
-    as_nested: bool
     is_selected: bool
 
     def kind(
@@ -159,7 +157,7 @@ class _Look:
         )
 
     def _apart(self, types: Mapping[str, str]) -> dict[str, str]:
-        return with_fields(types, self.wanted) if self.as_nested else dict(types)
+        return dict(types) if self.is_selected else with_fields(types, self.wanted)
 
     def _check_bytes(self, column: Column, of: ColumnType, path: str) -> None:
         if self.is_selected:

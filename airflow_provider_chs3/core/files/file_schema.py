@@ -157,9 +157,7 @@ def _needs_names(file_format: Format, selection: Selection) -> bool:
 
 
 def _read_typed(files: Files, selection: Selection, wanted: Sequence[Column]) -> Steps[Reading]:
-    # A server of 25.8 ends with a fault over a field of a list of structs in ORC, read by its name.
-    as_nested = not selection.select and files.format.name != "ORC"
-    kinds, footers = yield from kinds_of(files, wanted, as_nested=as_nested, is_selected=bool(selection.select))
+    kinds, footers = yield from kinds_of(files, wanted, is_selected=bool(selection.select))
     # ORC has no columns for a file without rows, and compressed Native may be of no bytes.
     kinds = [kind for kind in kinds if kind.types] or kinds
     every = list(dict.fromkeys(name for kind in kinds for name in kind.types))

@@ -88,8 +88,8 @@ def extracted(column: LoadedColumn, outer: str, inner: str) -> str:
 def check_apart(by_file: Mapping[str, Mapping[str, str]], loaded: Sequence[LoadedColumn], *, is_orc: bool) -> None:
     """Refuse files of Parquet and ORC in which a column may be taken for a field of another one.
 
-    Of Parquet, 25.8 then reads NULL for the field. Of ORC, 26.9 reads NULL for the column even if the other one has no
-    fields, and 25.8 ends with a fault, whatever is read.
+    Of Parquet, 25.8 then reads NULL for the field. Of ORC, all read NULL for the column even if the other one has no
+    fields.
 
     Args:
         by_file: File → its columns: name → type.
@@ -97,15 +97,14 @@ def check_apart(by_file: Mapping[str, Mapping[str, str]], loaded: Sequence[Loade
         is_orc: Whether they are ORC.
 
     Raises:
-        SourceError: If one of the two is loaded, or the file is ORC; it names the file.
+        SourceError: If one of the two is loaded; it names the file.
     """
-    way_out = "." if is_orc else ", or leave out both with columns=[…]."
     for path, types in by_file.items():
         structs = [name for name, of in types.items() if is_orc or ColumnType(of).bare.name in COMPOUND]
         pairs = ((outer, name) for outer in structs for name in types if name.startswith(f"{outer}."))
         for outer, name in pairs:
-            if is_orc or any(column.uses(outer) or column.uses(name) for column in loaded):
+            if any(column.uses(outer) or column.uses(name) for column in loaded):
                 raise SourceError(
                     f"Columns {outer!r} and {name!r} in {path} cannot be told apart, as ClickHouse also takes {name!r} "
-                    f"for a field of {outer!r}: rename one of them in the file{way_out}"
+                    f"for a field of {outer!r}: rename one of them in the file, or leave out both with columns=[…]."
                 )

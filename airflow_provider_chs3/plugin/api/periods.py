@@ -113,7 +113,7 @@ def _changed_as_json(changed: ChangedPeriod) -> dict[str, str]:
         return {"state": PeriodState.STALE, "why": changed.reason, "since": ""}
     at = f"{changed.planned_at:%Y-%m-%d %H:%M}"
     return {
-        "state": PeriodState.CHANGED_IN_STORAGE,
+        "state": PeriodState.BLOCKED if changed.is_blocked else PeriodState.CHANGED_IN_STORAGE,
         "why": f"{changed.reason}; a plan found that at {at} UTC",
         "since": f"{at}:00",
     }

@@ -67,6 +67,7 @@ def _startable(connections: Collection[Mapping[str, Any]], rights: PeriodRights)
     helped = (
         PeriodState.FAILED,
         PeriodState.CHANGED,
+        PeriodState.BLOCKED,
         PeriodState.HELD,
         PeriodState.STRANDED,
         PeriodState.DIFFERS,

@@ -28,6 +28,8 @@ class PeriodState(StrEnum):
     GONE = "gone"
     #: A published period whose objects have changed since.
     CHANGED_IN_STORAGE = "changed_in_storage"
+    #: A published period whose objects have changed since, and which a load does not replace, as a plan found.
+    BLOCKED = "blocked"
     #: A published period of which a proof found that it does not hold its objects' rows.
     DIFFERS = "differs"
     #: A published period of a derived table whose base has changed since.

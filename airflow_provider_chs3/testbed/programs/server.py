@@ -2,7 +2,9 @@
 
 That wheel contains the whole of `clickhouse-server` 25.8 and exports its entry point. It cannot share an environment
 with `chdb-core`, the source of the engine, so it is fetched with pip and unpacked into a separate folder, once. It is
-suitable for tests, not for production. It has no Keeper, and its ORC reader crashes the process.
+suitable for tests, not for production. It has no Keeper, and its ORC reader may crash the process, as that of a server
+does not: memory that it took from glibc, it gives back to the jemalloc of the wheel. With MALLOC_ARENA_MAX=1, the first
+ORC file of any column ends it.
 """
 
 from __future__ import annotations

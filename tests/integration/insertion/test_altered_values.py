@@ -14,7 +14,7 @@ import pytest
 
 from tests.integration.lake import IS_OLDEST, Lake
 from tests.integration.refusal import refused
-from tests.integration.valued import PREFIX, arrow, create, loaded, parquet
+from tests.integration.valued import PREFIX, arrow, create, loaded, no_orc, parquet
 
 #: The largest of 16 bits below 2⁻¹⁴, one that older readers do not alter, and one above.
 HALVES = [float(each) for each in np.array([0x03FF, 0x0001, 0x0400], np.uint16).view(np.float16)]
@@ -126,10 +126,6 @@ def of_orc(**columns: pa.Array) -> bytes:
     )
     orc.write_table(pa.table({"ts": ts, **columns}), file)
     return file.getvalue()
-
-
-#: ORC ends the process of the 25.8 server that tests have.
-no_orc = pytest.mark.newer("ORC that tests can read: its reader ends the process")
 
 
 @no_orc

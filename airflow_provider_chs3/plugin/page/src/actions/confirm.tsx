@@ -19,7 +19,7 @@ const ALLOWED: readonly { name: keyof ReloadOptions; states: ReadonlySet<string>
     text: "Also replace rows that somebody else inserted or changed; rows erased on request come back.",
   },
   {
-    name: "allow_shrink", states: new Set(["failed", "changed", "changed_in_storage"]),
+    name: "allow_shrink", states: new Set(["failed", "changed", "changed_in_storage", "blocked"]),
     text: "Also load objects that shrank by more than max_shrink_fraction since they were published: their rows go.",
   },
 ];

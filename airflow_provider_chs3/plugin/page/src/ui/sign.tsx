@@ -9,6 +9,7 @@ const STROKES: Record<State, string> = {
   stuck: "M4 4l8 8M12 4l-8 8",
   failed: "M8 3.5v5.5M8 12v.5",
   changed: "M3.5 6h9M3.5 10h9M10.5 3l-5 10",
+  blocked: "M5.5 3h5l2.5 2.5v5L10.5 13h-5L3 10.5v-5zM5.5 8h5",
   differs: "M3.5 5.5c2.5-2 3 2 4.5 1s3-2 4.5-1M3.5 10.5h9",
   unfinished: "M3.5 8h2M7 8h2M10.5 8h2",
   pinned: "M6 3.5h4M7 3.5v4l-2 2h6l-2-2v-4M8 9.5v3",

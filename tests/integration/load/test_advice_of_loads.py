@@ -1,0 +1,166 @@
+"""Whoever follows the advice of a load that stopped gets the rows that it promises."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from airflow_provider_chs3.exceptions import NotReadyError
+from tests.integration.lake import Lake
+from tests.integration.valued import AT, PREFIX, create, values
+
+LATER = "2026-11-05 12:00:00"
+FOREIGN = f"INSERT INTO trips VALUES ('{AT}', 9)"
+NEVER = {"table_checks": {"never": {"check_statement": "count() < 0"}}}
+
+
+def csv(*numbers: int, at: str = AT) -> bytes:
+    return "\n".join(["ts,n", *(f"{at},{number}" for number in numbers)]).encode()
+
+
+def overwrite(lake: Lake) -> None:
+    lake.load()
+    lake.put(f"{PREFIX}a.csv", csv(7))
+
+
+def run(lake: Lake, sql: str) -> None:
+    lake.on_every_node(sql.replace("trips", f"{lake.database}.trips"))
+
+
+def load_then(sql: str) -> Callable[[Lake], None]:
+    def before(lake: Lake) -> None:
+        lake.load()
+        run(lake, sql)
+
+    return before
+
+
+def put(name: str, body: bytes) -> Callable[[Lake], None]:
+    return lambda lake: lake.put(f"{PREFIX}{name}", body)
+
+
+def delete_object(lake: Lake) -> None:
+    lake.load()
+    lake.s3.delete_object(Bucket=lake.bucket, Key=f"{PREFIX}a.csv")
+
+
+@dataclass(frozen=True)
+class Advice:
+    """A load that stops, and one that follows its advice.
+
+    Args:
+        before: What has happened once `a.csv` with 1, 2 and 3 is there.
+        says: What the load says.
+        followed: Arguments that follow the advice.
+        numbers: The table's then.
+        given: Arguments of the load that stops. Default: none.
+    """
+
+    before: Callable[[Lake], Any]
+    says: str
+    followed: dict[str, Any]
+    numbers: list[int]
+    given: dict[str, Any] = field(default_factory=dict)
+
+
+ROWS = [1, 2, 3]
+CASES = {
+    "rows of others, replaced": Advice(
+        lambda lake: run(lake, FOREIGN), r"give policies=\{'replace_unknown': True\}", {"replace_unknown": True}, ROWS
+    ),
+    "changed by somebody": Advice(
+        load_then(FOREIGN), r"policies=\{'on_target_changed': 'reload'\}", {"on_target_changed": "reload"}, ROWS
+    ),
+    "deleted by somebody": Advice(
+        load_then("ALTER TABLE trips DELETE WHERE n = 1 SETTINGS mutations_sync = 2"),
+        r"policies=\{'on_target_changed': 'reload'\}",
+        {"on_target_changed": "reload"},
+        ROWS,
+    ),
+    "no objects": Advice(delete_object, "'empty' publishes it without rows", {"on_no_objects": "empty"}, []),
+    "rows of other periods": Advice(
+        put("b.csv", csv(8, at=LATER)), "'on_other_periods': 'leave_out'", {"on_other_periods": "leave_out"}, ROWS
+    ),
+    "new columns": Advice(
+        put("a.csv", b"ts,n,extra\n" + f"{AT},5,x".encode()),
+        r"load without them with policies=\{'on_new_columns': 'warn'\}",
+        {"on_new_columns": "warn"},
+        [5],
+        {"on_new_columns": "fail"},
+    ),
+    "several formats": Advice(
+        put("b.jsonl", b'{"ts": "2026-10-05 12:00:00", "n": 8}'),
+        "a key template that matches only one of them",
+        {"key": "trips/{YYYY-MM}/*.csv"},
+        ROWS,
+    ),
+    "no table": Advice(
+        lambda lake: run(lake, "DROP TABLE trips SYNC"),
+        "create_table='if_missing' lets a load create it",
+        {"create_table": "if_missing"},
+        ROWS,
+    ),
+    "a failed check": Advice(
+        lambda lake: None,
+        r"publish anyway with policies=\{'on_failed_check': 'warn'\}",
+        {"on_failed_check": "warn", "checks": NEVER},
+        ROWS,
+        {"checks": NEVER},
+    ),
+    "a column of objects": Advice(
+        lambda lake: run(lake, "ALTER TABLE trips ADD COLUMN o String"),
+        r"select=\{'o': '_path', …\}",
+        {
+            "object_column": "o",
+            "select": {"o": "_path", "ts": "parseDateTimeBestEffort(ts)", "n": "toUInt8(n)"},
+        },
+        ROWS,
+        {"object_column": "o"},
+    ),
+}
+
+
+def stopped(lake: Lake, says: str, **given: Any) -> str:
+    with pytest.raises((AirflowFailException, NotReadyError), match=says) as error:
+        lake.load(**given)
+    return str(error.value)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.thorough(but=4)
+def test_advice_of_a_load_is_right(lake: Lake, name: str) -> None:
+    case = CASES[name]
+    create(lake, "n UInt8")
+    lake.put(f"{PREFIX}a.csv", csv(*ROWS))
+    case.before(lake)
+    stopped(lake, case.says, **case.given)
+    lake.load(**case.followed)
+    assert sorted(values(lake, "toInt64(n)")) == case.numbers
+
+
+def test_the_conf_that_a_load_of_fewer_objects_names_loads_them(lake: Lake) -> None:
+    create(lake, "n UInt8")
+    lake.put(f"{PREFIX}a.csv", csv(*range(200)))
+    overwrite(lake)
+    text = stopped(lake, "allow it for one run of the DAG, by its conf")
+    (conf,) = re.findall(r"by its conf: (\{.*\})\.", text)
+    lake.operator().execute({"dag_run": SimpleNamespace(conf=json.loads(conf))})
+    assert values(lake, "n") == [7]
+
+
+def test_a_table_that_would_be_read_whole_is_where_that_is_allowed(lake: Lake) -> None:
+    create(lake, "n UInt8", key="tuple()")
+    lake.put(f"{PREFIX}a.csv", csv(*ROWS))
+    whole = {"key": "trips/**/*.csv", "period": "all"}
+    lake.load(**whole)
+    lake.put(f"{PREFIX}a.csv", csv(7, 8, 9))
+    stopped(lake, r"give policies=\{'reload_whole_table': True\}", **whole)
+    lake.load(**whole, reload_whole_table=True)
+    assert values(lake, "n") == [7, 8, 9]
