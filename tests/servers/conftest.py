@@ -42,7 +42,10 @@ def empty_lake(
     replicated_cluster: ClickHouseCluster, chs3_s3: Any, chs3_bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Lake]:
     """A lake for a replicated table; nothing of a load may outlive the test, and replicas are alike."""
-    with lake_on(replicated_cluster, chs3_s3, chs3_bucket, monkeypatch) as lake, LoadBalancer.start(lake.cluster) as door:
+    with (
+        lake_on(replicated_cluster, chs3_s3, chs3_bucket, monkeypatch) as lake,
+        LoadBalancer.start(lake.cluster) as door,
+    ):
         if os.environ.get("CHS3_DOOR"):
             monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(narrow_connection(lake.cluster, through=door)))
         yield lake
