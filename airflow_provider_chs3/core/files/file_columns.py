@@ -40,7 +40,7 @@ _ALL: SettingValues = {
 _NO_SUCH_COLUMN = 8
 #: The type of a column that is NULL throughout a file.
 OF_NULLS = "Nullable(Nothing)"
-#: A key of JSON may have values of any types in its lines, as fields are read as texts: -1 and 18446744073709551615 too.
+#: A key of JSON may have values of any types, -1 and 18446744073709551615 for example, as all are read as texts.
 _OF_NAMES: SettingValues = {
     "input_format_json_try_infer_named_tuples_from_objects": 0,
     "input_format_try_infer_variants": 1,
