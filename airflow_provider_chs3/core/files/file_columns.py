@@ -40,8 +40,11 @@ _ALL: SettingValues = {
 _NO_SUCH_COLUMN = 8
 #: The type of a column that is NULL throughout a file.
 OF_NULLS = "Nullable(Nothing)"
-#: A key of JSON may have an object in one line and a text in another: both are read as texts.
-_OF_NAMES: SettingValues = {"input_format_json_try_infer_named_tuples_from_objects": 0}
+#: A key of JSON may have values of any types, -1 and 18446744073709551615 for example, as all are read as texts.
+_OF_NAMES: SettingValues = {
+    "input_format_json_try_infer_named_tuples_from_objects": 0,
+    "input_format_try_infer_variants": 1,
+}
 _ONE_THREAD: SettingValues = {"max_threads": 1, "input_format_parallel_parsing": 0}
 #: As many lines of a text as servers read by default to guess types.
 _LINES = 25_000
@@ -86,7 +89,7 @@ def with_left_out(
     Args:
         files: How to read them.
         by_file: Their columns: path → name → type.
-        names: The columns that are loaded.
+        names: The columns that are loaded, or that expressions may read.
 
     Raises:
         SourceError: If servers cannot read one.

@@ -15,6 +15,7 @@ from airflow_provider_chs3.core.files.declared_values import alterations_of, wit
 from airflow_provider_chs3.core.files.far_times import with_far_times
 from airflow_provider_chs3.core.files.file_columns import describe, with_left_out
 from airflow_provider_chs3.core.files.parquet_footers import Footers, FooterSchema, parquet_footers
+from airflow_provider_chs3.core.files.row_wise import names_in
 from airflow_provider_chs3.core.files.structs import with_fields
 from airflow_provider_chs3.core.source.file_set import Files
 from airflow_provider_chs3.core.source.globs import plain_prefix
@@ -63,15 +64,15 @@ class FileKind:
 
 
 def kinds_of(
-    files: Files, wanted: Sequence[Column], *, is_selected: bool = False
+    files: Files, wanted: Sequence[Column], select: Mapping[str, str] | None = None
 ) -> Steps[tuple[list[FileKind], Footers | None]]:
     """Find the kinds of the period's files, and their footers if they are Parquet.
 
     Args:
         files: The files.
         wanted: The target's columns that are loaded.
-        is_selected: Whether expressions read the files' columns, of whatever names; without, lists of structs are also
-            read as the columns of a Nested. Default: False.
+        select: Expressions that read the files' columns, of whatever names; without, lists of structs are also read as
+            the columns of a Nested. Default: none.
 
     Raises:
         SourceError: If a file cannot be read.
@@ -94,13 +95,14 @@ def kinds_of(
     else:
         by_file, examples = {}, {path: (path,) for path in paths}
     by_file |= yield from describe(files, [path for path in examples if path not in by_file])
-    if files.format.name == "Arrow" and not is_selected:
-        by_file = yield from with_left_out(files, by_file, [column.name for column in wanted])
-    if files.format.name == "ORC" and not (is_selected or files.has_older_readers):
+    if files.format.name == "Arrow":
+        names = (yield from names_in(select)) if select else [column.name for column in wanted]
+        by_file = yield from with_left_out(files, by_file, names)
+    if files.format.name == "ORC" and not (select or files.has_older_readers):
         by_file = yield from with_far_times(files, by_file, wanted)
     if footers:
         _check_times_of_day(footers, by_file, wanted)
-    look = _Look(files, wanted, is_selected=is_selected)
+    look = _Look(files, wanted, is_selected=bool(select))
     kinds = [look.kind(path, examples[path], by_file[path], schemas.get(path)) for path in examples]
     return _alike_together(kinds), footers
 
@@ -112,7 +114,7 @@ class _Look:
     Args:
         files: As in `kinds_of`.
         wanted: As in `kinds_of`.
-        is_selected: As in `kinds_of`.
+        is_selected: Whether expressions read the columns.
     """
 
     files: Files

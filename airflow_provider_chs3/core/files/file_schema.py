@@ -157,7 +157,7 @@ def _needs_names(file_format: Format, selection: Selection) -> bool:
 
 
 def _read_typed(files: Files, selection: Selection, wanted: Sequence[Column]) -> Steps[Reading]:
-    kinds, footers = yield from kinds_of(files, wanted, is_selected=bool(selection.select))
+    kinds, footers = yield from kinds_of(files, wanted, selection.select)
     # ORC has no columns for a file without rows, and compressed Native may be of no bytes.
     kinds = [kind for kind in kinds if kind.types] or kinds
     every = list(dict.fromkeys(name for kind in kinds for name in kind.types))

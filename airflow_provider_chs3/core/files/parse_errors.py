@@ -17,7 +17,7 @@ _SENDER = re.compile(r"^Received from \S+\. ")
 #: What follows is where it happened, SQL, or advice about settings that would let values go.
 _AFTER_THE_REASON = re.compile(
     r":? ?\((?:at row|in file|while read|consider|transform)|: [Ww]hile [a-z]+ing |[:.] In scope"
-    r"|\. If you want|, enable setting|\. In JSON input formats you can|\n"
+    r"|\. If (?:you want|it happens)|, enable setting|\. In JSON input formats you can|\n"
 )
 _SHOWN_CHARACTERS = 200
 _ESCAPED_KEY = re.compile(r"element with name '(.*\\u[0-9a-fA-F]{4}.*?)'")

@@ -122,6 +122,22 @@ def check_row_wise(
     ]
 
 
+def names_in(select: Mapping[str, str]) -> Steps[list[str]]:
+    """Return the columns that expressions may read: the identifiers in them, and what these may be parts of.
+
+    Args:
+        select: Target column → expression.
+
+    Raises:
+        ConfigurationError: If one is not a single row-wise expression.
+    """
+    found: dict[str, None] = {}
+    for name, expression in select.items():
+        _, used = yield from _names_in(name, expression)
+        found |= dict.fromkeys(part for each in used for part in (each, each.partition(".")[0]))
+    return [name for name in found if name not in VIRTUAL_COLUMNS]
+
+
 def _rejected(
     error: ClickHouseServerError, types: Iterable[str], by_file: Mapping[str, Iterable[str]]
 ) -> SourceError | ConfigurationError:

@@ -8,6 +8,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import Lake
 from tests.integration.several_periods import PERIODS, Periods, periods
+from tests.integration.valued import AT, PREFIX, create, loaded
 
 #: Fixtures.
 __all__ = ["periods"]
@@ -40,6 +41,18 @@ def test_in_text_expressions_read_strings(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS, file_format="csv.gz")
     trips_lake.load(select={"pickup_at": "toDateTime(pickup_at, 'UTC')", "zone": "toTypeName(trip_id)"})
     assert column(trips_lake, "zone") == ["Nullable(String)"]
+
+
+def test_a_key_of_json_may_have_values_of_any_types(lake: Lake) -> None:
+    create(lake, "v String")
+    texts = ["-1", "18446744073709551615", "1e400", "[-1]", "[18446744073709551615]", '{"a":1}', "true"]
+    body = "".join(f'{{"ts": "{AT}", "v": {text}}}\n' for text in texts).encode()
+    assert loaded(lake, "a.jsonl", body, "v") == sorted(texts)
+    lake.put(f"{PREFIX}a.jsonl", body + body)
+    lake.load(select={"ts": "toDateTime(ts, 'UTC')", "v": "v"})
+    assert lake.on_node(0, f"SELECT v, count() FROM {lake.database}.trips GROUP BY v ORDER BY v") == [
+        (text, 2) for text in sorted(texts)
+    ]
 
 
 @pytest.mark.thorough
