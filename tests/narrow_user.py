@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_chs3.testbed.balancer import LoadBalancer
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.nodes import Cluster, User
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
@@ -92,14 +93,15 @@ WITH_NARROW_USER_OF_REPLICAS: dict[str, Any] = {
 }
 
 
-def narrow_connection(cluster: Cluster) -> dict[str, Any]:
+def narrow_connection(cluster: Cluster, *, through: LoadBalancer | None = None) -> dict[str, Any]:
     """An Airflow connection as the user of loads.
 
     Args:
         cluster: Its servers; started `WITH_NARROW_USER`.
+        through: The balancer through which alone workers reach them.
     """
     user = user_of_loads(cluster)
-    return cluster.airflow_connection() | {"login": user.login, "password": user.password}
+    return (through or cluster).airflow_connection() | {"login": user.login, "password": user.password}
 
 
 def user_of_loads(cluster: Cluster) -> User:

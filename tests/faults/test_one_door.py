@@ -21,7 +21,7 @@ from tests.integration import deferring
 from tests.integration.deferring import Gate, gate
 from tests.integration.lake import PERIOD, Lake, lake_on
 from tests.integration.several_periods import PERIODS, Periods, periods
-from tests.narrow_user import WITH_NARROW_USER, user_of_loads
+from tests.narrow_user import WITH_NARROW_USER, narrow_connection
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster
@@ -34,8 +34,7 @@ OLD, NEW = Trips(rows_per_period=900, files_per_period=6), Trips(seed=2, rows_pe
 
 
 def through(balancer: LoadBalancer, cluster: Cluster) -> str:
-    user = user_of_loads(cluster)
-    connection = balancer.airflow_connection() | {"login": user.login, "password": user.password}
+    connection = narrow_connection(cluster, through=balancer)
     return json.dumps(connection | {"extra": connection["extra"] | {"send_receive_timeout_seconds": 20}})
 
 

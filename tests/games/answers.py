@@ -72,7 +72,7 @@ class Answers:
                 yield f"version {each['attempt']} of {period} is said to have {each['rows']} of {rows.total()} rows"
 
     def _said(self) -> Iterator[str]:
-        plan, ledger, page = self._plan(), self._ledger(), self._page()
+        plan, ledger, page = self._plan(), self.listed(), self._page()
         for period, model in self._tables.periods.items():
             may = model.load_does()
             said = plan.get(period, "unchanged")
@@ -80,7 +80,8 @@ class Answers:
                 yield f"the plan says of {period}: {said}, and a load may: {', '.join(sorted(may))}"
             if not model.is_in_doubt:
                 wanted = model.is_as_published and not model.has_hold
-                if ledger.get(period, False) is not wanted and model.published is not None:
+                is_said = period in ledger and ledger[period]["is_as_published"]
+                if is_said is not wanted and model.published is not None:
                     yield f"the ledger says of {period}: {'not ' * wanted}as published"
                 # The page knows no table that nothing was ever loaded into.
                 if page is not None:
@@ -103,9 +104,10 @@ class Answers:
             for each in planner.planned({})
         }
 
-    def _ledger(self) -> dict[str, bool]:
+    def listed(self) -> dict[str, Any]:
+        """List the ledger, by period."""
         listed = ListLedgerOperator(task_id="ledger", **self.where).execute({})
-        return {each["period"]: each["is_as_published"] for each in listed if each["period"]}
+        return {each["period"]: each for each in listed if each["period"]}
 
     def _page(self) -> dict[str, Any] | None:
         hook = ClickHouseHook("chs3_default")

@@ -5,10 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.integration.lake import IS_OLDEST
+from tests.games.play import Game
+from tests.games.tables import OF_GAMES
+from tests.integration.lake import IS_OLDEST, lake_on
 
 
 @pytest.mark.timeout(900)
@@ -21,3 +24,22 @@ def test_table_view_and_versions_are_as_the_model_says_after_each_step(seed: int
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert done.stdout.splitlines()[-1].endswith(f": {steps} steps, 0 wrong")
+
+
+def test_a_period_that_is_held_before_it_was_ever_published(
+    cluster_of_one: Any, chs3_s3: Any, chs3_bucket: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with lake_on(cluster_of_one, chs3_s3, chs3_bucket, monkeypatch) as lake:
+        game = Game(lake, seed=[*OF_GAMES].index("set of partitions"), log=tmp_path / "log")
+        first, second, _ = game.tables.periods
+        game._hold(first)
+        assert [*game.answers.differences()] == []
+        assert "held since" in game.answers.listed()[first]["standing"]
+        game._forget(first)
+        assert [*game.answers.differences()] == []
+        game._loaded([first], on_changed="fail")
+        game._insert(second)
+        game._loaded([second], on_changed="hold")
+        assert [*game.answers.differences()] == []
+        game._discard(second)
+        game.end()

@@ -13,6 +13,12 @@ from dataclasses import dataclass
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.|'')*'|`(?:[^`\\]|\\.)*`|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 _TEXT = re.compile(r"'(?:[^'\\]|\\.|'')*'", re.DOTALL)
 _DROP = re.compile(r"\(?DROP COLUMN (?:IF EXISTS )?(?:`((?:[^`\\]|\\.)+)`|([\w.]+))\)?")
+_NAME = r"(?:`(?:[^`\\]|\\.)+`|[\w.]+)"
+#: What parts have beside their rows.
+_BESIDE_ROWS = re.compile(
+    rf"\(?(?:DROP|CLEAR|MATERIALIZE) (?:INDEX|PROJECTION|STATISTICS) (?:IF EXISTS )?{_NAME}(?:, {_NAME})*"
+    r"(?: IN PARTITION [^,]+)?\)?"
+)
 _RENAME = re.compile(r"\bRENAME COLUMN\b")
 _SCOPE = re.compile(r"\bIN PARTITION\b")
 #: As the server writes a command: a partition's id, or the value of a key such as 202604 or '2026-04-01'.
@@ -47,6 +53,11 @@ class Mutation:
         return re.sub(r"\\(.)", r"\1", found[1] or found[2]) if found else ""
 
     @property
+    def leaves_rows(self) -> bool:
+        """Return whether it changes no row that the table shows now."""
+        return self.is_of_gone or bool(_BESIDE_ROWS.fullmatch(self.command))
+
+    @property
     def shown(self) -> str:
         """Its command for people, without values: an erasure names what is erased."""
         head, where, _ = _TEXT.sub("'…'", self.command).removeprefix("(").removesuffix(")").partition(" WHERE ")
@@ -71,7 +82,7 @@ class Mutation:
         Args:
             partition_id: The partition.
         """
-        if self.is_of_gone:
+        if self.leaves_rows:
             return False
         if self.partition_id:
             return self.counts_in(partition_id)

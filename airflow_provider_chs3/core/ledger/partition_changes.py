@@ -338,7 +338,7 @@ def _is_made_of(
             # Mutations that change nothing in it, such as those of other periods, give it a version, too.
             is_known = part.mutation in {each.number for each in state.mutations}
             is_same = part.content == one.content or (part.data == one.data and is_known)
-            return is_same or _lost_columns(one, part, state)
+            return is_same or _lost_no_rows(one, part, state)
     elif part.level <= max(each.level for each in within):
         return False
     versions = {each.mutation for each in (*within, *(each for each in recorded.parts or () if each.patches))}
@@ -346,9 +346,9 @@ def _is_made_of(
     return part.mutation in versions if table_facts.may_be_patched else _has_version(part, versions, state)
 
 
-def _lost_columns(one: Part, part: Part, state: PartitionState) -> bool:
-    """Check whether the mutations since then dropped columns that are gone, or were of other partitions."""
-    dropped = any(each.is_of_gone and one.mutation < each.number <= part.mutation for each in state.mutations)
+def _lost_no_rows(one: Part, part: Part, state: PartitionState) -> bool:
+    """Check whether the mutations since then left all rows that the table shows, or were of other partitions."""
+    dropped = any(each.leaves_rows and one.mutation < each.number <= part.mutation for each in state.mutations)
     return dropped and part.rows == one.rows and _has_version(part, {one.mutation}, state)
 
 

@@ -22,7 +22,7 @@ class Restored:
     """A version of a period that was restored.
 
     Args:
-        version: The attempt that had published these rows.
+        version: The attempt that had published these rows, or another name of a version.
         by: Who restored it: a user, or a task.
         since: When, in UTC.
         is_pinned: Whether loads leave the period as it is. True by default.

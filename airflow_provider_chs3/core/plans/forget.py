@@ -54,7 +54,7 @@ def forget_periods(request: LedgerRequest) -> Steps[list[ForgottenPeriod]]:
     forgotten = []
     for period in sorted(listed if request.periods is None else set(request.periods)):
         found = listed.get(period)
-        knowing = [node for node, each in found.nodes.items() if each.record] if found else []
+        knowing = [node for node, each in found.nodes.items() if each.record or each.held] if found else []
         if found and knowing:
             keys = {node: LedgerKey.on(context, node, period, found.partition_id) for node in knowing}
             yield from _record(context, period, keys)

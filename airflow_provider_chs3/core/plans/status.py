@@ -21,7 +21,7 @@ from airflow_provider_chs3.core.ledger.comparison import (
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import partition_states
 from airflow_provider_chs3.core.ledger.queries import look_up_periods
-from airflow_provider_chs3.core.ledger.records import IS_STATE, NEWEST_FIRST, PeriodOnNode, newest
+from airflow_provider_chs3.core.ledger.records import IS_STATE, NEWEST_FIRST, NUMBER_OF_HELD, PeriodOnNode, newest
 from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.preflight.target_checks import check_target, grain_of_key, partitions_of
 from airflow_provider_chs3.core.publication.held import without_unusable
@@ -207,7 +207,7 @@ def _periods_query(context: TargetContext, node: Node) -> Sql:
         of_table = LedgerKey.on(context, node, WHOLE_TABLE).table_condition
         periods = (
             f"(SELECT groupArray(found) FROM (SELECT (period, {fields}) AS found FROM {table(context.ledger)} "
-            f"WHERE {of_table} AND {IS_STATE} GROUP BY period))"
+            f"WHERE {of_table} GROUP BY period HAVING countIf({IS_STATE}) > 0 OR {NUMBER_OF_HELD} > 0))"
         )
     states = partition_states(f"{in_table(context.target)} AND rows > 0", with_content=False)
     return Sql(f"SELECT {periods}, (SELECT groupArray(found) FROM ({states}))")

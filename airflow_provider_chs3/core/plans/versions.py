@@ -27,7 +27,7 @@ from airflow_provider_chs3.core.preflight.replicas import find_replicas
 from airflow_provider_chs3.core.preflight.target_checks import check_target, partitions_of
 from airflow_provider_chs3.core.publication.held import link
 from airflow_provider_chs3.core.publication.publish import publish
-from airflow_provider_chs3.core.publication.versions import Version, dated, find_versions, objects_of
+from airflow_provider_chs3.core.publication.versions import BEFORE, Version, dated, find_versions, objects_of
 from airflow_provider_chs3.core.request.load_request import LoadRequest, Policies
 from airflow_provider_chs3.core.source.file_set import Files
 from airflow_provider_chs3.core.source.formats import Format
@@ -66,7 +66,7 @@ class RestoreRequest(LedgerRequest):
     In addition to the ledger's:
 
     Args:
-        version: The attempt that had published the rows to restore; None for the newest version of each period that is
+        version: The name of the version; None for the newest version of each period that is
             not what it holds.
         by: Who asks.
         nonce: Makes the names of this attempt unique.
@@ -88,7 +88,7 @@ class RestoredPeriod(AsJson):
     Args:
         period: The period.
         status: `restored`, `unpinned`, or `unchanged`.
-        version: The attempt that had published what it holds.
+        version: The name of the version that it holds.
         rows: Its rows, on all shards.
         reason: The reason, as a text.
     """
@@ -106,7 +106,8 @@ class ListedVersion(AsJson):
 
     Args:
         period: The period.
-        attempt: The attempt that had published it, which names it.
+        attempt: The attempt that had published it, which names it; for rows that others had written or changed,
+            `before_` and the attempt that replaced them.
         kept_at: Time at which it was replaced, in UTC, by the clock of a node.
         rows: Its rows.
         size_bytes: Bytes on disk that it alone holds: those of parts that the table and newer versions do not have.
@@ -289,7 +290,9 @@ def _restore(request: RestoreRequest, load: LoadContext) -> Steps[RestoredPeriod
     rows = yield from _count_rows(
         context, context.target, {key for node in version.nodes.values() for key in node.states}
     )
-    reason = f"it holds what attempt {version.attempt} had published, and is pinned"
+    of_others = version.attempt.removeprefix(BEFORE)
+    held = "what attempt {} had published" if of_others == version.attempt else "the rows that attempt {} had replaced"
+    reason = f"it holds {held.format(of_others)}, and is pinned"
     return RestoredPeriod(period, "restored", version.attempt, rows, reason)
 
 

@@ -17,6 +17,7 @@ from airflow_provider_chs3.core.attempt.load_context import periods_text
 from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Periods
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.cluster.replication import create_table, run_ddl
+from airflow_provider_chs3.core.ledger.comparison import is_changed
 from airflow_provider_chs3.core.ledger.mutations import wait_for
 from airflow_provider_chs3.core.ledger.partition_changes import is_explained
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
@@ -33,6 +34,8 @@ from airflow_provider_chs3.exceptions import Chs3Error, TargetChangedError, Tran
 
 #: Beginning of the names of their tables.
 PREFIX = "chs3_version_"
+#: Beginning of the name of a version that no attempt had published.
+BEFORE = "before_"
 #: A merge that ends in these milliseconds gives the table other parts than those that were looked at.
 _MOST_TRIES = 5
 
@@ -83,7 +86,8 @@ class Version:
 
     Args:
         period: The period.
-        attempt: The attempt that had published it; of rows that no load wrote, the one that replaced them.
+        attempt: The attempt that had published it; of rows that others had written or changed, `BEFORE` and the attempt
+            that replaced them.
         table: Name of its table.
         kept_at: Unix time at which it was kept, by the clock of a node.
         sequence: The number of its record.
@@ -216,9 +220,12 @@ def _keep(
 
 def _told(each: PeriodLoad, states: Mapping[Node, _States]) -> dict[str, object]:
     """Return the values in the comment of a period, beside its partitions."""
-    record = next((each.before[node].record for node in states if each.before[node].record), None)
-    if record is None:
-        return {"attempt": each.load.request.nonce, "sequence": 0, "objects": "", "source_bytes": 0}
+    facts, before = each.load.context.table_facts, [each.before[node] for node in states]
+    record = next((one.record for one in before if one.record), None)
+    # Whoever restores what an attempt had published wants nothing that others have made of it since.
+    if record is None or any(one.record is None or is_changed(one, table_facts=facts) for one in before):
+        name = f"{BEFORE}{each.load.request.nonce}"
+        return {"attempt": name, "sequence": 0, "objects": "", "source_bytes": 0}
     of_record = {"attempt": record.attempt, "sequence": record.sequence, "source_bytes": record.source_bytes}
     return {**of_record, "objects": objects_of(record)}
 

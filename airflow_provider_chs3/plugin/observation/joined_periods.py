@@ -117,8 +117,9 @@ def _periods(seen: ClusterSnapshot, table: TableName) -> Iterator[JoinedPeriod]:
                 records[node] = own
             there = [found for key in ids if (found := answers.partition(table, key))]
             partitions += [(node, one) for one in there]
+            claimed = {one.partition_id for one in own.held.records} if own and own.held else set()
             nothing = PartitionState(mutations=answers.mutations.get(table, ()), broken=answers.broken.get(table, ()))
-            each = _on_node(own, [one.state for one in there], nothing, is_of_several=len(ids) > 1)
+            each = _on_node(own, [one.state for one in there], nothing, is_of_several=len(ids | claimed) > 1)
             nodes[node] = replace(each, has_history=period in known, has_rows=has_rows, held=own.held if own else None)
         yield _joined(table, parsed(period), records, partitions, nodes)
 

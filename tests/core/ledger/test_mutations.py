@@ -29,7 +29,7 @@ def mutation(command: str, *, number: int = 12, partition_id: str = "", **change
         ("(DELETE IN PARTITION tuple(202604) WHERE n = 3)", True),
         ("(DELETE IN PARTITION 202604 + 1 WHERE n = 3)", True),
         ("(DELETE IN PARTITION ID '2026\\'04' WHERE n = 3)", True),
-        ("(MATERIALIZE INDEX i)", True),
+        ("(MATERIALIZE COLUMN i)", True),
     ],
 )
 def test_a_command_is_of_another_period_only_where_it_says_so(command, concerns):
@@ -89,6 +89,21 @@ class TestWaiting:
 def test_a_column_that_was_dropped_is_read_from_its_command(command, column):
     assert mutation(command).dropped_column == column
     assert mutation(command, is_done=False).dropped_column == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "leaves"),
+    [
+        ("(DROP INDEX note)", True),
+        ("MATERIALIZE PROJECTION `by (note)` IN PARTITION '2026'", True),
+        ("DROP STATISTICS IF EXISTS note, kind", True),
+        ("(DROP INDEX note, DELETE WHERE note = 1)", False),
+        ("(MATERIALIZE COLUMN note)", False),
+        ("(MATERIALIZE TTL)", False),
+    ],
+)
+def test_what_leaves_rows_is_read_from_its_command(command, leaves):
+    assert mutation(command).leaves_rows is leaves
 
 
 def test_answers_become_mutations():

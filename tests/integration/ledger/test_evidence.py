@@ -200,6 +200,32 @@ class TestMutations:
         assert [n for (n,) in events.on_node(0, f"SELECT n FROM {events.database}.events ORDER BY n")] == [*range(50)]
 
     @pytest.mark.thorough
+    @pytest.mark.parametrize("is_merged", [True, False])
+    @pytest.mark.parametrize(
+        "change",
+        [
+            "DROP INDEX of_n",
+            "CLEAR INDEX of_n",
+            "ADD INDEX of_kind kind TYPE minmax, MATERIALIZE INDEX of_kind",
+            "DROP PROJECTION by_kind",
+            "ADD PROJECTION by_n (SELECT n ORDER BY n), MATERIALIZE PROJECTION by_n",
+            "DROP PROJECTION by_kind, DROP INDEX of_n",
+        ],
+    )
+    def test_what_parts_have_beside_their_rows_is_no_change(self, events: Lake, change: str, is_merged: bool) -> None:
+        create(events, columns=", INDEX of_n n TYPE minmax, PROJECTION by_kind (SELECT kind, count() GROUP BY kind)")
+        upload(events, files=4)
+        load(events)
+        events.on_every_node(f"SYSTEM START MERGES {events.database}.events")
+        for number in range(len(events.cluster.nodes)):
+            alter(events, number, change)
+        if is_merged:
+            merge(events)
+        assert (load(events)["status"], plan(events)) == ("unchanged", [])
+        alter(events, 0, "DELETE WHERE n = 5")
+        refused(events)
+
+    @pytest.mark.thorough
     def test_one_that_came_back_empty_is_a_change(self, events: Lake) -> None:
         published(events)
         events.on_every_node(f"SYSTEM START MERGES {events.database}.events")

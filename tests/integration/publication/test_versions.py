@@ -186,6 +186,23 @@ def test_people_undo_in_a_shell(days: Days, capsys: pytest.CaptureFixture[str]) 
     assert f"{PERIOD} unpinned {second} 50 loads may replace it again" in said("unpin", *of_period)
 
 
+def test_rows_of_others_are_a_version_of_their_own(days: Days) -> None:
+    days.create()
+    first = days.night(range(40), keep=3)["attempt"]
+    days.lake.on_node(0, f"INSERT INTO {days.name} VALUES ('{PERIOD}-05', 1, 999)")
+    second = days.night(range(50), keep=3, on_target_changed="reload")["attempt"]
+    days.night(range(60), keep=3)
+    versions = [(each["attempt"], each["rows"]) for each in days.versions()]
+    assert versions == [(second, 50), (f"before_{second}", 41)]
+    with pytest.raises(AirflowFailException, match=f"has no version {first} of {PERIOD}"):
+        days.restore(version=first)
+    (restored,) = days.restore(version=f"before_{second}")
+    assert restored["reason"] == f"it holds the rows that attempt {second} had replaced, and is pinned"
+    assert days.values() == [*range(40), 999]
+    days.restore(version=second)
+    assert days.values() == [*range(50)]
+
+
 def test_rows_that_were_erased_before_a_version_was_kept_do_not_return(days: Days) -> None:
     days.create()
     days.night(range(40))
