@@ -50,6 +50,7 @@ _SINGLE = frozenset(
     {
         "aggregate_function_input_format",
         "allow_archive_path_syntax",
+        "allow_experimental_object_type",
         "allow_lossy_numeric_supertype",
         "allow_nonconst_timezone_arguments",
         "allow_special_bool_values_inside_variant",

@@ -37,10 +37,7 @@ def lines(*rows: dict[str, Any]) -> bytes:
         (TEXTS, {"log": None, "log.x": "f"}, (None, "f")),
         ("log Nullable(String), `log.z` Nullable(String)", OBJECT, (WHOLE, None)),
         ("log String, `log.z` String DEFAULT 'no'", OBJECT | {"log.z": "f"}, (WHOLE, "f")),
-        pytest.param(
-            *("log Dynamic, `log.z` Nullable(String)", OBJECT, ("('i',2)", None)),
-            marks=pytest.mark.newer("Dynamic that another server takes an object in"),
-        ),
+        ("log Dynamic, `log.z` Nullable(String)", OBJECT, ("('i',2)", None)),
         ("log JSON, `log.z` Nullable(String)", OBJECT, ('{"x":"i","y":2}', None)),
         ("log Map(String, String), `log.z` Nullable(String)", OBJECT, ("{'x':'i','y':'2'}", None)),
         ("`log.x` String, `log.y` Int8", OBJECT, ("i", "2")),
