@@ -89,6 +89,20 @@ def _checked(rows: list[Row]) -> list[Row]:
     return rows
 
 
+def _tsv(*, has_header: bool) -> TextKind:
+    header = "\t".join(NAMES) + "\n" if has_header else ""
+
+    def write(chance: random.Random, rows: Sequence[Row]) -> str:
+        return header + _write_tsv(chance, rows)
+
+    def read(text: str) -> list[Row]:
+        if not text.startswith(header):
+            raise ValueError("another header")
+        return _read_tsv(text.removeprefix(header))
+
+    return TextKind("TabSeparatedWithNames" if has_header else "TabSeparated", write, read)
+
+
 def _write_tsv(chance: random.Random, rows: Sequence[Row]) -> str:
     def shown(cell: str) -> str:
         if chance.random() < 0.03:
@@ -149,7 +163,7 @@ KINDS = [
     _csv(";", '"', has_header=True),
     _csv(",", "'", has_header=True),
     _csv("\t", "", has_header=True),
-    TextKind("TabSeparated", _write_tsv, _read_tsv),
+    *(_tsv(has_header=has_header) for has_header in (True, False)),
     TextKind("JSONEachRow", _write_json, _read_json),
 ]
 

@@ -15,6 +15,7 @@ from airflow_provider_chs3.core.conversion.column_types import ColumnType
 from airflow_provider_chs3.core.conversion.scalar_casts import ScalarCasting
 from airflow_provider_chs3.core.conversion.server_casts import (
     DATES,
+    OR_NULL,
     TEXTS,
     TIMES,
     TIMES_OF_DAY,
@@ -82,7 +83,9 @@ class Casting(ScalarCasting):
         if not target.holds_null:
             return replace(made, holds=all_hold((f"isNotNull({value})", made.holds)))
         null = f"CAST(NULL, {literal(target.text)})"
-        holds = made.holds and f"(isNull({value}) OR {made.holds})"
+        # A cast that the condition shares with the value is run by WHERE for every row, also where the struct is NULL.
+        apart = replace(self, function=OR_NULL).cast(f"assumeNotNull({value})", one, target).holds
+        holds = apart and f"(isNull({value}) OR {apart})"
         return Cast(f"if(isNull({value}), {null}, {made.value})", holds)
 
     def _cast(self, value: str, source: ColumnType, target: ColumnType) -> Cast:

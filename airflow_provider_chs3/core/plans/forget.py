@@ -13,6 +13,8 @@ from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.plans.status import LedgerRequest, list_periods_of
 from airflow_provider_chs3.core.preflight.target_checks import check_target
 from airflow_provider_chs3.core.sql.quoting import Sql, table
+from airflow_provider_chs3.core.staging.ending import drop_held
+from airflow_provider_chs3.core.staging.tables import Attempt
 from airflow_provider_chs3.core.values.json_values import AsJson
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Period
@@ -35,7 +37,7 @@ class ForgottenPeriod(AsJson):
 
 
 def forget_periods(request: LedgerRequest) -> Steps[list[ForgottenPeriod]]:
-    """Record on each node that the period is forgotten. Rows and earlier records stay.
+    """Record on each node that the period is forgotten, and drop what is held of it. Its rows and records stay.
 
     Of a table that no node has, because it was dropped or renamed, the periods of all tables are forgotten that have
     had its name.
@@ -58,6 +60,7 @@ def forget_periods(request: LedgerRequest) -> Steps[list[ForgottenPeriod]]:
         if found and knowing:
             keys = {node: LedgerKey.on(context, node, period, found.partition_id) for node in knowing}
             yield from _record(context, period, keys)
+            yield from drop_held(context, Attempt(context.target, (period,), "", hold_limit_days=1))
         forgotten.append(ForgottenPeriod(period, was_known=bool(knowing), rows=found.rows if found else 0))
     return forgotten
 

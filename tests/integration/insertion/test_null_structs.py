@@ -159,3 +159,12 @@ def test_a_new_table_stores_them_where_the_reader_tells_them(lake: Lake, ending:
     assert values(lake, "toString(n)") == (
         ["(1,'x')", "(NULL,NULL)", None] if ending == "arrow" else ["(1,'x')", "(NULL,NULL)", "(NULL,NULL)"]
     )
+
+
+def test_those_inside_of_others_may_hold_what_cannot_be_null(lake: Lake) -> None:
+    create(lake, "n Nullable(Tuple(Int32, Nullable(Tuple(Date32, Decimal(9, 9)))))")
+    rows = [[1, None], None, [2, ["2026-01-02", "0.5"]]]
+    body = "".join(json.dumps({"ts": AT, "n": row}) + "\n" for row in rows).encode()
+    lake.put(PREFIX + "a.jsonl", body + json.dumps({"ts": AT, "n": [3, ["2026-01-02", "1.5"]]}).encode())
+    refused(lake, r"Column 'n' is Nullable\(Tuple.*, but row 4 of \S+a\.jsonl has .*1\.5")
+    assert loaded(lake, "a.jsonl", body, "toString(n)") == ["(1,NULL)", "(2,('2026-01-02',0.5))", None]
