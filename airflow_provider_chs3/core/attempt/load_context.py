@@ -160,6 +160,8 @@ class LoadContext:
             look_threads=_look_threads(request, context),
             settings=_reading_settings(request, context),
             neutral={
+                # Expressions may see types that are only in the files, such as Arrow's dictionaries of numbers.
+                **context.permissions,
                 **neutral_settings(context.reading_defaults, request.settings),
                 "session_timezone": context.zone_of(request.settings),
             },

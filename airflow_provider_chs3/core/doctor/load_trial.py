@@ -169,7 +169,7 @@ def _look_at_values(load: LoadContext, plan: InsertPlan) -> Steps[str]:
     files = replace(
         load.files,
         manifest=Manifest(sample),
-        settings={**load.context.permissions, **load.files.settings, **plan.setting_values},
+        settings={**load.files.settings, **plan.setting_values},
         source=source.read_by(()),
     )
     null_as_default = load.request.selection.null_as_default

@@ -178,7 +178,6 @@ def _explanation(load: LoadContext, plan: InsertPlan, error: ClickHouseServerErr
     reading, null_as_default = plan.reading, load.request.selection.null_as_default
     files = replace(
         load.files,
-        settings={**load.context.permissions, **load.files.settings},
         # All rows, as one server reads them: each of several reads its own slice, and a look is at one of them.
         source=load.files.source.read_by(()),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import datetime as dt
 import io
 import json
 from collections.abc import Callable, Mapping
@@ -72,6 +73,23 @@ def test_columns_of_all_formats(lake: Lake, written: Callable[[list[dict[str, An
     )
     found = sorted((row for of_node in rows for row in of_node), reverse=True)
     assert found == [tuple(row.values()) for row in reversed(LOADED)]
+
+
+def test_expressions_read_dictionaries_of_arrow(lake: Lake) -> None:
+    create(lake, "n Int64, day Date32, x Float64, b Bool", settings={})
+    at, days = pa.array([dt.date(2026, 10, 5)] * 2), pa.array([dt.date(1969, 7, 20), None])
+    columns = {"n": pa.array([2**60, 7]), "day": days, "x": pa.array([0.1, -1e300]), "b": pa.array([True, False])}
+    table = pa.table({"at": at, **{name: column.dictionary_encode() for name, column in columns.items()}})
+    file = io.BytesIO()
+    with pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+    lake.put(f"trips/{PERIOD}/a.arrow", file.getvalue())
+    lake.load(select={"at": "at", "n": "n - 1", "day": "ifNull(day, toDate32('2000-01-01'))", "x": "x", "b": "b"})
+    rows = lake.on_every_node(f"SELECT n, toString(day), toString(x), b FROM {lake.database}.trips ORDER BY ALL")
+    assert [row for of_node in rows for row in of_node] == [
+        (6, "2000-01-01", "-1e300", False),
+        (2**60 - 1, "1969-07-20", "0.1", True),
+    ]
 
 
 @pytest.mark.thorough
