@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -177,8 +178,11 @@ def test_a_night_plans_loads_and_waits_for_merges(nodes: Nodes, lake: Lake) -> N
 
 
 @pytest.fixture
-def frozen(nodes: Nodes) -> Iterator[int]:
-    """The number of a server that can be frozen, and goes on in the end."""
+def frozen(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """The number of a server that can be frozen, and goes on in the end; loads wait a minute for answers."""
+    connection = json.loads(os.environ["AIRFLOW_CONN_CHS3_DEFAULT"])
+    connection["extra"]["send_receive_timeout_seconds"] = 60
+    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
     yield 1
     nodes.cluster.thaw(1)
 
