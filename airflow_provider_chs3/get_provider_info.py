@@ -183,6 +183,9 @@ CONNECTION_FIELDS = {
     "keyfile": _field(
         "Client key", "string", "A file on the workers; not needed if the certificate's file also holds the key."
     ),
+    "server_hostname": _field(
+        "Server name of TLS", "string", "Where the host is not the name in the certificate; by default the host."
+    ),
     "compression": _field(
         "Compression", "string", "Between Airflow and ClickHouse.", enum=["lz4", "zstd", "none"], default="lz4"
     ),

@@ -308,8 +308,8 @@ class ClickHouseHook(StatementRuns):
         query = {name: str(value) for name, value in options.settings.items()}
         if options.secure:
             query |= {"secure": "True", "verify": str(options.verify)}
-            files = {name: getattr(options, name) for name in ("ca_certs", "certfile", "keyfile")}
-            query |= {name: path for name, path in files.items() if path}
+            of_tls = {name: getattr(options, name) for name in ("ca_certs", "certfile", "keyfile", "server_hostname")}
+            query |= {name: value for name, value in of_tls.items() if value}
         if further:
             query["alt_hosts"] = ",".join(f"{host}:{port}" for host, port in further)
         login = {"username": options.user, "password": options.password}

@@ -56,6 +56,8 @@ class ConnectionOptions:
         ca_certs: File with the CA certificates to trust. Default: the usual ones.
         certfile: File with the client's certificate. Default: none.
         keyfile: File with the client's private key. Default: none, if `certfile` also holds it.
+        server_hostname: The name that TLS asks for (SNI), and that the certificate must hold, where the host is another
+            one, as behind a private link or a tunnel. Default: the host.
         compression: `lz4`, `zstd` or `none`, for data between this client and ClickHouse. Default: `lz4`.
         connect_timeout_seconds: How long to wait for a connection, and for the server's greeting over it. Default: 10.
         send_receive_timeout_seconds: How long to wait for the next packet. Not a limit on a query's run time: a
@@ -79,6 +81,7 @@ class ConnectionOptions:
     ca_certs: str | None = None
     certfile: str | None = None
     keyfile: str | None = None
+    server_hostname: str | None = None
     compression: str = "lz4"
     connect_timeout_seconds: float = 10.0
     send_receive_timeout_seconds: float = 300.0
@@ -121,6 +124,7 @@ class ConnectionOptions:
             verify=extras.flag("verify", default=True),
             ca_certs=extras.text("ca_certs"),
             **_client_certificate(extras, where=where),
+            server_hostname=extras.text("server_hostname"),
             compression=extras.choice("compression", COMPRESSIONS, default="lz4"),
             connect_timeout_seconds=extras.seconds("connect_timeout_seconds", default=10.0),
             send_receive_timeout_seconds=extras.seconds("send_receive_timeout_seconds", default=300.0),

@@ -234,7 +234,13 @@ class DetachedQuery:
         timeout = httpx.Timeout(
             options.send_receive_timeout_seconds, connect=options.connect_timeout_seconds, read=_ATTACHED_SECONDS
         )
-        request = {"params": self._in_url(settings), "headers": _headers(options), **_body(sql, parameters)}
+        request: dict[str, Any] = {
+            "params": self._in_url(settings),
+            "headers": _headers(options),
+            **_body(sql, parameters),
+        }
+        if options.server_hostname:
+            request["extensions"] = {"sni_hostname": options.server_hostname}
         failures = []
         # Without proxies and .netrc of the environment: the native protocol does not use them either.
         with httpx.Client(verify=_tls(options), timeout=timeout, trust_env=False) as client:

@@ -136,6 +136,9 @@ class ModelPeriod:
 
     def be_changed(self) -> None:
         """Be what somebody has made of it."""
+        if self.published is None and not self.content:
+            # Nothing is there that a load would undo; one that died may have begun or not.
+            return
         self.is_changed = self.is_changed or self.published is not None or self.is_in_doubt
         self.is_in_doubt = False
 

@@ -122,7 +122,7 @@ def _read_tsv(text: str) -> list[Row]:
             if meant in "xN":
                 raise ValueError("an escape of another kind")
             # Others stay as they are, but those that ClickHouse knows.
-            cell += _MEANT.get(meant, meant if meant in "\\'\"`/=\n\t" else "\\" + meant)
+            cell += _MEANT.get(meant, meant if meant in "\\'\"`/=\n\t\r" else "\\" + meant)
         elif char in "\t\n":
             row, cell = [*row, cell], ""
             if char == "\n":

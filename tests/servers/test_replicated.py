@@ -74,6 +74,8 @@ def test_a_replica_that_cannot_follow_fails_the_load_and_the_next_one_mends_it(
 
 @pytest.mark.thorough
 def test_a_replica_that_was_set_up_anew_is_as_published(lake: Lake) -> None:
+    if lake.cluster.database_engine:
+        pytest.skip("such a database drops a table on all of its servers")
     lake.load()
     create = lake.on_node(FOLLOWER, f"SHOW CREATE TABLE {lake.database}.{lake.table}")[0][0]
     for name in (lake.table, "chs3_ledger"):

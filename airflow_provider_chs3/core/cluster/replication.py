@@ -18,6 +18,8 @@ from airflow_provider_chs3.exceptions import ClickHouseServerError, ReplicasBehi
 
 #: Code of ClickHouse for a replica that did not follow in time.
 _TIMEOUT_EXCEEDED = 159
+#: How long a server may take to know all records, which are small.
+_RECORDS_SECONDS = 60
 #: How long a server may take to show a new table, and to open it for writing.
 _OPENS_TRIES, _OPENS_POLL_SECONDS = 300, 0.1
 
@@ -51,7 +53,7 @@ def catch_up(context: TargetContext, *names: TableName) -> Steps[None]:
     """
     if context.shared:
         for name in names:
-            yield from _sync(context, name)
+            yield from _sync(context, name, wait_seconds=_RECORDS_SECONDS)
 
 
 def run_ddl(
@@ -139,8 +141,10 @@ def _sync(context: TargetContext, name: TableName, *, wait_seconds: int | None =
     except ClickHouseServerError as error:
         if error.code != _TIMEOUT_EXCEEDED:
             raise
+        down = ", ".join(map(str, context.absent))
         raise ReplicasBehindError(
             f"Replicas of {name} have not caught up with each other in time (159, from {error.host}). Look at "
             "system.replication_queue on each of them: postpone_reason and last_exception say what they wait for. "
-            "If somebody stopped them, SYSTEM START FETCHES and SYSTEM START REPLICATION QUEUES start them again."
+            + (f"{down} may have it, but is down: start it. " if down else "")
+            + "If somebody stopped them, SYSTEM START FETCHES and SYSTEM START REPLICATION QUEUES start them again."
         ) from error

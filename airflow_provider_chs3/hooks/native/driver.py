@@ -104,6 +104,7 @@ def open_client(
         ca_certs=options.ca_certs,
         certfile=options.certfile,
         keyfile=options.keyfile,
+        server_hostname=options.server_hostname,
         compression=False if options.compression == "none" else options.compression,
         connect_timeout=options.connect_timeout_seconds,
         send_receive_timeout=send_receive_timeout_seconds or options.send_receive_timeout_seconds,

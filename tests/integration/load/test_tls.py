@@ -122,6 +122,24 @@ def test_a_certificate_of_another_host_is_refused(
         connect(ports, ca_certs=str(other)).query("SELECT 1")
 
 
+@pytest.mark.three_nodes
+def test_the_name_of_the_certificate_may_be_given(
+    trips_lake: Lake, connect: Callable[..., Any], tmp_path: Path
+) -> None:
+    trips_lake.upload(TRIPS)
+    other = certificate(tmp_path / "other.pem", "DNS:another.example")
+    named = {"ca_certs": str(other), "server_hostname": "another.example"}
+    with (
+        tls_in_front_of(trips_lake.cluster, other) as ports,
+        tls_in_front_of_ports([trips_lake.cluster.nodes[0].http_port], other) as (http_port,),
+    ):
+        connect(ports, http_port=http_port, **named)
+        trips_lake.load(deferrable=True)
+        with pytest.raises(ConfigurationError, match="not trusted: Hostname mismatch"):
+            connect(ports, **(named | {"server_hostname": "third.example"})).query("SELECT 1")
+    assert trips_lake.facts() == TRIPS.facts(PERIOD)
+
+
 @pytest.mark.thorough
 def test_without_verify_any_certificate_is_taken(connect: Callable[..., Any], ports: list[int]) -> None:
     assert connect(ports, verify=False).query("SELECT 1") == [(1,)]
