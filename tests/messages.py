@@ -21,6 +21,7 @@ _BY_OTHER_WAYS = (
     "_sentence",
     "_inner_sentence",
     "_conversion_sentence",
+    "mark_sentence",
     "unreadable",
     "_is_missing",
     "_what_zone",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from airflow_provider_chs3.core.files.loaded_columns import structure_of
-from airflow_provider_chs3.core.files.parse_errors import unreadable
+from airflow_provider_chs3.core.files.parse_errors import mark_sentence, unreadable
 from airflow_provider_chs3.core.files.text_fields import TEXT_TYPE
 from airflow_provider_chs3.core.source.file_set import Files
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
@@ -49,8 +49,11 @@ _ONE_THREAD: SettingValues = {"max_threads": 1, "input_format_parallel_parsing":
 #: As many lines of a text as servers read by default to guess types.
 _LINES = 25_000
 _SHOWN_BYTES = 100
+_SKIPPED_LINES = "input_format_csv_skip_first_lines"
 #: What compressed data begins with → ClickHouse's name of the compression.
 _MAGIC = {"1F8B": "gzip", "28B52FFD": "zstd", "04224D18": "lz4", "FD377A585A00": "xz", "425A68": "bz2"}
+#: A byte order mark, and a quote of CSV.
+_QUOTED_AFTER_MARK = ("EFBBBF22", "EFBBBF27")
 
 
 def describe(files: Files, paths: Sequence[str], *, is_of_names: bool = True) -> Steps[dict[str, dict[str, str]]]:
@@ -157,7 +160,7 @@ def _describe(files: Files, path: str, *, is_of_names: bool) -> Steps[dict[str, 
         if is_of_servers(error):
             raise
         if not has_line_of_names:
-            yield from check_is_not_compressed(files, path)
+            yield from check_beginning(files, path)
             if not files.format.has_footer and (yield from is_empty(files, path)):
                 return {}
             raise SourceError(unreadable(path, files.format, error)) from error
@@ -165,7 +168,7 @@ def _describe(files: Files, path: str, *, is_of_names: bool) -> Steps[dict[str, 
     else:
         names = {row[0]: row[1] for row in rows}
     if any(isinstance(name, bytes) for name in names):
-        yield from check_is_not_compressed(files, path)
+        yield from check_beginning(files, path)
     _check_names(path, names)
     return names
 
@@ -179,10 +182,10 @@ def _names_alone(files: Files, glob: str, path: str) -> Steps[dict[str, str]]:
     except ClickHouseServerError as error:
         if is_of_servers(error):
             raise
-        yield from check_is_not_compressed(files, path)
+        yield from check_beginning(files, path)
         if (yield from is_empty(files, path)):
             return {}
-        raise SourceError(unreadable(path, files.format, error)) from error
+        raise SourceError(unreadable(path, files.format, error, names_lines=1)) from error
     if rows and not any(rows[0]):
         raise SourceError(
             f"{path} begins with an empty line where the names of its columns should be. Write the file again, or give "
@@ -230,24 +233,34 @@ def check_servers_read(path: str, compression: str) -> None:
         )
 
 
-def check_is_not_compressed(files: Files, path: str) -> Steps[None]:
-    """Check that a file which cannot be read is not compressed without its key saying so.
+def check_beginning(files: Files, path: str) -> Steps[None]:
+    """Check that a file which cannot be read does not begin with the reason.
+
+    It may be compressed without its key saying so, or have a byte order mark before a field in quotes.
 
     Args:
         files: How to read it.
         path: The file.
 
     Raises:
-        SourceError: If it begins as compressed data does.
+        SourceError: If it begins with one of them.
     """
-    if files.compression_of(path) != "none":
-        return
+    is_plain, is_skipped = files.compression_of(path) == "none", int(files.look_settings.get(_SKIPPED_LINES, 0))
     glob = files.source.glob_of(path)
     function = files.read(glob, file_format="LineAsString", structure="line String", on_cluster=False)
     one = f" WHERE {files.source.condition_of(path)} LIMIT 1"
     sql = function.between("SELECT hex(substring(line, 1, 6)) FROM ", one)
-    for (beginning,) in (yield from files.look(f"Read the first bytes of {path}", sql, on_cluster=False)):
-        if found := next((name for magic, name in _MAGIC.items() if beginning.startswith(magic)), ""):
+    try:
+        rows = yield from files.look(f"Read the first bytes of {path}", sql, on_cluster=False)
+    except ClickHouseServerError as error:
+        if is_plain or is_of_servers(error):
+            raise
+        return
+    for (beginning,) in rows:
+        if files.format.name == "CSV" and not is_skipped and beginning.startswith(_QUOTED_AFTER_MARK):
+            raise SourceError(mark_sentence(path))
+        found = next((name for magic, name in _MAGIC.items() if beginning.startswith(magic)), "")
+        if is_plain and found:
             check_servers_read(path, found)
             raise SourceError(
                 f"{path} is compressed with {found}, but its key does not say so: give "

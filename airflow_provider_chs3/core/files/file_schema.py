@@ -139,7 +139,7 @@ def _field(column: Column, files: Files, selection: Selection) -> TextField:
 
 
 def _of_field(each: LoadedColumn, text: TextField) -> LoadedColumn:
-    return replace(each, source=text.source, source_type=text.source_type, kept=text.kept)
+    return replace(each, source=text.source, source_type=text.source_type, kept=text.kept, null=text.null)
 
 
 def _without_mark(read: Sequence[LoadedColumn], file_format: Format) -> tuple[LoadedColumn, ...]:

@@ -111,6 +111,7 @@ class LoadedColumn:
         written: The expression as the user wrote it in `select`; empty if the column is a field.
         doubt: What messages have for a value that is not kept because the reader altered it; empty if it alters none.
         depends_on: A function in it whose value depends on more than the row, such as `dictGet`; empty if none does.
+        null: As in `TextField`.
     """
 
     column: Column
@@ -123,6 +124,7 @@ class LoadedColumn:
     written: str = ""
     doubt: str = ""
     depends_on: str = ""
+    null: str = ""
 
     @property
     def looked_at(self) -> str:

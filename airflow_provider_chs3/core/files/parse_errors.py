@@ -96,19 +96,21 @@ def reason_of(error: ClickHouseServerError) -> str:
     return _AFTER_THE_REASON.split(said)[0].strip(" :.")[:_SHOWN_CHARACTERS]
 
 
-def unreadable(path: str, file_format: Format, error: ClickHouseServerError) -> str:
+def unreadable(path: str, file_format: Format, error: ClickHouseServerError, *, names_lines: int = 0) -> str:
     """Return the message about a file that cannot be read.
 
     Args:
         path: The file.
         file_format: The format that it is read as.
         error: ClickHouse's error.
+        names_lines: How many lines of names the error counts as rows.
 
     Returns:
         Object, row and column as far as they are known, ClickHouse's reason, and what to do.
     """
     row, key, escaped = (each.search(error.message) for each in (_ROW, _KEY, _ESCAPED_KEY))
-    where = f"row {int(row[1]):,} of {path}" if row else path
+    number = int(row[1]) - names_lines if row else 0
+    where = f"row {number:,} of {path}" if number else path
     column = f", column {key[1]!r}" if key else ""
     if escaped:
         return _escaped_sentence(f"{where}{column}", escaped[1])
@@ -118,6 +120,18 @@ def unreadable(path: str, file_format: Format, error: ClickHouseServerError) -> 
         if file_format.is_csv:
             way_out = "Fix the file, or describe how its fields are written in csv={…}."
     return f"{where}{column} cannot be read as {file_format.name}: {reason_of(error)}. {way_out}"
+
+
+def mark_sentence(where: str) -> str:
+    """Return the message about a byte order mark, which servers remove only before a header.
+
+    Args:
+        where: What begins with it.
+    """
+    return (
+        f"{where} begins with a byte order mark, which ClickHouse removes only before a line of column names: write "
+        "the file without it (in Python as 'utf-8', not 'utf-8-sig'), or with such a line."
+    )
 
 
 def _escaped_sentence(where: str, key: str) -> str:

@@ -44,6 +44,7 @@ class TextField:
         source_type: The expression's type.
         default: Its value if a line of JSON lacks the key; empty if that is NULL.
         kept: Condition that the expression has the value of the field; empty if it always has.
+        null: Literal of the text that means NULL, which the expression does not make NULL; empty if it does.
     """
 
     type: str
@@ -51,6 +52,7 @@ class TextField:
     source_type: str
     default: str = ""
     kept: str = ""
+    null: str = ""
 
 
 def read_as(
@@ -98,7 +100,8 @@ def read_as(
     if may_be_null:
         return TextField(TEXT_TYPE, f"nullIf({column}, {literal(null_marker)})", TEXT_TYPE)
     # An empty field is an empty text here, so that it cannot be read as NULL. The marker may be a number, such as -1.
-    return TextField("String", column, "String", kept=f"{column} != {literal(null_marker)}")
+    null = literal(null_marker)
+    return TextField("String", column, "String", kept=f"{column} != {null}", null=null)
 
 
 def _of_map(column: str, read: ColumnType) -> TextField:

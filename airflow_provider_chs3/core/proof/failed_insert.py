@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from airflow_provider_chs3.core.files.file_columns import check_is_not_compressed
+from airflow_provider_chs3.core.files.file_columns import check_beginning
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.loaded_columns import DOES_NOT_FIT, VIRTUAL_COLUMNS, FileGroup, LoadedColumn
 from airflow_provider_chs3.core.files.parse_errors import file_of, reason_of, unreadable
@@ -41,7 +41,7 @@ def explain_parsing(files: Files, reading: Reading, error: ClickHouseServerError
         object can be read now.
 
     Raises:
-        SourceError: If it is compressed, and its key does not say so.
+        SourceError: If its beginning is the reason: `check_beginning`.
     """
     path = files.source.path_in_error(file_of(error))
     group = next((group for group, batch in reading.batches(files) if path in batch.paths), None)
@@ -52,7 +52,7 @@ def explain_parsing(files: Files, reading: Reading, error: ClickHouseServerError
     sql = function.between("SELECT count() FROM ", f" WHERE NOT ignore({columns})")
     again = yield from _error_of(files, f"Look where {path} cannot be read", sql)
     if again:
-        yield from check_is_not_compressed(files, path)
+        yield from check_beginning(files, path)
     return unreadable(path, files.format, again) if again else None
 
 

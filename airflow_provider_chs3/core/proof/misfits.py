@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow_provider_chs3.core.conversion.column_types import ColumnType
+from airflow_provider_chs3.core.files.file_columns import check_beginning
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.inner_keys import extracted, inner_keys_of
 from airflow_provider_chs3.core.files.loaded_columns import FileGroup, LoadedColumn, alike_hint
+from airflow_provider_chs3.core.files.parse_errors import mark_sentence
 from airflow_provider_chs3.core.proof.failed_insert import IN_ORDER, SHOWN_CHARACTERS
 from airflow_provider_chs3.core.source.file_set import Files
 from airflow_provider_chs3.core.source.reading import Batch
@@ -64,6 +66,10 @@ def _first_misfit(
             at = yield from _row_of(files, group, path, each, bad, lossy or "0")
             if at and (inside := (yield from _inside_object(files, group, path, at.row, each))):
                 return f"{inside} ({count} such rows in all)."
+            if at and at.row == 1:
+                yield from check_beginning(files, path)
+            if at and at.has_mark and not files.format.names_columns:
+                return mark_sentence(f"Row {at.row:,} of {path}")
             hint = (yield from _hint(files, path, at.row, each)) if at and at.is_null else ""
             # A container that JSON or CSV lacks is read as a value, not as NULL: it does not become the default.
             may_default = not hint and each.column.name not in group.defaults
@@ -134,6 +140,11 @@ class _Found:
         return self.values[""] is None and not self.is_unparsed
 
     @property
+    def has_mark(self) -> bool:
+        """Return whether one of the values begins with a byte order mark."""
+        return any(value and value.startswith("\ufeff") for value in self.values.values())
+
+    @property
     def shown(self) -> str:
         """The value, or the fields that it is made of."""
         if self.is_unparsed:
@@ -152,6 +163,8 @@ def _row_of(
     default = group.defaults.get(each.column.name)
     # The value read for a missing container does not count.
     looked_at = f"nullIf(toNullable(toString({each.looked_at})), toString({default}))" if default else each.looked_at
+    if each.null:
+        looked_at = f"nullIf({looked_at}, {each.null})"
     if not each.written and ColumnType(group.types.get(each.column.name, "")).bare.name == "DateTime64":
         # In its column's zone, an hour that clocks skip would be the one before.
         looked_at = identifier(each.column.name)

@@ -35,10 +35,48 @@ def test_a_number_that_means_null_fills_no_column_that_cannot_be_null(lake: Lake
     refused(lake, "Column 'n' is Int32, but row 1 of .*a.csv has ", csv={"null": "-1"}, select=select)
 
 
-def test_a_byte_order_mark_is_no_text_of_the_first_field(lake: Lake) -> None:
+@pytest.mark.thorough(but=2)
+@pytest.mark.parametrize(
+    ("file_format", "row"),
+    [("CSV", "x;" + AT), ("CSV", '"x;y";' + AT), ("CSV", "7;" + AT), ("TabSeparated", "x\t" + AT)],
+)
+def test_a_byte_order_mark_without_a_header_is_told_with_the_way_out(lake: Lake, file_format: str, row: str) -> None:
+    first = "n Int32" if row[0] == "7" else "s String"
+    name = first[0]
+    lake.on_every_node(
+        f"CREATE TABLE {lake.database}.trips ({first}, ts DateTime('UTC')) "
+        "ENGINE = MergeTree PARTITION BY toYYYYMM(ts) ORDER BY tuple()"
+    )
+    options = {"file_format": file_format, "csv": {"delimiter": ";"} if file_format == "CSV" else {}}
+    lake.put(PREFIX + "a.txt", f"\ufeff{row}\n".encode())
+    for select in ({}, {"ts": "c2", name: "c1"}):
+        refused(lake, r"a\.txt begins with a byte order mark, which .*: write the file", select=select, **options)
+    lake.put(PREFIX + "a.txt", f"{row}\n".encode())
+    lake.load(**options)
+    written = values(lake, f"toString({name})")
+    header = f"{name}{row[-len(AT) - 1]}ts"
+    lake.put(PREFIX + "a.txt", f"\ufeff{header}\n{row}\n".encode())
+    lake.load(**(options | {"file_format": file_format + "WithNames"}))
+    assert values(lake, f"toString({name})") == written
+
+
+@pytest.mark.thorough(but=1)
+@pytest.mark.parametrize("select", [{}, {"ts": "ts", "s": "s"}])
+def test_a_text_that_means_null_is_told_as_null(lake: Lake, select: dict[str, str]) -> None:
+    create(lake, "s String DEFAULT 'no'")
+    lake.put(PREFIX + "a.csv", f"ts,s\n{AT},NA\n".encode())
+    told = r"Column 's' is String, but row 1 of .* has NULL, or missing, for it .*; casts=\{'null_as_default': True\}"
+    refused(lake, told, csv={"null": "NA"}, select=select)
+    lake.load(csv={"null": "NA"}, select=select, null_as_default=True)
+    assert values(lake, "s") == ["no"]
+
+
+@pytest.mark.thorough(but=1)
+@pytest.mark.parametrize("body", [f'ts,s\n{AT},"ab"cd\n', f'ts,s\n"{AT}"x,b\n{AT},b\n', f"ts,s\n{AT}\n"])
+def test_a_first_row_that_cannot_be_parsed_is_row_one(lake: Lake, body: str) -> None:
     create(lake, "s String")
-    lake.put(PREFIX + "a.csv", f"\ufeffx,{AT}\n".encode())
-    refused(lake, "row 1 of .*a.csv has '\\\\ufeffx' for it", file_format="CSV", select={"ts": "c2", "s": "c1"})
+    lake.put(PREFIX + "a.csv", body.encode())
+    refused(lake, r"row 1 of .*a\.csv cannot be read as CSVWithNames")
 
 
 def test_tsv_has_ways_of_its_own(lake: Lake) -> None:

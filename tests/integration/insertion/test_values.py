@@ -294,16 +294,6 @@ def test_keys_of_json_lines_differ_by_case(lake: Lake) -> None:
 
 
 @pytest.mark.thorough
-def test_a_byte_order_mark_without_a_header_is_no_part_of_a_value(lake: Lake) -> None:
-    lake.on_every_node(
-        f"CREATE TABLE {lake.database}.trips (k String, ts DateTime('UTC')) "
-        "ENGINE = MergeTree PARTITION BY toYYYYMM(ts) ORDER BY k"
-    )
-    lake.put(PREFIX + "a.csv", f"\ufeffabc,{AT}\n".encode())
-    refused(lake, r"'k' is String, but row 1 of .*a.csv has '\\ufeffabc'", file_format="CSV")
-
-
-@pytest.mark.thorough
 def test_a_key_of_a_tuple_that_writers_escape_is_not_lost(lake: Lake) -> None:
     create(lake, "v Array(Tuple(n Int32, `R&D` Nullable(Int32)))")
     lake.put(PREFIX + "a.jsonl", f'{{"ts": "{AT}", "v": [{{"n": 1, "R\\u0026D": 2}}]}}'.encode())
