@@ -2,33 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from airflow_provider_chs3.core.conversion.column_types import COMPOUND, ColumnType
 from airflow_provider_chs3.core.files.loaded_columns import LoadedColumn
 from airflow_provider_chs3.core.files.text_fields import TEXT_TYPE
-from airflow_provider_chs3.core.sql.quoting import identifier, literal
+from airflow_provider_chs3.core.sql.quoting import identifier, literals
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
 
+#: The keys that ClickHouse takes a name apart into.
+_DEPTH = 2
 
-def inner_key(name: str) -> tuple[str, str] | None:
-    """Return the object's key and the one inside it, as ClickHouse takes a name apart; None if it does not.
+
+def inner_keys(name: str) -> Iterator[tuple[str, ...]]:
+    """Return each way to take a name apart at its dots: an object's key, and those inside it.
 
     Args:
         name: A column's name.
     """
-    outer, _, inner = name.partition(".")
-    return (outer, inner) if outer and inner else None
+    for dot in re.finditer(r"(?<=.)\.(?=.)", name):
+        outer, inner = name[: dot.start()], name[dot.end() :]
+        yield outer, inner
+        yield from ((outer, *keys) for keys in inner_keys(inner))
 
 
 def has_whole_objects(names: Collection[str]) -> bool:
-    """Check whether one name is the object of another: ClickHouse would read the other from it, and nothing for it.
+    """Check whether ClickHouse would read one name from the object of another, and nothing for that, or miss a key.
+
+    Of `log.x.y` it looks for `x.y` inside `log`, and not for `y` inside `x`.
 
     Args:
         names: Those of the columns that are loaded.
     """
-    return any(key[0] in names for key in map(inner_key, names) if key)
+    return any(keys[0] in names or len(keys) > _DEPTH for name in names for keys in inner_keys(name))
 
 
 def with_whole_objects(
@@ -48,41 +56,42 @@ def with_whole_objects(
     """
     read, guarded = dict(types), []
     for column in loaded:
-        for name, (outer, inner) in inner_keys_of(column, types).items():
+        for name, (outer, *inner) in inner_keys_of(column, types):
             text = identifier(outer)
             if read.setdefault(outer, TEXT_TYPE) not in (TEXT_TYPE, "String"):
                 text = f"toJSONString({text})"
             if ColumnType(read[outer]).bare.name == "Tuple":
                 raise ConfigurationError(
                     f"Columns {outer!r} and {name!r} cannot both be loaded: {outer!r} reads the object of that name, "
-                    f"where {inner!r} may be. Leave one out with columns=[…], or give expressions in select={{…}}."
+                    f"where {'.'.join(inner)!r} may be. Leave one out with columns=[…], or give expressions in "
+                    "select={…}."
                 )
-            kept = f"NOT ifNull(JSONHas({text}, {literal(inner)}), 0)"
+            kept = f"NOT ifNull(JSONHas({text}, {literals(inner)}), 0)"
             column = replace(column, kept=f"{column.kept} AND {kept}" if column.kept else kept)
         guarded.append(column)
     return read, guarded
 
 
-def inner_keys_of(column: LoadedColumn, names: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """Return the names with a dot that a column is loaded from, each with both of its keys.
+def inner_keys_of(column: LoadedColumn, names: Iterable[str]) -> list[tuple[str, tuple[str, ...]]]:
+    """Return the names with a dot that a column is loaded from, with each way to take them apart.
 
     Args:
         column: The column.
         names: Those of the files' columns.
     """
-    return {name: key for name in names if (key := inner_key(name)) and column.uses(name)}
+    return [(name, keys) for name in names if column.uses(name) for keys in inner_keys(name)]
 
 
-def extracted(column: LoadedColumn, outer: str, inner: str) -> str:
+def extracted(column: LoadedColumn, outer: str, inner: Iterable[str]) -> str:
     """Return an expression for `select` that reads a column from inside an object.
 
     Args:
         column: The column.
         outer: The object's key.
-        inner: The key inside it.
+        inner: The key inside it, or those of objects inside it down to the value.
     """
     wanted = column.column.type if ColumnType(column.column.type).bare.name in COMPOUND else TEXT_TYPE
-    return f"JSONExtract({identifier(outer)}, {literal(inner)}, {literal(wanted)})"
+    return f"JSONExtract({identifier(outer)}, {literals((*inner, wanted))})"
 
 
 def check_apart(by_file: Mapping[str, Mapping[str, str]], loaded: Sequence[LoadedColumn], *, is_orc: bool) -> None:

@@ -82,15 +82,15 @@ def _first_misfit(
 
 def _inside_object(files: Files, group: FileGroup, path: str, row: int, each: LoadedColumn) -> Steps[str]:
     """Return a sentence if a line of JSON has a key of the column inside an object that is read as a whole."""
-    names = inner_keys_of(each, group.types) if files.format.name == "JSONEachRow" else {}
-    for name, (outer, inner) in names.items():
-        if (yield from _of_line(files, path, row, f"JSONHas(line, {literals((outer, inner))})")):
-            return _inner_sentence(each, f"row {row:,} of {path}", name, (outer, inner))
+    names = inner_keys_of(each, group.types) if files.format.name == "JSONEachRow" else []
+    for name, keys in names:
+        if (yield from _of_line(files, path, row, f"JSONHas(line, {literals(keys)})")):
+            return _inner_sentence(each, f"row {row:,} of {path}", name, keys)
     return ""
 
 
-def _inner_sentence(each: LoadedColumn, where: str, name: str, keys: tuple[str, str]) -> str:
-    ways = f"select={{…, {each.column.name!r}: {extracted(each, *keys)!r}}}"
+def _inner_sentence(each: LoadedColumn, where: str, name: str, keys: tuple[str, ...]) -> str:
+    ways = f"select={{…, {each.column.name!r}: {extracted(each, keys[0], keys[1:])!r}}}"
     return (
         f"Column {each.column.name!r}: {where} has {name!r} inside the object {keys[0]!r}, which this load reads as a "
         f"whole: read it from there, as in {ways}"

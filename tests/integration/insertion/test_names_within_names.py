@@ -60,6 +60,27 @@ def test_a_key_inside_an_object_that_is_read_as_a_whole_is_refused(lake: Lake, l
     refused(lake, INSIDE)
 
 
+@pytest.mark.parametrize(
+    "row", [{"log": {"x": {"y": "i"}, "z": 5}}, {"log.x": {"y": "i"}, "log.z": 5}, {"log": {"x.y": "i"}, "log.z": 5}]
+)
+def test_a_key_two_objects_deep_is_no_null(lake: Lake, row: dict[str, Any]) -> None:
+    create(lake, "`log.x.y` Nullable(String), `log.z` Nullable(Int8)")
+    expression, names = "(`log.x.y`, `log.z`)", {"ts": "ts", "log.x.y": "`log.x.y`", "log.z": "`log.z`"}
+    assert loaded(lake, "a.jsonl", lines({"log.x.y": "f", "log.z": 5}), expression) == [("f", 5)]
+    told = r"'log\.x\.y': row {} of .*\.jsonl has 'log\.x\.y' inside"
+    lake.put(f"{PREFIX}a.jsonl", lines({"log.x.y": "f", "log.z": 5}, row))
+    with pytest.raises(AirflowFailException, match=told.format(2)):
+        lake.load(select=names)
+    lake.put(f"{PREFIX}a.jsonl", lines(row))
+    with pytest.raises(AirflowFailException, match=told.format(1)) as error:
+        lake.load()
+    advised = re.search(r"select=\{…, ('log.x.y': .*)\} \(1 such", str(error.value))
+    assert advised
+    z = "JSONExtract(log, 'z', 'Nullable(Int8)')" if "z" in row.get("log", {}) else "`log.z`"
+    lake.load(select=names | {"log.z": z} | ast.literal_eval(f"{{{advised[1]}}}"))
+    assert values(lake, expression) == [("i", 5)]
+
+
 def test_the_advice_reads_both(lake: Lake) -> None:
     create(lake, TEXTS)
     lake.put(f"{PREFIX}a.jsonl", lines(OBJECT))
