@@ -66,8 +66,7 @@ class RestoreRequest(LedgerRequest):
     In addition to the ledger's:
 
     Args:
-        version: The name of the version; None for the newest version of each period that is
-            not what it holds.
+        version: The name of the version; None for the newest version of each period that is not what it holds.
         by: Who asks.
         nonce: Makes the names of this attempt unique.
         now: The time, in UTC.

@@ -222,8 +222,13 @@ def _told(each: PeriodLoad, states: Mapping[Node, _States]) -> dict[str, object]
     """Return the values in the comment of a period, beside its partitions."""
     facts, before = each.load.context.table_facts, [each.before[node] for node in states]
     record = next((one.record for one in before if one.record), None)
+    is_of_others = any(
+        bool(part.state.rows) if part.record is None else is_changed(part, table_facts=facts)
+        for one in before
+        for part in one.each
+    )
     # Whoever restores what an attempt had published wants nothing that others have made of it since.
-    if record is None or any(one.record is None or is_changed(one, table_facts=facts) for one in before):
+    if record is None or is_of_others:
         name = f"{BEFORE}{each.load.request.nonce}"
         return {"attempt": name, "sequence": 0, "objects": "", "source_bytes": 0}
     of_record = {"attempt": record.attempt, "sequence": record.sequence, "source_bytes": record.source_bytes}
