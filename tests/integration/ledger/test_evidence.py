@@ -32,6 +32,18 @@ __all__ = ["events"]
 MOVING = ["at + INTERVAL 50 YEAR RECOMPRESS CODEC(ZSTD(3))", "at + INTERVAL 50 YEAR TO DISK 'default'"]
 
 
+def altered(lake: Lake, change: str, *, columns: str, is_merged: bool) -> None:
+    """Load a table with further columns, and have somebody alter it on every node."""
+    create(lake, columns=columns)
+    upload(lake, files=4)
+    load(lake)
+    lake.on_every_node(f"SYSTEM START MERGES {lake.database}.events")
+    for number in range(len(lake.cluster.nodes)):
+        alter(lake, number, change)
+    if is_merged:
+        merge(lake)
+
+
 class TestLostRows:
     @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize("engine", ["MergeTree", "ReplacingMergeTree"])
@@ -186,14 +198,7 @@ class TestMutations:
     def test_a_column_that_is_dropped_changes_nothing_of_the_others(
         self, events: Lake, change: str, is_merged: bool
     ) -> None:
-        create(events, columns=", note String DEFAULT 'none'")
-        upload(events, files=4)
-        load(events)
-        events.on_every_node(f"SYSTEM START MERGES {events.database}.events")
-        for number in range(len(events.cluster.nodes)):
-            alter(events, number, change)
-        if is_merged:
-            merge(events)
+        altered(events, change, columns=", note String DEFAULT 'none'", is_merged=is_merged)
         assert (load(events)["status"], plan(events)) == ("unchanged", [])
         upload(events, files=5)
         assert load(events)["status"] == "published"
@@ -213,14 +218,8 @@ class TestMutations:
         ],
     )
     def test_what_parts_have_beside_their_rows_is_no_change(self, events: Lake, change: str, is_merged: bool) -> None:
-        create(events, columns=", INDEX of_n n TYPE minmax, PROJECTION by_kind (SELECT kind, count() GROUP BY kind)")
-        upload(events, files=4)
-        load(events)
-        events.on_every_node(f"SYSTEM START MERGES {events.database}.events")
-        for number in range(len(events.cluster.nodes)):
-            alter(events, number, change)
-        if is_merged:
-            merge(events)
+        columns = ", INDEX of_n n TYPE minmax, PROJECTION by_kind (SELECT kind, count() GROUP BY kind)"
+        altered(events, change, columns=columns, is_merged=is_merged)
         assert (load(events)["status"], plan(events)) == ("unchanged", [])
         alter(events, 0, "DELETE WHERE n = 5")
         refused(events)
