@@ -17,6 +17,7 @@ from airflow.timetables.interval import CronDataIntervalTimetable
 from airflow_provider_chs3.core.values.period import Grain, Period
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.operators._support.period_task import PeriodTask
+from airflow_provider_chs3.sources.s3 import S3Objects
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 
 #: As DAG files have it since Airflow 3.2; and before.
@@ -45,7 +46,7 @@ class TellPeriods(PeriodTask):
 
 def task(schedule: Any, *, start_date: datetime = datetime(2023, 1, 1, tzinfo=UTC), **params: Any) -> TellPeriods:
     with DAG("tells", schedule=schedule, start_date=start_date, params=params):
-        return TellPeriods(task_id="tell", table="t")
+        return TellPeriods(task_id="tell", table="t", objects=S3Objects(key="{YYYY-MM}/", bucket="b"))
 
 
 def periods(of: TellPeriods, **run: Any) -> list[str]:
