@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import Lake
-from tests.integration.load.test_interrupted import Breaker, Failed
 
 #: As many files as give each shard some, however fast a node is.
 TRIPS = Trips(rows_per_period=12_000, files_per_period=24)
@@ -20,20 +15,3 @@ def replicated(lake: Lake, kind: str = "") -> str:
     if lake.cluster.database_engine:
         return f"Replicated{kind}MergeTree"
     return f"Replicated{kind}MergeTree('/tables/{lake.database}/{{shard}}/{lake.table}', '{{replica}}')"
-
-
-def broken_at_each_step(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, Trips]]:
-    """Load other objects each time, broken off one step later each time, and again; yields the step and the objects."""
-    breaker = Breaker(monkeypatch)
-    for number in range(200):
-        trips = (TRIPS, OTHER)[number % 2]
-        lake.upload(trips)
-        breaker.set(break_after=number)
-        try:
-            lake.load()
-        except Failed:
-            breaker.set()
-            lake.load()
-        else:
-            break
-        yield number, trips

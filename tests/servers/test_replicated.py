@@ -17,8 +17,9 @@ from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOpera
 from tests.faults.strikes import Strikes, strikes
 from tests.integration import deferring
 from tests.integration.lake import PERIOD, Lake
+from tests.integration.load.test_interrupted import Breaker, broken_at_each_step
 from tests.narrow_user import narrow_connection
-from tests.servers.replicas import OTHER, TRIPS, broken_at_each_step, replicated
+from tests.servers.replicas import OTHER, TRIPS, replicated
 
 #: A fixture.
 __all__ = ["strikes"]
@@ -51,7 +52,7 @@ def test_changed_objects_replace_the_period(lake: Lake) -> None:
 @pytest.mark.thorough
 def test_a_run_after_an_error_at_any_step_ends_in_the_objects_rows(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     number = 0
-    for number, trips in broken_at_each_step(lake, monkeypatch):
+    for number, trips in broken_at_each_step(lake, Breaker(monkeypatch), (TRIPS, OTHER)):
         assert lake.facts() == trips.facts(PERIOD), f"broken off after step {number}"
     assert number >= 5
 

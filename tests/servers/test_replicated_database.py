@@ -19,8 +19,9 @@ from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.programs import keeper
 from tests.faults.strikes import Strikes, strikes
 from tests.integration.lake import PERIOD, Lake, lake_on
+from tests.integration.load.test_interrupted import Breaker, broken_at_each_step
 from tests.narrow_user import WITH_NARROW_USER_OF_REPLICAS, WITHOUT_COMPILATION
-from tests.servers.replicas import OTHER, TRIPS, broken_at_each_step, replicated
+from tests.servers.replicas import OTHER, TRIPS, replicated
 
 #: A fixture.
 __all__ = ["strikes"]
@@ -105,7 +106,7 @@ def test_a_cluster_without_one_of_the_databases_servers_is_refused(lake: Lake) -
 @pytest.mark.thorough
 def test_a_run_after_an_error_at_any_step_ends_in_the_objects_rows(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     number = 0
-    for number, trips in broken_at_each_step(lake, monkeypatch):
+    for number, trips in broken_at_each_step(lake, Breaker(monkeypatch), (TRIPS, OTHER)):
         assert lake.facts() == trips.facts(PERIOD), f"broken off after step {number}"
         assert lake.left_behind() == [], f"broken off after step {number}"
     assert number >= 5

@@ -227,7 +227,7 @@ def _told(each: PeriodLoad, states: Mapping[Node, _States]) -> dict[str, object]
         for one in before
         for part in one.each
     )
-    # Whoever restores what an attempt had published wants nothing that others have made of it since.
+    # A restore of what an attempt had published must not bring back what others have made of it since.
     if record is None or is_of_others:
         name = f"{BEFORE}{each.load.request.nonce}"
         return {"attempt": name, "sequence": 0, "objects": "", "source_bytes": 0}

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from itertools import count
 from typing import Any
 
 import pytest
@@ -52,25 +54,31 @@ def breaker(monkeypatch: pytest.MonkeyPatch) -> Breaker:
     return Breaker(monkeypatch)
 
 
+def broken_at_each_step(lake: Lake, breaker: Breaker, versions: Sequence[Trips]) -> Iterator[tuple[int, Trips]]:
+    """Load other objects each time, broken off one step later each time, and again; yields the step and the objects."""
+    for number in count():
+        trips = versions[number % len(versions)]
+        lake.upload(trips)
+        breaker.set(break_after=number)
+        try:
+            lake.load()
+        except Failed:
+            breaker.set()
+            lake.load()
+        else:
+            break
+        yield number, trips
+
+
 # The steps come from the protocol itself, so that a new one is broken off at without anyone remembering.
 @pytest.mark.thorough
 def test_a_run_after_an_error_at_any_step_ends_in_the_objects_rows(trips_lake: Lake, breaker: Breaker) -> None:
-    number = 0
-    while True:
-        trips = VERSIONS[number % 2]
-        trips_lake.upload(trips)
-        breaker.set(break_after=number)
-        try:
-            trips_lake.load()
-        except Failed:
-            breaker.set()
-            trips_lake.load()
-        else:
-            break
+    rounds = 0
+    for number, trips in broken_at_each_step(trips_lake, breaker, VERSIONS):
         assert trips_lake.facts() == trips.facts(PERIOD), f"broken off after step {number}"
         assert trips_lake.left_behind() == [], f"broken off after step {number}"
-        number += 1
-    assert number > 5
+        rounds += 1
+    assert rounds > 5
     breaker.set()
     trips_lake.load()  # the last round broke off in the clean-up, after which a load is a success
 
