@@ -165,7 +165,7 @@ def _describe(files: Files, path: str, *, is_of_names: bool) -> Steps[dict[str, 
             yield from check_beginning(files, path)
             if not files.format.has_footer and (yield from is_empty(files, path)):
                 return {}
-            raise SourceError(unreadable(path, files.format, error)) from error
+            raise SourceError(unreadable(path, files.format, error, is_guessed=not is_of_names)) from error
         names = yield from _names_alone(files, glob, path)
     else:
         names = {row[0]: row[1] for row in rows}
