@@ -93,7 +93,7 @@ def _described(cluster: Cluster) -> str:
         ((server, shards, nodes),) = client.execute(sql, {"name": cluster.name})
     shape = f"{shards} shard{'s' if shards > 1 else ''}"
     replicas = f" of {nodes // shards} replicas" if nodes > shards else ""
-    databases = ", Replicated databases" if getattr(cluster, "database_engine", "") else ""
+    databases = ", Replicated databases" if cluster.database_engine else ""
     door = ", behind a load balancer" if os.environ.get("CHS3_DOOR") else ""
     return f"{server}, {shape}{replicas}{databases}{door}"
 
