@@ -1,23 +1,20 @@
 """Two shards of two replicas: real servers of the oldest version.
 
-With `CHS3_DATABASES=Replicated`, databases have that engine, and all of these tests run in it; with `CHS3_DOOR=1`,
-workers reach the servers through one load balancer alone.
+With `CHS3_DATABASES=Replicated`, databases have that engine, and all of these tests run in it.
 """
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from airflow_provider_chs3.testbed.balancer import LoadBalancer
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.programs import keeper
 from tests.integration.lake import Lake, lake_on
-from tests.narrow_user import WITH_NARROW_USER_OF_REPLICAS, WITHOUT_COMPILATION, narrow_connection
+from tests.narrow_user import WITH_NARROW_USER_OF_REPLICAS, WITHOUT_COMPILATION
 from tests.servers.replicas import TRIPS, replicated
 
 
@@ -42,12 +39,7 @@ def empty_lake(
     replicated_cluster: ClickHouseCluster, chs3_s3: Any, chs3_bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Lake]:
     """A lake for a replicated table; nothing of a load may outlive the test, and replicas are alike."""
-    with (
-        lake_on(replicated_cluster, chs3_s3, chs3_bucket, monkeypatch) as lake,
-        LoadBalancer.start(lake.cluster) as door,
-    ):
-        if os.environ.get("CHS3_DOOR"):
-            monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(narrow_connection(lake.cluster, through=door)))
+    with lake_on(replicated_cluster, chs3_s3, chs3_bucket, monkeypatch) as lake:
         yield lake
         first, second, third, fourth = lake.rows_per_node()
         assert (first, third) == (second, fourth)
