@@ -61,7 +61,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 def narrow_cluster(on: str, nodes: int, folder: Path) -> ClickHouseCluster:
     """Start nodes that know the user of loads; see `SERVERS`."""
     from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-    from tests.narrow_user import WITH_NARROW_USER, WITH_NARROW_USER_OF_REPLICAS
+    from tests.narrow_user import WITH_NARROW_USER, WITH_NARROW_USER_OF_REPLICAS, WITH_NARROW_USER_OF_SHARDS
 
     is_shared = on == "replicated-database"
     if on == "replicated" or is_shared:
@@ -76,7 +76,7 @@ def narrow_cluster(on: str, nodes: int, folder: Path) -> ClickHouseCluster:
             replicated_databases=is_shared,
             # Else DDL of others waits for a replica that is down.
             user_settings={"distributed_ddl_output_mode": "throw_only_active"},
-            **WITH_NARROW_USER_OF_REPLICAS,
+            **WITH_NARROW_USER_OF_SHARDS if is_shared else WITH_NARROW_USER_OF_REPLICAS,
         )
     return ClickHouseCluster.start(nodes, folder=folder, **WITH_NARROW_USER)
 

@@ -86,9 +86,14 @@ WITH_NARROW_USER: dict[str, Any] = {
 }
 
 
-#: And where the tables are replicated.
-WITH_NARROW_USER_OF_REPLICAS: dict[str, Any] = {
+#: And where the tables are replicated, and a shard has one record.
+WITH_NARROW_USER_OF_SHARDS: dict[str, Any] = {
     "users": {NARROW: [*_privileges(), *map(in_tests, documented_also("the table is replicated"))]},
+    "secret": "chs3",
+}
+#: And where each replica has its own.
+WITH_NARROW_USER_OF_REPLICAS: dict[str, Any] = {
+    "users": {NARROW: [*WITH_NARROW_USER_OF_SHARDS["users"][NARROW], *documented_also("numbers the records")]},
     "secret": "chs3",
 }
 

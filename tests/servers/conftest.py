@@ -17,7 +17,12 @@ from airflow_provider_chs3.testbed.balancer import LoadBalancer
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.programs import keeper
 from tests.integration.lake import Lake, lake_on
-from tests.narrow_user import WITH_NARROW_USER_OF_REPLICAS, WITHOUT_COMPILATION, narrow_connection
+from tests.narrow_user import (
+    WITH_NARROW_USER_OF_REPLICAS,
+    WITH_NARROW_USER_OF_SHARDS,
+    WITHOUT_COMPILATION,
+    narrow_connection,
+)
 from tests.servers.replicas import TRIPS, replicated
 
 
@@ -26,13 +31,14 @@ def replicated_cluster() -> Iterator[ClickHouseCluster]:
     """Servers of all these tests; who stops some starts them again."""
     if why := keeper.missing():
         pytest.skip(why)
+    is_shared = os.environ.get("CHS3_DATABASES") == "Replicated"
     with ClickHouseCluster.start(
         4,
         replicas=2,
         program="server",
-        replicated_databases=os.environ.get("CHS3_DATABASES") == "Replicated",
+        replicated_databases=is_shared,
         user_settings=WITHOUT_COMPILATION,
-        **WITH_NARROW_USER_OF_REPLICAS,
+        **WITH_NARROW_USER_OF_SHARDS if is_shared else WITH_NARROW_USER_OF_REPLICAS,
     ) as cluster:
         yield cluster
 

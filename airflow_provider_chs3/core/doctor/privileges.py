@@ -43,7 +43,7 @@ PURPOSES: Mapping[str, str] = {
 
 
 def privileges_by_purpose(
-    location: TableLocation, *, named_collection: str | None, is_replicated: bool, store: StoreKind
+    location: TableLocation, *, named_collection: str | None, is_replicated: bool, is_shared: bool, store: StoreKind
 ) -> dict[str, RequiredPrivileges]:
     """Return the privileges that each purpose needs on every node.
 
@@ -51,11 +51,12 @@ def privileges_by_purpose(
         location: The table and its nodes.
         named_collection: The named collection through which the servers read; None if they use other credentials.
         is_replicated: Whether the table is replicated.
+        is_shared: Whether its shard has one record, not one for each replica.
         store: The kind of storage that is read.
     """
     load = privileges_of_replacing(location, named_collection=named_collection, store=store)
     if is_replicated:
-        load += RequiredPrivileges((), privileges_of_replication(location.target, location.ledger))
+        load += RequiredPrivileges((), privileges_of_replication(location.target, location.ledger, is_shared=is_shared))
     merges = privileges_of_merge_health(location)
     return {
         "load": load,

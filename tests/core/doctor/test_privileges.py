@@ -56,6 +56,6 @@ class TestRights:
         place = TableLocation(
             cluster="c", target=TableName("taxi", "trips"), ledger=TableName("taxi", "l"), nodes=(ONE,)
         )
-        needed = privileges_by_purpose(place, named_collection=None, is_replicated=True, store=S3)
+        needed = privileges_by_purpose(place, named_collection=None, is_replicated=True, is_shared=True, store=S3)
         assert set(needed) == set(PURPOSES)
         assert "SELECT ON system.replicas" in needed["load"].every
