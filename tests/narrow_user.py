@@ -98,6 +98,30 @@ WITH_NARROW_USER_OF_REPLICAS: dict[str, Any] = {
 }
 
 
+#: Nearly every statement of the tests is a new one, which takes longer to compile than to interpret. Servers that tests
+#: start for themselves, and those of `tests/servers/test_oldest.py`, compile as they do by default.
+WITHOUT_COMPILATION = {
+    "compile_expressions": 0,
+    "compile_aggregate_expressions": 0,
+    "compile_sort_description": 0,
+}
+
+#: As on ClickHouse Cloud: databases that replicate, ALTERs and mutations that wait for nobody, and no right to what is
+#: not there.
+AS_ON_CLOUD: dict[str, Any] = {
+    "replicated_databases": True,
+    "user_settings": {**WITHOUT_COMPILATION, "alter_sync": 0, "mutations_sync": 0},
+    "users": {
+        NARROW: [
+            each
+            for each in WITH_NARROW_USER_OF_SHARDS["users"][NARROW]
+            if each not in ("SELECT ON system.replication_queue", f"NAMED COLLECTION ON {S3_NAMED_COLLECTION}")
+        ]
+    },
+    "secret": "chs3",
+}
+
+
 def narrow_connection(cluster: Cluster, *, through: LoadBalancer | None = None) -> dict[str, Any]:
     """An Airflow connection as the user of loads.
 
@@ -127,15 +151,6 @@ _LOGS_IN_MEMORY = {
         "flush_interval_milliseconds": 1000,
     }
     for name in ("query_log", "part_log")
-}
-
-
-#: Nearly every statement of the tests is a new one, which takes longer to compile than to interpret. Servers that tests
-#: start for themselves, and those of `tests/servers/test_oldest.py`, compile as they do by default.
-WITHOUT_COMPILATION = {
-    "compile_expressions": 0,
-    "compile_aggregate_expressions": 0,
-    "compile_sort_description": 0,
 }
 
 

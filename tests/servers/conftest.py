@@ -1,7 +1,8 @@
 """Two shards of two replicas: real servers of the oldest version.
 
 With `CHS3_DATABASES=Replicated`, databases have that engine, and all of these tests run in it; with `CHS3_DOOR=1`,
-workers reach the servers through one load balancer alone.
+workers reach the servers through one load balancer alone. With `CHS3_AS_ON_CLOUD=1`, both are so, and the user's rights
+and profile are like those on ClickHouse Cloud.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.programs import keeper
 from tests.integration.lake import Lake, lake_on
 from tests.narrow_user import (
+    AS_ON_CLOUD,
     WITH_NARROW_USER_OF_REPLICAS,
     WITH_NARROW_USER_OF_SHARDS,
     WITHOUT_COMPILATION,
@@ -25,21 +27,24 @@ from tests.narrow_user import (
 )
 from tests.servers.replicas import TRIPS, replicated
 
+_IS_AS_ON_CLOUD = bool(os.environ.get("CHS3_AS_ON_CLOUD"))
+
+
+def _setup() -> dict[str, Any]:
+    if _IS_AS_ON_CLOUD:
+        return AS_ON_CLOUD
+    if os.environ.get("CHS3_DATABASES") == "Replicated":
+        of_user = WITH_NARROW_USER_OF_SHARDS
+        return {"replicated_databases": True, "user_settings": WITHOUT_COMPILATION, **of_user}
+    return {"user_settings": WITHOUT_COMPILATION, **WITH_NARROW_USER_OF_REPLICAS}
+
 
 @pytest.fixture(scope="package")
 def replicated_cluster() -> Iterator[ClickHouseCluster]:
     """Servers of all these tests; who stops some starts them again."""
     if why := keeper.missing():
         pytest.skip(why)
-    is_shared = os.environ.get("CHS3_DATABASES") == "Replicated"
-    with ClickHouseCluster.start(
-        4,
-        replicas=2,
-        program="server",
-        replicated_databases=is_shared,
-        user_settings=WITHOUT_COMPILATION,
-        **WITH_NARROW_USER_OF_SHARDS if is_shared else WITH_NARROW_USER_OF_REPLICAS,
-    ) as cluster:
+    with ClickHouseCluster.start(4, replicas=2, program="server", **_setup()) as cluster:
         yield cluster
 
 
@@ -52,7 +57,7 @@ def empty_lake(
         lake_on(replicated_cluster, chs3_s3, chs3_bucket, monkeypatch) as lake,
         LoadBalancer.start(lake.cluster) as door,
     ):
-        if os.environ.get("CHS3_DOOR"):
+        if os.environ.get("CHS3_DOOR") or _IS_AS_ON_CLOUD:
             monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(narrow_connection(lake.cluster, through=door)))
         yield lake
         first, second, third, fourth = lake.rows_per_node()

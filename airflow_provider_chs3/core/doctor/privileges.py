@@ -42,6 +42,15 @@ PURPOSES: Mapping[str, str] = {
 }
 
 
+#: Privileges that are asked for, but that a user may lack → what that costs.
+_COSTS = {
+    "SELECT ON system.replication_queue": (
+        "merge health then waits for all parts that replicas of the table have yet to fetch or merge, of whatever "
+        "period, and gives no reason for their delay"
+    ),
+}
+
+
 def privileges_by_purpose(
     location: TableLocation, *, named_collection: str | None, is_replicated: bool, is_shared: bool, store: StoreKind
 ) -> dict[str, RequiredPrivileges]:
@@ -95,6 +104,11 @@ def check_rights(
         for node in suspects:
             if node in lacking:
                 missing[node][privilege] = [purpose for purpose in asked if privilege in asked[purpose]]
+    costs = [
+        f"{named([node for node in users if missing[node].pop(privilege, [])])}: the user lacks {privilege}: {cost}."
+        for privilege, cost in _COSTS.items()
+        if any(found.get(privilege) for found in missing.values())
+    ]
     lacking_any = [node for node, found in missing.items() if any(found.values())]
     asked_why = {node: Sql(f"SELECT {FORBIDDING}") for node in lacking_any if node not in errors}
     rows = yield from query_reachable("Ask what forbids it", asked_why, errors)
@@ -104,7 +118,7 @@ def check_rights(
         name="privileges",
         summary=f"everything {'' if has_table else 'on the servers '}needed for: {', '.join(granted) or 'nothing'}",
         findings=tuple(line for of, line in lines if set(of) & set(purposes)),
-        remarks=tuple(line for of, line in lines if not set(of) & set(purposes)),
+        remarks=(*(line for of, line in lines if not set(of) & set(purposes)), *costs),
     )
     return check.with_errors(errors)
 
