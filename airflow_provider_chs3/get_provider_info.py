@@ -93,12 +93,12 @@ OPTIONS = {
 }
 
 _INTEGRATION = "ClickHouse (S3 loads)"
-_OPERATORS = ("calibrate", "clickhouse", "emit_period", "held", "ledger", "optimize", "plan_loads", "prove", "versions")
+_OPERATORS = ("clickhouse", "emit_period", "held", "ledger", "optimize", "plan_loads", "prove", "versions")
 _DELTA = "Delta Lake"
 _S3 = "Amazon Simple Storage Service (S3)"
 #: For everything that is not a transfer.
 _GUIDES = (
-    "nightly", "backfill", "calibrate", "hold-and-approve", "ledger", "optimize", "prove", "statements", "undo",
+    "nightly", "backfill", "hold-and-approve", "ledger", "optimize", "prove", "statements", "undo",
     "wait-for-merges",
 )  # fmt: skip
 _INTEGRATIONS = [

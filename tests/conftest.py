@@ -27,8 +27,13 @@ if TYPE_CHECKING:
 
     from airflow_provider_chs3.testbed.nodes import Cluster
 
-#: The last has servers whose users have what the documentation grants them, in place of the first's.
-pytest_plugins = ["airflow_provider_chs3.testbed.pytest_plugin", "tests.few_nodes", "tests.narrow_user"]
+#: `narrow_user` has servers whose users have what the documentation grants them, in place of the first's.
+pytest_plugins = [
+    "airflow_provider_chs3.testbed.pytest_plugin",
+    "tests.few_nodes",
+    "tests.narrow_user",
+    "tests.one_door",
+]
 
 for _name in [name for name in os.environ if name.startswith(("AIRFLOW__", "AIRFLOW_CONN_", "AIRFLOW_VAR_"))]:
     del os.environ[_name]

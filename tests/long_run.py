@@ -14,6 +14,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from airflow_provider_chs3.testbed.balancer import LoadBalancer
     from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
     from airflow_provider_chs3.testbed.s3 import S3Server
     from tests.integration.lake import Lake
@@ -58,8 +59,8 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def narrow_cluster(on: str, nodes: int, folder: Path) -> ClickHouseCluster:
-    """Start nodes that know the user of loads; see `SERVERS`."""
+def narrow_cluster(on: str, nodes: int, folder: Path, *, replicas: int = 2) -> ClickHouseCluster:
+    """Start nodes that know the user of loads; see `SERVERS`. Replicated ones have as many in each shard."""
     from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
     from tests.narrow_user import WITH_NARROW_USER, WITH_NARROW_USER_OF_REPLICAS, WITH_NARROW_USER_OF_SHARDS
 
@@ -70,7 +71,7 @@ def narrow_cluster(on: str, nodes: int, folder: Path) -> ClickHouseCluster:
         lenient = {"merge_tree": {"replicated_max_ratio_of_wrong_parts": 1}}
         return ClickHouseCluster.start(
             nodes,
-            replicas=nodes if is_shared else 2,
+            replicas=replicas,
             folder=folder,
             server_settings=lenient,
             replicated_databases=is_shared,
@@ -81,19 +82,22 @@ def narrow_cluster(on: str, nodes: int, folder: Path) -> ClickHouseCluster:
     return ClickHouseCluster.start(nodes, folder=folder, **WITH_NARROW_USER)
 
 
-def narrow_lake(name: str, cluster: ClickHouseCluster, s3: S3Server, **extra: str) -> Lake:
+def narrow_lake(
+    name: str, cluster: ClickHouseCluster, s3: S3Server, *, through: LoadBalancer | None = None, **extra: str
+) -> Lake:
     """Make a bucket, a database, and Airflow's connections to both, as the user of loads.
 
     Args:
         name: Of the run.
         cluster: Knows that user.
         s3: The S3 server.
+        through: The load balancer through which alone loads reach the cluster; none by default.
         **extra: Further extras of the connection.
     """
     from tests.integration.lake import Lake
     from tests.narrow_user import narrow_connection
 
-    connection = narrow_connection(cluster)
+    connection = narrow_connection(cluster, through=through)
     connection["extra"] |= extra
     os.environ["AIRFLOW_CONN_CHS3_DEFAULT"] = json.dumps(connection)
     os.environ["AIRFLOW_CONN_AWS_DEFAULT"] = json.dumps(s3.airflow_connection())

@@ -14,7 +14,6 @@ from typing import Any
 
 from airflow.providers.common.compat.sdk import BaseOperator
 
-from airflow_provider_chs3.core.calibration.report import _COLUMNS, Calibration
 from airflow_provider_chs3.core.merges import health
 from airflow_provider_chs3.core.merges.merge_rate import MergeRate
 from airflow_provider_chs3.core.optimize import job
@@ -39,7 +38,6 @@ PAGES = {page.read_text(encoding="utf-8").partition("\n")[0][2:]: page for page 
 #: What makes the dict that an operator returns; loads from every storage return that of S3.
 _RESULTS: Mapping[str, tuple[Callable[..., Any] | type[Any], ...]] = {
     "S3ToClickHouseOperator": (LoadResult, PeriodLoadTask.done),
-    "CalibrateLoadOperator": (Calibration.as_json,),
     "OptimizePartitionOperator": (job.results,),
     "ClickHouseMergeHealthSensor": (health.as_json, MergeRate.as_json),
     "ListLedgerOperator": (status.PeriodInLedger, status._node_as_json),
@@ -98,8 +96,7 @@ def keys_of_result(name: str) -> set[str]:
     if name in _WITHOUT_KEYS:
         return set()
     name = "S3ToClickHouseOperator" if issubclass(_type(name), PeriodLoadTask) else name
-    keys = {key for each in _RESULTS[name] for key in _keys(each)}
-    return keys | set(_COLUMNS) if name == "CalibrateLoadOperator" else keys
+    return {key for each in _RESULTS[name] for key in _keys(each)}
 
 
 def _type(name: str) -> type:

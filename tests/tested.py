@@ -6,6 +6,7 @@ The table in docs/compatibility.md is made of the files of such runs, and of not
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections import Counter, defaultdict
@@ -91,7 +92,10 @@ def _described(cluster: Cluster) -> str:
         sql = "SELECT version(), uniqExact(shard_num), count() FROM system.clusters WHERE cluster = %(name)s"
         ((server, shards, nodes),) = client.execute(sql, {"name": cluster.name})
     shape = f"{shards} shard{'s' if shards > 1 else ''}"
-    return f"{server}, {shape} of {nodes // shards} replicas" if nodes > shards else f"{server}, {shape}"
+    replicas = f" of {nodes // shards} replicas" if nodes > shards else ""
+    databases = ", Replicated databases" if cluster.database_engine else ""
+    door = ", behind a load balancer" if os.environ.get("CHS3_DOOR") else ""
+    return f"{server}, {shape}{replicas}{databases}{door}"
 
 
 def commit() -> str:

@@ -1,1 +1,1 @@
-"""The command line, `chs3`: the ledger, the doctor, calibrations and rehearsals."""
+"""The command line, `chs3`: the ledger, the doctor and rehearsals."""

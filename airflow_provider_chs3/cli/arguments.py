@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_chs3.core.doctor.privileges import PURPOSES
 from airflow_provider_chs3.core.values.arguments import REQUIRED, Argument, declared
 from airflow_provider_chs3.core.values.load_arguments import (
-    BUDGET_SECONDS,
     CLUSTER,
     CSV,
     DATABASE,
     KEY,
-    LEAST_TRY_SECONDS,
     OLDER_THAN_SECONDS,
     STAGING_DATABASE,
     TABLE,
@@ -44,8 +42,7 @@ their ids, from its database, its secrets backend or AIRFLOW_CONN_<ID>; the comm
 to stdout, all else to stderr."""
 
 _EXIT_CODES = """exit codes:
-  0  nothing to do: every period as published, nothing to load, all adopted, nothing left to clean, no finding;
-     also after a calibration, whatever its result
+  0  nothing to do: every period as published, nothing to load, all adopted, nothing left to clean, no finding
   1  something to do: periods to load (plan), not as published (ledger) or refused (adopt), staging to drop
      (clean --dry-run), findings (doctor), or rows that differ from the objects (prove, rehearse)
   2  wrong arguments, or an error; stderr says which
@@ -80,7 +77,6 @@ def parser() -> argparse.ArgumentParser:
     _add_command_of_periods(commands, "discard", "drop the rows of periods that loads hold; the next load loads these")
     _add_clean(commands)
     _add_doctor(commands)
-    _add_calibrate(commands)
     _add_rehearse(commands)
     _add_ddl(commands)
     return parser
@@ -229,16 +225,6 @@ def _add_doctor(commands: Any) -> None:
         metavar="PURPOSE",
         help=f"purpose for which the connection's user needs privileges: {', '.join(PURPOSES)}; can be repeated (load)",
     )
-
-
-def _add_calibrate(commands: Any) -> None:
-    about = "load samples of a period into throwaway tables, and save the best settings for the table's loads"
-    command = _command(commands, "calibrate", about)
-    _add_table(command)
-    _add_source(command)
-    command.add_argument("--period", required=True, metavar="2026-10", help="period whose files are the sample")
-    _add(command, BUDGET_SECONDS, metavar="SECONDS")
-    _add(command, LEAST_TRY_SECONDS, metavar="SECONDS")
 
 
 def _add_rehearse(commands: Any) -> None:

@@ -32,7 +32,6 @@ from airflow_provider_chs3.core.values.load_result import LoadResult
 from airflow_provider_chs3.core.values.models import PeriodObjects, TableName
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.exceptions import ConfigurationError
-from airflow_provider_chs3.operators.calibrate import CalibrateLoadOperator
 from airflow_provider_chs3.operators.held import ApprovePeriodsOperator, DiscardPeriodsOperator
 from airflow_provider_chs3.operators.ledger import (
     AdoptPeriodsOperator,
@@ -316,18 +315,6 @@ def _doctor(given: argparse.Namespace) -> CommandResult:
     return CommandResult(found.as_json(), described(found), found.is_ok)
 
 
-def _calibrate(given: argparse.Namespace) -> CommandResult:
-    found = CalibrateLoadOperator(
-        task_id="calibrate",
-        period=given.period,
-        budget_seconds=given.budget_seconds,
-        least_try_seconds=given.least_try_seconds,
-        **_table(given),
-        **source_arguments(given),
-    ).calibrated({})
-    return CommandResult(found.as_json(), found.described(), is_fine=True)
-
-
 def _rehearse(given: argparse.Namespace) -> CommandResult:
     arguments = {"cluster": given.cluster, "clickhouse_conn_id": given.conn_id}
     like = given.like.rpartition(".") if given.like else None
@@ -410,7 +397,6 @@ COMMANDS: Mapping[str, Callable[[argparse.Namespace], CommandResult]] = {
     "discard": _discard,
     "clean": _clean,
     "doctor": _doctor,
-    "calibrate": _calibrate,
     "rehearse": _rehearse,
     "ddl": _ddl,
 }

@@ -33,7 +33,6 @@ LINES = [
     "discard --table t --period 2026-01",
     "clean --older-than-hours 0.5 --dry-run",
     "doctor --table t --for load --for page",
-    "calibrate --table t --key k --period 2026-01 --budget-seconds 9",
     "rehearse --database d --bucket b --prefix p --clean",
     "ddl --table t --key k --period 2026-01 --file-format ORC",
 ]

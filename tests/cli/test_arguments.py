@@ -51,8 +51,8 @@ def test_a_beginning_without_an_end_is_told() -> None:
         ["ledger"],
         ["plan", "--table", "trips", "--key", "k", "--definition", "[]"],
         ["clean", "--older-than-hours", "long"],
-        ["calibrate", "--table", "trips", "--key", "k"],
-        ["doctor", "--calibrate", "--table", "trips", "--key", "k", "--period", "2026-01"],
+        ["ddl", "--table", "trips", "--key", "k"],
+        ["doctor", "--frobnicate", "--table", "trips", "--key", "k", "--period", "2026-01"],
         ["rehearse", "--database", "d", "--bucket", "b", "--prefix", "p", "--storage", "postgres"],
     ],
 )
@@ -62,9 +62,7 @@ def test_what_is_not_understood_ends_with_2(arguments: list[str], capsys: pytest
     assert capsys.readouterr().out == ""
 
 
-@pytest.mark.parametrize(
-    "command", [["plan"], ["adopt"], ["calibrate", "--period", "2026-01"], ["ddl", "--period", "2026-01"]]
-)
+@pytest.mark.parametrize("command", [["plan"], ["adopt"], ["ddl", "--period", "2026-01"]])
 @pytest.mark.parametrize(
     ("source", "said"),
     [
@@ -85,7 +83,7 @@ def test_a_source_that_is_not_named_as_its_storage_wants_is_told(
     assert said in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["ledger", "plan", "adopt", "forget", "clean", "doctor", "calibrate", "rehearse"])
+@pytest.mark.parametrize("command", ["ledger", "plan", "adopt", "forget", "clean", "doctor", "rehearse"])
 def test_help_tells_the_exit_codes(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
         main([command, "--help"])

@@ -4,6 +4,7 @@ Plays nights on tables of all engines and lengths of periods, and compares each 
 which all rows of all files are inserted. Loads are killed, run twice at once, and lose their nodes; on replicated
 servers a replica is away for some nights, and with `--power` the power of a node is cut. `--resume` goes on where the
 results of the folder end, as long as a load takes the same steps; `--report` tells what all of them add up to.
+`--door` leads all loads through one load balancer, whose connections are cut.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="of all choices (1)")
     parser.add_argument("--on", choices=SERVERS, default="engine", help="which servers (engine)")
     parser.add_argument("--nodes", type=int, help="how many of them (1; 2 replicas)")
+    parser.add_argument("--replicas", type=int, help="of each shard, where they are replicated (all nodes)")
+    parser.add_argument("--door", action="store_true", help="all loads go through one load balancer")
     parser.add_argument("--engine", action="append", default=[], help="an engine; may be repeated (all)")
     parser.add_argument("--span", action="append", default=[], help="a length of periods; may be repeated (all)")
     parser.add_argument("--power", action="store_true", help="cut the power of nodes; needs root")
@@ -61,7 +64,9 @@ def _arguments() -> argparse.Namespace:
         parser.error("--report needs --resume with the folder of results")
     if given.power and (why := missing()):
         parser.error(why)
-    given.nodes = given.nodes or (2 if given.on.startswith("replicated") else 1)
+    is_replicated = given.on.startswith("replicated")
+    given.nodes = given.nodes or (2 if is_replicated else 1)
+    given.replicas = (given.replicas or given.nodes) if is_replicated else 1
     return given
 
 
@@ -74,7 +79,7 @@ def _run(given: argparse.Namespace, home: Path) -> int:
     spans = [each for each in SPANS if not given.span or each.name in given.span]
     engines = [each for each in ENGINES if not given.engine or each.name in given.engine]
     record = Record(given.resume or home / "results")
-    of = {"servers": f"{given.nodes} {given.on}", "kind": "power" if given.power else "all", "run": given.seed}
+    of = {"servers": _servers_told(given), "kind": "power" if given.power else "all", "run": given.seed}
     done = record.of(**of)
     played, wrong = sum(line["nights"] for line in done), sum(len(line["wrong"]) for line in done)
     print(f"seed {given.seed}, {of['servers']}: {played} of {given.nights} nights are played", flush=True)
@@ -101,6 +106,12 @@ def _run(given: argparse.Namespace, home: Path) -> int:
     return int(bool(wrong))
 
 
+def _servers_told(given: argparse.Namespace) -> str:
+    is_in_shards = 1 < given.replicas < given.nodes
+    nodes = f"{given.nodes // given.replicas} x {given.replicas}" if is_in_shards else given.nodes
+    return f"{nodes} {given.on}{' behind a load balancer' * given.door}"
+
+
 def _play(
     servers: Servers, engine: Engine, span: Span, *, seed: int, most: int, log: Path
 ) -> tuple[int, Counter[str], list[str]]:
@@ -121,6 +132,7 @@ def _play(
 
 @contextmanager
 def _servers(given: argparse.Namespace, home: Path) -> Iterator[Servers]:
+    from airflow_provider_chs3.testbed.balancer import LoadBalancer
     from airflow_provider_chs3.testbed.s3 import S3Server
     from tests.faults.power import Power, disks_of
     from tests.nights.servers import Servers
@@ -128,12 +140,13 @@ def _servers(given: argparse.Namespace, home: Path) -> Iterator[Servers]:
     with ExitStack() as stack:
         disks = stack.enter_context(disks_of(given.nodes, home / "cluster")) if given.power else []
         s3 = stack.enter_context(S3Server.start())
-        cluster = stack.enter_context(narrow_cluster(given.on, given.nodes, home / "cluster"))
-        is_replicated = given.on.startswith("replicated")
-        other_hosts = {"alt_hosts": f"127.0.0.1:{cluster.nodes[1].tcp_port}"} if is_replicated else {}
-        lake = narrow_lake("nights", cluster, s3, **other_hosts)
+        cluster = narrow_cluster(given.on, given.nodes, home / "cluster", replicas=given.replicas)
+        stack.enter_context(cluster)
+        door = stack.enter_context(LoadBalancer.start(cluster)) if given.door else None
+        further = {"alt_hosts": f"127.0.0.1:{cluster.nodes[1].tcp_port}"} if given.replicas > 1 and not door else {}
+        lake = narrow_lake("nights", cluster, s3, through=door, **further)
         power = Power(cluster, disks) if disks else None
-        yield Servers(lake, cluster, replicas=given.nodes if is_replicated else 1, power=power)
+        yield Servers(lake, cluster, replicas=given.replicas, power=power, door=door)
 
 
 if __name__ == "__main__":

@@ -129,11 +129,10 @@ class Nights:
 
     def _difference(self) -> str:
         whole = self._whole()
-        if self.servers.replicas > 1:
-            found = {place: self._read(self._name, place) for place in self.servers.up}
-        else:
-            source = f"cluster('{self.servers.lake.cluster.name}', {self.database}, {self.table})"
-            found = {0: self._read(source, 0)}
+        # Each server reads its own rows of its shard, and any replica's of others.
+        source = f"cluster('{self.servers.lake.cluster.name}', {self.database}, {self.table})"
+        places = self.servers.up if self.servers.replicas > 1 else [0]
+        found = {place: self._read(source, place) for place in places}
         for place, rows in found.items():
             if rows != whole:
                 missing, extra = whole - rows, rows - whole

@@ -10,6 +10,7 @@ from typing import Any
 
 from clickhouse_driver.errors import NetworkError, ServerException
 
+from airflow_provider_chs3.testbed.balancer import LoadBalancer
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from tests.faults.power import Power
 from tests.integration.lake import Lake
@@ -26,6 +27,7 @@ class Servers:
         cluster: That can be struck; None leaves nodes alone.
         replicas: Nodes of a shard.
         power: Of the nodes; None where none is cut.
+        door: Through which loads reach the nodes; None without one.
         down: Places of those that are down.
     """
 
@@ -33,6 +35,7 @@ class Servers:
     cluster: ClickHouseCluster | None = None
     replicas: int = 1
     power: Power | None = None
+    door: LoadBalancer | None = None
     down: set[int] = field(default_factory=set)
 
     @property
@@ -51,7 +54,7 @@ class Servers:
 
     def on_one_of_each(self, sql: str) -> None:
         """Run a statement on a node of each shard: its replicas follow."""
-        for place in self.up if self.replicas == 1 else self.up[:1]:
+        for place in {place // self.replicas: place for place in reversed(self.up)}.values():
             self.lake.on_node(place, sql)
 
     def kill(self, place: int) -> None:
@@ -73,7 +76,8 @@ class Servers:
         self.cluster.kill(place)
         self.down.add(place)
         active = f"SELECT max(active_replicas) FROM system.replicas WHERE database = '{self.lake.database}'"
-        _wait_until(lambda: self.lake.on_node(self.up[0], active)[0][0] < self.replicas)
+        beside = next(up for up in self.up if up // self.replicas == place // self.replicas)
+        _wait_until(lambda: self.lake.on_node(beside, active)[0][0] < self.replicas)
 
     def bring_back(self) -> None:
         """Start what was left out; it has not caught up yet."""

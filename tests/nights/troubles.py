@@ -78,6 +78,8 @@ class Troubles:
                 yield from self._strike_node(tasks[0], self.servers.kill, "a node killed")
             elif chance < 0.42 and not self.servers.down:
                 yield from self._decide(self.choose.choice(self.objects.span.periods))
+            elif chance < 0.60 and (door := self.servers.door):
+                yield from self._strike_node(tasks[0], lambda _: door.cut(), "connections cut")
 
     def meddle_later(self) -> tuple[str, threading.Thread] | None:
         """Have somebody meddle with the table in a moment, and give what is done."""

@@ -14,7 +14,6 @@ from airflow.providers.common.compat.sdk import DAG, BaseOperator
 
 import airflow_provider_chs3
 from airflow_provider_chs3.exceptions import ConfigurationError
-from airflow_provider_chs3.operators.calibrate import CalibrateLoadOperator
 from airflow_provider_chs3.operators.ledger import AdoptPeriodsOperator
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.operators.prove import ProvePeriodsOperator
@@ -36,7 +35,6 @@ TAKE_KEYS = (
     (S3ToClickHouseOperator, {"table": "trips"}),
     (S3ToClickHouseOperator, {"table": "trips", "periods": ["2026-01"]}),
     (PlanLoadsOperator, {"table": "trips"}),
-    (CalibrateLoadOperator, {"table": "trips"}),
     (AdoptPeriodsOperator, {"table": "trips"}),
     (ProvePeriodsOperator, {"table": "trips"}),
     (KafkaToS3Operator, {"topic": "trips"}),

@@ -12,7 +12,6 @@ from airflow.providers.common.compat.sdk import DAG
 from airflow.timetables import interval, trigger
 
 from airflow_provider_chs3.exceptions import ConfigurationError
-from airflow_provider_chs3.operators.calibrate import CalibrateLoadOperator
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.transfers.kafka_to_s3 import KafkaToS3Operator
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
@@ -67,7 +66,6 @@ def test_runs_without_an_interval_are_an_error_of_the_dag(schedule: Any, shown: 
     ("operator", "arguments", "instead"),
     [
         (S3ToClickHouseOperator, {}, 'period="'),
-        (CalibrateLoadOperator, {}, 'period="'),
         (PlanLoadsOperator, {}, 'periods="'),
         (PlanLoadsOperator, {"lookback": 2}, 'last_period="'),
         (KafkaToS3Operator, {"start": "2026-01-01T00:00:00Z"}, "start=… and end=…"),
@@ -83,7 +81,6 @@ def test_each_operator_names_what_it_could_be_given(operator: Any, arguments: di
     [
         (S3ToClickHouseOperator, {"period": "{{ ds[:7] }}"}),
         (S3ToClickHouseOperator, {"periods": ["2026-01"]}),
-        (CalibrateLoadOperator, {"period": "2026-01"}),
         (PlanLoadsOperator, {"periods": "{{ ds[:7] }}"}),
         (PlanLoadsOperator, {"lookback": 2, "last_period": "{{ ds[:7] }}"}),
         (PlanLoadsOperator, {"all_periods": True}),

@@ -1,20 +1,17 @@
 """Two shards of two replicas: real servers of the oldest version.
 
-With `CHS3_DATABASES=Replicated`, databases have that engine, and all of these tests run in it; with `CHS3_DOOR=1`,
-workers reach the servers through one load balancer alone. With `CHS3_AS_ON_CLOUD=1`, both are so, and the user's rights
-and profile are like those on ClickHouse Cloud.
+With `CHS3_DATABASES=Replicated`, databases have that engine, and all of these tests run in it. With `CHS3_AS_ON_CLOUD=1`,
+they have, and the user's rights and profile are like those on ClickHouse Cloud.
 """
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from airflow_provider_chs3.testbed.balancer import LoadBalancer
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.programs import keeper
 from tests.integration.lake import Lake, lake_on
@@ -23,15 +20,12 @@ from tests.narrow_user import (
     WITH_NARROW_USER_OF_REPLICAS,
     WITH_NARROW_USER_OF_SHARDS,
     WITHOUT_COMPILATION,
-    narrow_connection,
 )
 from tests.servers.replicas import TRIPS, replicated
 
-_IS_AS_ON_CLOUD = bool(os.environ.get("CHS3_AS_ON_CLOUD"))
-
 
 def _setup() -> dict[str, Any]:
-    if _IS_AS_ON_CLOUD:
+    if os.environ.get("CHS3_AS_ON_CLOUD"):
         return AS_ON_CLOUD
     if os.environ.get("CHS3_DATABASES") == "Replicated":
         of_user = WITH_NARROW_USER_OF_SHARDS
@@ -53,12 +47,7 @@ def empty_lake(
     replicated_cluster: ClickHouseCluster, chs3_s3: Any, chs3_bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Lake]:
     """A lake for a replicated table; nothing of a load may outlive the test, and replicas are alike."""
-    with (
-        lake_on(replicated_cluster, chs3_s3, chs3_bucket, monkeypatch) as lake,
-        LoadBalancer.start(lake.cluster) as door,
-    ):
-        if os.environ.get("CHS3_DOOR") or _IS_AS_ON_CLOUD:
-            monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(narrow_connection(lake.cluster, through=door)))
+    with lake_on(replicated_cluster, chs3_s3, chs3_bucket, monkeypatch) as lake:
         yield lake
         first, second, third, fourth = lake.rows_per_node()
         assert (first, third) == (second, fourth)

@@ -11,9 +11,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.sdk.exceptions import AirflowTaskTerminated
 
 from airflow_provider_chs3.cli.main import main
-from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.operators._support.period_load_task import PeriodLoadTask
-from airflow_provider_chs3.operators.calibrate import CalibrateLoadOperator
 from airflow_provider_chs3.operators.ledger import AdoptPeriodsOperator
 from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
@@ -167,15 +165,6 @@ def test_a_period_of_another_tool_is_adopted(lake: SourceLake) -> None:
     (adopted,) = AdoptPeriodsOperator(task_id="adopt", periods=PERIOD, **where).execute({})
     assert adopted["status"] == "adopted"
     assert lake.load()["status"] == "unchanged"
-
-
-def test_a_calibration_is_refused_of_rows(row_lake: RowLake) -> None:
-    row_lake.put(TRIPS.table(PERIOD))
-    where = {"database": row_lake.database, "table": "trips", "cluster": row_lake.cluster.name}
-    with pytest.raises(
-        (AirflowFailException, ConfigurationError), match=r"loads samples of files, but .* has no files"
-    ):
-        CalibrateLoadOperator(task_id="calibrate", period=PERIOD, objects=row_lake.store(), **where).execute({})
 
 
 def command(capsys: pytest.CaptureFixture[str], lake: SourceLake, name: str, *options: str) -> tuple[int, Any]:

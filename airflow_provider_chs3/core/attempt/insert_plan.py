@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from airflow_provider_chs3.core.attempt.history import TableHistory, circumstances_of
+from airflow_provider_chs3.core.attempt.history import TableHistory
 from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.attempt.retry_policy import RetryState, lowered
 from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, SizedNode, size_nodes
@@ -116,13 +116,7 @@ def plan_insert(
         load.files, reading, nodes=len(nodes), is_on_remote_disk=is_remote, largest_period_bytes=largest_bytes
     )
     spec = smallest(each.spec for each in nodes.values())
-    profile, about_profile = history.usable_profile(
-        circumstances_of(load.files, nodes=len(nodes), spec=spec, version=history.version)
-    )
-    if about_profile and load.files.manifest.objects:
-        yield from Log(name=about_profile)
-    calibrated_loads = profile.parallel_loads if profile else None
-    one = resource_share_of(spec, request.share, data, now.values(), calibrated_loads=calibrated_loads)
+    one = resource_share_of(spec, request.share, data, now.values())
     computed = load_settings(
         one=one,
         data=data,
@@ -130,7 +124,6 @@ def plan_insert(
         own=request.settings,
         null_as_default=request.selection.null_as_default,
         by_sharding_key=request.policies.distribution == "sharding_key",
-        profile=profile,
         store=request.source.kind,
         periods=None if load.own.of_part else len(load.group.periods) if load.group else 1,
     )

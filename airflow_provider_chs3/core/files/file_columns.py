@@ -40,10 +40,12 @@ _ALL: SettingValues = {
 _NO_SUCH_COLUMN = 8
 #: The type of a column that is NULL throughout a file.
 OF_NULLS = "Nullable(Nothing)"
-#: A key of JSON may have values of any types, -1 and 18446744073709551615 for example, as all are read as texts.
+#: A key of JSON may have values of any types, -1 and 18446744073709551615 for example, as all are read as texts. No
+#: type is guessed for an integer, since 25.8 fails where one has more than 64 bits.
 _OF_NAMES: SettingValues = {
     "input_format_json_try_infer_named_tuples_from_objects": 0,
     "input_format_try_infer_variants": 1,
+    "input_format_try_infer_integers": 0,
 }
 _ONE_THREAD: SettingValues = {"max_threads": 1, "input_format_parallel_parsing": 0}
 #: As many lines of a text as servers read by default to guess types.
@@ -163,7 +165,7 @@ def _describe(files: Files, path: str, *, is_of_names: bool) -> Steps[dict[str, 
             yield from check_beginning(files, path)
             if not files.format.has_footer and (yield from is_empty(files, path)):
                 return {}
-            raise SourceError(unreadable(path, files.format, error)) from error
+            raise SourceError(unreadable(path, files.format, error, is_guessed=not is_of_names)) from error
         names = yield from _names_alone(files, glob, path)
     else:
         names = {row[0]: row[1] for row in rows}

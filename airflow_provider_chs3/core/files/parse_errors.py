@@ -20,6 +20,10 @@ _AFTER_THE_REASON = re.compile(
     r"|\. If (?:you want|it happens)|, enable setting|\. In JSON input formats you can|\n"
 )
 _SHOWN_CHARACTERS = 200
+_WHERE_TYPES_ARE_GUESSED = (
+    "If the file is right, its values are of more types than the server's guess from its first lines: create the table "
+    "yourself, with columns that hold every value."
+)
 _ESCAPED_KEY = re.compile(r"element with name '(.*\\u[0-9a-fA-F]{4}.*?)'")
 #: Parts of messages that ask for another fix than that of the file.
 _WAYS_OUT = (
@@ -96,7 +100,9 @@ def reason_of(error: ClickHouseServerError) -> str:
     return _AFTER_THE_REASON.split(said)[0].strip(" :.")[:_SHOWN_CHARACTERS]
 
 
-def unreadable(path: str, file_format: Format, error: ClickHouseServerError, *, names_lines: int = 0) -> str:
+def unreadable(
+    path: str, file_format: Format, error: ClickHouseServerError, *, names_lines: int = 0, is_guessed: bool = False
+) -> str:
     """Return the message about a file that cannot be read.
 
     Args:
@@ -104,6 +110,7 @@ def unreadable(path: str, file_format: Format, error: ClickHouseServerError, *, 
         file_format: The format that it is read as.
         error: ClickHouse's error.
         names_lines: How many lines of names the error counts as rows.
+        is_guessed: Whether it was read to guess types, or with types that were guessed. Default: False.
 
     Returns:
         Object, row and column as far as they are known, ClickHouse's reason, and what to do.
@@ -117,7 +124,9 @@ def unreadable(path: str, file_format: Format, error: ClickHouseServerError, *, 
     way_out = next((way for pattern, way in _WAYS_OUT if re.search(pattern, error.message)), None)
     if way_out is None:
         way_out = "Fix the file."
-        if file_format.is_csv:
+        if is_guessed:
+            way_out = _WHERE_TYPES_ARE_GUESSED
+        elif file_format.is_csv:
             way_out = "Fix the file, or describe how its fields are written in csv={…}."
     return f"{where}{column} cannot be read as {file_format.name}: {reason_of(error)}. {way_out}"
 

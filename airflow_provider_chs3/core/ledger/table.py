@@ -33,15 +33,14 @@ _COMMON = {
 #: If you change these, or what is in their JSON, raise `RECORDS_SCHEMA`.
 COLUMNS = {
     **_COMMON,
-    "event": "LowCardinality(String) "
-    "COMMENT 'intent, published, forgotten, held, discarded; of no period: calibrated, rehearsed'",
+    "event": "LowCardinality(String) COMMENT 'intent, published, forgotten, held, discarded; of no period: rehearsed'",
     "partitions": "Array(LowCardinality(String)) COMMENT 'all that the period has on this node'",
     "nodes": "UInt32 COMMENT 'that the period was spread over'",
     "rows": "UInt64 COMMENT 'of the partition on this node'",
     "min_block": "Int64 COMMENT 'of the partition: before it is replaced, with an intent; else after'",
     "max_block": "Int64",
     "data_version": "Int64 COMMENT 'of the partition, as with the blocks'",
-    "evidence": "String COMMENT 'JSON: rows and parts of the partition, as with the blocks; or what was calibrated'",
+    "evidence": "String COMMENT 'JSON: rows and parts of the partition, as with the blocks'",
     "structure": "LowCardinality(String) COMMENT 'JSON: the table when it was published, and what was loaded into it'",
     "base": "LowCardinality(String) COMMENT "
     "'attempt that loaded the whole period; empty where no increment may build on the record'",

@@ -6,13 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.conversion.column_types import ColumnType
+from airflow_provider_chs3.core.files.parse_errors import file_of, unreadable
 from airflow_provider_chs3.core.new_table.file_columns import FileColumn
 from airflow_provider_chs3.core.preflight.partition_key import number_in, number_of
 from airflow_provider_chs3.core.source.file_set import Files
 from airflow_provider_chs3.core.sql.quoting import identifier
+from airflow_provider_chs3.core.values.error_codes import is_of_servers
 from airflow_provider_chs3.core.values.models import Manifest
 from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Grain, Period
 from airflow_provider_chs3.core.workflow.operations import Steps
+from airflow_provider_chs3.exceptions import ClickHouseServerError, SourceError
 
 #: Rows of the sample, and files that it is from.
 SAMPLE_ROWS = 1_000_000
@@ -45,6 +48,9 @@ def read_sample(files: Files, columns: Sequence[FileColumn], period: Period) -> 
         files: All files.
         columns: Their columns.
         period: The period whose files they are.
+
+    Raises:
+        SourceError: If a value of text is not of the type that was guessed for its column.
     """
     objects = files.manifest.objects
     step = max(1, len(objects) // _SAMPLE_FILES)
@@ -63,9 +69,15 @@ def read_sample(files: Files, columns: Sequence[FileColumn], period: Period) -> 
     sql = files.read(batch.glob, structure=structure, on_cluster=False).between(
         f"SELECT count(), {every} FROM (SELECT * FROM ", f" WHERE {batch.condition} LIMIT {SAMPLE_ROWS})"
     )
-    ((rows, nulls, distinct, period_rows),) = yield from files.look(
-        f"Read a sample of {len(batch.paths)} files", sql, on_cluster=False
-    )
+    try:
+        ((rows, nulls, distinct, period_rows),) = yield from files.look(
+            f"Read a sample of {len(batch.paths)} files", sql, on_cluster=False
+        )
+    except ClickHouseServerError as error:
+        path = files.source.path_in_error(file_of(error))
+        if files.format.is_typed or is_of_servers(error) or not path:
+            raise
+        raise SourceError(unreadable(path, files.format, error, is_guessed=True)) from error
     return Sample(
         rows=rows,
         null_rows=dict(zip(names, nulls, strict=True)),

@@ -139,7 +139,6 @@ class LoadRequest(TableRequest):
         node_specs: Host, `host:port` or `default` → spec, from the operator.
         connection_node_specs: The same from the connection; other nodes use their macros or are measured.
         share: Resource share of the load on the nodes.
-        use_calibration: Whether to use settings of the table's calibrated profile (see `core.calibration.run`).
         owner: The task that loads, the same for every try; empty if there is none.
         is_durable: Whether inserts continue without the process that started them: the load resumes one that an
             earlier process of the owner started.
@@ -163,7 +162,6 @@ class LoadRequest(TableRequest):
     node_specs: Mapping[str, NodeSpec] = field(default_factory=dict)
     connection_node_specs: Mapping[str, NodeSpec] = field(default_factory=dict)
     share: ShareOptions = field(default_factory=ShareOptions)
-    use_calibration: bool = True
     owner: str = ""
     is_durable: bool = False
     resumes: str | None = None

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from airflow_provider_chs3.core.files.data_volume import DataVolume
 from airflow_provider_chs3.core.source.csv_dialect import READING_SETTING_NAMES
 from airflow_provider_chs3.core.source.store_kind import StoreKind
 from airflow_provider_chs3.core.sql.complete_answers import COMPLETE, WHOLE, WITHOUT_ABSENT
 from airflow_provider_chs3.core.sql.server_defaults import is_about_reading
-from airflow_provider_chs3.core.tuning.calibrated_profile import BY_RULE, Knobs, Profile
 from airflow_provider_chs3.core.tuning.exact_settings import DDL_SETTINGS, EMPTY_SOURCE, exact_names, exact_settings
 from airflow_provider_chs3.core.tuning.reader_settings import downloads, read_threads, reader_bytes, reader_memory
 from airflow_provider_chs3.core.tuning.resource_share import BLOCKS_OF_A_THREAD, ResourceShare, is_small
@@ -48,33 +46,20 @@ _PARTITIONS, _PARTITIONS_OF_OTHERS = "max_partitions_per_insert_block", 100
 YOURS = "yours"
 
 
-def tuned_settings(one: ResourceShare, data: DataVolume, profile: Profile | None = None) -> tuple[Setting, ...]:
+def tuned_settings(one: ResourceShare, data: DataVolume) -> tuple[Setting, ...]:
     """Compute the settings that make a load fast, each with its reason. `docs/tuning.md` names each rule's source.
 
     Args:
         one: The load's resource share.
         data: The period's data.
-        profile: The table's calibrated profile; None uses the rules alone.
     """
-    by_rule = {each.name: each for each in _settings(one, data, BY_RULE)}
-    if profile is None:
-        return tuple(by_rule.values())
-    found = {each.name: each for each in _settings(one, data, profile.knobs)}
-    for name, value in profile.knobs.plain_settings().items():
-        found[name] = Setting(name, value, profile.reason)
-    same = {name: each for name, each in by_rule.items() if name in found and found[name].value == each.value}
-    return tuple(same.get(each.name) or replace(each, reason=profile.reason) for each in found.values())
-
-
-def _settings(one: ResourceShare, data: DataVolume, knobs: Knobs) -> tuple[Setting, ...]:
-    threads, block = _threads(one, data, knobs), _block(one, data, knobs)
-    readers = read_threads(one, data, knobs)
+    threads, readers = _threads(one, data), read_threads(one, data)
     return (
         threads,
         Setting(
             "max_insert_threads_min_free_memory_per_thread", 0, "the number of threads already follows from the memory"
         ),
-        *block,
+        *_block(one, data, int(threads.value)),
         readers,
         *reader_memory(one, data),
         *downloads(data, int(readers.value)),
@@ -83,7 +68,7 @@ def _settings(one: ResourceShare, data: DataVolume, knobs: Knobs) -> tuple[Setti
     )
 
 
-def _threads(one: ResourceShare, data: DataVolume, knobs: Knobs) -> Setting:
+def _threads(one: ResourceShare, data: DataVolume) -> Setting:
     """Use half of the cores, as the guide does; all for a small period, where more threads do not make more parts."""
     threads, reason = one.rule_threads, f"half of {one.node_cores} cores; merges get the rest"
     if one.parallel_loads > 1:
@@ -93,30 +78,27 @@ def _threads(one: ResourceShare, data: DataVolume, knobs: Knobs) -> Setting:
             one.cores,
             f"{one.cores} of {one.node_cores} cores: the period is small, so few merges follow",
         )
-    if knobs.insert_threads is not None:
-        threads = max(1, round(one.cores * knobs.insert_threads))
     fitting = one.memory_bytes // (3 * _SMALLEST_BLOCK_BYTES)
     if one.memory_bytes and fitting < threads:
         return Setting("max_insert_threads", max(1, fitting), f"as many as fit into {one.memory_bytes} bytes of memory")
     return Setting("max_insert_threads", threads, reason)
 
 
-def _block(one: ResourceShare, data: DataVolume, knobs: Knobs) -> tuple[Setting, ...]:
+def _block(one: ResourceShare, data: DataVolume, threads: int) -> tuple[Setting, ...]:
     """Use `min_insert_block_size_bytes = memory / (3 × max_insert_threads)`: memory holds three blocks per thread.
 
     But at most half of a thread's part of the data: larger blocks keep one thread sorting while others wait, which took
     up to twice the time of the server's defaults. And a few periods of a group, which each block is split by: of sixty
     periods of 600,000 rows, blocks of fifteen took 1.2 times as long as those of four.
     """
-    threads, scale = int(_threads(one, data, knobs).value), knobs.block or 1.0
     if not one.memory_bytes:
         # Without a known memory limit, the server's default blocks are safer than a guess.
         return ()
     memory_bytes = one.memory_bytes - (0 if one.is_isolated else reader_bytes(one, data))
-    block_bytes = int(memory_bytes // (3 * threads) * min(1.0, scale))
+    block_bytes = memory_bytes // (3 * threads)
     reason = f"{memory_bytes} bytes of memory / (3 × {threads} threads)"
     in_memory = Setting("min_insert_block_size_bytes", block_bytes, reason)
-    blocks = max(1, round(BLOCKS_OF_A_THREAD * threads / scale), data.periods // _PERIODS_OF_A_BLOCK)
+    blocks = max(BLOCKS_OF_A_THREAD * threads, data.periods // _PERIODS_OF_A_BLOCK)
     if (threads > 1 or data.periods > 1) and data.share_bytes is not None and data.share_bytes // blocks < block_bytes:
         return _block_of_little(data, threads, blocks, in_memory)
     return in_memory, Setting("min_insert_block_size_rows", 0, "bytes alone decide, so memory is bounded")
@@ -172,7 +154,6 @@ def load_settings(
     own: SettingValues,
     null_as_default: bool,
     by_sharding_key: bool = False,
-    profile: Profile | None = None,
     store: StoreKind,
     periods: int | None = 1,
 ) -> tuple[Setting, ...]:
@@ -186,7 +167,6 @@ def load_settings(
         own: The user's settings, which override tuned ones.
         null_as_default: Whether NULL in a column that cannot hold it becomes the column's default.
         by_sharding_key: Whether rows are distributed by a sharding key. Default: False.
-        profile: The table's calibrated profile; None uses the rules alone. Default: None.
         store: The kind of storage that is read.
         periods: Number of periods that it loads; None if these have any number of partitions each. Default: 1.
 
@@ -201,7 +181,7 @@ def load_settings(
     if unknown:
         raise ConfigurationError(f"settings: not known to every node of the cluster: {', '.join(unknown)}.")
     users = {name: Setting(name, value, YOURS) for name, value in own.items()}
-    computed = (*tuned_settings(one, data, profile), *_partitions(periods))
+    computed = (*tuned_settings(one, data), *_partitions(periods))
     tuned = (_allowed(each, known.get(each.name)) for each in computed)
     chosen = exact | {each.name: each for each in tuned} | users
     return tuple(each for each in chosen.values() if each.name in known)

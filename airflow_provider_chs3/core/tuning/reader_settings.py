@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from airflow_provider_chs3.core.files.data_volume import DataVolume
-from airflow_provider_chs3.core.tuning.calibrated_profile import Knobs
 from airflow_provider_chs3.core.tuning.resource_share import ResourceShare
 from airflow_provider_chs3.core.values.models import Setting
 
@@ -24,17 +23,14 @@ _DOWNLOAD_BUFFER_BYTES = 50 * 1024**2
 _DEFAULT_DOWNLOADS = 4
 
 
-def read_threads(one: ResourceShare, data: DataVolume, knobs: Knobs) -> Setting:
+def read_threads(one: ResourceShare, data: DataVolume) -> Setting:
     """Compute `max_threads`: each thread opens one file after another, and reads it in several requests.
 
     Args:
         one: The load's resource share.
         data: The period's data.
-        knobs: Deviations from the rules.
     """
     threads, more = min(one.node_cores, 2 * one.cores), _threads_of_small_files(one, data)
-    if knobs.read_threads is not None:
-        return Setting("max_threads", max(1, round(one.cores * knobs.read_threads)), "")
     if more > threads:
         return Setting("max_threads", more, f"{data.files_per_node} small files per node: threads mostly wait for S3")
     if one.parallel_loads > 1:

@@ -93,8 +93,6 @@ def resource_share_of(
     share: ShareOptions,
     data: DataVolume,
     now: Collection[NodeNow] = (),
-    *,
-    calibrated_loads: int | None = None,
 ) -> ResourceShare:
     """Compute one load's resource share, for the smallest node.
 
@@ -103,18 +101,13 @@ def resource_share_of(
         share: The user's options.
         data: The period's data.
         now: What runs on the nodes at the start; it makes the share smaller, never larger.
-        calibrated_loads: Calibrated number of parallel periods, used for large periods if the user gives no number.
-            None computes it from the nodes and the data.
     """
     notes = []
     periods = share.parallel_loads
     if periods is None:
-        periods = by_rule = _default_periods(spec, share, data)
         # By default a small period takes all cores, as if no other period loads at the same time.
-        if calibrated_loads and by_rule > 1:
-            periods = calibrated_loads
-        origin = "computed from the nodes and the data" if periods == by_rule else "calibrated"
-        notes.append(f"parallel_loads={periods} ({origin})")
+        periods = _default_periods(spec, share, data)
+        notes.append(f"parallel_loads={periods} (computed from the nodes and the data)")
     running = max((each.inserts for each in now), default=0)
     if running + 1 > periods:
         periods = running + 1

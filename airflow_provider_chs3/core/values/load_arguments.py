@@ -168,7 +168,6 @@ class Tuning(MemoryShare):
         "override the nodes' macros `cores` and `memory`.",
         without="what is not declared is measured",
     )
-    use_calibration: bool = argument(True, "Whether to use what `CalibrateLoadOperator` found for the table.")
 
 
 #: The groups, by the argument that has each. `csv` is another one, `core.source.csv_dialect.Dialect`.
@@ -383,21 +382,6 @@ PERIODS_PER_TASK = Argument(
     least=1,
     is_template=False,
 )
-BUDGET_SECONDS = Argument(
-    name="budget_seconds",
-    help="Time limit for all trials; the sample is as large as fits.",
-    type="float | str",
-    default=300,
-    above=0,
-)
-LEAST_TRY_SECONDS = Argument(
-    name="least_try_seconds",
-    help="A sample that loads in less is too small to measure, and is an error.",
-    type="float",
-    default=1,
-    least=0,
-    is_template=False,
-)
 CLOSED_FOR_DAYS = Argument(
     name="closed_for_days",
     help="Days after its end, in UTC, at which a period counts as closed, if `periods` is not given.",
@@ -458,7 +442,6 @@ OF_LOADS = (
 OF_PLANS = (PERIODS, LOOKBACK, LAST_PERIOD, ALL_PERIODS, DEFINITION, PERIODS_PER_TASK, CREATE_TABLE, VIEWS)
 OF_ADOPTION = (PERIODS, ALL_PERIODS, DEFINITION)
 OF_APPROVAL = (PERIODS,)
-OF_CALIBRATION = (BUDGET_SECONDS, LEAST_TRY_SECONDS)
 OF_CLEANING = (DATABASE, CLUSTER, OLDER_THAN_SECONDS, DRY_RUN_ONLY, CLICKHOUSE_CONN_ID)
 OF_MERGING = (
     *(TABLE, PERIODS, CLOSED_FOR_DAYS, TARGET_PARTS, MAX_RUNNING, POLL_INTERVAL_SECONDS, DATABASE, CLUSTER),

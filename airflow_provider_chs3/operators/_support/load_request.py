@@ -60,7 +60,6 @@ def load_request(
         new_table=new_table_of(task.create_table, loaded),
         period=period,
         share=ShareOptions.merged(tuning, parallel_loads=task.parallel_loads),
-        use_calibration=tuning.use_calibration,
         owner=owner_of(context),
         is_durable=task.detaches_inserts,
         resumes=resumes,

@@ -45,7 +45,8 @@ def test_in_text_expressions_read_strings(trips_lake: Lake) -> None:
 
 def test_a_key_of_json_may_have_values_of_any_types(lake: Lake) -> None:
     create(lake, "v String")
-    texts = ["-1", "18446744073709551615", "1e400", "[-1]", "[18446744073709551615]", '{"a":1}', "true"]
+    large = ["18446744073709551615", "18446744073709551616", "-9223372036854775809"]
+    texts = ["-1", *large, "1e400", "[-1]", *(f"[{each}]" for each in large), '{"a":1}', "true"]
     body = "".join(f'{{"ts": "{AT}", "v": {text}}}\n' for text in texts).encode()
     assert loaded(lake, "a.jsonl", body, "v") == sorted(texts)
     lake.put(f"{PREFIX}a.jsonl", body + body)

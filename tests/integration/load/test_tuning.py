@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster
 
 GIB = 1024**3
+#: Loads' share of a node is above what the profile of a user allows a query.
+PROFILE_BYTES = 512 * 1024**2
 TRIPS = Trips(rows_per_period=6_000, files_per_period=6)
 ONE_CORE = {"cores": 1, "memory": "3GiB"}
 
@@ -48,6 +50,30 @@ def declaring_lake(
         lake.create_table()
         lake.upload(TRIPS)
         yield lake
+
+
+@pytest.fixture(
+    scope="module",
+    params=[{"max_memory_usage": PROFILE_BYTES}, {}],
+    ids=["a limit that cannot be raised", "a bound alone"],
+)
+def bounding_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """A node whose users' profile bounds the memory and the threads of a query."""
+    constraints = {"constraints": {"max_memory_usage": {"max": PROFILE_BYTES}, "max_threads": {"max": 3}}}
+    with ClickHouseCluster.start(1, user_settings=request.param | constraints, **WITH_NARROW_USER) as cluster:
+        yield cluster
+
+
+@pytest.mark.thorough
+def test_a_user_whose_profile_bounds_queries_can_load(
+    bounding_cluster: Cluster, chs3_s3: Any, chs3_bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with lake_on(bounding_cluster, chs3_s3, chs3_bucket, monkeypatch) as lake:
+        lake.create_table()
+        # Of so many small files 8 threads would read.
+        lake.upload(Trips(rows_per_period=600, files_per_period=30))
+        settings = lake.load(node_specs={"default": {"cores": 2, "memory": "4GiB"}})["settings"]
+    assert (settings["max_memory_usage"], settings["max_threads"]) == (PROFILE_BYTES, 3)
 
 
 def _connect(lake: Lake, monkeypatch: pytest.MonkeyPatch, **extra: Any) -> None:

@@ -9,13 +9,10 @@ from typing import Any
 import pytest
 
 from airflow_provider_chs3.cli.main import main
-from airflow_provider_chs3.operators.calibrate import CalibrateLoadOperator
 from airflow_provider_chs3.operators.ledger import AdoptPeriodsOperator, ForgetPeriodsOperator
 from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.transfers.clickhouse_to_s3 import ClickHouseToS3Operator
-from tests.arguments import grouped
-from tests.integration.calibrating import GIVEN, Timed
 from tests.integration.grains import Case, Source
 from tests.integration.lake import Lake
 
@@ -141,17 +138,6 @@ def test_a_period_is_unloaded(source: Source, monkeypatch: pytest.MonkeyPatch) -
     assert unload.execute({})["rows"] == len(source.moments(first))
     key = f"exports/{first}/_manifest.json"
     assert json.loads(lake.s3.get_object(Bucket=lake.bucket, Key=key)["Body"].read())["period"] == first
-
-
-@pytest.mark.thorough(but=1)
-def test_a_calibration_tries_a_period(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
-    put_all(source)
-    Timed().put_in(monkeypatch)
-    calibrate = CalibrateLoadOperator(
-        **grouped(**table(source.lake), **objects(source), period=source.case.first, settings=GIVEN)
-    )
-    assert calibrate.execute({})["period"] == source.case.first
-    assert parts(source.lake) == {}
 
 
 def _hours(day: str) -> list[datetime]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+from collections import Counter
 from typing import Any
 
 import pyarrow as pa
@@ -79,6 +81,29 @@ def test_another_delimiter_is_named_and_then_read(lake: Lake, capsys: pytest.Cap
     lake.table = "suggested"
     lake.load(csv={"delimiter": ";"})
     assert lake.on_node(0, f"SELECT n, x FROM {lake.database}.suggested ORDER BY n") == [(-2, "1,5"), (1, "a;b")]
+
+
+@pytest.mark.parametrize(
+    ("ending", "texts", "says", "column"),
+    [
+        ("jsonl", [-1, 2**64 - 1], r"a\.jsonl cannot be read .*type UInt64 for column 'n'", "Int128"),
+        ("csv", [*[1] * 25_000, "x"], r"row 25,001 of \S*a\.csv cannot be read", "String"),
+    ],
+)
+def test_types_that_the_server_guesses_wrong_are_given_by_hand(
+    lake: Lake, capsys: pytest.CaptureFixture[str], ending: str, texts: list[Any], says: str, column: str
+) -> None:
+    rows = [f"2026-10-01,{text}" if ending == "csv" else f'{{"day":"2026-10-01","n":{text}}}' for text in texts]
+    lake.put(f"trips/{PERIOD}/a.{ending}", "\n".join([*["day,n"] * (ending == "csv"), *rows]).encode())
+    assert re.search(rf"{says}.*: create the table yourself, with columns that hold", refusal(lake, capsys))
+    lake.table = "suggested"
+    lake.on_every_node(
+        f"CREATE TABLE {lake.database}.suggested (day Date, n {column}) ENGINE = MergeTree "
+        "PARTITION BY toYYYYMM(day) ORDER BY n"
+    )
+    lake.load()
+    found = lake.on_node(0, f"SELECT n, count() FROM {lake.database}.suggested GROUP BY n ORDER BY n")
+    assert {str(value): number for value, number in found} == Counter(map(str, texts))
 
 
 def test_a_dialect_of_csv_is_refused_for_other_formats(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:

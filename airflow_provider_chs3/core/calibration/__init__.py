@@ -1,1 +1,0 @@
-"""Find the best settings for a table by loading samples."""
