@@ -1,7 +1,7 @@
 """Two shards of two replicas: real servers of the oldest version.
 
-With `CHS3_DATABASES=Replicated`, databases have that engine, and all of these tests run in it. With `CHS3_AS_ON_CLOUD=1`,
-they have, and the user's rights and profile are like those on ClickHouse Cloud.
+With `CHS3_DATABASES=Replicated`, databases have that engine, and all of these tests run in it. With
+`CHS3_AS_ON_CLOUD=1`, the user's rights and profile are also like those on ClickHouse Cloud.
 """
 
 from __future__ import annotations
