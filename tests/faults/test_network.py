@@ -145,11 +145,16 @@ def test_addresses_of_nodes_that_lead_to_a_balancer_or_to_one_server_are_named(
     for port, refusal in (
         (balancer.port, r"The address of \S+ leads to several servers \(node\d, node\d"),
         (nodes[0].tcp_port, "lists one server more than once: .* only the connection's node_addresses lead to one"),
+        (None, None),
     ):
-        addresses = {f"{node.host}:{node.tcp_port}": f"{node.host}:{port}" for node in nodes}
+        addresses = {f"{node.host}:{node.tcp_port}": f"{node.host}:{port or node.tcp_port}" for node in nodes}
         extra = {**connection["extra"], "node_addresses": addresses}
         monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps({**connection, "extra": extra}))
-        with pytest.raises(Exception, match=refusal):
+        with pytest.raises(Exception, match=refusal) if refusal else nullcontext():
             trips_lake.load()
-        assert (trips_lake.left_behind(), sum(trips_lake.rows_per_node())) == ([], 0)
+        assert (trips_lake.left_behind(), sum(trips_lake.rows_per_node())) == (
+            [],
+            0 if refusal else OLD.rows_per_period,
+        )
     balancer.stop()
+    assert_exact(trips_lake, OLD)

@@ -66,6 +66,25 @@ def test_a_period_is_loaded_once_and_again_when_it_changes(old_lake: Lake, file_
     assert_exact(old_lake, NEW)
 
 
+def test_an_obsolete_type_is_refused_and_loads_as_json(old_lake: Lake) -> None:
+    old_lake.table = "objects"
+    sql = (
+        f"CREATE TABLE {old_lake.database}.objects (at DateTime('UTC'), o Object('json')) "
+        "ENGINE = MergeTree PARTITION BY toYYYYMM(at) ORDER BY at"
+    )
+    for node in old_lake.cluster.nodes:
+        with node.client(settings={"allow_experimental_object_type": 1}) as client:
+            client.execute(sql)
+    old_lake.put(f"trips/{PERIOD}/a.jsonl", f'{{"at": "{PERIOD}-05 12:00:00", "o": {{"a": {{"b": [1]}}}}}}'.encode())
+    with pytest.raises(AirflowFailException, match=r"'o' of .* is Object.*, an obsolete type") as refused:
+        old_lake.load()
+    assert old_lake.on_node(0, f"SHOW TABLES FROM {old_lake.database}") == [("objects",), ("trips",)]
+    old_lake.on_every_node(str(refused.value).partition("as in ")[2].rstrip("."))
+    old_lake.load()
+    rows = old_lake.on_every_node(f"SELECT toString(o) FROM {old_lake.database}.objects")
+    assert [json.loads(text) for of_node in rows for (text,) in of_node] == [{"a": {"b": [1]}}]
+
+
 @pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("file_format", "line"), [("csv", "{at},{number}"), ("jsonl", '{{"at": "{at}", "x": {number}}}')]

@@ -222,16 +222,17 @@ def privileges_of_detaching(cluster: str | None) -> tuple[str, ...]:
     return ("SELECT ON system.query_log", *(["READ ON REMOTE"] if cluster else []))
 
 
-def privileges_of_replication(target: TableName, ledger: TableName) -> tuple[str, ...]:
+def privileges_of_replication(target: TableName, ledger: TableName, *, is_shared: bool) -> tuple[str, ...]:
     """Return the further privileges for a load into a replicated table.
 
     Args:
         target: The local table.
         ledger: The ledger, in whose database staging is.
+        is_shared: Whether a shard has one record. Else records of replicas are numbered by Keeper.
     """
     return (
         "SELECT ON system.replicas",
-        "SELECT ON system.zookeeper",
+        *(() if is_shared else ("SELECT ON system.zookeeper",)),
         "TABLE ENGINE ON ReplicatedMergeTree",
         *(f"SYSTEM SYNC REPLICA ON {each}" for each in (table(target), _own_tables(ledger))),
     )

@@ -12,6 +12,7 @@ from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect
 from airflow_provider_chs3.core.cluster.table_facts import Column
 from airflow_provider_chs3.core.cluster.time_zones import going_by_servers
 from airflow_provider_chs3.core.cluster.topology import TableRequest
+from airflow_provider_chs3.core.conversion.column_types import ColumnType
 from airflow_provider_chs3.core.ledger.table import LedgerKey, Own, other_schemas
 from airflow_provider_chs3.core.preflight.partition_key import (
     PartsOfKey,
@@ -97,6 +98,7 @@ def check_target(
         *_unknown_settings(context, required_settings),
         *other_schemas(context),
         *_object_column(context, object_column),
+        *_obsolete_types(context),
     ]
     if findings or (settings is not None and (findings := [*zone_findings(context, settings)])):
         raise PreflightError(*findings)
@@ -219,6 +221,17 @@ def _object_column(context: TargetContext, name: str | None) -> Iterator[str]:
             yield (
                 f"increments['object_column']={name!r} is {column.type} in {context.target}, which cannot hold every "
                 f"path: make it {' or '.join(_HOLD_PATHS)}, or leave object_column out."
+            )
+
+
+def _obsolete_types(context: TargetContext) -> Iterator[str]:
+    present = next((facts.target for facts in context.nodes.values() if facts.target), None)
+    for column in present.columns if present else ():
+        if any(ColumnType(column.type).parts("Object")):
+            yield (
+                f"Column {column.name!r} of {context.target} is {column.type}, an obsolete type, which no load fills: "
+                f"change Object to JSON, as in ALTER TABLE {table(context.target)} MODIFY COLUMN "
+                f"{identifier(column.name)} JSON."
             )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import gzip
 import io
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -142,6 +143,63 @@ CASES = {
         "csv={'delimiter': ';'}",
         {"csv": {"delimiter": ";"}},
         ("5",),
+    ),
+    "quotes": Advice(
+        "String",
+        "a.csv",
+        csv("'a,b'"),
+        "row 1 of .*a.csv cannot be read .*in csv={…}",
+        {"csv": {"quote": "'"}},
+        ("a,b",),
+    ),
+    "blank lines": Advice(
+        "UInt8",
+        "a.csv",
+        csv("5", "6") + b"\n\n\n",
+        "row 3 of .*a.csv cannot be read .*csv={",
+        {"csv": {"blank_lines": "skip_last"}},
+        ("5", "6"),
+    ),
+    "lines before the names": Advice(
+        "UInt8", "a.csv", b"\n" + csv("5"), "csv={'skip_lines': …}", {"csv": {"skip_lines": 1}}, ("5",)
+    ),
+    "compression": Advice(
+        "UInt8",
+        "a.csv",
+        gzip.compress(csv("5")),
+        "compressed with gzip, .*files={'compression': 'gzip'}",
+        {"compression": "gzip"},
+        ("5",),
+    ),
+    "a format that the key does not name": Advice(
+        "UInt8", "a.dat", csv("5"), "names no format: give it, such as files=", {"file_format": "CSVWithNames"}, ("5",)
+    ),
+    "a column that files lack": Advice(
+        "UInt8", "a.csv", f"ts\n{AT}\n".encode(), r"'n' is missing .*columns=\[…\]", {"columns": ["ts"]}, ("0",)
+    ),
+    "an element that a struct lacks": Advice(
+        "Tuple(a UInt8, b Nullable(UInt8))",
+        "a.parquet",
+        parquet(n=pa.array([{"a": 5}])),
+        "lacks the element `b`.*select={…}",
+        select("(n.a, NULL)"),
+        ("(5,NULL)",),
+    ),
+    "half of a surrogate pair": Advice(
+        "String",
+        "a.jsonl",
+        f'{{"ts": "{AT}", "n": "\\ud800"}}'.encode(),
+        "settings={'input_format_json_throw_on_bad_escape_sequence': 0}",
+        {"settings": {"input_format_json_throw_on_bad_escape_sequence": 0}},
+        ("\\ud800",),
+    ),
+    "lines of Windows": Advice(
+        "String",
+        "a.tsv",
+        f"ts\tn\r\n{AT}\tx\r\n".encode(),
+        "settings={'input_format_tsv_crlf_end_of_line': 1}",
+        {"settings": {"input_format_tsv_crlf_end_of_line": 1}},
+        ("x",),
     ),
     "array of a text that may be NULL": Advice(
         "Array(Int64)",

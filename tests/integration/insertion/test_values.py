@@ -35,9 +35,11 @@ def test_source_columns_with_the_names_of_virtual_ones_do_not_matter(lake: Lake,
 
 @pytest.mark.thorough
 def test_a_column_that_hides_the_path_of_its_file_is_refused_where_it_is_loaded(lake: Lake) -> None:
-    create(lake, "_path String")
-    lake.put(PREFIX + "a.csv", f"ts,_path\n{AT},x\n".encode())
-    refused(lake, "have a column '_path'.*Rename the column")
+    create(lake, "_path String, n Int32")
+    lake.put(PREFIX + "a.csv", f"ts,_path,n\n{AT},x,5\n".encode())
+    refused(lake, r"have a column '_path'.*Rename the column in the files, or load the others with columns=\[…\]")
+    lake.load(columns=["ts", "n"])
+    assert values(lake, "n") == [5]
 
 
 @pytest.mark.thorough

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
+from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.exceptions import NotReadyError
-from tests.integration.lake import Lake
+from tests.integration.lake import PERIOD, Lake
 from tests.integration.valued import AT, PREFIX, create, values
 
 LATER = "2026-11-05 12:00:00"
@@ -101,6 +102,22 @@ CASES = {
         {"key": "trips/{YYYY-MM}/*.csv"},
         ROWS,
     ),
+    "a format by another name": Advice(
+        put("b.json", csv(8)),
+        r"looks like .*Give files=\{'file_format': …\}",
+        {"file_format": "CSVWithNames"},
+        [*ROWS, 8],
+    ),
+    "a column too narrow for objects": Advice(
+        lambda lake: run(lake, "ALTER TABLE trips ADD COLUMN o UInt8"),
+        "make it String or LowCardinality.String., or leave object_column out",
+        {"columns": ["ts", "n"]},
+        ROWS,
+        {
+            "object_column": "o",
+            "select": {"o": "_path", "ts": "parseDateTimeBestEffort(ts)", "n": "toUInt8(n)"},
+        },
+    ),
     "no table": Advice(
         lambda lake: run(lake, "DROP TABLE trips SYNC"),
         "create_table='if_missing' lets a load create it",
@@ -143,6 +160,33 @@ def test_advice_of_a_load_is_right(lake: Lake, name: str) -> None:
     stopped(lake, case.says, **case.given)
     lake.load(**case.followed)
     assert sorted(values(lake, "toInt64(n)")) == case.numbers
+
+
+def test_rows_of_others_are_kept_where_the_period_is_adopted(lake: Lake) -> None:
+    create(lake, "n UInt8")
+    lake.put(f"{PREFIX}a.csv", csv(*ROWS))
+    for number in ROWS:
+        lake.on_node(0, f"INSERT INTO {lake.database}.trips VALUES ('{AT}', {number})")
+    stopped(lake, r"to keep them, adopt the period \(chs3 adopt\)")
+    place = ["--table", f"{lake.database}.trips", "--cluster", lake.cluster.name, "--bucket", lake.bucket]
+    assert main(["adopt", *place, "--key", "trips/{YYYY-MM}/", "--period", PERIOD]) == 0
+    assert lake.load()["status"] == "unchanged"
+    assert sorted(values(lake, "toInt64(n)")) == ROWS
+
+
+def test_a_ledger_of_somebody_else_is_left_alone_by_another_database(lake: Lake) -> None:
+    create(lake, "n UInt8")
+    lake.put(f"{PREFIX}a.csv", csv(*ROWS))
+    lake.on_every_node(f"CREATE TABLE {lake.database}.chs3_ledger (event String) ENGINE = MergeTree ORDER BY event")
+    stopped(lake, "Otherwise give another database as staging_database")
+    staging = f"{lake.database}_staging"
+    stopped(lake, f"staging_database='{staging}' does not exist on .*: create it there", staging_database=staging)
+    lake.on_every_node(f"CREATE DATABASE {staging}")
+    try:
+        lake.load(staging_database=staging)
+        assert values(lake, "n") == ROWS
+    finally:
+        lake.on_every_node(f"DROP DATABASE {staging} SYNC")
 
 
 def test_the_conf_that_a_load_of_fewer_objects_names_loads_them(lake: Lake) -> None:

@@ -143,8 +143,13 @@ def test_a_night_is_undone_and_stays_so_until_it_is_unpinned(days: Days) -> None
 def test_without_versions_no_advice_leads_to_one(days: Days) -> None:
     days.create()
     days.lake.on_node(0, f"INSERT INTO {days.name} VALUES ('{PERIOD}-05', 1, 999)")
-    with pytest.raises(AirflowFailException, match="has no versions of 2026-10: loads keep them"):
+    with pytest.raises(AirflowFailException, match="has no versions of 2026-10: loads keep them") as told:
         days.restore()
+    assert str(told.value).endswith("with policies={'keep_versions': 1}.")
+    days.night(range(40), keep=1, replace_unknown=True)
+    days.night(range(20, 80), keep=1)
+    days.restore(version=days.versions()[0]["attempt"])
+    assert days.values() == [*range(40)]
 
 
 def test_the_newest_versions_are_kept_and_any_of_them_is_restored(days: Days) -> None:
