@@ -145,7 +145,7 @@ def test_a_period_that_somebody_changed(as_user: AsUser, loaded: Lake) -> None:
     mutate(loaded, "UPDATE fare = 0 WHERE 1")
     said = answers(as_user, loaded)
     changed = f"{CHANGED}: ALTER TABLE … UPDATE fare = 0 WHERE …"
-    assert (said.plan, said.ledger, said.page) == (changed, changed, f"changed: {changed}")
+    assert (said.plan, said.ledger, said.page) == (f"its load will stop: {changed}", changed, f"changed: {changed}")
     assert CHANGED in said.load
     assert said.doctor == f"a load of {PERIOD} would fail: {said.load}"
 
