@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_chs3.core.values.arguments import REQUIRED, Argument, Group, argument, check_names, declared
@@ -230,10 +230,6 @@ KEY = Argument(
     type="str | ObjectStoragePath | None",
 )
 BUCKET = Argument(name="bucket", help="The bucket of the objects, unless `key` names it.")
-S3_KEY = replace(
-    KEY, name="s3_key", help="Another name of `key`, as in the transfers of Airflow's own providers.", is_template=False
-)
-S3_BUCKET = Argument(name="s3_bucket", help="Another name of `bucket`.", is_template=False)
 PERIOD = Argument(
     name="period",
     help="The period, such as `2026-10`, `2026-10-05` or `all`.",
@@ -422,7 +418,7 @@ DRY_RUN_ONLY = _flag("dry_run_only", "Whether to only report the tables, and dro
 
 #: In the order of the operators' signatures.
 OF_PERIOD_TASKS = (TABLE, TIMEZONE, DATABASE, CLUSTER, STAGING_DATABASE, CLICKHOUSE_CONN_ID, OBJECTS)
-OF_S3 = (KEY, BUCKET, S3_KEY, S3_BUCKET, AWS_CONN_ID)
+OF_S3 = (KEY, BUCKET, AWS_CONN_ID)
 OF_READING = (PERIOD, COLUMNS, SELECT, CSV, FILES, CASTS, DISTRIBUTION, SETTINGS, TUNING, CANCEL_ON_KILL)
 OF_LOADS = (
     *(PERIODS_OF_LOAD, CREATE_TABLE, VIEWS, POLICIES, CHECKS, INCREMENTS),
