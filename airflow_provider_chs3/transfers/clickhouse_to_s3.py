@@ -54,7 +54,7 @@ class ClickHouseToS3Operator(PeriodTask):
         self,
         *,
         table: str,
-        key: str | ObjectStoragePath | None = None,
+        key: str | ObjectStoragePath,
         bucket: str | None = None,
         period: str | None = None,
         timezone: str | None = None,

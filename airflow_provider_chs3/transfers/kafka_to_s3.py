@@ -67,7 +67,7 @@ class KafkaToS3Operator(BaseOperator):
         self,
         *,
         topic: str,
-        key: str | ObjectStoragePath | None = None,
+        key: str | ObjectStoragePath,
         bucket: str | None = None,
         start: datetime | str | None = None,
         end: datetime | str | None = None,

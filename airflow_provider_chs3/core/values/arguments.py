@@ -239,7 +239,7 @@ def check_destination(key: Any, bucket: str | None) -> None:
     """Check that a task knows where it writes objects.
 
     Args:
-        key: The key.
+        key: The key, or a URL.
         bucket: The bucket; None if the key names it.
 
     Raises:
@@ -247,5 +247,5 @@ def check_destination(key: Any, bucket: str | None) -> None:
     """
     # A template may become a URL.
     is_without_bucket = isinstance(key, str) and not any(sign in key for sign in ("://", "{{"))
-    if key is None or (bucket is None and is_without_bucket):
+    if bucket is None and is_without_bucket:
         raise ConfigurationError("Give the objects' destination: key=… and bucket=…, or key='s3://my-bucket/…'.")
