@@ -26,14 +26,7 @@ _TIMES = ("Date", "Date32", *_WITH_HOURS)
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The facts that a sample of the files shows.
-
-    Args:
-        rows: Its rows.
-        null_rows: Column → rows that are NULL.
-        distinct_values: Column of texts → about how many values differ.
-        period_rows: Column of dates or times → rows of the period.
-    """
+    """The facts that a sample of the files shows."""
 
     rows: int
     null_rows: Mapping[str, int]
@@ -43,11 +36,6 @@ class Sample:
 
 def read_sample(files: Files, columns: Sequence[FileColumn], period: Period) -> Steps[Sample]:
     """Read up to a million rows of up to sixteen files.
-
-    Args:
-        files: All files.
-        columns: Their columns.
-        period: The period whose files they are.
 
     Raises:
         SourceError: If a value of text is not of the type that was guessed for its column.
