@@ -97,7 +97,7 @@ def read_sample(files: Files, columns: Sequence[FileColumn], period: Period) -> 
 
 
 def _count_texts(files: Files, batch: Batch, columns: Sequence[FileColumn]) -> Steps[dict[str, int]]:
-    """Count the rows of the sample whose text a number would not keep, by column: servers take them for numbers in CSV."""
+    """Count the rows of the sample whose text a number would not keep, though servers guess one, as they do in CSV."""
     patterns = {each.name: _NOT_KEPT[each.type] for each in columns if each.type in _NOT_KEPT}
     if not files.format.is_csv or not patterns:
         return {}
