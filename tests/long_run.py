@@ -62,7 +62,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 def narrow_cluster(on: str, nodes: int, folder: Path, *, replicas: int = 2) -> ClickHouseCluster:
     """Start nodes that know the user of loads; see `SERVERS`. Replicated ones have as many in each shard."""
     from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-    from tests.narrow_user import WITH_NARROW_USER, WITH_NARROW_USER_OF_REPLICAS
+    from tests.narrow_user import WITH_NARROW_USER, WITH_NARROW_USER_OF_REPLICAS, WITH_NARROW_USER_OF_SHARDS
 
     is_shared = on == "replicated-database"
     if on == "replicated" or is_shared:
@@ -77,7 +77,7 @@ def narrow_cluster(on: str, nodes: int, folder: Path, *, replicas: int = 2) -> C
             replicated_databases=is_shared,
             # Else DDL of others waits for a replica that is down.
             user_settings={"distributed_ddl_output_mode": "throw_only_active"},
-            **WITH_NARROW_USER_OF_REPLICAS,
+            **WITH_NARROW_USER_OF_SHARDS if is_shared else WITH_NARROW_USER_OF_REPLICAS,
         )
     return ClickHouseCluster.start(nodes, folder=folder, **WITH_NARROW_USER)
 

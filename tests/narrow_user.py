@@ -86,9 +86,38 @@ WITH_NARROW_USER: dict[str, Any] = {
 }
 
 
-#: And where the tables are replicated.
-WITH_NARROW_USER_OF_REPLICAS: dict[str, Any] = {
+#: And where the tables are replicated, and a shard has one record.
+WITH_NARROW_USER_OF_SHARDS: dict[str, Any] = {
     "users": {NARROW: [*_privileges(), *map(in_tests, documented_also("the table is replicated"))]},
+    "secret": "chs3",
+}
+#: And where each replica has its own.
+WITH_NARROW_USER_OF_REPLICAS: dict[str, Any] = {
+    "users": {NARROW: [*WITH_NARROW_USER_OF_SHARDS["users"][NARROW], *documented_also("numbers the records")]},
+    "secret": "chs3",
+}
+
+
+#: Nearly every statement of the tests is a new one, which takes longer to compile than to interpret. Servers that tests
+#: start for themselves, and those of `tests/servers/test_oldest.py`, compile as they do by default.
+WITHOUT_COMPILATION = {
+    "compile_expressions": 0,
+    "compile_aggregate_expressions": 0,
+    "compile_sort_description": 0,
+}
+
+#: As on ClickHouse Cloud: databases that replicate, ALTERs and mutations that wait for nobody, and no right to what is
+#: not there.
+AS_ON_CLOUD: dict[str, Any] = {
+    "replicated_databases": True,
+    "user_settings": {**WITHOUT_COMPILATION, "alter_sync": 0, "mutations_sync": 0},
+    "users": {
+        NARROW: [
+            each
+            for each in WITH_NARROW_USER_OF_SHARDS["users"][NARROW]
+            if each not in ("SELECT ON system.replication_queue", f"NAMED COLLECTION ON {S3_NAMED_COLLECTION}")
+        ]
+    },
     "secret": "chs3",
 }
 
@@ -122,15 +151,6 @@ _LOGS_IN_MEMORY = {
         "flush_interval_milliseconds": 1000,
     }
     for name in ("query_log", "part_log")
-}
-
-
-#: Nearly every statement of the tests is a new one, which takes longer to compile than to interpret. Servers that tests
-#: start for themselves, and those of `tests/servers/test_oldest.py`, compile as they do by default.
-WITHOUT_COMPILATION = {
-    "compile_expressions": 0,
-    "compile_aggregate_expressions": 0,
-    "compile_sort_description": 0,
 }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
@@ -73,6 +72,7 @@ class RestorePeriodsOperator(_OfNamedPeriods):
             by: Who asks.
         """
         from airflow_provider_chs3.core.plans.versions import RestoreRequest, restore_periods
+        from airflow_provider_chs3.core.staging.tables import make_nonce
 
         with airflow_errors():
             request = self._request_of_named()
@@ -81,7 +81,7 @@ class RestorePeriodsOperator(_OfNamedPeriods):
                 **given,
                 version=self.version or None,
                 by=by,
-                nonce=uuid.uuid4().hex[:16],
+                nonce=make_nonce(datetime.now(UTC)),
                 now=datetime.now(UTC),
                 replaces_changed=self.replace_changed,
             )

@@ -12,6 +12,7 @@ import pytest
 from clickhouse_driver import Client
 from clickhouse_driver.errors import ServerException
 
+from airflow_provider_chs3.core.cluster.node_facts import QUEUE
 from airflow_provider_chs3.core.merges.health import Health, Verdict, judge
 from airflow_provider_chs3.core.merges.observation import Replica, queue_query, replica_of, replicas_query
 from airflow_provider_chs3.core.values.merge_arguments import Thresholds
@@ -36,7 +37,7 @@ A_MOMENT, TEN_MINUTES = Thresholds(), Thresholds(stuck_after_seconds=0, max_repl
 def replica(ask: Callable[[str], list[tuple[Any, ...]]], table: str) -> Replica:
     name = TableName("default", table)
     # Servers of 2018 do not know the function.
-    of_queue = queue_query(name).replace("toValidUTF8(last_exception)", "last_exception")
+    of_queue = queue_query(name, {QUEUE}).replace("toValidUTF8(last_exception)", "last_exception")
     ((replicas, queue),) = ask(f"SELECT {replicas_query(name)}, {of_queue}")
     found = replica_of("202610", replicas, queue)
     assert found is not None

@@ -1,6 +1,7 @@
 """Two shards of two replicas: real servers of the oldest version.
 
-With `CHS3_DATABASES=Replicated`, databases have that engine, and all of these tests run in it.
+With `CHS3_DATABASES=Replicated`, databases have that engine, and all of these tests run in it. With
+`CHS3_AS_ON_CLOUD=1`, the user's rights and profile are also like those on ClickHouse Cloud.
 """
 
 from __future__ import annotations
@@ -14,8 +15,22 @@ import pytest
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.programs import keeper
 from tests.integration.lake import Lake, lake_on
-from tests.narrow_user import WITH_NARROW_USER_OF_REPLICAS, WITHOUT_COMPILATION
+from tests.narrow_user import (
+    AS_ON_CLOUD,
+    WITH_NARROW_USER_OF_REPLICAS,
+    WITH_NARROW_USER_OF_SHARDS,
+    WITHOUT_COMPILATION,
+)
 from tests.servers.replicas import TRIPS, replicated
+
+
+def _setup() -> dict[str, Any]:
+    if os.environ.get("CHS3_AS_ON_CLOUD"):
+        return AS_ON_CLOUD
+    if os.environ.get("CHS3_DATABASES") == "Replicated":
+        of_user = WITH_NARROW_USER_OF_SHARDS
+        return {"replicated_databases": True, "user_settings": WITHOUT_COMPILATION, **of_user}
+    return {"user_settings": WITHOUT_COMPILATION, **WITH_NARROW_USER_OF_REPLICAS}
 
 
 @pytest.fixture(scope="package")
@@ -23,14 +38,7 @@ def replicated_cluster() -> Iterator[ClickHouseCluster]:
     """Servers of all these tests; who stops some starts them again."""
     if why := keeper.missing():
         pytest.skip(why)
-    with ClickHouseCluster.start(
-        4,
-        replicas=2,
-        program="server",
-        replicated_databases=os.environ.get("CHS3_DATABASES") == "Replicated",
-        user_settings=WITHOUT_COMPILATION,
-        **WITH_NARROW_USER_OF_REPLICAS,
-    ) as cluster:
+    with ClickHouseCluster.start(4, replicas=2, program="server", **_setup()) as cluster:
         yield cluster
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
 from clickhouse_driver.errors import ServerException
 
 from airflow_provider_chs3.core.cluster.topology import RECORDS_SCHEMA
@@ -20,7 +21,7 @@ from airflow_provider_chs3.testbed.programs import keeper
 from tests.faults.strikes import Strikes, strikes
 from tests.integration.lake import PERIOD, Lake, lake_on
 from tests.integration.load.test_interrupted import Breaker, broken_at_each_step
-from tests.narrow_user import WITH_NARROW_USER_OF_REPLICAS, WITHOUT_COMPILATION
+from tests.narrow_user import WITH_NARROW_USER_OF_SHARDS, WITHOUT_COMPILATION
 from tests.servers.replicas import OTHER, TRIPS, replicated
 
 #: A fixture.
@@ -46,7 +47,7 @@ def cluster() -> Iterator[ClickHouseCluster]:
         program="server",
         replicated_databases=True,
         user_settings=WITHOUT_COMPILATION,
-        **WITH_NARROW_USER_OF_REPLICAS,
+        **WITH_NARROW_USER_OF_SHARDS,
     ) as running:
         yield running
 
@@ -121,8 +122,8 @@ def rival(lake: Lake, nonce: str) -> str:
     return name
 
 
-def test_keeper_orders_attempts_whatever_the_clocks_say(lake: Lake, strikes: Strikes) -> None:
-    def create_older() -> None:
+def test_servers_whose_clocks_differ_agree_which_attempt_goes_on(lake: Lake, strikes: Strikes) -> None:
+    def create_earlier() -> None:
         strikes.reset()
         name = rival(lake, "0123456789abcdef").partition(".")[2]
         for node in lake.cluster.nodes:
@@ -130,9 +131,19 @@ def test_keeper_orders_attempts_whatever_the_clocks_say(lake: Lake, strikes: Str
             (file,) = node.folder.glob(f"data/store/*/*/{name}.sql")
             os.utime(file, (time.time() + 3600, time.time() + 3600))
 
-    strikes.before("Create staging", create_older)
+    strikes.before("Create staging", create_earlier)
     assert lake.load()["status"] == "published"
     assert lake.facts() == TRIPS.facts(PERIOD)
+
+
+def test_one_that_began_earlier_yields(lake: Lake, strikes: Strikes) -> None:
+    later: list[str] = []
+    strikes.after("Create staging", lambda: later or later.append(rival(lake, "f123456789abcdef")))
+    with pytest.raises(AirflowFailException, match="started later and took over"):
+        lake.load()
+    strikes.reset()
+    lake.on_node(0, f"DROP TABLE {later[0]} SYNC")
+    assert lake.load()["status"] == "published"
 
 
 @pytest.mark.timeout(30 * RACES + 300)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from airflow_provider_chs3.core.cluster.node_facts import NodeFacts, TargetContext
+from airflow_provider_chs3.core.cluster.node_facts import METRICS, NodeFacts, TargetContext
 from airflow_provider_chs3.core.sql.quoting import Sql, in_table, is_table, literal, one_of
 from airflow_provider_chs3.core.values.merge_tree_limits import Limits
 from airflow_provider_chs3.core.values.models import Node, NodeSpec, TableName
@@ -157,7 +157,7 @@ def physical_memory(facts: NodeFacts) -> str:
     Args:
         facts: Facts of the node.
     """
-    if not facts.has_metrics:
+    if METRICS not in facts.system_tables:
         return "0"
     # A container without a limit reports no real one: the lower of the two counts.
     return (

@@ -30,15 +30,16 @@ from airflow_provider_chs3.core.sql.server_defaults import evaluating_settings, 
 from airflow_provider_chs3.core.values.models import ADAPTIVE_BUFFERS, Node, NodeSpec, SettingValues, TableName
 from airflow_provider_chs3.core.workflow.operations import Gather, QueryNodes, Row, Steps
 
-#: Size of a node: cores, memory limit, macros, and whether it has `system.asynchronous_metrics`, which has the RAM of
-#: the machine.
+#: Tables of `system` that are not on every server, or that not every user may read: the first has the RAM of the
+#: machine, the second what replicas have yet to do.
+METRICS, QUEUE = "asynchronous_metrics", "replication_queue"
+#: Size of a node: cores, memory limit, macros, and which of these tables the user sees.
 _CORES = "anyIf(toUInt32OrZero(extract(default, '\\d+')), name = 'max_threads')"
 _MEMORY_AND_MACROS = """
     (SELECT any(toUInt64OrZero(value)) FROM system.server_settings WHERE name = 'max_server_memory_usage'),
     (SELECT groupArray((macro, substitution)) FROM system.macros WHERE macro IN ('cores', 'memory'))"""
-_HAS_METRICS = "countIf(database = 'system' AND name = 'asynchronous_metrics')"
 SIZE = f"""(SELECT {_CORES} FROM system.settings WHERE name = 'max_threads'), {_MEMORY_AND_MACROS},
-    (SELECT {_HAS_METRICS} FROM system.tables WHERE database = 'system' AND name = 'asynchronous_metrics')"""
+    (SELECT groupArray(name) FROM system.tables WHERE database = 'system' AND {one_of("name", (METRICS, QUEUE))})"""
 
 #: Machines that were copied may share the UUID, and containers the name and the port.
 SERVER = "concat(toString(serverUUID()), ' ', hostName(), ':', toString(tcpPort()))"
@@ -103,7 +104,7 @@ class NodeFacts:
             profile allows, or None.
         measured: Cores and memory limit, as measured by the server; 0 bytes means unknown.
         macros: Its macros that declare its size: `cores`, `memory`.
-        has_metrics: Whether it has `system.asynchronous_metrics`.
+        system_tables: Which of `METRICS` and `QUEUE` the user sees there.
         keeper: Path of a replicated target in Keeper; read by `core.cluster.replication`.
         time_zone: Time zone of the server, which columns have that name none.
         permissions: Settings that another CREATE of the target may need, and may enable.
@@ -119,7 +120,7 @@ class NodeFacts:
     known_settings: Mapping[str, int | None]
     measured: NodeSpec
     macros: Mapping[str, str] = field(default_factory=dict)
-    has_metrics: bool = False
+    system_tables: frozenset[str] = frozenset()
     keeper: KeeperPlace | None = None
     time_zone: str = ""
     permissions: frozenset[str] = frozenset()
@@ -395,9 +396,10 @@ def _facts_query(location: TableLocation, settings: Iterable[str]) -> str:
     # clickhouse-driver: a tuple out of a sub-query is a Nullable(Tuple(…)), which it cannot read.
     return f"""SELECT {target_query(target)},
     (SELECT groupArray((name, engine)) FROM system.databases WHERE {one_of("name", sorted(databases))}), {servers},
-    (SELECT [(groupArrayIf((name, engine, comment), database = {literal(ledger.database)}), {_HAS_METRICS})]
+    (SELECT [(groupArrayIf((name, engine, comment), database = {literal(ledger.database)}),
+            groupArrayIf(name, database = 'system'))]
         FROM system.tables WHERE {one_of("database", (ledger.database, "system"))}
-        AND {one_of("name", (ledger.table, OBJECTS_TABLE, LOADS_TABLE, "asynchronous_metrics"))}),
+        AND {one_of("name", (ledger.table, OBJECTS_TABLE, LOADS_TABLE, METRICS, QUEUE))}),
     (SELECT [(groupArrayIf((name, max), {is_asked_for}), groupArrayIf(name, {_IS_PERMISSION}),
             groupArrayIf((name, default), {has_default()}), {_CORES})] FROM system.settings),
     {of_tables},
@@ -408,7 +410,7 @@ def _facts_query(location: TableLocation, settings: Iterable[str]) -> str:
 def _node_facts(row: Row, ledger: TableName) -> NodeFacts:
     *target, databases, servers, tables, settings = row[:-6]
     table_settings, version, time_zone, server, memory_bytes, macros = row[-6:]
-    of_records, metrics = tables[0]
+    of_records, system_tables = tables[0]
     shared = {name: _replicated(name, servers) if engine == "Replicated" else None for name, engine in databases}
     is_shared = bool(shared.get(ledger.database))
     records = {name: RecordTable(engine, comment, is_shared) for name, engine, comment in of_records}
@@ -425,7 +427,7 @@ def _node_facts(row: Row, ledger: TableName) -> NodeFacts:
         },
         measured=NodeSpec(cores=int(cores), memory_bytes=int(memory_bytes)),
         macros=dict(macros),
-        has_metrics=bool(metrics),
+        system_tables=frozenset(system_tables),
         time_zone=same_name(time_zone),
         server=server,
         version=version,

@@ -13,12 +13,12 @@ from airflow_provider_chs3.core.preflight.privileges import (
     privileges_of_adopting,
     privileges_of_detaching,
     privileges_of_increments,
+    privileges_of_loading,
     privileges_of_merge_health,
     privileges_of_optimizing,
     privileges_of_page,
     privileges_of_planning,
     privileges_of_proving,
-    privileges_of_replacing,
     privileges_of_replication,
 )
 from airflow_provider_chs3.core.source.store_kind import StoreKind
@@ -42,8 +42,17 @@ PURPOSES: Mapping[str, str] = {
 }
 
 
+#: Privileges that are asked for, but that a user may lack → what that costs.
+_COSTS = {
+    "SELECT ON system.replication_queue": (
+        "merge health then waits for all parts that replicas of the table have yet to fetch or merge, of whatever "
+        "period, and gives no reason for their delay"
+    ),
+}
+
+
 def privileges_by_purpose(
-    location: TableLocation, *, named_collection: str | None, is_replicated: bool, store: StoreKind
+    location: TableLocation, *, named_collection: str | None, is_replicated: bool, is_shared: bool, store: StoreKind
 ) -> dict[str, RequiredPrivileges]:
     """Return the privileges that each purpose needs on every node.
 
@@ -51,11 +60,12 @@ def privileges_by_purpose(
         location: The table and its nodes.
         named_collection: The named collection through which the servers read; None if they use other credentials.
         is_replicated: Whether the table is replicated.
+        is_shared: Whether its shard has one record, not one for each replica.
         store: The kind of storage that is read.
     """
-    load = privileges_of_replacing(location, named_collection=named_collection, store=store)
+    load = privileges_of_loading(location, named_collection=named_collection, store=store)
     if is_replicated:
-        load += RequiredPrivileges((), privileges_of_replication(location.target, location.ledger))
+        load += RequiredPrivileges((), privileges_of_replication(location.target, location.ledger, is_shared=is_shared))
     merges = privileges_of_merge_health(location)
     return {
         "load": load,
@@ -94,6 +104,11 @@ def check_rights(
         for node in suspects:
             if node in lacking:
                 missing[node][privilege] = [purpose for purpose in asked if privilege in asked[purpose]]
+    costs = [
+        f"{named([node for node in users if missing[node].pop(privilege, [])])}: the user lacks {privilege}: {cost}."
+        for privilege, cost in _COSTS.items()
+        if any(found.get(privilege) for found in missing.values())
+    ]
     lacking_any = [node for node, found in missing.items() if any(found.values())]
     asked_why = {node: Sql(f"SELECT {FORBIDDING}") for node in lacking_any if node not in errors}
     rows = yield from query_reachable("Ask what forbids it", asked_why, errors)
@@ -103,7 +118,7 @@ def check_rights(
         name="privileges",
         summary=f"everything {'' if has_table else 'on the servers '}needed for: {', '.join(granted) or 'nothing'}",
         findings=tuple(line for of, line in lines if set(of) & set(purposes)),
-        remarks=tuple(line for of, line in lines if not set(of) & set(purposes)),
+        remarks=(*(line for of, line in lines if not set(of) & set(purposes)), *costs),
     )
     return check.with_errors(errors)
 

@@ -170,6 +170,7 @@ def _check_rights(request: DoctorRequest, servers: _Servers) -> Steps[Check]:
         named_collection=request.source.named_collection if request.source else None,
         store=request.store,
         is_replicated=any(target.is_replicated for target in targets),
+        is_shared=bool(servers.context.shared),
     )
     users = {node: probe.user for node, probe in servers.probes.items()}
     return (yield from check_rights(users, needed, purposes=request.purposes, has_table=request.has_table))

@@ -33,9 +33,9 @@ def add_records(
 ) -> QueryNodes:
     """Return the step that adds records of one table, each numbered after those of its period on its node.
 
-    Replicas may be down while others publish, so their ledgers do not have the same records. If staging is replicated,
-    the number of a claim is also at least that of the Keeper transaction that created it, so that the newest record of
-    all replicas has the highest number, whichever of them were up.
+    Replicas may be down while others publish, so their own ledgers do not have the same records. There, the number of a
+    claim is also at least that of the Keeper transaction that created staging, so that the newest record of all
+    replicas has the highest number, whichever of them were up.
 
     Args:
         context: The facts of the nodes.
@@ -52,7 +52,7 @@ def add_records(
         if node in context.recorders:
             by_node[node].append((key, values))
     into, at_least = context.loads if event in LOAD_EVENTS else context.ledger, str(number)
-    if staging and into == context.ledger and context.table_facts.is_replicated:
+    if staging and into == context.ledger and context.table_facts.is_replicated and not context.shared:
         at_least = _number_of_creation(staging)
     unless_gone = f" WHERE {is_there(staging)}" if staging else ""
     sql = {

@@ -197,9 +197,13 @@ class LedgerKey:
 
 
 def ledgers_query() -> Sql:
-    """Return the query for all tables of a node that are named as ledgers or tables of loads are."""
-    names = one_of("name", (LEDGER_TABLE, LOADS_TABLE))
-    return Sql(f"SELECT name, database, engine, comment FROM system.tables WHERE {names}")
+    """Return the query for all tables of a node that are named as ledgers or tables of loads are.
+
+    Also for the table of `system` without which replicas' queues are only counted.
+    """
+    is_queue = "database = 'system' AND name = 'replication_queue'"
+    is_of_records = one_of("name", (LEDGER_TABLE, LOADS_TABLE))
+    return Sql(f"SELECT name, database, engine, comment FROM system.tables WHERE {is_of_records} OR {is_queue}")
 
 
 def own_tables(rows: Iterable[Row], name: str) -> list[str]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from airflow_provider_chs3.core.cluster.node_facts import TargetContext, inspect_target
+from airflow_provider_chs3.core.cluster.node_facts import QUEUE, TargetContext, inspect_target
 from airflow_provider_chs3.core.cluster.table_facts import TableFacts
 from airflow_provider_chs3.core.cluster.topology import TableRequest
 from airflow_provider_chs3.core.ledger.table import Own, parts_of
@@ -15,8 +15,11 @@ from airflow_provider_chs3.core.sql.server_text import readable
 from airflow_provider_chs3.core.values.merge_tree_limits import Limits
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.values.period import Period
-from airflow_provider_chs3.core.workflow.operations import Row, Steps
+from airflow_provider_chs3.core.workflow.operations import QueryNodes, Row, Steps
 from airflow_provider_chs3.exceptions import PreflightError
+
+#: Without `system.replication_queue`, entries of a queue are only counted, up to as many.
+_MOST_ENTRIES = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +169,8 @@ def observe(context: TargetContext, partitions: Mapping[str, Period]) -> Steps[t
         context: The nodes, and the table on them.
         partitions: Partition id → period.
     """
-    sql = _query(context.target, partitions)
-    answers = yield from context.on_each(name=f"Read the merges of {context.target}", sql=sql)
+    sql = {node: _query(context.target, partitions, facts.system_tables) for node, facts in context.nodes.items()}
+    answers = yield from QueryNodes(name=f"Read the merges of {context.target}", sql=sql)
     return tuple(
         _period_on_node(node, period, partition_id, answers[node][0], facts.target)
         for partition_id, period in partitions.items()
@@ -188,7 +191,7 @@ def inspect_table(request: TableRequest) -> Steps[TargetContext]:
     return context
 
 
-def _query(table: TableName, partition_ids: Iterable[str]) -> Sql:
+def _query(table: TableName, partition_ids: Iterable[str], system_tables: Collection[str]) -> Sql:
     of_table = in_table(table)
     of_periods = f"{of_table} AND {one_of('partition_id', partition_ids)}"
     name_of_table = is_table(table)
@@ -217,7 +220,7 @@ SELECT
     (SELECT groupArray((partition_id, name)) FROM system.detached_parts WHERE {of_periods} AND {_lost_part(table)}),
     toFloat64(now64(3)),
     {replicas_query(table)},
-    {queue_query(table)}
+    {queue_query(table, system_tables)}
 """)
 
 
@@ -237,11 +240,26 @@ def replicas_query(table: TableName) -> str:
     return f"(SELECT groupArray((is_readonly, absolute_delay)) FROM system.replicas WHERE {in_table(table)})"
 
 
-def queue_query(table: TableName) -> str:
-    """Return the sub-query for the parts that a replica has yet to fetch, merge or mutate."""
+def queue_of(system_tables: Collection[str]) -> str:
+    """Return where to read what replicas have yet to do: `system.replication_queue`, or as many entries without a part.
+
+    Args:
+        system_tables: Tables that the user sees; see `NodeFacts`.
+    """
+    if QUEUE in system_tables:
+        return f"system.{QUEUE}"
+    return (
+        "(SELECT database, table, 'GET_PART' AS type, '' AS new_part_name, now() AS create_time, 0 AS num_tries, "
+        "'' AS last_exception, '' AS postpone_reason FROM system.replicas "
+        f"ARRAY JOIN range(least(queue_size, {_MOST_ENTRIES})))"
+    )
+
+
+def queue_query(table: TableName, system_tables: Collection[str]) -> str:
+    """Return the sub-query for the parts that a replica has yet to fetch, merge or mutate; see `queue_of`."""
     return (
         f"(SELECT groupArray((splitByChar('_', new_part_name)[1], {readable('last_exception')}, postpone_reason)) "
-        "FROM system.replication_queue "
+        f"FROM {queue_of(system_tables)} "
         "WHERE type IN ('GET_PART', 'ATTACH_PART', 'MERGE_PARTS', 'MUTATE_PART', 'REPLACE_RANGE') "
         f"AND {in_table(table)})"
     )

@@ -31,7 +31,8 @@ def find_replicas(context: TargetContext) -> Steps[TargetContext]:
         raise PreflightError(*findings)
     if not context.table_facts.is_replicated:
         return context
-    yield from check_privileges(tuple(context.nodes), privileges_of_replication(context.target, context.ledger))
+    needed = privileges_of_replication(context.target, context.ledger, is_shared=bool(context.shared))
+    yield from check_privileges(tuple(context.nodes), needed)
     answers = yield from _ask(context)
     places = _places(answers)
     if findings := [*_shards(context, places)]:

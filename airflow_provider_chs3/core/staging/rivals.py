@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
-from airflow_provider_chs3.core.sql.quoting import Sql, in_table, literal, literals
+from airflow_provider_chs3.core.sql.quoting import Sql, literal, literals
 from airflow_provider_chs3.core.staging.ending import begins_with_any, end_named
 from airflow_provider_chs3.core.staging.tables import (
     IS_STAGING,
@@ -23,17 +23,19 @@ from airflow_provider_chs3.exceptions import SupersededError
 def take_over(context: TargetContext, attempt: Attempt) -> Steps[None]:
     """End the attempts that created their staging at the same time, or yield to them.
 
-    All attempts use the coordinator's answer: the newest staging there wins, by its `creation`. An attempt asks after
-    it has created its own staging, so of two attempts at least one sees the other, and both agree. It ends only what
-    the answer shows as older.
+    The attempt that began last wins, by the nonce in its name, so that all agree whatever server answers. Each
+    asks after it has created its own staging, so of two attempts at least one sees the other. It ends only those that
+    it sees, and that began earlier.
 
     Raises:
         SupersededError: If a newer attempt has taken over.
         TransientError: If queries do not end.
     """
     own = f"startsWith(name, {literal(attempt.prefix)})"
-    tables = f"FROM system.tables WHERE {in_staging(context)} AND ({own} OR {holds_any([attempt])})"
-    query = f"SELECT name, {own} {tables} ORDER BY {creation(context, tables)} DESC, name DESC"
+    query = (
+        f"SELECT name, {own} FROM system.tables "
+        f"WHERE {in_staging(context)} AND ({own} OR {holds_any([attempt])}) ORDER BY name DESC"
+    )
     found = yield from context.on_coordinator(name="Look for other attempts", sql=Sql(query))
     names = [name for name, is_of_period in found if is_of_period]
     if not names or names[0] != attempt.name:
@@ -43,35 +45,11 @@ def take_over(context: TargetContext, attempt: Attempt) -> Steps[None]:
         yield from end_named(context, older)
 
 
-def creation(context: TargetContext, tables: str) -> str:
-    """Return an expression for when a staging table was created, by which attempts are ordered.
-
-    In a database of engine Replicated it is Keeper's transaction, which all servers know alike; else it is the time by
-    the coordinator's clock.
-
-    Args:
-        context: The nodes.
-        tables: FROM and WHERE of the statement, which reads `system.tables`.
-    """
-    if not context.shared:
-        return "toUnixTimestamp(metadata_modification_time)"
-    # Without a path, `system.zookeeper` refuses: the target always has one.
-    replicas = f"FROM system.replicas WHERE ({in_staging(context)} AND table IN (SELECT name {tables}))"
-    paths = f"SELECT zookeeper_path {replicas} OR ({in_table(context.target)})"
-    created = f"SELECT path, min(czxid) AS created FROM system.zookeeper WHERE path IN ({paths}) GROUP BY path"
-    return (
-        f"arraySum(replica -> if(replica.1 = name, arraySum(one -> if(one.1 = replica.2, one.2, 0), "
-        f"(SELECT groupArray((path, created)) FROM ({created}))), 0), "
-        f"(SELECT groupArray((table, zookeeper_path)) {replicas}))"
-    )
-
-
 def settle_with_rivals(context: TargetContext, attempt: Attempt, periods: Collection[Attempt]) -> Steps[list[Attempt]]:
     """End other loads of several periods that began earlier, and return the periods that are left to others.
 
     These are those that a load of one period has staged, and those that a load of several periods is publishing that
-    began later, by the `creation` of their tables. Of two loads that see each other, one ends the other: both agree
-    which.
+    began later, by their nonces. Of two loads that see each other, one ends the other: both agree which.
 
     Args:
         context: The nodes.
@@ -83,27 +61,22 @@ def settle_with_rivals(context: TargetContext, attempt: Attempt, periods: Collec
         TransientError: If queries of the others do not end.
     """
     prefixes = literals(each.prefix for each in periods)
-    tables = f"FROM system.tables WHERE {in_staging(context)} AND {IS_STAGING}"
     query = (
-        f"SELECT name, {PERIODS_IN_COMMENT}, {creation(context, tables)}, "
-        f"{begins_with_any(prefixes)} AS is_of_one, {holds_any(periods)} AS is_of_several {tables}"
+        f"SELECT name, {PERIODS_IN_COMMENT}, {begins_with_any(prefixes)} AS is_of_one, "
+        f"{holds_any(periods)} AS is_of_several "
+        f"FROM system.tables WHERE {in_staging(context)} AND {IS_STAGING}"
     )
     rows = yield from context.on_coordinator(name="Look for other attempts", sql=Sql(query))
     if attempt.name not in {name for name, *_ in rows}:
         raise SupersededError(superseded(attempt))
-    began: dict[str, int] = {}
-    for name, _, created, *_ in rows:
-        began[nonce_of(name)] = min(created, began.get(nonce_of(name), created))
-    own = (began[attempt.nonce], attempt.nonce)
     others = [row for row in rows if nonce_of(row[0]) != attempt.nonce]
-    newer = {nonce for nonce, created in began.items() if (created, nonce) > own}
-    older = [name for name, *_, is_of_several in others if is_of_several and nonce_of(name) not in newer]
+    older = [name for name, *_, is_of_several in others if is_of_several and nonce_of(name) < attempt.nonce]
     if older:
         yield from end_named(context, older)
     held = {
         period
         for name, of_table, *_, is_of_several in others
-        if is_of_several and nonce_of(name) in newer
+        if is_of_several and nonce_of(name) > attempt.nonce
         for period in of_table
     }
     alone = [name for name, *_, is_of_one, _ in others if is_of_one]

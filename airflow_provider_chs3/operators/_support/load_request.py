@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from airflow_provider_chs3.core.load.cancel import StopRequest, stop_load
 from airflow_provider_chs3.core.new_table.suggestion import NewTableRequest
 from airflow_provider_chs3.core.request.load_request import LoadRequest, parsed_definition
 from airflow_provider_chs3.core.sql.server_defaults import is_about_reading
+from airflow_provider_chs3.core.staging.tables import make_nonce
 from airflow_provider_chs3.core.tuning.insert_settings import tunable
 from airflow_provider_chs3.core.tuning.resource_share import ShareOptions
 from airflow_provider_chs3.core.values.checks import Checks
@@ -114,7 +114,7 @@ def what_is_loaded(task: PeriodTask, listing: Listing, arguments: Mapping[str, A
         "source": source.leaving_out() if how["policies"].on_other_periods == "leave_out" else source,
         **task.of_table(options),
         "staging_database": task.staging_database,
-        "nonce": uuid.uuid4().hex[:16],
+        "nonce": make_nonce(datetime.now(UTC)),
         "now": datetime.now(UTC),
         **how,
         "settings": {**tunable(options.settings, source.kind), **settings},

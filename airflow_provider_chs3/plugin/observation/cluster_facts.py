@@ -8,6 +8,7 @@ from typing import Any
 from airflow_provider_chs3.core.cluster.node_capacity import Declared, NodeNow, SizedNode, physical_memory, size_nodes
 from airflow_provider_chs3.core.cluster.node_facts import SIZE, NodeFacts, TargetContext
 from airflow_provider_chs3.core.cluster.topology import nodes_of
+from airflow_provider_chs3.core.merges.observation import queue_of
 from airflow_provider_chs3.core.sql.quoting import Sql, one_of
 from airflow_provider_chs3.core.sql.server_text import readable
 from airflow_provider_chs3.core.values.merge_tree_limits import Limits
@@ -59,10 +60,10 @@ SELECT
     (SELECT count() FROM system.merges),
     (SELECT groupArray((metric, value)) FROM system.metrics WHERE {one_of("metric", POOL_METRICS)}),
     (SELECT [count(), countIf(is_readonly), max(absolute_delay)] FROM system.replicas),
-    (SELECT count() FROM system.replication_queue),
+    (SELECT count() FROM {queue_of(facts.system_tables)}),
     (SELECT groupArray((database, table, type, new_part_name, dateDiff('second', create_time, now()), num_tries,
             {readable("last_exception")}, postpone_reason))
-        FROM (SELECT * FROM system.replication_queue ORDER BY create_time LIMIT {NAMED})),
+        FROM (SELECT * FROM {queue_of(facts.system_tables)} ORDER BY create_time LIMIT {NAMED})),
     (SELECT groupArray((initial_query_id, is_initial_query, read_rows, read_bytes, memory_usage, peak_memory_usage,
             written_rows, elapsed)) FROM system.processes WHERE match(initial_query_id, '^chs3_.*_insert'))
 """)
@@ -119,14 +120,14 @@ def look_at_cluster(cluster: str | None, specs: Declared) -> Steps[ClusterOvervi
     return ClusterOverview(cluster=cluster, nodes=overviews, processes=processes, down=texts_of(down))
 
 
-def _facts(cores: int, memory_bytes: int, macros: Iterable[Row], metrics: int) -> NodeFacts:
+def _facts(cores: int, memory_bytes: int, macros: Iterable[Row], system_tables: Iterable[str]) -> NodeFacts:
     return NodeFacts(
         target=None,
         databases={},
         known_settings={},
         measured=NodeSpec(cores=int(cores), memory_bytes=int(memory_bytes)),
         macros=dict(macros),
-        has_metrics=bool(metrics),
+        system_tables=frozenset(system_tables),
     )
 
 

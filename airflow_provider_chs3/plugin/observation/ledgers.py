@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from airflow_provider_chs3.core.cluster.node_facts import RecordTable
@@ -23,12 +23,14 @@ class Ledgers(NamedTuple):
         loads: Those of its tables of loads; most nodes have none.
         unread: What to do about those that are left out, of other versions of this package or dropped; empty if there
             are none.
+        system_tables: Tables of `system` that the user sees; see `queue_of`.
         down: The error of each node that does not answer; further looks add theirs.
     """
 
     databases: Mapping[Node, list[str]]
     loads: Mapping[Node, list[str]]
     unread: str
+    system_tables: Mapping[Node, Collection[str]]
     down: dict[Node, Chs3Error]
 
     @property
@@ -53,7 +55,7 @@ def find_ledgers(cluster: str | None) -> Steps[Ledgers]:
     others = defaultdict[tuple[TableName, RecordTable], list[Node]](list)
     for node, rows in answers.items():
         for name, database, *found in rows:
-            if not (records := RecordTable(*found)).is_current:
+            if database != "system" and not (records := RecordTable(*found)).is_current:
                 others[TableName(database, name), records].append(node)
     unread = [other_schema({name: found}, having, target="…") for (name, found), having in sorted(others.items())]
     ledger_in, loads_in = (
@@ -64,7 +66,10 @@ def find_ledgers(cluster: str | None) -> Steps[Ledgers]:
     ledgers, loads = (
         {node: own_tables(rows, name) for node, rows in answers.items()} for name in (LEDGER_TABLE, LOADS_TABLE)
     )
-    return Ledgers(ledgers, loads, " ".join(unread), down)
+    system_tables = {
+        node: {name for name, database, *_ in rows if database == "system"} for node, rows in answers.items()
+    }
+    return Ledgers(ledgers, loads, " ".join(unread), system_tables, down)
 
 
 def _dropped(database: str) -> str:

@@ -126,7 +126,10 @@ def _snapshots(
     """Read what is there of the tables, also on nodes that have lost their ledgers."""
     there = [node for node in found.databases if node not in found.down] if tables else []
     others = {node: [name for name in tables if name not in recorded.get(node, ())] for node in there}
-    sql = {node: periods_queries.circumstances(tables, uuids, each) for node, each in others.items()}
+    sql = {
+        node: periods_queries.circumstances(tables, uuids, each, system_tables=found.system_tables[node])
+        for node, each in others.items()
+    }
     rest = yield from query_reachable("Read the state of the tables", sql, found.down)
     return {
         node: _node_snapshot(tables, rest[node][0]) if node in rest else NodeSnapshot()

@@ -9,6 +9,7 @@ from airflow_provider_chs3.core.ledger.mutations import mutations_query
 from airflow_provider_chs3.core.ledger.parts import PARTITION, partition_states, sources_query
 from airflow_provider_chs3.core.ledger.records import IS_CHECKED, IS_STATE, NUMBER_OF_HELD, newest
 from airflow_provider_chs3.core.ledger.table import COLUMNS, LOADS_COLUMNS
+from airflow_provider_chs3.core.merges.observation import queue_of
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
 from airflow_provider_chs3.core.sql.server_text import readable
 from airflow_provider_chs3.core.staging.tables import IS_STAGING
@@ -154,14 +155,20 @@ def sources(tables: Iterable[TableName]) -> Sql:
     return Sql(sources_query(_of(tables), by="database, table"))
 
 
-def circumstances(tables: Collection[TableName], uuids: Collection[str], unrecorded: Collection[TableName] = ()) -> Sql:
+def circumstances(
+    tables: Collection[TableName],
+    uuids: Collection[str],
+    unrecorded: Collection[TableName],
+    *,
+    system_tables: Collection[str],
+) -> Sql:
     """Return the query for tables, merges, mutations, staging, inserts and disk space.
 
     Args:
         tables: The tables that the ledgers name; at least one.
         uuids: Those under which the ledgers know them: a table may have another name now.
-        unrecorded: Those of which this node's ledgers know nothing: their partitions with rows are asked for, too. None
-            by default.
+        unrecorded: Those of which this node's ledgers know nothing: their partitions with rows are asked for, too.
+        system_tables: Tables of `system` that the user sees; see `queue_of`.
     """
     of_tables, limits = _of(tables), one_of("name", Limits.__slots__)
     named = f"{_of(tables, name='name')} OR {one_of('toString(uuid)', uuids)}"
@@ -186,7 +193,7 @@ SELECT
     (SELECT groupArray((database, table, is_readonly, absolute_delay)) FROM system.replicas WHERE {of_tables}),
     (SELECT groupArray((database, table, splitByChar('_', new_part_name)[1],
             {readable("last_exception")}, postpone_reason))
-        FROM system.replication_queue
+        FROM {queue_of(system_tables)}
         WHERE type IN ('GET_PART', 'ATTACH_PART', 'MERGE_PARTS', 'MUTATE_PART', 'REPLACE_RANGE') AND {of_tables}),
     (SELECT groupArray(name) FROM system.tables WHERE {IS_STAGING} OR startsWith(name, {literal(_HELD_TABLES)})),
     (SELECT groupArray((initial_query_id, is_initial_query, read_rows, read_bytes, memory_usage, peak_memory_usage,

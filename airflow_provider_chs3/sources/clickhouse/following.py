@@ -8,9 +8,9 @@ loaded. All that would stop such a load is looked for before the base is written
 from __future__ import annotations
 
 import re
-import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from airflow_provider_chs3.core.attempt.discovery import inspect_target_for_load
@@ -25,7 +25,7 @@ from airflow_provider_chs3.core.preflight.target_checks import check_target, gra
 from airflow_provider_chs3.core.request.load_request import LoadRequest, Policies
 from airflow_provider_chs3.core.request.reload import Reload
 from airflow_provider_chs3.core.sql.quoting import Sql, is_table, literal, one_of, unquoted
-from airflow_provider_chs3.core.staging.tables import Attempt
+from airflow_provider_chs3.core.staging.tables import Attempt, make_nonce
 from airflow_provider_chs3.core.tuning.exact_settings import REQUIRED_SETTINGS
 from airflow_provider_chs3.core.values.checks import Checks
 from airflow_provider_chs3.core.values.load_result import LoadResult
@@ -119,7 +119,7 @@ def load_of(request: LoadRequest, view: View, period: Period) -> LoadRequest:
         cluster=view.table.cluster,
         source=view.source,
         period=period,
-        nonce=uuid.uuid4().hex[:16],
+        nonce=make_nonce(datetime.now(UTC)),
         format=None,
         compression="auto",
         selection=Selection(columns=view.columns),
@@ -215,7 +215,7 @@ def _load(
             break
         yield from Log(name=f"{request.target}: another load of {range_text(over)} took over: waiting until it ends.")
         yield from _await_others(request, over)
-        own = replace(request, nonce=uuid.uuid4().hex[:16], period=over[0])
+        own = replace(request, nonce=make_nonce(datetime.now(UTC)), period=over[0])
         begin(own, over)
         again = yield from load_periods(own, over)
         errors = {period: error for period, error in outcome.errors.items() if period not in over}

@@ -19,14 +19,14 @@ NEEDED = {
 
 
 class TestRights:
-    def found(self, granted, *, purposes=("load",), has_table=True):
+    def found(self, granted, *, purposes=("load",), has_table=True, needed=NEEDED):
         def answer(step):
             if step.name == "Ask what forbids it":
                 return {node: [(0, True)] for node in step.sql}
             asked = {node: sql.text.removeprefix("CHECK GRANT ").split(", ") for node, sql in step.sql.items()}
             return {node: [(int(set(each) <= granted[node]),)] for node, each in asked.items()}
 
-        steps = check_rights(USERS, NEEDED, purposes=purposes, has_table=has_table)
+        steps = check_rights(USERS, needed, purposes=purposes, has_table=has_table)
         try:
             step = next(steps)
             while True:
@@ -47,6 +47,14 @@ class TestRights:
         assert (check.findings, check.outcome) == ((), CheckOutcome.OK)
         assert check.remarks == ("ch-1:9000: user 'me' lacks privileges for page: run GRANT D ON z TO `me` there.",)
 
+    def test_what_can_be_done_without_is_a_remark_with_what_that_costs(self):
+        queue = "SELECT ON system.replication_queue"
+        needed = {"merges": RequiredPrivileges(("A ON x", queue))}
+        check = self.found({ONE: {"A ON x"}, TWO: {"A ON x", queue}}, purposes=("merges",), needed=needed)
+        assert (check.findings, check.summary) == ((), "everything needed for: merges")
+        (remark,) = check.remarks
+        assert remark.startswith(f"ch-1:9000: the user lacks {queue}: merge health then waits for all parts")
+
     def test_without_a_table_nothing_is_asked_about_tables(self):
         on_servers = {"A ON x", "B ON y", "D ON z"}
         check = self.found({ONE: on_servers, TWO: on_servers}, has_table=False)
@@ -56,6 +64,6 @@ class TestRights:
         place = TableLocation(
             cluster="c", target=TableName("taxi", "trips"), ledger=TableName("taxi", "l"), nodes=(ONE,)
         )
-        needed = privileges_by_purpose(place, named_collection=None, is_replicated=True, store=S3)
+        needed = privileges_by_purpose(place, named_collection=None, is_replicated=True, is_shared=True, store=S3)
         assert set(needed) == set(PURPOSES)
         assert "SELECT ON system.replicas" in needed["load"].every

@@ -69,9 +69,12 @@ def test_so_it_does_for_loads_of_new_objects_alone():
     assert asked_for == {*also, "ALTER DELETE ON taxi.chs3_*"}
 
 
-def test_so_it_does_for_replicated_tables():
-    asked_for = privileges_of_replication(TableName("taxi", "trips"), TableName("taxi", "chs3_ledger"))
-    assert set(documented_also("the table is replicated")) == {each.replace("`", "") for each in asked_for}
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_so_it_does_for_replicated_tables(is_shared):
+    target, ledger = TableName("taxi", "trips"), TableName("taxi", "chs3_ledger")
+    asked_for = privileges_of_replication(target, ledger, is_shared=is_shared)
+    documented = documented_also("the table is replicated") + documented_also("numbers the records") * (not is_shared)
+    assert set(documented) == {each.replace("`", "") for each in asked_for}
 
 
 def test_without_a_cluster_none_is_needed_for_it():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -15,7 +16,7 @@ from airflow_provider_chs3.core.staging.ending import (
     end_earlier_attempts,
 )
 from airflow_provider_chs3.core.staging.rivals import settle_with_rivals, take_over
-from airflow_provider_chs3.core.staging.tables import Attempt, create_staging, ddl_settings, holds_any
+from airflow_provider_chs3.core.staging.tables import Attempt, create_staging, ddl_settings, holds_any, make_nonce
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import QueryNodes, Sleep, Step
@@ -25,6 +26,7 @@ from tests.core.surroundings import FACTS, ONE, TARGET, THREE, TWO, surroundings
 
 ATTEMPT = Attempt(TableName("db", "trips"), (Period.of_month(2026, 10),), "0123456789abcdef")
 OTHER = replace(ATTEMPT, nonce="fedcba9876543210")
+EARLIER = replace(ATTEMPT, nonce="0" * 16)
 AROUND = surroundings(staging="st")
 
 
@@ -64,6 +66,11 @@ class TestNames:
         assert len(name) < 60
         assert name.replace("_", "").isalnum()
         assert name.isascii()
+
+    def test_of_a_later_attempt_come_later(self):
+        times = [datetime(2026, 10, 5, 12, tzinfo=UTC) + timedelta(milliseconds=number) for number in range(100)]
+        nonces = [make_nonce(each) for each in times]
+        assert (sorted(nonces), {len(each) for each in nonces}) == (nonces, {16})
 
     def test_stay_as_they_are_in_every_version_of_this_package(self):
         assert ATTEMPT.prefix == "chs3_10ec6ce4e9b8fa48_"
@@ -241,11 +248,11 @@ class TestSuperseded:
         assert set(look.sql) == {ONE}
 
     def test_it_ends_just_those_that_the_coordinator_shows_as_older(self):
-        found = {ONE: [(ATTEMPT.name, 1), (OTHER.name, 1)]}
+        found = {ONE: [(ATTEMPT.name, 1), (EARLIER.name, 1)]}
         _, look = drive(take_over(AROUND, ATTEMPT), found, on_all()).steps
         (text,) = statements(look)
-        assert f"name IN ({literal(OTHER.name)})" in text
-        assert f"arrayExists(name -> startsWith(initial_query_id, name), [{literal(OTHER.name)}])" in text
+        assert f"name IN ({literal(EARLIER.name)})" in text
+        assert f"arrayExists(name -> startsWith(initial_query_id, name), [{literal(EARLIER.name)}])" in text
 
     def test_it_ends_a_table_of_several_periods_even_if_it_is_newer(self):
         _, look = drive(take_over(AROUND, ATTEMPT), {ONE: [("chs3_s", 0), (ATTEMPT.name, 1)]}, on_all()).steps
@@ -273,34 +280,34 @@ class TestRivals:
     SEVERAL = Attempt(ATTEMPT.target, (Period.of_month(2026, 10), Period.of_month(2026, 11)), ATTEMPT.nonce, 1)
     PERIODS = tuple(Attempt(ATTEMPT.target, (Period.of_month(2026, number),), ATTEMPT.nonce) for number in (10, 11))
 
-    OTHER = replace(SEVERAL, nonce="0" * 16)
-    #: Name, periods, time of creation, whether it is of one of the periods, or of several.
-    OWN = (SEVERAL.name, ["2026-10", "2026-11"], 20, 0, 1)
+    #: Name, periods, whether it is of one of the periods, or of several.
+    OWN = (SEVERAL.name, ["2026-10", "2026-11"], 0, 1)
 
-    def settled(self, *rows: tuple[str, list[str], int, int, int]) -> list[Attempt]:
+    def settled(self, *rows: tuple[str, list[str], int, int]) -> list[Attempt]:
         found: list[Attempt] = drive(settle_with_rivals(AROUND, self.SEVERAL, self.PERIODS), {ONE: rows}).result
         return found
 
     def test_a_period_that_is_staged_by_itself_is_left_to_that_load(self):
         october, _ = self.PERIODS
-        assert self.settled(self.OWN, (f"{october.prefix}other", ["2026-10"], 1, 1, 0)) == [october]
+        assert self.settled(self.OWN, (f"{october.prefix}other", ["2026-10"], 1, 0)) == [october]
 
     def test_a_period_of_a_group_that_began_later_is_left_to_that_group(self):
         _, november = self.PERIODS
-        assert self.settled(self.OWN, (self.OTHER.name, ["2026-11", "2026-12"], 21, 0, 1)) == [november]
+        assert self.settled(
+            self.OWN, (replace(self.SEVERAL, nonce=OTHER.nonce).name, ["2026-11", "2026-12"], 0, 1)
+        ) == [november]
 
     def test_a_group_that_began_earlier_is_ended(self):
-        # It began when it created the table into which it inserted, not that from which it publishes.
-        inserted = (replace(self.OTHER, number=0).name, ["2026-11", "2026-12"], 19, 0, 0)
+        earlier = replace(self.SEVERAL, nonce=EARLIER.nonce)
         driven = drive(
             settle_with_rivals(AROUND, self.SEVERAL, self.PERIODS),
-            {ONE: [self.OWN, (self.OTHER.name, ["2026-11", "2026-12"], 21, 0, 1), inserted]},
-            {node: [("table", self.OTHER.name)] for node in AROUND.nodes},
+            {ONE: [self.OWN, (earlier.name, ["2026-11", "2026-12"], 0, 1)]},
+            {node: [("table", earlier.name)] for node in AROUND.nodes},
             {},
             {node: [] for node in AROUND.nodes},
         )
         assert driven.result == []
-        assert statements(driven.steps[2]) == {f"DROP TABLE IF EXISTS `st`.`{self.OTHER.name}` SYNC"}
+        assert statements(driven.steps[2]) == {f"DROP TABLE IF EXISTS `st`.`{earlier.name}` SYNC"}
 
     def test_without_a_table_of_its_own_it_is_superseded(self):
         with pytest.raises(SupersededError, match="took over"):

@@ -19,7 +19,7 @@ NODES = [Node(1, 1, "a", 9000), Node(2, 1, "b", 9000)]
 CLUSTERS = [("main", node.shard_num, node.replica_num, node.host, node.port) for node in NODES]
 LIMITS = {"parts_to_delay_insert": "100", "parts_to_throw_insert": "300", "max_parts_in_total": "1000"}
 SERVER = [(name, LIMITS.get(name, "1000")) for name in Limits.__slots__]
-SIZE = ("26.9.2.1", 60, 8, 30 * GIB, [], 1)
+SIZE = ("26.9.2.1", 60, 8, 30 * GIB, [], ["asynchronous_metrics"])
 
 
 def state(**other: Any) -> tuple[Any, ...]:
@@ -97,7 +97,7 @@ def test_more_than_the_machine_has_is_told_as_loads_will_tell_it() -> None:
 
 
 def test_macros_that_cannot_be_read_stop_no_look() -> None:
-    assert "its macros {'cores': 'many'}" in first(size=(*SIZE[:4], [("cores", "many")], 1)).size_error
+    assert "its macros {'cores': 'many'}" in first(size=(*SIZE[:4], [("cores", "many")], [])).size_error
 
 
 def test_a_disk_tells_what_is_reserved_of_what_is_free() -> None:

@@ -59,7 +59,7 @@ def look_at_throughput(cluster: str | None, *, days: int) -> Steps[Throughput]:
         PreflightError: If the cluster is not known.
         Chs3Error: If no host of the connection answers.
     """
-    ledgers, of_loads, unread, down = yield from find_ledgers(cluster)
+    ledgers, of_loads, unread, _, down = yield from find_ledgers(cluster)
     statements = {node: throughput_queries.loads(each, days=days) for node, each in of_loads.items() if each}
     records = yield from query_reachable("Read the loads in the ledgers", statements, down)
     loads = loads_of(row for rows in records.values() for row in rows)
