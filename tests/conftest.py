@@ -33,6 +33,7 @@ pytest_plugins = [
     "tests.few_nodes",
     "tests.narrow_user",
     "tests.one_door",
+    "tests.sources.servers.fixtures",
 ]
 
 for _name in [name for name in os.environ if name.startswith(("AIRFLOW__", "AIRFLOW_CONN_", "AIRFLOW_VAR_"))]:

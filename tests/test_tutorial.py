@@ -25,7 +25,7 @@ ANSWERS = re.findall(r'^(ask "[^"]*")\n```\n\n((?: {4}.*\n)+)', TUTORIAL, re.MUL
 @pytest.fixture
 def connected(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """`./dev cluster` runs, and its variables are set."""
-    command = [sys.executable, "-m", "airflow_provider_chs3.testbed", "cluster"]
+    command = [sys.executable, "-m", "tests.demo", "cluster"]
     # What `./dev run` runs; and the project, where the shell is in another folder.
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))

@@ -45,7 +45,7 @@ def count_loads(task: Task, *results: LoadResult) -> None:
     table = _table_of(task)
     for result in results:
         _send(Stats.incr, f"loads.{result.status}", 1, table)
-        if result.status in ("published", "appended"):
+        if result.status == "published":
             for name, count in (("rows", result.loaded_rows), ("bytes", result.loaded_bytes), ("parts", result.parts)):
                 _send(Stats.incr, name, count, table)
         for step, seconds in result.seconds_by_step.items():

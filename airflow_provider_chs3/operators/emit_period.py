@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
 #: The fields of a load's result that its event carries.
 _FIELDS = ("period", "status", "reason", "target", "rows", "source_bytes", "objects", "parts", "fingerprint")
-_NEW = frozenset({"published", "appended"})
 
 
 def emit_periods(
@@ -53,7 +52,7 @@ def emit_periods(
 
 def _is_new(result: Mapping[str, Any]) -> bool:
     """Check whether a load changed a period of its table, or of the table of a view that follows."""
-    return any(each["status"] in _NEW for each in (result, *result.get("views", ())))
+    return any(each["status"] == "published" for each in (result, *result.get("views", ())))
 
 
 def _key(period: str, key_format: str | None) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_chs3.core.values.arguments import either_name
 from airflow_provider_chs3.core.values.load_arguments import OF_S3, templated
 from airflow_provider_chs3.defaults import AWS_CONN_ID
 from airflow_provider_chs3.exceptions import ConfigurationError
@@ -23,7 +22,7 @@ class PeriodOperator(PeriodTask):
     """The base of operators that load periods of objects into a table: of S3, or of another storage.
 
     Raises:
-        ConfigurationError: If it is not clear where the objects are, or `key` or `bucket` is given by both names.
+        ConfigurationError: If it is not clear where the objects are.
     """
 
     template_fields: Sequence[str] = (*PeriodTask.template_fields, *templated(OF_S3))
@@ -33,14 +32,12 @@ class PeriodOperator(PeriodTask):
         *,
         key: str | ObjectStoragePath | None = None,
         bucket: str | None = None,
-        s3_key: str | ObjectStoragePath | None = None,
-        s3_bucket: str | None = None,
         aws_conn_id: str | None = AWS_CONN_ID,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.key = either_name("key", key, as_s3=s3_key)
-        self.bucket = either_name("bucket", bucket, as_s3=s3_bucket)
+        self.key = key
+        self.bucket = bucket
         self.aws_conn_id = aws_conn_id
         self._check_objects()
 

@@ -19,16 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_chs3.testbed.sources.local import started_or_skip
+from airflow_provider_chs3.testbed.programs.packages import started_or_skip
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.balancer import LoadBalancer
     from airflow_provider_chs3.testbed.nodes import Cluster
     from airflow_provider_chs3.testbed.s3 import S3Endpoint
-    from airflow_provider_chs3.testbed.sources.azure import AzureServer
-    from airflow_provider_chs3.testbed.sources.gcs import GcsServer
-    from airflow_provider_chs3.testbed.sources.mysql import MySqlServer
-    from airflow_provider_chs3.testbed.sources.postgres import PostgresServer
 
 S3_NAMED_COLLECTION = "chs3_s3"
 
@@ -120,54 +116,6 @@ def chs3_balancer(chs3_cluster: Cluster) -> Iterator[LoadBalancer]:
 
     with LoadBalancer.start(chs3_cluster) as balancer:
         yield balancer
-
-
-@pytest.fixture(scope="session")
-def chs3_azure() -> Iterator[AzureServer]:
-    """A server of Azure Blob Storage (Azurite) that refuses a wrong key: `.connection_string`, `.account_url`.
-
-    npm fetches it once on a machine. A test that asks for it skips, with what to install, where Node is missing.
-    """
-    from airflow_provider_chs3.testbed.sources.azure import AzureServer
-
-    with started_or_skip(AzureServer.start) as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def chs3_gcs() -> Iterator[GcsServer]:
-    """A server of Google Cloud Storage (fake-gcs-server) that takes every key: `.client()`, `.endpoint_url`.
-
-    Go compiles it once on a machine, in about a minute. A test that asks for it skips where Go is missing.
-    """
-    from airflow_provider_chs3.testbed.sources.gcs import GcsServer
-
-    with started_or_skip(GcsServer.start) as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def chs3_postgres() -> Iterator[PostgresServer]:
-    """A PostgreSQL server that refuses a wrong password: `.host`, `.port`, `.database`, `.user`, `.password`.
-
-    A test that asks for it skips where PostgreSQL is not installed.
-    """
-    from airflow_provider_chs3.testbed.sources.postgres import PostgresServer
-
-    with started_or_skip(PostgresServer.start) as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def chs3_mysql() -> Iterator[MySqlServer]:
-    """A MariaDB server that refuses a wrong password: `.host`, `.port`, `.database`, `.user`, `.password`.
-
-    A test that asks for it skips where MariaDB is not installed.
-    """
-    from airflow_provider_chs3.testbed.sources.mysql import MySqlServer
-
-    with started_or_skip(MySqlServer.start) as server:
-        yield server
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_chs3.core.values.arguments import destination
+from airflow_provider_chs3.core.values.arguments import check_destination
 from airflow_provider_chs3.defaults import AWS_CONN_ID
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.operators._support.period_task import PeriodTask
@@ -32,8 +32,6 @@ class ClickHouseToS3Operator(PeriodTask):
         key: Template of the period's folder: `exports/trips/{YYYY-MM}/`; with the bucket, a URL:
             `s3://lake/exports/trips/{YYYY-MM}/`.
         bucket: The bucket, unless `key` names it.
-        s3_key: Another name of `key`, as in the transfers of Airflow's own providers.
-        s3_bucket: Another name of `bucket`.
         period: The period, such as `2026-10`. Default: the run's partition key, else the period of its data interval.
         aws_conn_id: AWS connection, which may list, read, write and delete; the servers get its keys. Default:
             Airflow's `[chs3] aws_conn_id`, `aws_default`.
@@ -56,10 +54,8 @@ class ClickHouseToS3Operator(PeriodTask):
         self,
         *,
         table: str,
-        key: str | ObjectStoragePath | None = None,
+        key: str | ObjectStoragePath,
         bucket: str | None = None,
-        s3_key: str | ObjectStoragePath | None = None,
-        s3_bucket: str | None = None,
         period: str | None = None,
         timezone: str | None = None,
         database: str | None = None,
@@ -69,7 +65,9 @@ class ClickHouseToS3Operator(PeriodTask):
         **kwargs: Any,
     ) -> None:
         super().__init__(table=table, timezone=timezone, database=database, cluster=cluster, **kwargs)
-        self.key, self.bucket = destination(key, bucket, s3_key=s3_key, s3_bucket=s3_bucket)
+        check_destination(key, bucket)
+        self.key = key
+        self.bucket = bucket
         self.period = period
         self.aws_conn_id = aws_conn_id
         self.endpoint_url = endpoint_url

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import BaseOperator
 
-from airflow_provider_chs3.core.values.arguments import destination
+from airflow_provider_chs3.core.values.arguments import check_destination
 from airflow_provider_chs3.defaults import AWS_CONN_ID
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
@@ -39,8 +39,6 @@ class KafkaToS3Operator(BaseOperator):
         key: Template of the keys: `events/{YYYY-MM}/`, or `events/{YYYY-MM-DD}/{HH}/` for hours; with the bucket, a
             URL: `s3://lake/events/{YYYY-MM}/`. Loads take the same.
         bucket: The bucket, unless `key` names it.
-        s3_key: Another name of `key`, as in the transfers of Airflow's own providers.
-        s3_bucket: Another name of `bucket`.
         start: The first point in time, a `datetime` or text in ISO 8601. Default: the start of the run's data interval.
         end: The second point, exclusive. Default: the end of the data interval.
         timezone: Time zone in which days and longer periods begin; hours are in UTC. Default: the DAG's.
@@ -69,10 +67,8 @@ class KafkaToS3Operator(BaseOperator):
         self,
         *,
         topic: str,
-        key: str | ObjectStoragePath | None = None,
+        key: str | ObjectStoragePath,
         bucket: str | None = None,
-        s3_key: str | ObjectStoragePath | None = None,
-        s3_bucket: str | None = None,
         start: datetime | str | None = None,
         end: datetime | str | None = None,
         timezone: str | None = None,
@@ -84,7 +80,9 @@ class KafkaToS3Operator(BaseOperator):
     ) -> None:
         super().__init__(**kwargs)
         self.topic = topic
-        self.key, self.bucket = destination(key, bucket, s3_key=s3_key, s3_bucket=s3_bucket)
+        check_destination(key, bucket)
+        self.key = key
+        self.bucket = bucket
         self.start = start
         self.end = end
         self.timezone = timezone

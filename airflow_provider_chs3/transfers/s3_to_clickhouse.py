@@ -20,8 +20,8 @@ class S3ToClickHouseOperator(PeriodLoadTask, PeriodOperator):
     With `periods`, it lists the objects of all periods at once, and inserts those that changed with one statement. For
     small periods, that takes a fraction of the time that separate tasks would take. A period that fails does not stop
     the others: the task fails at its end and names the periods, and a retry loads only these. Periods are loaded one
-    after the other where they cannot share a statement: with `write_mode='append'`, `null_as_default` in `casts`,
-    `on_other_periods` in `policies`, or if the column of the partition key is not loaded.
+    after the other where they cannot share a statement: with `null_as_default` in `casts`, `on_other_periods`
+    in `policies`, or if the column of the partition key is not loaded.
 
     Arguments that may be dicts may be JSON files, and texts in them `.sql` files, by their paths from the folder of the
     DAG file.

@@ -90,11 +90,9 @@ def scheduled_load(
         The group; use `>>` to set the tasks before and after it.
 
     Raises:
-        ConfigurationError: If an argument is unknown, or `write_mode` is `append`: it publishes nothing that a plan
-            could compare with.
+        ConfigurationError: If an argument is unknown.
     """
     _check_names(load_arguments)
-    _refuse_append(load_arguments)
     load_arguments["parallel_loads"] = parallel_loads
     shared = {name: value for name, value in load_arguments.items() if name in _SHARED}
     of_the_sensor = {name: value for name, value in load_arguments.items() if name in _OF_THE_SENSOR}
@@ -186,12 +184,3 @@ def _compared(load_arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments that the plan compares besides the objects; settings also if the load has none now."""
     given = {name: value for name, value in load_arguments.items() if name in PLANNED}
     return {**given, "settings": load_arguments.get("settings") or {}}
-
-
-def _refuse_append(load_arguments: Mapping[str, Any]) -> None:
-    if load_arguments.get("write_mode", "replace") == "append":
-        raise ConfigurationError(
-            "scheduled_load loads periods that changed since publishing, and write_mode='append' publishes nothing, so "
-            "each run would append the same rows again: leave write_mode out, or map S3ToClickHouseOperator over "
-            "periods."
-        )

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_chs3.sources import azure, database, delta, gcs, hdfs, iceberg, mysql, postgres
 from airflow_provider_chs3.sources import s3 as s3_storage
 from airflow_provider_chs3.testbed.s3 import S3Endpoint, S3Server
-from airflow_provider_chs3.testbed.sources.azure import AzureServer
-from airflow_provider_chs3.testbed.sources.gcs import GcsServer
-from airflow_provider_chs3.testbed.sources.mysql import MySqlServer
-from airflow_provider_chs3.testbed.sources.postgres import PostgresServer
 from airflow_provider_chs3.testbed.trips import WRITERS, Trips
 from tests.sources.hdfs import HdfsServer
 from tests.sources.lakehouses import DeltaTable, IcebergTable
 from tests.sources.objects import AzureObjects, GcsObjects, HdfsObjects, Objects, S3Objects
 from tests.sources.rows import MySqlRows, PostgresRows, Rows
+from tests.sources.servers.azure import AzureServer
+from tests.sources.servers.gcs import GcsServer
+from tests.sources.servers.mysql import MySqlServer
+from tests.sources.servers.postgres import PostgresServer
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_chs3.testbed.sources.local import started_or_skip
+from airflow_provider_chs3.testbed.programs.packages import started_or_skip
 from tests.sources.kafka import KafkaServer
 from tests.sources.topics import Topic
 

@@ -26,8 +26,8 @@ def test_months_that_differ_are_loaded_and_no_others(
 ) -> None:
     for period in PERIODS:
         TRIPS.upload(trips_lake.s3, period, bucket=trips_lake.bucket, prefix=f"trips/{period}/")
-        trips_lake.load(period=period, write_mode="append")
-    trips_lake.load(period="2026-02", write_mode="append")
+        trips_lake.insert_objects(period)
+    trips_lake.insert_objects("2026-02")
     bag = DagBag(Path(__file__).parents[2] / "dags")
     conf = {"bucket": trips_lake.bucket, "database": trips_lake.database, "table": "trips"}
     run = run_dag(bag.dags["chs3_prove"], run_conf=conf)

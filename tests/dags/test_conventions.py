@@ -26,8 +26,8 @@ from airflow_provider_chs3.transfers.scheduled_load import scheduled_load
 with DAG("by_convention_{database}", schedule=None, start_date=datetime(2026, 1, 1), params={{"stage": "default"}}):
     scheduled_load(
         periods=["2026-01", "2026-02"],
-        s3_bucket="{bucket}",
-        s3_key="trips/{{YYYY-MM}}/",
+        bucket="{bucket}",
+        key="trips/{{YYYY-MM}}/",
         database="{database}",
         table="trips",
         clickhouse_conn_id="chs3_{{{{ params.stage }}}}",

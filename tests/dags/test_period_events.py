@@ -148,10 +148,6 @@ def test_where_airflow_has_partitions_at_run_time_the_period_is_the_events() -> 
     assert event.get("partition_key") == ("2026-10" if hasattr(sdk, "PartitionedAtRuntime") else None)
 
 
-def test_rows_that_were_appended_are_told_too() -> None:
-    assert len(told(RESULT | {"status": "appended"})) == 1
-
-
 def test_new_periods_of_a_task_are_told_by_their_events_and_others_are_not() -> None:
     new = [RESULT, RESULT | {"period": "2026-12", "rows": 30}]
     events = told([new[0], RESULT | {"period": "2026-11", "status": "unchanged"}, new[1]])

@@ -148,8 +148,3 @@ def test_so_it_is_for_each_operator_of_keys(operator: Any, place: dict[str, Any]
         operator(task_id="t", table="trips", period="2026-01", **place)
     with pytest.raises(ConfigurationError, match="'t/' has no month in it"):
         DagBag(os.devnull).bag_dag(dag)
-
-
-def test_appending_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="would append the same rows again"):
-        tasks(write_mode="append")

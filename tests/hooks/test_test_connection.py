@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
     from airflow_provider_chs3.testbed.nodes import Cluster, RunningNode
     from airflow_provider_chs3.testbed.s3 import S3Endpoint
-    from airflow_provider_chs3.testbed.sources.mysql import MySqlServer
-    from airflow_provider_chs3.testbed.sources.postgres import PostgresServer
+    from tests.sources.servers.mysql import MySqlServer
+    from tests.sources.servers.postgres import PostgresServer
 
 MakeHook = Callable[..., "ClickHouseHook"]
 TlsFront = Callable[..., int]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_chs3.core.ledger.table import LOADS_COLUMNS
+from airflow_provider_chs3.core.sql.quoting import identifier
 from airflow_provider_chs3.testbed.nodes import PROGRAM_VARIABLE
 from airflow_provider_chs3.testbed.trips import PeriodFacts, Trips, create_table_sql, read_facts
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
@@ -61,6 +62,18 @@ class Lake:
 
     def upload(self, trips: Trips, period: str = PERIOD, *, file_format: str = "parquet") -> list[str]:
         return trips.upload(self.s3, period, bucket=self.bucket, prefix=f"trips/{period}/", file_format=file_format)
+
+    def insert_objects(self, period: str = PERIOD) -> None:
+        """Put the period's objects into the table by plain INSERTs, which no ledger knows: one node after another."""
+        connection = json.loads(os.environ["AIRFLOW_CONN_AWS_DEFAULT"])
+        url = f"{connection['extra']['endpoint_url']}/{self.bucket}"
+        keys = f"'{connection['login']}', '{connection['password']}'"
+        into = f"{self.database}.{identifier(self.table)}"
+        columns = ", ".join(name for name, *_ in self.on_node(0, f"DESCRIBE TABLE {into}"))
+        listed = self.s3.list_objects_v2(Bucket=self.bucket, Prefix=f"trips/{period}/")["Contents"]
+        for number, each in enumerate(listed):
+            read = f"SELECT {columns} FROM s3('{url}/{each['Key']}', {keys})"
+            self.on_node(number % len(self.cluster.nodes), f"INSERT INTO {into} ({columns}) {read}")
 
     def operator(self, **options: Any) -> S3ToClickHouseOperator:
         return self.operator_of(S3ToClickHouseOperator, **({"period": PERIOD} | options))

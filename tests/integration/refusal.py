@@ -53,7 +53,7 @@ def loaded_or_wrongly_refused(lake: Lake, matches: Mapping[str, str], **options:
             one = replace(group, loaded=(each,))
             alone = replace(plan, reading=replace(plan.reading, groups=(one,)))
             query_id = f"{step.query_id}_{each.column.name}"
-            sent = insert.insert_step(load, alone, one, batch, into=load.staging, query_id=query_id)
+            sent = insert.insert_step(load, alone, one, batch, query_id=query_id)
             try:
                 yield from run(load, alone, sent)
             except SourceError as error:

@@ -1,4 +1,4 @@
-"""The names of arguments that Airflow's own transfers have: `s3_bucket`, `s3_key`, and templated connection ids."""
+"""Arguments that name connections are templated, as in Airflow's own transfers; objects need a destination."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -14,9 +13,6 @@ from airflow.providers.common.compat.sdk import DAG, BaseOperator
 
 import airflow_provider_chs3
 from airflow_provider_chs3.exceptions import ConfigurationError
-from airflow_provider_chs3.operators.ledger import AdoptPeriodsOperator
-from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
-from airflow_provider_chs3.operators.prove import ProvePeriodsOperator
 from airflow_provider_chs3.sources.azure import AzureBlobs
 from airflow_provider_chs3.sources.delta import DeltaTable
 from airflow_provider_chs3.sources.gcs import GcsObjects
@@ -26,49 +22,13 @@ from airflow_provider_chs3.sources.mysql import MySqlRows
 from airflow_provider_chs3.sources.postgres import PostgresRows
 from airflow_provider_chs3.sources.s3 import S3Objects
 from airflow_provider_chs3.sources.storage import Storage
-from airflow_provider_chs3.transfers.clickhouse_to_s3 import ClickHouseToS3Operator
 from airflow_provider_chs3.transfers.kafka_to_s3 import KafkaToS3Operator
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
-from airflow_provider_chs3.transfers.scheduled_load import scheduled_load
-
-TAKE_KEYS = (
-    (S3ToClickHouseOperator, {"table": "trips"}),
-    (S3ToClickHouseOperator, {"table": "trips", "periods": ["2026-01"]}),
-    (PlanLoadsOperator, {"table": "trips"}),
-    (AdoptPeriodsOperator, {"table": "trips"}),
-    (ProvePeriodsOperator, {"table": "trips"}),
-    (KafkaToS3Operator, {"topic": "trips"}),
-    (ClickHouseToS3Operator, {"table": "trips"}),
-)
 
 
-@pytest.mark.parametrize(("operator", "needed"), TAKE_KEYS)
-def test_s3_bucket_and_s3_key_are_bucket_and_key(operator: Any, needed: dict[str, Any]) -> None:
-    task = operator(task_id="t", s3_bucket="lake", s3_key="{YYYY-MM}/", **needed)
-    assert (task.bucket, task.key) == ("lake", "{YYYY-MM}/")
-
-
-@pytest.mark.parametrize("name", ["bucket", "key"])
-@pytest.mark.parametrize(("operator", "needed"), TAKE_KEYS)
-def test_both_names_at_once_are_an_error_that_says_which_to_remove(
-    operator: Any, needed: dict[str, Any], name: str
-) -> None:
-    given = {"bucket": "lake", "key": "{YYYY-MM}/", f"s3_{name}": "other"}
-    with pytest.raises(ConfigurationError, match=rf"s3_{name}='other' .* by two names: remove s3_{name}\."):
-        operator(task_id="t", **given, **needed)
-
-
-@pytest.mark.parametrize("given", [{"s3_bucket": "lake"}, {"s3_key": "{YYYY-MM}/"}])
-def test_a_topic_needs_both(given: dict[str, str]) -> None:
+def test_a_topic_needs_a_bucket() -> None:
     with pytest.raises(ConfigurationError, match="Give the objects' destination: key=… and bucket="):
-        KafkaToS3Operator(task_id="t", topic="trips", **given)
-
-
-def test_scheduled_load_gives_them_to_plan_and_loads() -> None:
-    with DAG("d", start_date=datetime(2026, 1, 1, tzinfo=UTC), schedule=None) as dag:
-        scheduled_load(table="trips", s3_bucket="lake", s3_key="{YYYY-MM}/", lookback=1)
-    tasks: list[Any] = [dag.get_task(name) for name in ("scheduled_load.plan", "scheduled_load.period.load")]
-    assert [(task.bucket, task.key) for task in tasks] == [("lake", "{YYYY-MM}/")] * 2
+        KafkaToS3Operator(task_id="t", topic="trips", key="{YYYY-MM}/")
 
 
 def _tasks() -> Iterator[type[BaseOperator]]:

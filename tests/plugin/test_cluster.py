@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -95,11 +96,17 @@ def test_a_load_at_work_is_told_and_its_task_to_those_who_may_read_its_dag(
 
 
 @pytest.mark.thorough
-def test_an_append_is_told_though_no_ledger_names_it(as_user: AsUser, trips_lake: Lake) -> None:
-    trips_lake.upload(TRIPS)
-    with loading(trips_lake, write_mode="append") as query_id:
-        found = cluster(as_user)["loads"]
-    (load,) = [each for each in found if each["insert"]["query_id"] == query_id]
+def test_an_insert_is_told_though_no_ledger_names_it(as_user: AsUser, trips_lake: Lake) -> None:
+    query_id = "chs3_of_no_ledger_insert1"
+    sql = "INSERT INTO FUNCTION null('x UInt8') SELECT sleepEachRow(0.1) FROM numbers(600) SETTINGS max_block_size = 1"
+    with trips_lake.cluster.nodes[0].client() as client, ThreadPoolExecutor() as pool:
+        asleep = pool.submit(client.execute, sql, query_id=query_id)
+        found: list[Any] = []
+        while not found and not asleep.done():
+            found = [each for each in cluster(as_user)["loads"] if each["insert"]["query_id"] == query_id]
+        trips_lake.on_node(0, f"KILL QUERY WHERE query_id = '{query_id}' SYNC")
+        assert asleep.exception()
+    (load,) = found
     assert (load["table"], load["period"], load["task"]) == (None, None, None)
 
 

@@ -121,7 +121,7 @@ def test_rows_that_no_load_has_put_there(as_user: AsUser, lake: Lake, partition_
     lake.upload(TRIPS, LATER)
     lake.load(period=LATER)
     lake.upload(TRIPS)
-    lake.load(write_mode="append", retries=0)
+    lake.insert_objects()
     said = answers(as_user, lake)
     assert (said.plan, said.ledger, said.page) == (STOPS, UNKNOWN, f"changed: {UNKNOWN}")
     assert UNKNOWN in said.load
@@ -133,7 +133,7 @@ def test_rows_that_no_load_has_put_there(as_user: AsUser, lake: Lake, partition_
 @pytest.mark.thorough
 def test_rows_of_others_before_any_ledger_is_there(as_user: AsUser, trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
-    trips_lake.load(write_mode="append", retries=0)
+    trips_lake.insert_objects()
     said = answers(as_user, trips_lake)
     assert (said.plan, said.ledger) == (STOPS, UNKNOWN)
     assert UNKNOWN in said.load
@@ -145,7 +145,7 @@ def test_a_period_that_somebody_changed(as_user: AsUser, loaded: Lake) -> None:
     mutate(loaded, "UPDATE fare = 0 WHERE 1")
     said = answers(as_user, loaded)
     changed = f"{CHANGED}: ALTER TABLE … UPDATE fare = 0 WHERE …"
-    assert (said.plan, said.ledger, said.page) == (changed, changed, f"changed: {changed}")
+    assert (said.plan, said.ledger, said.page) == (f"its load will stop: {changed}", changed, f"changed: {changed}")
     assert CHANGED in said.load
     assert said.doctor == f"a load of {PERIOD} would fail: {said.load}"
 

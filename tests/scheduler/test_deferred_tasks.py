@@ -120,7 +120,6 @@ class TestLoads:
             periods=[PERIOD],
             bucket=lake.bucket,
             key="trips/{YYYY-MM}/",
-            definition={"select": deferred_loads.SELECT},
         )
         assert [each["status"] for each in approve.execute({})] == ["published"]
         assert lake.facts() == TRIPS.facts(PERIOD)

@@ -9,11 +9,11 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from airflow_provider_chs3.testbed.sources.postgres import PostgresServer
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.narrow_user import WITH_NARROW_USER
 from tests.sources.row_lake import RowLake
 from tests.sources.rows import PostgresRows
+from tests.sources.servers.postgres import PostgresServer
 from tests.sources.trips_target import PERIOD
 
 

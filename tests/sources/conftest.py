@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_provider_chs3.testbed.programs.packages import started_or_skip
 from airflow_provider_chs3.testbed.s3 import S3Server
-from airflow_provider_chs3.testbed.sources.local import started_or_skip
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.few_nodes import cluster_for
 from tests.sources.hdfs import HdfsServer

@@ -14,8 +14,8 @@ from urllib.parse import quote, urlsplit
 import httpx
 
 from airflow_provider_chs3.testbed.processes import HOST, LocalServer, free_ports
-from airflow_provider_chs3.testbed.programs.packages import from_maven, required
-from airflow_provider_chs3.testbed.sources.local import launch, new_folder
+from tests.sources.servers.local import launch, new_folder
+from tests.sources.servers.packages import from_maven, required
 
 _VERSION = "3.4.2"
 _JARS = (

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from airflow_provider_chs3.testbed.processes import HOST, LocalServer, free_ports
-from airflow_provider_chs3.testbed.programs.packages import from_maven, required
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
-from airflow_provider_chs3.testbed.sources.local import launch, new_folder
 from tests.sources.hdfs import JAVA_OPTIONS
+from tests.sources.servers.local import launch, new_folder
+from tests.sources.servers.packages import from_maven, required
 
 _VERSION = "1.10.0"
 _JARS = (

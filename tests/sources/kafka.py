@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from airflow_provider_chs3.testbed.processes import HOST, LocalServer, free_ports
-from airflow_provider_chs3.testbed.programs.packages import from_maven, required
-from airflow_provider_chs3.testbed.sources.local import launch, new_folder
 from tests.sources.hdfs import JAVA_OPTIONS
+from tests.sources.servers.local import launch, new_folder
+from tests.sources.servers.packages import from_maven, required
 
 _VERSION = "4.1.1"
 _JARS = (f"org.apache.kafka:kafka_2.13:{_VERSION}",)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_chs3.core.sql.quoting import literal, literals
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
-from airflow_provider_chs3.testbed.sources.azure import AzureServer
-from airflow_provider_chs3.testbed.sources.gcs import GcsServer
 from airflow_provider_chs3.testbed.trips import COLUMNS, Format, Trips
 from tests.sources.hdfs import HdfsServer
+from tests.sources.servers.azure import AzureServer
+from tests.sources.servers.gcs import GcsServer
 
 if TYPE_CHECKING:
     import pytest

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from airflow_provider_chs3.testbed.programs.foreign import spawn_program
-from airflow_provider_chs3.testbed.sources.local import DatabaseServer
+from tests.sources.servers.local import DatabaseServer
 
 #: What `spawn_program` puts before a program: Python, its module, the signal that ends the program, and its user.
 _BEFORE_PROGRAM = 5

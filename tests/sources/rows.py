@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import pytest
 
 from airflow_provider_chs3.core.sql.quoting import literals
-from airflow_provider_chs3.testbed.sources.local import DatabaseServer
 from airflow_provider_chs3.testbed.trips import COLUMNS
+from tests.sources.servers.local import DatabaseServer
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,11 +11,11 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.testbed.nodes import Cluster
-from airflow_provider_chs3.testbed.sources.mysql import MySqlServer
-from airflow_provider_chs3.testbed.sources.postgres import PostgresServer
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.sources.row_lake import RowLake
 from tests.sources.rows import MySqlRows, PostgresRows
+from tests.sources.servers.mysql import MySqlServer
+from tests.sources.servers.postgres import PostgresServer
 from tests.sources.trips_target import PERIOD
 
 

@@ -15,15 +15,15 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_provider_chs3.core.attempt import retry_policy
 from airflow_provider_chs3.exceptions import ClickHouseServerError, TransientError
 from airflow_provider_chs3.testbed.processes import terminate
-from airflow_provider_chs3.testbed.sources.local import started_or_skip
-from airflow_provider_chs3.testbed.sources.mysql import MySqlServer
-from airflow_provider_chs3.testbed.sources.postgres import PostgresServer
+from airflow_provider_chs3.testbed.programs.packages import started_or_skip
 from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
 from tests.faults.killing import Worker, steps_of, strikes_after, strikes_amid
 from tests.faults.strikes import Strikes, strikes
 from tests.sources.restarting import Restarts
 from tests.sources.row_lake import RowLake
 from tests.sources.rows import MySqlRows, PostgresRows
+from tests.sources.servers.mysql import MySqlServer
+from tests.sources.servers.postgres import PostgresServer
 from tests.sources.source_lake import wait_for_insert
 from tests.sources.trips_target import PERIOD
 

@@ -15,11 +15,11 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_provider_chs3.exceptions import ClickHouseServerError
 from airflow_provider_chs3.testbed.processes import HOST
 from airflow_provider_chs3.testbed.programs.foreign import hand_over
-from airflow_provider_chs3.testbed.sources.local import started_or_skip
-from airflow_provider_chs3.testbed.sources.postgres import PostgresServer
+from airflow_provider_chs3.testbed.programs.packages import started_or_skip
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.sources.row_lake import RowLake
 from tests.sources.rows import PostgresRows
+from tests.sources.servers.postgres import PostgresServer
 from tests.sources.trips_target import PERIOD
 from tests.waiting import wait_until
 

@@ -81,14 +81,6 @@ def test_it_waits_for_merges_and_has_the_result_of_a_load(lake: SourceLake) -> N
     assert result["rows"] == 3_000
 
 
-@pytest.mark.thorough
-def test_appended_rows_are_added(lake: SourceLake) -> None:
-    for rows in (3_000, 6_000):
-        assert lake.load(write_mode="append", retries=0)["status"] == "appended"
-        counted = lake.on_every_node(f"SELECT count() FROM {lake.database}.trips")
-        assert sum(each[0][0] for each in counted) == rows
-
-
 @pytest.mark.thorough(but=1)
 def test_lineage_tells_the_table_whether_it_was_read_or_not(lake: SourceLake) -> None:
     for has_read in (True, False):

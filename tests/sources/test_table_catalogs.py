@@ -14,8 +14,8 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.testbed.nodes import Cluster
+from airflow_provider_chs3.testbed.programs.packages import started_or_skip
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
-from airflow_provider_chs3.testbed.sources.local import started_or_skip
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.sources.iceberg_rest import IcebergRestServer
 from tests.sources.lakehouses import IcebergTable

@@ -16,10 +16,9 @@ from airflow_provider_chs3.core.cluster.topology import (
 from airflow_provider_chs3.core.preflight.privileges import (
     check_privileges,
     privilege_of_filling,
-    privileges_of_appending,
     privileges_of_attaching,
     privileges_of_detaching,
-    privileges_of_replacing,
+    privileges_of_loading,
 )
 from airflow_provider_chs3.core.preflight.profile_constraints import check_constraints, explain_refusal
 from airflow_provider_chs3.core.request.load_request import LoadRequest
@@ -179,9 +178,7 @@ def privileges_of_load(request: LoadRequest, location: TableLocation) -> tuple[s
         further = (*further, *privileges_of_attaching(location.target, location.ledger))
     if request.policies.may_hold or request.is_approval:
         further = (*further, privilege_of_filling(location.ledger))
-    if request.policies.write_mode == "append":
-        return (*privileges_of_appending(location, named_collection=named_collection, store=store), *further)
-    return (*privileges_of_replacing(location, named_collection=named_collection, store=store).every, *further)
+    return (*privileges_of_loading(location, named_collection=named_collection, store=store).every, *further)
 
 
 def needed_by(request: LoadRequest) -> dict[str, SettingValue]:

@@ -83,7 +83,7 @@ def warn_of_risks(load: LoadContext, now: Mapping[Node, NodeNow]) -> Steps[None]
         raise TransientError("\n".join(too_full))
     for remark in (*_slowed_down(load, now), *_remarks(load, now)):
         yield from Log(name=remark)
-    if load.request.policies.write_mode == "replace" and not load.request.follows_views:
+    if not load.request.follows_views:
         yield from _tell_of_views(load, now)
 
 
@@ -147,12 +147,11 @@ def _too_full(load: LoadContext, now: Mapping[Node, NodeNow]) -> Iterator[str]:
     """
     if not load.files.manifest.objects:
         return
-    ours = 1 if load.request.policies.write_mode == "replace" else 0
     for node, others in _others(now):
         limits, fact = others.limits, ""
         if _counts(others) and others.fullest_parts >= (limit := limits.parts_to_throw_insert):
             fact = f"{others.fullest_parts:,} parts in one partition (parts_to_throw_insert={limit:,})"
-        elif others.parts + ours >= (limit := limits.max_parts_in_total):
+        elif others.parts + 1 >= (limit := limits.max_parts_in_total):
             fact = f"{others.parts:,} parts (max_parts_in_total={limit:,})"
         if fact:
             yield (
@@ -182,8 +181,6 @@ def _counts(others: OtherParts) -> bool:
 
 def _remarks(load: LoadContext, now: Mapping[Node, NodeNow]) -> Iterator[str]:
     target, period = load.context.target, load.periods
-    if load.request.policies.write_mode == "append":
-        return
     if load.context.table_facts.rows_expire:
         yield f"Rows of {target} expire by its TTL: the first merge after publishing may remove rows of {period}."
     remote = sorted({disk.name for each in now.values() for disk in each.disks if disk.kind != "Local"})

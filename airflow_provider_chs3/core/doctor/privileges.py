@@ -13,12 +13,12 @@ from airflow_provider_chs3.core.preflight.privileges import (
     privileges_of_adopting,
     privileges_of_detaching,
     privileges_of_increments,
+    privileges_of_loading,
     privileges_of_merge_health,
     privileges_of_optimizing,
     privileges_of_page,
     privileges_of_planning,
     privileges_of_proving,
-    privileges_of_replacing,
     privileges_of_replication,
 )
 from airflow_provider_chs3.core.source.store_kind import StoreKind
@@ -63,7 +63,7 @@ def privileges_by_purpose(
         is_shared: Whether its shard has one record, not one for each replica.
         store: The kind of storage that is read.
     """
-    load = privileges_of_replacing(location, named_collection=named_collection, store=store)
+    load = privileges_of_loading(location, named_collection=named_collection, store=store)
     if is_replicated:
         load += RequiredPrivileges((), privileges_of_replication(location.target, location.ledger, is_shared=is_shared))
     merges = privileges_of_merge_health(location)

@@ -21,7 +21,7 @@ from airflow_provider_chs3.core.proof.misfits import find_misfits
 from airflow_provider_chs3.core.proof.row_counts import rows_of_source
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, table
 from airflow_provider_chs3.core.values.error_codes import is_of_servers
-from airflow_provider_chs3.core.values.models import Manifest, Node, TableName
+from airflow_provider_chs3.core.values.models import Manifest, Node
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.values.quantities import quantity
 from airflow_provider_chs3.core.workflow.operations import Insert, InsertStats, Log, QueryNodes, Steps
@@ -82,7 +82,6 @@ def insert(
     load: LoadContext,
     plan: InsertPlan,
     *,
-    into: TableName,
     record: Callable[[Sequence[DoneInsert], str], Steps[None]] | None = None,
     done: Sequence[DoneInsert] = (),
     explains: bool = True,
@@ -92,7 +91,6 @@ def insert(
     Args:
         load: The load.
         plan: The plan of the insert.
-        into: The table on every node.
         record: Records before each insert, and after a long last one, which inserts have ended, and the query id of the
             one that comes, so that people can watch it and another process can resume it; None records nothing.
         done: The first inserts, whose end an earlier process has seen.
@@ -109,7 +107,7 @@ def insert(
         query_id = f"{load.attempt.name}_insert{number}"
         if record:
             yield from record(so_far, query_id)
-        step = insert_step(load, plan, group, batch, into=into, query_id=query_id)
+        step = insert_step(load, plan, group, batch, query_id=query_id)
         stats = yield from _run(load, plan, step) if explains else step
         so_far.append(DoneInsert(query_id, stats))
     inserted = Inserted(tuple(so_far))
@@ -138,7 +136,7 @@ def await_insert(load: LoadContext, plan: InsertPlan, resumable: ResumableLoad) 
     if not resumable.running:
         return resumable.done
     group, batch = plan.reading.batches(load.files)[len(resumable.done)]
-    step = insert_step(load, plan, group, batch, into=load.staging, query_id=resumable.running)
+    step = insert_step(load, plan, group, batch, query_id=resumable.running)
     stats = yield from _run(load, plan, replace(step, is_started=True))
     return (*resumable.done, DoneInsert(resumable.running, stats))
 

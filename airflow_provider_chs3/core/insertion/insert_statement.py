@@ -10,7 +10,6 @@ from airflow_provider_chs3.core.files.loaded_columns import DOES_NOT_FIT, FileGr
 from airflow_provider_chs3.core.source.reading import Batch
 from airflow_provider_chs3.core.sql.complete_answers import passed_on
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, table
-from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.core.workflow.operations import Insert
 
 #: What is thrown of a row of another period.
@@ -19,9 +18,7 @@ OF_ANOTHER_PERIOD = "a row belongs to another period than its file"
 _OF_PERIOD = "`chs3: of the period`"
 
 
-def insert_step(
-    load: LoadContext, plan: InsertPlan, group: FileGroup, batch: Batch, *, into: TableName, query_id: str
-) -> Insert:
+def insert_step(load: LoadContext, plan: InsertPlan, group: FileGroup, batch: Batch, *, query_id: str) -> Insert:
     """Return the step that inserts some objects.
 
     Args:
@@ -29,13 +26,12 @@ def insert_step(
         plan: The plan of the insert.
         group: How the objects are read.
         batch: The objects.
-        into: The table on every node.
         query_id: Query id of the insert.
     """
     null_as_default = load.request.selection.null_as_default
     names = ", ".join(identifier(each.column.name) for each in group.loaded)
     values = [each.cast(null_as_default=null_as_default).value for each in group.loaded]
-    sql = selected(load, group, batch, values).between(f"INSERT INTO {_written(load, into)} ({names}) ")
+    sql = selected(load, group, batch, values).between(f"INSERT INTO {_written(load)} ({names}) ")
     what = load.files.source.kind.contents.inserted(len(batch.paths))
     return Insert(
         name=f"Insert {what} of {load.periods}",
@@ -83,9 +79,9 @@ def _where(load: LoadContext, group: FileGroup, batch: Batch) -> str:
     return " AND ".join([f"({rows} AS {_OF_PERIOD})", *checks]) if checks else rows
 
 
-def _written(load: LoadContext, into: TableName) -> str:
+def _written(load: LoadContext) -> str:
     """Return what to insert into: `cluster(…)`, as an insert by the table's name writes on the first node alone."""
-    context = load.context
+    context, into = load.context, load.staging
     if not context.cluster:
         return table(into)
     arguments = [literal(context.cluster), identifier(into.database), identifier(into.table)]

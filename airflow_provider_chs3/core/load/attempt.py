@@ -28,8 +28,8 @@ from airflow_provider_chs3.core.ledger.table import Own, make_ledger, make_loads
 from airflow_provider_chs3.core.load.cleaning import clean_up, drop_dead_groups
 from airflow_provider_chs3.core.load.expected_files import insert_as_expected
 from airflow_provider_chs3.core.load.outcome import record_loads, result_of
-from airflow_provider_chs3.core.load.period_check import check_periods, no_objects, sizes_text, skipped
-from airflow_provider_chs3.core.load.planning import Planned, plan_objects, plan_periods, planned_together
+from airflow_provider_chs3.core.load.period_check import check_periods, no_objects, skipped
+from airflow_provider_chs3.core.load.planning import Planned, plan_periods, planned_together
 from airflow_provider_chs3.core.load.rounds import Round, Tried
 from airflow_provider_chs3.core.object_history.table import make_objects_table
 from airflow_provider_chs3.core.preflight.replicas import find_replicas
@@ -49,7 +49,6 @@ from airflow_provider_chs3.core.staging.rivals import take_over
 from airflow_provider_chs3.core.staging.tables import create_staging
 from airflow_provider_chs3.core.tuning.exact_settings import REQUIRED_SETTINGS
 from airflow_provider_chs3.core.values.error_codes import QUERY_WAS_CANCELLED
-from airflow_provider_chs3.core.values.load_result import LoadResult
 from airflow_provider_chs3.core.values.models import Manifest, Node
 from airflow_provider_chs3.core.values.period import Period, range_text
 from airflow_provider_chs3.core.workflow.operations import Gather, Log, Steps
@@ -84,9 +83,8 @@ def attempt(request: LoadRequest, one: Round) -> Steps[Tried]:
 def _load(request: LoadRequest, one: Round, tried: Tried) -> Steps[None]:
     listed, context, timer = yield from list_and_inspect(request, one.periods, tried.timer, one.context)
     tried.refused.update(listed.failed)
-    manifests, appends = dict(listed.manifests), request.policies.write_mode == "append"
-    if appends or not any(facts.target for facts in context.nodes.values()):
-        # Nothing that is published counts, or there is no table.
+    manifests = dict(listed.manifests)
+    if not any(facts.target for facts in context.nodes.values()):
         for period, manifest in listed.manifests.items():
             own = replace(request, period=period)
             facts = PeriodFacts(objects=len(manifest.objects), contents=request.source.kind.contents.name)
@@ -100,8 +98,8 @@ def _load(request: LoadRequest, one: Round, tried: Tried) -> Steps[None]:
         return
     column = request.policies.object_column
     check_target(context, required_settings=REQUIRED_SETTINGS, object_column=column, settings=request.settings)
-    context = context if appends else (yield from find_replicas(context))
-    owns = {} if appends else (yield from partitions_of(context, sorted(manifests)))
+    context = yield from find_replicas(context)
+    owns = yield from partitions_of(context, sorted(manifests))
     tried.loads = {
         period: LoadContext.of(
             replace(request, period=period),
@@ -114,10 +112,6 @@ def _load(request: LoadRequest, one: Round, tried: Tried) -> Steps[None]:
         )
         for period, manifest in manifests.items()
     }
-    if appends:
-        for period, load in tried.loads.items():
-            tried.results[period] = yield from _append(load)
-        return
     yield from _load_changed(tried)
 
 
@@ -222,7 +216,7 @@ def _insert(planned: Planned, done: Sequence[DoneInsert]) -> Steps[tuple[Planned
     record = partial(record_insert, load, plan, list(planned.periods))
     if plan.is_expected:
         return (yield from insert_as_expected(planned, record))
-    return planned, (yield from insert(load, plan, into=load.staging, record=record, done=done))
+    return planned, (yield from insert(load, plan, record=record, done=done))
 
 
 def _record_results(
@@ -360,17 +354,3 @@ def _take_up(
             raise InsertLostError(f"Attempt {resumable.nonce} was ended just as this one found it.") from error
         raise
     return mine, done
-
-
-def _append(load: LoadContext) -> Steps[LoadResult]:
-    load = yield from load.end_step("inspect")
-    plan = yield from plan_objects(load)
-    load = yield from load.end_step("plan")
-    yield from Log(name=f"{load.request.period}: appending: a retry would load these rows twice. {sizes_text(load)}")
-    try:
-        inserted = yield from insert(load, plan, into=load.context.target)
-        load = yield from load.end_step("insert")
-    except Exception:
-        yield from clean_up(load)
-        raise
-    return result_of(load, {}, status="appended", reason="write_mode='append'", plan=plan, inserted=inserted)

@@ -83,7 +83,7 @@ def _insert(
     """Insert, and return an error: whether it counts is known once the files have been looked at."""
     load = planned.load
     try:
-        return (yield from insert(load, planned.plan, into=load.staging, record=record, explains=False))
+        return (yield from insert(load, planned.plan, record=record, explains=False))
     except Chs3Error as error:
         return error
     finally:

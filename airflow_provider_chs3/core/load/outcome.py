@@ -50,7 +50,7 @@ def result_of(
 
     Args:
         load: The load.
-        states: The period's partition on each node; empty if it appended.
+        states: The period's partition on each node.
         status: As in `LoadResult`.
         reason: The reason why it was loaded or not.
         plan: The plan of the insert; None if nothing was inserted.
@@ -71,7 +71,7 @@ def result_of(
         fingerprint=manifest.fingerprint,
         objects=load.object_count(manifest),
         source_bytes=manifest.size_bytes,
-        rows=inserted.stats.read_rows if inserted and not states else rows,
+        rows=rows,
         loaded_objects=load.object_count(read) if inserted else 0,
         loaded_bytes=read.size_bytes if inserted else 0,
         loaded_rows=(verified.rows[load.request.period] if verified else inserted.stats.read_rows) if inserted else 0,
@@ -267,18 +267,14 @@ def report(result: LoadResult) -> str:
     Args:
         result: The result of the load. If it inserted nothing, its summary is all.
     """
-    if result.status not in ("published", "held", "appended") or not result.insert_seconds:
+    if result.status not in ("published", "held") or not result.insert_seconds:
         return result.summary()
     lines = [
         *((("source", _source(result)),) if result.objects else ()),
         ("rows", _rows(result)),
         ("insert", _insert(result)),
         *((("steps", _steps(result.seconds_by_step)),) if result.seconds_by_step else ()),
-        *(
-            (("parts", f"{result.parts:,} on {quantity(len(result.rows_by_node), 'node')}"),)
-            if result.rows_by_node
-            else ()
-        ),
+        ("parts", f"{result.parts:,} on {quantity(len(result.rows_by_node), 'node')}"),
         *((("checks", _checks(result.checks)),) if result.checks else ()),
         *((("settings", settings),) if (settings := _settings(result.settings)) else ()),
         *(("look at", each) for each in _worth_a_look(result)),

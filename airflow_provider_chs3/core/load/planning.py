@@ -218,8 +218,7 @@ def _read(load: LoadContext) -> Steps[tuple[TableHistory, Reading]]:
 def _may_begin(load: LoadContext) -> bool:
     """Check whether an insert may begin before its files have been looked at: into staging, once, if it is felt."""
     return (
-        load.request.policies.write_mode == "replace"
-        and not load.request.is_durable
+        not load.request.is_durable
         and load.retry_state == RetryState()
         and load.files.format.name == "Parquet"
         and load.files.source.has_files

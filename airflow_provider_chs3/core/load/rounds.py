@@ -205,7 +205,7 @@ def _start_over(
     load = tried.loads.get(period)
     if load:
         error = yield from _unless_changed(load, error)
-    again = next_retry(error, one.retry_state) if request.policies.write_mode == "replace" else None
+    again = next_retry(error, one.retry_state)
     if again is None:
         if load:
             yield from record_failure(load, error)
@@ -279,8 +279,6 @@ def _why_one_by_one(request: LoadRequest) -> str:
     policies = request.policies
     if why := request.source.why_one_by_one:
         return why
-    if policies.write_mode != "replace":
-        return f"write_mode={policies.write_mode!r}"
     # Skipped rows could not be distinguished from missing ones.
     if policies.on_other_periods != "fail":
         return f"policies['on_other_periods']={policies.on_other_periods!r}"

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from airflow_provider_chs3.core.conversion.column_types import ColumnType
 from airflow_provider_chs3.core.files.parse_errors import file_of, unreadable
 from airflow_provider_chs3.core.new_table.file_columns import FileColumn
 from airflow_provider_chs3.core.preflight.partition_key import number_in, number_of
 from airflow_provider_chs3.core.source.file_set import Files
-from airflow_provider_chs3.core.sql.quoting import identifier
+from airflow_provider_chs3.core.source.reading import Batch
+from airflow_provider_chs3.core.sql.quoting import identifier, literal
 from airflow_provider_chs3.core.values.error_codes import is_of_servers
 from airflow_provider_chs3.core.values.models import Manifest
 from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Grain, Period
@@ -22,6 +23,12 @@ SAMPLE_ROWS = 1_000_000
 _SAMPLE_FILES = 16
 _WITH_HOURS = ("DateTime", "DateTime64")
 _TIMES = ("Date", "Date32", *_WITH_HOURS)
+#: Type of numbers → the texts that it would not keep: postal codes with their zeros, and ids of more digits.
+_NOT_KEPT = {
+    "Int64": "^[-+]?0[0-9]",
+    "UInt64": "^[-+]?0[0-9]",
+    "Float64": "^[-+]?(0[0-9]|[0-9]{16,}$)",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +40,14 @@ class Sample:
         null_rows: Column → rows that are NULL.
         distinct_values: Column of texts → about how many values differ.
         period_rows: Column of dates or times → rows of the period.
+        text_rows: Column of numbers in CSV → rows whose text a number would not keep, as `01234`.
     """
 
     rows: int
     null_rows: Mapping[str, int]
     distinct_values: Mapping[str, int]
     period_rows: Mapping[str, int]
+    text_rows: Mapping[str, int] = field(default_factory=dict)
 
 
 def read_sample(files: Files, columns: Sequence[FileColumn], period: Period) -> Steps[Sample]:
@@ -83,7 +92,22 @@ def read_sample(files: Files, columns: Sequence[FileColumn], period: Period) -> 
         null_rows=dict(zip(names, nulls, strict=True)),
         distinct_values=dict(zip(texts, distinct, strict=True)),
         period_rows=dict(zip(times, period_rows, strict=True)),
+        text_rows=(yield from _count_texts(files, batch, columns)),
     )
+
+
+def _count_texts(files: Files, batch: Batch, columns: Sequence[FileColumn]) -> Steps[dict[str, int]]:
+    """Count the rows of the sample whose text a number would not keep, though servers guess one, as they do in CSV."""
+    patterns = {each.name: _NOT_KEPT[each.type] for each in columns if each.type in _NOT_KEPT}
+    if not files.format.is_csv or not patterns:
+        return {}
+    structure = ", ".join(f"{identifier(each.name)} Nullable(String)" for each in columns)
+    counted = (f"countIf(match({identifier(name)}, {literal(pattern)}))" for name, pattern in patterns.items())
+    sql = files.read(batch.glob, structure=structure, on_cluster=False).between(
+        f"SELECT [{', '.join(counted)}] FROM (SELECT * FROM ", f" WHERE {batch.condition} LIMIT {SAMPLE_ROWS})"
+    )
+    ((rows,),) = yield from files.look("Look for texts that are no numbers in the sample", sql, on_cluster=False)
+    return dict(zip(patterns, rows, strict=True))
 
 
 def _is_of(period: Period, name: str) -> str:

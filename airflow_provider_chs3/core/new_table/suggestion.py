@@ -272,6 +272,9 @@ def new_column(column: FileColumn, sample: Sample, *, is_key: bool = False) -> N
     widest, reasons = _with_zone(column.type)
     if len(column.types) > 1:
         reasons.append(f"files have {' and '.join(sorted(column.types))}")
+    if texts := sample.text_rows.get(column.name):
+        widest = "String"
+        reasons.append(f"a number would not keep the zeros or digits of {quantity(texts, 'row')}")
     distinct = sample.distinct_values.get(column.name)
     if distinct is not None and distinct <= _FEW_VALUES and distinct * _LEAST_REPEATED <= sample.rows:
         reasons.append(f"{quantity(distinct, 'value')} in {sample.rows:,} rows")

@@ -81,10 +81,10 @@ class RequiredPrivileges:
         return RequiredPrivileges(self.on_servers + other.on_servers, self.on_tables + other.on_tables)
 
 
-def privileges_of_replacing(
+def privileges_of_loading(
     location: TableLocation, *, named_collection: str | None, store: StoreKind
 ) -> RequiredPrivileges:
-    """Return the privileges for a load with `write_mode='replace'`.
+    """Return the privileges for a load.
 
     REPLACE PARTITION requires INSERT and ALTER DELETE on the target. Table functions require CREATE TEMPORARY TABLE,
     which CREATE TABLE includes.
@@ -103,20 +103,6 @@ def privileges_of_replacing(
             *(f"{each} ON {own_tables}" for each in ("SELECT", "INSERT", "CREATE TABLE", "DROP TABLE")),
         ),
     )
-
-
-def privileges_of_appending(
-    location: TableLocation, *, named_collection: str | None, store: StoreKind
-) -> tuple[str, ...]:
-    """Return the privileges for a load with `write_mode='append'`.
-
-    Args:
-        location: The table and its nodes.
-        named_collection: As in `privileges_of_replacing`.
-        store: As in `privileges_of_replacing`.
-    """
-    reading = _of_reading(location, named_collection, store)
-    return (*reading, "CREATE TEMPORARY TABLE ON *.*", f"INSERT ON {table(location.target)}")
 
 
 def _of_reading(location: TableLocation, named_collection: str | None, store: StoreKind) -> tuple[str, ...]:
@@ -179,8 +165,8 @@ def privileges_of_proving(
 
     Args:
         location: The table and its nodes.
-        named_collection: As in `privileges_of_replacing`.
-        store: As in `privileges_of_replacing`.
+        named_collection: As in `privileges_of_loading`.
+        store: As in `privileges_of_loading`.
     """
     reading = (each for each in _of_reading(location, named_collection, store) if each != "WRITE ON REMOTE")
     selected = (f"SELECT ON {table(name)}" for name in (location.target, location.ledger))

@@ -55,7 +55,7 @@ def prove_whole(load: LoadContext) -> Steps[None]:
             unproved[each.path] = f"Snappy in Hadoop's framing has no mark at its end. {_WITH_GZIP}"
         elif name == _XZ or name in FRAMED:
             walked.append(each)
-        if files.format.name == _NATIVE and (name != "none" or load.request.policies.write_mode == "append"):
+        if files.format.name == _NATIVE and name != "none":
             blocks.append(each)
     unproved |= yield from _walk(load, walked)
     unproved |= yield from find_ends_of_native(load, blocks)

@@ -13,12 +13,8 @@ from airflow_provider_chs3.core.source.csv_dialect import Dialect
 from airflow_provider_chs3.core.source.formats import FORMATS, Format
 from airflow_provider_chs3.core.values.arguments import Group, declared
 from airflow_provider_chs3.core.values.load_arguments import (
-    CHECKS,
-    DURABLE,
     GROUPS,
     MERGE_HEALTH,
-    VIEWS,
-    WRITE_MODE,
     Files,
     Increments,
     PolicyGroup,
@@ -124,14 +120,10 @@ class Switch:
     way_out: str = "Leave one of them out."
 
 
-_OF_REPLACING = (
-    *("max_shrink_fraction", "on_shrink", "on_target_changed", "replace_unknown", "reload_whole_table"),
-    *("on_failed_check", "hold_limit_days", "keep_versions"),
-)
 _HOLDING = ("on_failed_check", "on_shrink", "on_target_changed")
 
 #: Arguments of their own that others switch off.
-_IN_NO_GROUP = (CHECKS, VIEWS, DURABLE, MERGE_HEALTH)
+_IN_NO_GROUP = (MERGE_HEALTH,)
 
 #: A policy about checks is looked at only where a load's checks are known.
 SWITCHES = (
@@ -162,20 +154,6 @@ SWITCHES = (
         "Leave it out, or give policies={'on_failed_check': 'hold'}.",
     ),
     Switch(
-        ("allow_duplicates",),
-        "without write_mode='append'",
-        lambda all_of: bool(all_of["write_mode"] != "append"),
-        "a retry of write_mode='replace' doubles nothing",
-        "Leave it out.",
-    ),
-    Switch(
-        (*declared(Increments), *_OF_REPLACING, CHECKS.name, VIEWS.name, DURABLE.name),
-        "with write_mode='append'",
-        lambda all_of: bool(all_of["write_mode"] == "append"),
-        "it inserts all rows into the table, and replaces and compares nothing",
-        "Leave it out, or load with write_mode='replace'.",
-    ),
-    Switch(
         (MERGE_HEALTH.name,),
         "without wait_for_merges=True",
         lambda all_of: not all_of.get("wait_for_merges"),
@@ -198,7 +176,7 @@ def check_switches(groups: Sequence[Group], arguments: Mapping[str, Any]) -> Non
     given = {name for group in groups for name in group.changes}
     given |= {each.name for each in _IN_NO_GROUP if arguments.get(each.name, each.default) not in (each.default, {})}
     of_groups = {name: getattr(group, name) for group in groups for name in declared(type(group))}
-    all_of = {WRITE_MODE.name: WRITE_MODE.default, **arguments, **of_groups}
+    all_of = {**arguments, **of_groups}
     for switch in SWITCHES:
         if switch.is_off(all_of) and (off := [name for name in switch.names if name in given]):
             raise ConfigurationError(f"{written(off[0])} has no effect {switch.beside}: {switch.why}. {switch.way_out}")

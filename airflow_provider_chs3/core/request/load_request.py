@@ -24,7 +24,6 @@ from airflow_provider_chs3.core.values.arguments import declared, field_of
 from airflow_provider_chs3.core.values.checks import Checks
 from airflow_provider_chs3.core.values.load_arguments import (
     DISTRIBUTION,
-    WRITE_MODE,
     Files,
     Increments,
     PolicyGroup,
@@ -46,7 +45,6 @@ class Policies(PolicyGroup, Increments, Proof):
 
     group = ""
 
-    write_mode: str = field_of(WRITE_MODE)
     distribution: str = field_of(DISTRIBUTION)
 
     def of_run(self, reload: Reload | None) -> Policies:
@@ -109,7 +107,7 @@ def parsed_definition(definition: Mapping[str, Any]) -> dict[str, Any]:
         ConfigurationError: If one is wrong, or has no effect beside the others.
     """
     files = Files.of(definition.get("files"))
-    flat = {name: definition[name] for name in ("write_mode", "distribution") if name in definition}
+    flat = {"distribution": definition["distribution"]} if "distribution" in definition else {}
     groups = (PolicyGroup.of(definition.get("policies")), Increments.of(definition.get("increments")), files)
     check_switches(groups, definition)
     return {
@@ -258,12 +256,10 @@ class LoadRequest(TableRequest):
 
         Raises:
             PreflightError: If the table is Distributed over a cluster other than the one given.
-            ConfigurationError: If it appends, which would double the rows.
         """
         if self.reload is None:
             return False
-        write_mode = self.policies.write_mode
-        return (yield from self.reload.leaves_out(self.target, self.cluster, period, write_mode=write_mode))
+        return (yield from self.reload.leaves_out(self.target, self.cluster, period))
 
     def structure(self, context: TargetContext, *, shard_num: int | None = None) -> Structure:
         """Return the structure that rows depend on besides objects and definition (see `core.ledger.structure_record`).

@@ -63,27 +63,18 @@ class Reload:
             )
         return self.periods[0]
 
-    def leaves_out(self, target: TableName, cluster: str | None, period: Period, *, write_mode: str) -> Steps[bool]:
+    def leaves_out(self, target: TableName, cluster: str | None, period: Period) -> Steps[bool]:
         """Check whether a load is for something else.
 
         Args:
             target: The table that the load names: local, or Distributed.
             cluster: The cluster that it names, if any.
             period: Its period.
-            write_mode: `replace` or `append`.
 
         Raises:
             PreflightError: If its table is Distributed over a cluster other than the one given.
-            ConfigurationError: If it appends, which would double the rows.
         """
-        if period not in self.periods or (yield from self.leaves_out_table(target, cluster)):
-            return True
-        if write_mode == "append":
-            raise ConfigurationError(
-                f"This run reloads {self}, and this load appends, which would add the period's rows once more: reload "
-                "periods of loads with write_mode='replace'."
-            )
-        return False
+        return period not in self.periods or (yield from self.leaves_out_table(target, cluster))
 
     def leaves_out_table(self, target: TableName, cluster: str | None) -> Steps[bool]:
         """Check whether a table is a different one.

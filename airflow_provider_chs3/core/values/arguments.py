@@ -235,39 +235,17 @@ def check_names(where: str, given: Any, names: Iterable[str]) -> None:
         raise ConfigurationError(f"{where} has {', '.join(unknown)}: it takes {', '.join(names)}.")
 
 
-def either_name(name: str, given: Any, *, as_s3: Any) -> Any:
-    """Return an argument that is given by one of its names, `<name>` or, as in Airflow's own transfers, `s3_<name>`.
+def check_destination(key: Any, bucket: str | None) -> None:
+    """Check that a task knows where it writes objects.
 
     Args:
-        name: The name without `s3_`.
-        given: What it is given as by this name.
-        as_s3: What it is given as by the other.
-
-    Raises:
-        ConfigurationError: If it is given by both.
-    """
-    if given is not None and as_s3 is not None:
-        raise ConfigurationError(
-            f"{name}={given!r} and s3_{name}={as_s3!r} are the same argument by two names: remove s3_{name}."
-        )
-    return given if as_s3 is None else as_s3
-
-
-def destination(key: Any, bucket: str | None, *, s3_key: Any, s3_bucket: str | None) -> tuple[Any, str | None]:
-    """Return the key and the bucket that a task writes to, as `either_name` does.
-
-    Args:
-        key: The key.
+        key: The key, or a URL.
         bucket: The bucket; None if the key names it.
-        s3_key: The key, by its other name.
-        s3_bucket: The bucket, by its other name.
 
     Raises:
-        ConfigurationError: If one is given by both names, or by none.
+        ConfigurationError: If it does not.
     """
-    found, place = either_name("key", key, as_s3=s3_key), either_name("bucket", bucket, as_s3=s3_bucket)
     # A template may become a URL.
-    is_without_bucket = isinstance(found, str) and not any(sign in found for sign in ("://", "{{"))
-    if found is None or (place is None and is_without_bucket):
+    is_without_bucket = isinstance(key, str) and not any(sign in key for sign in ("://", "{{"))
+    if bucket is None and is_without_bucket:
         raise ConfigurationError("Give the objects' destination: key=… and bucket=…, or key='s3://my-bucket/…'.")
-    return found, place

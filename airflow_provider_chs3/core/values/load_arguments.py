@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_chs3.core.values.arguments import REQUIRED, Argument, Group, argument, check_names, declared
@@ -137,9 +137,6 @@ class PolicyGroup(Group):
     keep_versions: int = argument(
         0, "How many earlier versions of each period to keep for `chs3 restore`, as links to its parts.", least=0
     )
-    allow_duplicates: bool = argument(
-        False, "Whether `write_mode='append'`, which a retry doubles, may be combined with retries."
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,10 +230,6 @@ KEY = Argument(
     type="str | ObjectStoragePath | None",
 )
 BUCKET = Argument(name="bucket", help="The bucket of the objects, unless `key` names it.")
-S3_KEY = replace(
-    KEY, name="s3_key", help="Another name of `key`, as in the transfers of Airflow's own providers.", is_template=False
-)
-S3_BUCKET = Argument(name="s3_bucket", help="Another name of `bucket`.", is_template=False)
 PERIOD = Argument(
     name="period",
     help="The period, such as `2026-10`, `2026-10-05` or `all`.",
@@ -288,13 +281,6 @@ DISTRIBUTION = Argument(
     default="where_read",
     choices=("where_read", "sharding_key"),
 )
-WRITE_MODE = Argument(
-    name="write_mode",
-    help="`replace`, or `append`, which inserts directly into the table: a retry duplicates rows.",
-    type="str",
-    default="replace",
-    choices=("replace", "append"),
-)
 CREATE_TABLE = Argument(
     name="create_table",
     help="`never`, or `if_missing`: create it on every node from the files, by month or `period`, as `chs3 ddl` does.",
@@ -332,8 +318,7 @@ PROGRESS_INTERVAL_SECONDS = Argument(
 )
 DEFERRABLE = _flag(
     "deferrable",
-    "Whether to free the worker while ClickHouse works: the triggerer waits, and a "
-    "retry resumes it. `write_mode='append'` is never deferred.",
+    "Whether to free the worker while ClickHouse works: the triggerer waits, and a retry resumes it.",
     option="operators.default_deferrable",
 )
 DURABLE = _flag("durable", "Whether a retry resumes the insert of a worker that was killed; always so if `deferrable`.")
@@ -433,10 +418,10 @@ DRY_RUN_ONLY = _flag("dry_run_only", "Whether to only report the tables, and dro
 
 #: In the order of the operators' signatures.
 OF_PERIOD_TASKS = (TABLE, TIMEZONE, DATABASE, CLUSTER, STAGING_DATABASE, CLICKHOUSE_CONN_ID, OBJECTS)
-OF_S3 = (KEY, BUCKET, S3_KEY, S3_BUCKET, AWS_CONN_ID)
+OF_S3 = (KEY, BUCKET, AWS_CONN_ID)
 OF_READING = (PERIOD, COLUMNS, SELECT, CSV, FILES, CASTS, DISTRIBUTION, SETTINGS, TUNING, CANCEL_ON_KILL)
 OF_LOADS = (
-    *(PERIODS_OF_LOAD, WRITE_MODE, CREATE_TABLE, VIEWS, POLICIES, CHECKS, INCREMENTS),
+    *(PERIODS_OF_LOAD, CREATE_TABLE, VIEWS, POLICIES, CHECKS, INCREMENTS),
     *(PARALLEL_LOADS, PROGRESS_INTERVAL_SECONDS, DEFERRABLE, DURABLE, WAIT_FOR_MERGES, MERGE_HEALTH),
 )
 OF_PLANS = (PERIODS, LOOKBACK, LAST_PERIOD, ALL_PERIODS, DEFINITION, PERIODS_PER_TASK, CREATE_TABLE, VIEWS)

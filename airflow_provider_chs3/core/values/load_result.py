@@ -22,7 +22,7 @@ class LoadResult(AsJson):
 
     Args:
         status: `published`, `held` until somebody decides, `unchanged`, `skipped` (pinned, no objects, or its run
-            covers other periods), `appended`.
+            covers other periods).
         period: The period.
         target: The table.
         reason: The reason why it was loaded or not.
@@ -38,7 +38,7 @@ class LoadResult(AsJson):
         object_changes: Number of `new`, `overwritten` and `deleted` objects since the period was published, if known.
         other_period_rows: Skipped rows that belong to other periods.
         parts: Parts at publishing, over all nodes.
-        table_bytes: Bytes that the period takes on disk at publishing, each row counted once; 0 where it was appended.
+        table_bytes: Bytes that the period takes on disk at publishing, each row counted once.
         insert_seconds: Duration of the insert in seconds.
         peak_memory_bytes: Peak memory on one node; None if the insert was too short to observe.
         attempt: The attempt's nonce.

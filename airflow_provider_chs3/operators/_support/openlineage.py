@@ -143,8 +143,8 @@ class LoadLineage(PeriodTask):
         facets = self._schema(table) if with_schema else {}
         facets |= _checked(self.results)
         output_facets: dict[str, Any] = {}
-        if written := [each for each in self.results if each["status"] in ("published", "appended")]:
-            facets |= _overwritten() if written[0]["status"] == "published" else {}
+        if written := [each for each in self.results if each["status"] == "published"]:
+            facets |= _overwritten()
             output_facets = _written(written)
         return OutputDataset(options.namespace, str(table), facets=facets, outputFacets=output_facets)
 

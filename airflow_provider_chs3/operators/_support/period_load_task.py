@@ -116,7 +116,6 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask):
 
     def _load(self, context: Context, *, resumes: str | None) -> Any:
         from airflow_provider_chs3.core.load.protocol import load_periods
-        from airflow_provider_chs3.core.values.load_arguments import PolicyGroup
         from airflow_provider_chs3.core.values.merge_arguments import merge_health
         from airflow_provider_chs3.core.values.period import range_text
         from airflow_provider_chs3.core.workflow.driving import drive
@@ -124,7 +123,6 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask):
         from airflow_provider_chs3.runners.blocking import Runner
 
         with airflow_errors(), closing(self.pooled_hook()) as hook:
-            self.check_append(PolicyGroup.of(self.policies).allow_duplicates)
             merge_health(self.merge_health)
             # One for all steps: making its client takes a tenth of a second.
             listing = self.listing()

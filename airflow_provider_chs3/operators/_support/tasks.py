@@ -74,7 +74,6 @@ class LoadTask(ReadsFiles):
         self,
         *,
         periods: Sequence[str] | str | None = None,
-        write_mode: str = "replace",
         create_table: str = "never",
         views: str = "warn",
         policies: Mapping[str, Any] | str | None = None,
@@ -93,7 +92,6 @@ class LoadTask(ReadsFiles):
             raise ConfigurationError(f"period={self.period!r}, periods={periods!r}: give one of the two.")
         self.periods = periods
         self.has_periods = periods is not None
-        self.write_mode = write_mode
         self.create_table = create_table
         self.views = views
         self.policies: Any = policies
@@ -106,35 +104,16 @@ class LoadTask(ReadsFiles):
         self.wait_for_merges = wait_for_merges
         self.merge_health = merge_health
         check_groups({"policies": policies, "checks": checks, "increments": increments})
-        if isinstance(policies, Mapping | None):
-            self.check_append((policies or {}).get("allow_duplicates", False))
 
     @property
     def argument_for_period(self) -> str | None:
         """The argument that would give the task a period; see `PeriodTask`."""
         return None if self.has_periods else super().argument_for_period
 
-    def check_append(self, allow_duplicates: object) -> None:
-        """Check that what is appended is not appended again by a retry.
-
-        Args:
-            allow_duplicates: Whether it may be.
-
-        Raises:
-            ConfigurationError: If it would be.
-        """
-        if self.write_mode == "append" and self.retries and not allow_duplicates:
-            raise ConfigurationError(
-                f"write_mode='append' inserts rows again at every retry, and this task has retries={self.retries}: "
-                "give retries=0, or policies={'allow_duplicates': True}, or load with write_mode='replace', which is "
-                "exact."
-            )
-
     @property
     def detaches_inserts(self) -> bool:
         """Return whether inserts continue without their worker."""
-        # Appended rows cannot be distinguished from earlier ones: such an insert must end with its process.
-        return (self.deferrable or self.durable) and self.write_mode == "replace"
+        return self.deferrable or self.durable
 
     def done(
         self, context: Context, results: Sequence[dict[str, object]], merges: Any = None, *, since: float | None = None

@@ -258,7 +258,7 @@ class ClusterNode(NodeError):
 
 
 class RunningLoad(BaseModel):
-    """A running load; an append is in no ledger and has no table here."""
+    """A running load; it has no table here if no ledger that was read names its insert."""
 
     table: str | None
     period: str | None

@@ -15,8 +15,6 @@ from airflow_provider_chs3.sources.mysql.reading import MySql
 from airflow_provider_chs3.sources.postgres.reading import Postgres
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.programs.packages import ProgramMissingError
-from airflow_provider_chs3.testbed.sources.mysql import MySqlServer
-from airflow_provider_chs3.testbed.sources.postgres import PostgresServer
 from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.benchmarks.lake import TABLE, Lake
@@ -26,6 +24,8 @@ from tests.benchmarks.rounds import Comparison, Figures, Gate, Round, Table, mea
 from tests.benchmarks.servers import BenchS3
 from tests.benchmarks.suite import TrialContext
 from tests.sources.rows import MySqlRows, PostgresRows, Rows
+from tests.sources.servers.mysql import MySqlServer
+from tests.sources.servers.postgres import PostgresServer
 
 TITLE = "Sources"
 

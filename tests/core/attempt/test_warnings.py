@@ -34,7 +34,7 @@ def with_parts(**changes):
     return replace(ROOMY, others=replace(CALM, **changes))
 
 
-def said(one=ROOMY, *, two=ROOMY, three=ROOMY, size_bytes=3_000, write_mode="replace", views=(), period_bytes=0):
+def said(one=ROOMY, *, two=ROOMY, three=ROOMY, size_bytes=3_000, views=(), period_bytes=0):
     objects = (Unit("b/k", size_bytes, "e", datetime(2026, 10, 1, tzinfo=UTC)),) if size_bytes else ()
     load = SimpleNamespace(
         context=surroundings(),
@@ -43,7 +43,7 @@ def said(one=ROOMY, *, two=ROOMY, three=ROOMY, size_bytes=3_000, write_mode="rep
         increment=SimpleNamespace(removed=("b/k",)) if period_bytes else None,
         manifest=SimpleNamespace(size_bytes=period_bytes),
         own=Own("202610"),
-        request=SimpleNamespace(policies=Policies(write_mode=write_mode), follows_views=False),
+        request=SimpleNamespace(policies=Policies(), follows_views=False),
         periods=Period.of_month(2026, 10),
         group=None,
     )
@@ -91,14 +91,12 @@ class TestParts:
         with pytest.raises(TransientError, match=r"ch-2:9000 .*30 parts in one partition \(parts_to_throw_insert=30\)"):
             said(two=with_parts(fullest_parts=30))
 
-    @pytest.mark.parametrize(("parts", "write_mode"), [(99, "replace"), (100, "append")])
-    def test_a_full_table_stops_the_load_which_would_add_a_part(self, parts, write_mode):
-        with pytest.raises(TransientError, match=rf"ch-1:9000 .*{parts} parts \(max_parts_in_total=100\)"):
-            said(with_parts(parts=parts), write_mode=write_mode)
+    def test_a_full_table_stops_the_load_which_would_add_a_part(self):
+        with pytest.raises(TransientError, match=r"ch-1:9000 .*99 parts \(max_parts_in_total=100\)"):
+            said(with_parts(parts=99))
 
-    @pytest.mark.parametrize(("parts", "write_mode"), [(98, "replace"), (99, "append")])
-    def test_one_part_less_does_not(self, parts, write_mode):
-        assert said(with_parts(parts=parts), write_mode=write_mode) == []
+    def test_one_part_less_does_not(self):
+        assert said(with_parts(parts=98)) == []
 
     def test_a_partition_that_slows_inserts_down_is_told(self):
         (remark,) = said(with_parts(fullest_parts=10))
@@ -141,9 +139,6 @@ class TestWhatHangsOnTheTarget:
     def test_a_view_whose_definition_may_not_be_seen_is_told_all_the_same(self):
         (remark,) = said(self.VIEWED, views=())
         assert remark.endswith("Fill such views from the table afterwards.")
-
-    def test_an_append_is_seen_by_views(self):
-        assert said(self.VIEWED, write_mode="append") == []
 
     def test_disks_that_are_not_local_are_told(self):
         (remark,) = said(replace(ROOMY, disks=(Disk("s3disk", "ObjectStorage", 10**15),)))

@@ -83,9 +83,3 @@ def test_of_an_increment_it_tells_what_is_new():
 def test_of_a_load_that_inserted_nothing_the_summary_is_all(change):
     result = replace(RESULT, **change)
     assert report(result) == result.summary()
-
-
-def test_a_plain_insert_knows_no_parts():
-    told = report(replace(RESULT, status="appended", rows_by_node={}, parts=0, peak_memory_bytes=None))
-    assert "parts:" not in told
-    assert "memory" not in told.replace("max_memory_usage", "")

@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.request.load_request import LoadRequest, Policie
 from airflow_provider_chs3.core.source.csv_dialect import Dialect
 from airflow_provider_chs3.core.source.formats import FORMATS
 from airflow_provider_chs3.core.values.arguments import declared
-from airflow_provider_chs3.core.values.load_arguments import CHECKS, DURABLE, GROUPS, MERGE_HEALTH, VIEWS
+from airflow_provider_chs3.core.values.load_arguments import GROUPS, MERGE_HEALTH
 from airflow_provider_chs3.exceptions import ConfigurationError
 from tests.core.request.test_load_request import REQUEST, manifest
 
@@ -40,17 +40,7 @@ SWITCHED: list[tuple[str, Any, dict[str, Any], dict[str, Any]]] = [
     ("on_shrink", "hold", {"policies": {"max_shrink_fraction": "1"}}, {}),
     ("on_failed_check", "warn", {"checks": {}}, {"checks": {"table_checks": {"a": {"check_statement": "1"}}}}),
     ("hold_limit_days", 3, {}, {"policies": {"on_shrink": "hold"}}),
-    ("allow_duplicates", True, {}, {"write_mode": "append"}),
     ("merge_health", {"on_stuck": "continue"}, {}, {"wait_for_merges": True}),
-    *(
-        (name, value, {"write_mode": "append"}, {})
-        for name, value in {
-            **{"incremental": False, "max_increments": 4, "object_column": "o", "max_shrink_fraction": 1},
-            **{"on_shrink": "hold", "on_target_changed": "reload", "replace_unknown": True, "keep_versions": 1},
-            **{"reload_whole_table": True, "on_failed_check": "hold", "durable": True, "views": "follow"},
-            "checks": {"table_checks": {"a": {"check_statement": "1"}}},
-        }.items()
-    ),
 ]
 
 
@@ -94,7 +84,6 @@ def test_beside_an_argument_that_switches_it_off(
 
 
 def test_each_argument_that_is_switched_off_exists_and_is_tried() -> None:
-    alone = {each.name for each in (CHECKS, DURABLE, MERGE_HEALTH, VIEWS)}
     names = {name for switch in SWITCHES for name in switch.names}
-    assert {name for name in names if written(name) == name} == alone
+    assert {name for name in names if written(name) == name} == {MERGE_HEALTH.name}
     assert {name for name, *_ in SWITCHED} == names

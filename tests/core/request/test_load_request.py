@@ -38,11 +38,8 @@ class TestPolicies:
     @pytest.mark.parametrize(
         ("name", "value", "expected"),
         [
-            ("write_mode", "replace", None),
-            ("write_mode", "append", None),
             ("keep_versions", 2, None),
             ("keep_versions", -1, "give a whole number at least 0"),
-            ("write_mode", "overwrite", "give one of replace, append"),
             ("on_no_objects", "empty", None),
             ("on_no_objects", "ignore", "give one of fail, skip, empty"),
             ("on_no_objects", "", "give one of fail, skip, empty"),
@@ -69,7 +66,6 @@ class TestPolicies:
 
     def test_are_cautious_by_default(self):
         assert Policies() == Policies(
-            write_mode="replace",
             distribution="where_read",
             on_no_objects="fail",
             ready_key=None,

@@ -86,8 +86,8 @@ def test_days_are_a_number(given: Any) -> None:
 
 def test_a_definition_takes_what_a_plan_compares() -> None:
     check_definition({"columns": ["a"], "policies": {"on_other_periods": "leave_out", "on_no_objects": "skip"}})
-    with pytest.raises(ConfigurationError, match="definition has write_mode: it takes columns, select, csv, files"):
-        check_definition({"write_mode": "append"})
+    with pytest.raises(ConfigurationError, match="definition has period: it takes columns, select, csv, files"):
+        check_definition({"period": "2026-01"})
     with pytest.raises(ConfigurationError, match="casts has null: it takes null_as_default"):
         check_definition({"casts": {"null": True}})
 

@@ -127,12 +127,6 @@ def test_so_is_an_object_that_is_added_to_a_published_period(texts: Lake) -> Non
 
 
 @pytest.mark.thorough
-def test_so_is_one_that_is_appended(texts: Lake) -> None:
-    texts.put(f"{KEY}.csv.zst", in_pieces(TEXTS["csv"])[:20_000])
-    refused(texts, "was cut off", write_mode="append", retries=0)
-
-
-@pytest.mark.thorough
 def test_so_is_one_of_a_deferred_load(texts: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     deferring.hurry(monkeypatch)
     texts.put(f"{KEY}.csv.lz4", lz4.frame.compress(TEXTS["csv"])[:-9])
@@ -270,10 +264,9 @@ def test_compressed_native_that_is_too_large_to_look_for_its_end_loads_if_its_us
 
 
 @pytest.mark.thorough
-def test_so_does_native_of_a_deferred_load_and_of_an_appended_one(texts: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_so_does_native_of_a_deferred_load(texts: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     deferring.hurry(monkeypatch)
     texts.put(f"{KEY}.native", native(texts, 0, 9_000) + b"\0\0" + native(texts, 9_000, 10))
-    refused(texts, "at which readers of Native stop", write_mode="append", retries=0)
     with pytest.raises(AirflowFailException, match="at which readers of Native stop"):
         deferring.finish(texts)
     assert rows_of(texts) == []

@@ -82,7 +82,7 @@ def loaded(trips_lake: Lake) -> Lake:
 def foreign(trips_lake: Lake) -> Lake:
     """A lake whose period's rows are there, put by other means: a plain insert that no ledger knows."""
     trips_lake.upload(TRIPS)
-    trips_lake.load(write_mode="append", retries=0)
+    trips_lake.insert_objects()
     return trips_lake
 
 
@@ -169,7 +169,7 @@ class TestAdopt:
     @pytest.mark.thorough
     def test_text_is_counted_by_reading_it(self, trips_lake: Lake) -> None:
         trips_lake.upload(TRIPS, file_format="csv.gz")
-        trips_lake.load(write_mode="append", retries=0)
+        trips_lake.insert_objects()
         assert adopt(trips_lake)[0]["rows"] == 600
 
     @pytest.mark.thorough
@@ -269,7 +269,7 @@ class TestList:
             f"CREATE TABLE {lake.database}.{quoted} (trip_id UInt64, pickup_at DateTime('UTC')) "
             "ENGINE = MergeTree PARTITION BY toYYYYMM(pickup_at) ORDER BY pickup_at"
         )
-        lake.load(write_mode="append", retries=0)
+        lake.insert_objects()
         assert adopt(lake)[0]["status"] == "adopted"
         assert ledger(lake)[0]["is_as_published"]
         assert forget(lake, PERIOD)[0]["was_known"]

@@ -179,7 +179,7 @@ class TestUpkeep:
     @pytest.mark.thorough
     def test_adopt_forget_and_adopt_again(self, trips_lake: Lake, shell: Shell) -> None:
         trips_lake.upload(TRIPS)
-        trips_lake.load(write_mode="append", retries=0)
+        trips_lake.insert_objects()
         assert shell("ledger")[0] == 1
         assert shell("adopt", "--all-periods")[0] == 0
         assert shell("ledger")[0] == 0

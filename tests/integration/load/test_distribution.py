@@ -65,15 +65,6 @@ def test_rows_of_other_periods_are_found_wherever_the_key_puts_them(trips_lake: 
 
 
 @pytest.mark.thorough
-def test_an_append_can_go_by_the_key(trips_lake: Lake) -> None:
-    create_distributed(trips_lake)
-    trips_lake.upload(TRIPS)
-    assert trips_lake.load(**BY_KEY, write_mode="append")["rows"] == 6_000
-    assert trips_lake.facts() == TRIPS.facts(PERIOD)
-    assert trips_lake.on_node(0, f"SELECT uniq(_shard_num, ({KEY}) % 3) FROM {trips_lake.database}.all_trips") == [(3,)]
-
-
-@pytest.mark.thorough
 def test_a_local_table_has_no_key(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     refused(

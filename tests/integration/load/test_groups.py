@@ -221,12 +221,6 @@ def test_each_period_has_the_verdict_on_its_own_merges(periods: Periods) -> None
         assert sum(node["parts"] for node in found[1].values()) == results[period]["parts"]
 
 
-@pytest.mark.thorough
-def test_periods_may_be_appended_with_one_task(periods: Periods) -> None:
-    assert set(periods.statuses(write_mode="append").values()) == {"appended"}
-    assert periods.found() == periods.expected()
-
-
 def test_a_list_without_periods_skips_the_task(periods: Periods) -> None:
     load = periods.operator()
     load.periods = []

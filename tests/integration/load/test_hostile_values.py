@@ -39,7 +39,6 @@ ARGUMENTS: dict[str, Argument] = {
         "file_format",
         "compression",
         "ready_key",
-        "write_mode",
         "on_no_objects",
         "on_target_changed",
         "on_other_periods",

@@ -7,7 +7,7 @@ import json
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
 
-from airflow_provider_chs3.exceptions import ConfigurationError, NotReadyError
+from airflow_provider_chs3.exceptions import NotReadyError
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import PERIOD, Lake
 from tests.integration.load.test_reload import reload
@@ -177,13 +177,3 @@ class TestRowsOfOtherPeriods:
         assert (result["rows"], result["other_period_rows"]) == (2_993, 7)
         assert trips_lake.facts() == self.DIRTY.facts(PERIOD)
         assert trips_lake.facts("2026-09").rows == 0
-
-
-class TestAppend:
-    def test_is_refused_together_with_retries(self, lake: Lake) -> None:
-        with pytest.raises(ConfigurationError, match="retries=2"):
-            lake.operator(write_mode="append", retries=2)
-
-    @pytest.mark.thorough
-    def test_is_allowed_if_duplicates_are(self, lake: Lake) -> None:
-        assert lake.operator(write_mode="append", retries=2, allow_duplicates=True).retries == 2

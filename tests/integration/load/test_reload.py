@@ -138,11 +138,6 @@ class TestLoad:
             assert result["status"] == "published"
         assert loaded.facts() == TRIPS.facts(PERIOD)
 
-    def test_an_appending_load_is_refused(self, loaded: Lake) -> None:
-        with pytest.raises(AirflowFailException, match="would add the period's rows once more"):
-            reload(loaded, write_mode="append")
-        assert loaded.facts() == TRIPS.facts(PERIOD)
-
 
 class TestNothing:
     """A DAG may take its table from what a run lacks. If no task loads the period then, the run must fail."""

@@ -137,7 +137,7 @@ def test_merges_that_remove_rows_are_named_as_what_may_have_done_it(lake: Lake) 
 
 def test_only_what_is_proved_is_adopted(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
-    trips_lake.load(write_mode="append")
+    trips_lake.insert_objects()
     adopt = AdoptPeriodsOperator(
         task_id="adopt",
         table="trips",

@@ -106,6 +106,24 @@ def test_types_that_the_server_guesses_wrong_are_given_by_hand(
     assert {str(value): number for value, number in found} == Counter(map(str, texts))
 
 
+def test_texts_that_a_number_would_not_keep_are_texts(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [("2026-10-05", "01234", "12345678901234567890123", "0", "0.5"), ("2026-10-06", "99999", "1", "-7", "1.5")]
+    lines = [("day", "zip", "id", "n", "x"), *rows]
+    lake.put(f"trips/{PERIOD}/a.csv", "\n".join(map(",".join, lines)).encode())
+    columns = created(lake, capsys)
+    assert {name: each["type"] for name, each in columns.items()} == {
+        "day": "Date",
+        "zip": "String",
+        "id": "String",
+        "n": "Int64",
+        "x": "Float64",
+    }
+    assert columns["zip"]["reason"] == "a number would not keep the zeros or digits of 1 row"
+    lake.load()
+    found = lake.on_node(0, f"SELECT zip, id, n, x FROM {lake.database}.suggested ORDER BY day")
+    assert found == [("01234", "12345678901234567890123", 0, 0.5), ("99999", "1", -7, 1.5)]
+
+
 def test_a_dialect_of_csv_is_refused_for_other_formats(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
     lake.upload(TRIPS)
     assert "The dialect of CSV has no effect on Parquet" in refusal(lake, capsys, "--csv", '{"delimiter": ";"}')

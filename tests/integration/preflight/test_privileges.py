@@ -53,9 +53,9 @@ SYSTEM = [
         "storage_policies",
     )
 ]
-APPEND = [*SYSTEM, "INSERT ON `lake`.`trips`", "CREATE TEMPORARY TABLE ON *.*", "READ ON S3", "WRITE ON REMOTE"]
+INSERT = [*SYSTEM, "INSERT ON `lake`.`trips`", "READ ON S3", "WRITE ON REMOTE"]
 REPLACE = [
-    *(privilege for privilege in APPEND if "TEMPORARY" not in privilege),
+    *INSERT,
     "ALTER DELETE ON `lake`.`trips`",
     *(f"{privilege} ON `stage`.chs3_*" for privilege in ("SELECT", "INSERT", "CREATE TABLE", "DROP TABLE")),
     "TABLE ENGINE ON MergeTree",
@@ -78,7 +78,7 @@ def user(number: int) -> User:
 
 
 NARROW = User("narrow", PASSWORD)
-APPENDER = User("append-er", PASSWORD)
+INSERTER = User("insert-er", PASSWORD)
 COLLECTOR = User("collector", PASSWORD)
 PLANNER = User("planner", PASSWORD)
 AUDITOR = User("auditor", PASSWORD)
@@ -96,7 +96,7 @@ MISSING = {user(number): privilege for number, privilege in enumerate(REPLACE)}
 def cluster(chs3_s3: Any) -> Iterator[ClickHouseCluster]:
     users = {
         NARROW: [*REPLACE, TRAIT],
-        APPENDER: [*APPEND, TRAIT],
+        INSERTER: [*INSERT, TRAIT],
         PLANNER: documented_here("Planning"),
         AUDITOR: [*documented_here("Proving"), TRAIT],
         BLIND_PLANNER: [each for each in documented_here("Planning") if each != "SELECT ON system.parts"],
@@ -161,12 +161,6 @@ def test_exactly_these_privileges_are_enough(own_lake: Lake, monkeypatch: pytest
     assert own_lake.facts() == changed.facts(PERIOD)
 
 
-@pytest.mark.thorough
-def test_an_append_needs_no_staging(own_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert load_as(own_lake, APPENDER, monkeypatch, write_mode="append", staging_database=None)["status"] == "appended"
-    assert own_lake.facts() == TRIPS.facts(PERIOD)
-
-
 @pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("credentials", [each for each in MISSING if MISSING[each] != ASKED_BEFORE], ids=MISSING.get)
 def test_without_one_of_them_every_node_is_named_with_its_grant_and_nothing_is_written(
@@ -211,13 +205,13 @@ def test_a_profile_that_forbids_it_is_named_instead_of_a_grant(own_lake: Lake, m
 
 def test_all_that_is_missing_is_named_at_once(own_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(AirflowFailException) as stopped:
-        load_as(own_lake, APPENDER, monkeypatch)
+        load_as(own_lake, INSERTER, monkeypatch)
     # Servers ask for no right to an engine unless they are set to.
-    missing = set(REPLACE) - set(APPEND) - ({"TABLE ENGINE ON MergeTree"} if IS_OLDEST else set())
+    missing = set(REPLACE) - set(INSERT) - ({"TABLE ENGINE ON MergeTree"} if IS_OLDEST else set())
     for finding in str(stopped.value).splitlines():
-        assert finding.endswith("TO `append-er` there.")
+        assert finding.endswith("TO `insert-er` there.")
         assert all(privilege in finding for privilege in missing)
-        assert not any(privilege in finding for privilege in APPEND)
+        assert not any(privilege in finding for privilege in INSERT)
 
 
 @pytest.mark.thorough
@@ -259,7 +253,7 @@ def test_planning_needs_no_privilege_to_write_or_to_read_rows(own_lake: Lake, mo
 
 
 def test_a_proof_needs_no_privilege_to_write(own_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    load_as(own_lake, APPENDER, monkeypatch, write_mode="append", staging_database=None)
+    own_lake.insert_objects()
     log_in(own_lake, AUDITOR, monkeypatch)
     where = {"database": "lake", "table": "trips", "cluster": own_lake.cluster.name, "bucket": own_lake.bucket}
     prove = ProvePeriodsOperator(task_id="prove", key="trips/{YYYY-MM}/", periods=[PERIOD], **where)
@@ -306,7 +300,7 @@ def test_merging_a_period_takes_optimize(own_lake: Lake, monkeypatch: pytest.Mon
     # Else the server itself may have merged the period before the task looks. Of three parts, one of two nodes has two.
     own_lake.on_every_node(f"ALTER TABLE {own_lake.database}.trips MODIFY SETTING min_parts_to_merge_at_once = 1000")
     for _ in range(3):
-        load_as(own_lake, APPENDER, monkeypatch, write_mode="append", staging_database=None)
+        own_lake.insert_objects()
     log_in(own_lake, MERGER, monkeypatch)
     where = {"database": "lake", "table": "trips", "cluster": own_lake.cluster.name, "periods": [PERIOD]}
     result = OptimizePartitionOperator(task_id="optimize", deferrable=False, **where).execute({})
@@ -316,7 +310,7 @@ def test_merging_a_period_takes_optimize(own_lake: Lake, monkeypatch: pytest.Mon
 def test_the_upkeep_of_the_ledger_takes_a_loader_who_may_count_the_rows(
     own_lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    load_as(own_lake, APPENDER, monkeypatch, write_mode="append", staging_database=None)
+    own_lake.insert_objects()
     log_in(own_lake, KEEPER, monkeypatch)
     cluster = {"cluster": own_lake.cluster.name}
     table = {"database": "lake", "table": "trips", "staging_database": "stage", "periods": [PERIOD], **cluster}

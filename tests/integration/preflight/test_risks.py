@@ -99,12 +99,6 @@ class TestParts:
             lake.load()
 
     @pytest.mark.thorough
-    def test_an_append_is_stopped_by_the_periods_own_parts_too(self, lake: Lake) -> None:
-        self.crowd(lake, "parts_to_throw_insert = 3", PERIOD)
-        with pytest.raises(TransientError, match="3 parts in one partition"):
-            lake.load(write_mode="append")
-
-    @pytest.mark.thorough
     def test_the_parts_that_the_load_replaces_do_not_count(self, lake: Lake) -> None:
         self.crowd(lake, "parts_to_throw_insert = 3, max_parts_in_total = 3", PERIOD)
         lake.load(replace_unknown=True)

@@ -203,12 +203,6 @@ def test_of_several_partitions_all_are_checked(lake: Lake) -> None:
     assert [each["found"] for each in lake.load(period=PERIOD, **arguments)["checks"]] == ["3", "0", "1"]
 
 
-def test_appended_rows_cannot_be_checked(trips: Trips) -> None:
-    trips.put("a", range(4))
-    with pytest.raises(AirflowFailException, match="checks has no effect with write_mode='append': it inserts"):
-        trips.load(NO_NULLS, write_mode="append")
-
-
 @pytest.mark.parametrize("options", [{}, {"policies": {"on_failed_check": "warn"}}])
 def test_a_check_that_fails_on_a_value_is_named_and_no_retry_helps(trips: Trips, options: dict[str, Any]) -> None:
     trips.put("a", range(4))

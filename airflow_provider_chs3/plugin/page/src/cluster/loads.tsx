@@ -11,7 +11,7 @@ type RunningLoad = ConnectionNodes["loads"][number];
 
 function row({ table, period, task, insert, total_rows: total }: RunningLoad) {
   const what = [
-    table ?? "an append, which no ledger records", <Text key="period" whiteSpace="nowrap">{period}</Text>,
+    table ?? "in no ledger that was read", <Text key="period" whiteSpace="nowrap">{period}</Text>,
     task ? <Box key="task" minW="14rem"><TaskLink task={task} /></Box> : "",
   ];
   if (!insert) {

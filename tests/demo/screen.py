@@ -15,7 +15,7 @@ from rich.table import Table
 
 from airflow_provider_chs3.core.tuning.exact_settings import exact_names
 from airflow_provider_chs3.sources.s3.reading import S3
-from airflow_provider_chs3.testbed.demo.lake import Lake, PartsOnNode
+from tests.demo.lake import Lake, PartsOnNode
 
 # If output goes to a file, rich would use 80 columns.
 _FILE_COLUMNS = 120

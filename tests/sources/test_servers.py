@@ -13,12 +13,12 @@ import pytest
 from clickhouse_driver.errors import ServerException
 
 from airflow_provider_chs3.testbed.processes import is_listening
-from airflow_provider_chs3.testbed.programs.packages import ProgramMissingError, required
-from airflow_provider_chs3.testbed.sources.azure import AzureServer
-from airflow_provider_chs3.testbed.sources.gcs import GcsServer
-from airflow_provider_chs3.testbed.sources.local import started_or_skip
-from airflow_provider_chs3.testbed.sources.mysql import MySqlServer
-from airflow_provider_chs3.testbed.sources.postgres import PostgresServer
+from airflow_provider_chs3.testbed.programs.packages import ProgramMissingError, started_or_skip
+from tests.sources.servers.azure import AzureServer
+from tests.sources.servers.gcs import GcsServer
+from tests.sources.servers.mysql import MySqlServer
+from tests.sources.servers.packages import required
+from tests.sources.servers.postgres import PostgresServer
 from tests.waiting import wait_until
 
 # Go compiles fake-gcs-server, once on a machine, which takes a minute.

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -17,10 +19,11 @@ from airflow_provider_chs3.testbed.processes import is_listening
 @pytest.fixture
 def served(tmp_path):
     process = subprocess.Popen(
-        [sys.executable, "-m", "airflow_provider_chs3.testbed", "cluster", "--nodes", "2"],
+        [sys.executable, "-m", "tests.demo", "cluster", "--nodes", "2"],
         stdout=subprocess.PIPE,
         text=True,
         cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
     )
     lines = []
     while process.poll() is None and not (lines and lines[-1].startswith("Ctrl-C")):

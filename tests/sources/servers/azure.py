@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from airflow_provider_chs3.testbed.processes import HOST, LocalServer, free_ports
-from airflow_provider_chs3.testbed.programs.packages import from_npm, required
-from airflow_provider_chs3.testbed.sources.local import launch, new_folder
+from tests.sources.servers.local import launch, new_folder
+from tests.sources.servers.packages import from_npm, required
 
 VERSION = "3.35.0"
 _PUBLISHED_BEFORE = "2026-01-01"

@@ -7,9 +7,9 @@ from typing import Any, Self
 from urllib.parse import quote
 
 from airflow_provider_chs3.testbed.processes import HOST, LocalServer, free_ports
-from airflow_provider_chs3.testbed.programs.packages import from_go
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
-from airflow_provider_chs3.testbed.sources.local import launch, new_folder
+from tests.sources.servers.local import launch, new_folder
+from tests.sources.servers.packages import from_go
 
 _MODULE = "github.com/fsouza/fake-gcs-server"
 _VERSION = "v1.47.8"

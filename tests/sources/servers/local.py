@@ -7,14 +7,13 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
 from airflow_provider_chs3.testbed.processes import LocalServer, is_listening, terminate, wait_until
 from airflow_provider_chs3.testbed.programs.foreign import spawn_program
-from airflow_provider_chs3.testbed.programs.packages import ProgramMissingError
 
 _START_TIMEOUT_SECONDS = 180.0
 
@@ -103,23 +102,3 @@ def launch(
         terminate(process)
         raise
     return process
-
-
-@contextmanager
-def started_or_skip(start: Callable[[], AbstractContextManager[Server]]) -> Iterator[Server]:
-    """Run a server for tests, which skip where its program is missing.
-
-    Args:
-        start: Starts it.
-
-    Yields:
-        The running server.
-    """
-    import pytest
-
-    with ExitStack() as stack:
-        try:
-            server = stack.enter_context(start())
-        except ProgramMissingError as error:
-            pytest.skip(str(error))
-        yield server

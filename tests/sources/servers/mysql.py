@@ -10,8 +10,8 @@ from typing import Any, Self
 
 from airflow_provider_chs3.testbed.processes import HOST, free_ports
 from airflow_provider_chs3.testbed.programs.foreign import hand_over
-from airflow_provider_chs3.testbed.programs.packages import required
-from airflow_provider_chs3.testbed.sources.local import DatabaseServer, launch, new_folder
+from tests.sources.servers.local import DatabaseServer, launch, new_folder
+from tests.sources.servers.packages import required
 
 _HINT = "apt-get install mariadb-server"
 _NAME = "chs3"

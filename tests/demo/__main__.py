@@ -1,4 +1,4 @@
-"""`python -m airflow_provider_chs3.testbed cluster` or `demo`."""
+"""`python -m tests.demo cluster` or `demo`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from types import FrameType
 
 # Each has a `main(arguments) -> exit code`.
 _COMMANDS = {
-    "cluster": "airflow_provider_chs3.testbed.demo.serve",
-    "demo": "airflow_provider_chs3.testbed.demo.run",
+    "cluster": "tests.demo.serve",
+    "demo": "tests.demo.run",
 }
 
 
@@ -21,7 +21,7 @@ def main() -> int:
     Returns:
         The exit code.
     """
-    parser = argparse.ArgumentParser(prog="python -m airflow_provider_chs3.testbed", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.demo", description=__doc__)
     parser.add_argument("command", choices=sorted(_COMMANDS))
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the command; try --help")
     given = parser.parse_args()

@@ -18,14 +18,14 @@ from pathlib import Path
 
 from airflow_provider_chs3.plugin.constants import NAVIGATION_ROUTE
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from airflow_provider_chs3.testbed.demo.airflow import DemoAirflow, DemoError, command
-from airflow_provider_chs3.testbed.demo.lake import BUCKET, DATABASE, DISTRIBUTED_TABLE, TABLE, Lake, periods_from
-from airflow_provider_chs3.testbed.demo.screen import Screen
 from airflow_provider_chs3.testbed.nodes import PLAIN_LOADER
 from airflow_provider_chs3.testbed.s3 import S3Server
 from airflow_provider_chs3.testbed.trips import Trips
+from tests.demo.airflow import DemoAirflow, DemoError, command
+from tests.demo.lake import BUCKET, DATABASE, DISTRIBUTED_TABLE, TABLE, Lake, periods_from
+from tests.demo.screen import Screen
 
-_ROOT = Path(__file__).resolve().parents[3]
+_ROOT = Path(__file__).resolve().parents[2]
 _DAG_ID = "chs3_scheduled_load"
 _DAG = _ROOT / "dags" / f"{_DAG_ID}.py"
 _LOG = _ROOT / ".dev" / "demo.log"

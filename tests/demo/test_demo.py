@@ -16,11 +16,11 @@ import httpx
 import pytest
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from airflow_provider_chs3.testbed.demo.lake import Lake
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import Trips
+from tests.demo.lake import Lake
 
-COMMAND = [sys.executable, "-m", "airflow_provider_chs3.testbed", "demo"]
+COMMAND = [sys.executable, "-m", "tests.demo", "demo"]
 
 
 @pytest.fixture

@@ -1,1 +1,0 @@
-"""`./dev demo` and `./dev cluster`."""

@@ -1,1 +1,0 @@
-"""Servers of further sources, as processes on loopback: each is a module."""
