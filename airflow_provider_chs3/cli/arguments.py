@@ -106,9 +106,6 @@ def periods_of(given: argparse.Namespace) -> tuple[str, ...]:
 def source_arguments(given: argparse.Namespace) -> dict[str, Any]:
     """Return the arguments of operators that say where the periods are.
 
-    Args:
-        given: The options of a command that reads them.
-
     Raises:
         ConfigurationError: If an option is of another storage, or one is missing.
     """
@@ -120,10 +117,6 @@ def source_arguments(given: argparse.Namespace) -> dict[str, Any]:
 
 def object_storage(given: argparse.Namespace, key: str) -> Storage:
     """Return the storage of objects.
-
-    Args:
-        given: The options of a command.
-        key: Template of the objects' keys.
 
     Raises:
         ConfigurationError: If an option is of another storage, or one is missing.

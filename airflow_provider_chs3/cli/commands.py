@@ -51,13 +51,7 @@ from airflow_provider_chs3.operators.versions import (
 
 @dataclass(frozen=True)
 class CommandResult:
-    """The result of a command.
-
-    Args:
-        as_json: JSON-safe values: a list, or an object.
-        as_text: The same as text.
-        is_fine: Whether everything is in order.
-    """
+    """The result of a command."""
 
     as_json: list[dict[str, Any]] | dict[str, Any]
     as_text: str

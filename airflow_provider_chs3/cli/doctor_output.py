@@ -43,12 +43,6 @@ def diagnosis(
 ) -> Diagnosis:
     """Check everything that loads depend on.
 
-    Args:
-        arguments: The arguments of `PeriodOperator`; table and objects may be None.
-        period: The period of the load to check; None for none.
-        purposes: The purposes of the connection's user.
-        definition: The load's arguments; None, the default, takes those of the table's newest load.
-
     Raises:
         ConfigurationError: If the connection, the period or the key is invalid.
     """

@@ -26,9 +26,6 @@ INTERRUPTED = 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command that the command line names, and print its result.
 
-    Args:
-        arguments: The arguments; None takes those of the process.
-
     Returns:
         The exit code: 0 if everything is in order, 1 if not, 2 after an error, 130 after Ctrl-C.
 
@@ -40,9 +37,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def perform(given: argparse.Namespace) -> int:
     """Run a command, and print its result.
-
-    Args:
-        given: What `arguments.parser` made of the command line.
 
     Returns:
         The exit code, as `main`.
@@ -110,11 +104,7 @@ def _run(given: argparse.Namespace) -> CommandResult:
 
 
 def with_default_connections(given: argparse.Namespace) -> argparse.Namespace:
-    """Name the connections that the command line leaves out, as Airflow's configuration does.
-
-    Args:
-        given: What `arguments.parser` made of the command line; it is changed.
-    """
+    """Name the connections that the command line leaves out, as Airflow's configuration does."""
     from airflow_provider_chs3.defaults import AWS_CONN_ID, CLICKHOUSE_CONN_ID
 
     for name, default in (("conn_id", CLICKHOUSE_CONN_ID), ("aws_conn_id", AWS_CONN_ID)):

@@ -58,17 +58,6 @@ _DISPROOFS = (MismatchError, VerificationError, TargetChangedError)
 class Rehearsal:
     """A rehearsal, which loads small objects into a separate table and compares every value.
 
-    Args:
-        arguments: Arguments of the operators: `cluster`, `clickhouse_conn_id`.
-        store_of: Returns the place of the objects whose keys have a template.
-        database: The database of the table and its staging.
-        prefix: Prefix of the keys; no objects may exist under it.
-        like: A table whose engine, replicas and settings it copies; None creates a plain MergeTree.
-        staging_database: The staging database of loads into `like`, whose ledger records the rehearsal if the engine
-            needs one; None is the database of `like`.
-        tell: Called with the result of each scenario.
-        warn: Called with anything left behind, if the rehearsal ends with another error.
-
     Raises:
         ConfigurationError: If the connection or the prefix is invalid.
     """

@@ -26,11 +26,6 @@ CLEAN = "run `rehearse --clean` with the same arguments when it can be reached a
 class RehearsedObjects:
     """The objects of a rehearsal under a prefix, which it writes, overwrites and deletes.
 
-    Args:
-        store_of: Returns the place of the objects whose keys have a template.
-        prefix: Prefix of the keys; no objects may exist under it.
-        name: The name of the rehearsal.
-
     Raises:
         ConfigurationError: If keys cannot begin with the prefix, or the connection is wrong.
     """
@@ -82,12 +77,7 @@ class RehearsedObjects:
         self.write(len(self._files), version=0)
 
     def write(self, number: int, *, version: int) -> None:
-        """Write or overwrite an object.
-
-        Args:
-            number: Number of the object, from 0.
-            version: Version of the object; each has different rows.
-        """
+        """Write or overwrite an object."""
         self._files[number] = scratch.rows_of_file(number, version=version)
         self.listing.put(self.store.place, self._key(number), scratch.body_of_file(self._files[number]))
 
@@ -113,12 +103,6 @@ def stage(
     runner: Runner, where: Where, objects: RehearsedObjects, *, warn: Callable[[str], object]
 ) -> Iterator[tuple[Node, ...]]:
     """Create the table of a rehearsal, yield its nodes, and remove everything that the rehearsal created.
-
-    Args:
-        runner: The runner of the steps.
-        where: The place.
-        objects: The rehearsal's objects.
-        warn: Called with anything left behind, if the rehearsal ends with another error.
 
     Raises:
         Chs3Error: If the table cannot be created, or something is left behind.

@@ -8,12 +8,7 @@ from airflow_provider_chs3.core.values.quantities import size_text
 
 
 def rendered(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Return a table with a line under its header. Numbers are right-aligned, with separated thousands.
-
-    Args:
-        header: Names of the columns.
-        rows: Their values; None becomes an empty cell.
-    """
+    """Return a table with a line under its header. Numbers are right-aligned, with separated thousands."""
     texts = [[_text(value) for value in row] for row in rows]
     right = [all(isinstance(row[at], int | float | None) for row in rows) for at in range(len(header))]
     widths = [max(len(row[at]) for row in [header, *texts]) for at in range(len(header))]

@@ -60,11 +60,7 @@ class QuickS3Hook(S3Hook):
 
 
 def parse_time(text: Any) -> datetime:
-    """Parse a time of an answer; anything but ISO 8601, such as times in headers, is left to botocore.
-
-    Args:
-        text: As S3 sent it.
-    """
+    """Parse a time of an answer; anything but ISO 8601, such as times in headers, is left to botocore."""
     try:
         return datetime.fromisoformat(text)
     except (TypeError, ValueError):

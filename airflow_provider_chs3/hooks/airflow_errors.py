@@ -19,9 +19,6 @@ def airflow_errors(*, hints: bool = True) -> AbstractContextManager[None]:
     Airflow logs an error with all that led to it, which for an error of a server would be pages. Where it was raised is
     in the log at level DEBUG.
 
-    Args:
-        hints: Whether errors of a server get a hint at what a load can do. Default: True.
-
     Raises:
         AirflowFailException: Instead of an error that a retry would meet again.
         ClickHouseServerError: If a retry may help.

@@ -287,11 +287,7 @@ class ClickHouseHook(StatementRuns):
         return cluster
 
     def _addresses_of(self, client: Client) -> list[Address]:
-        """Return the nodes that may be at the other end of a connection.
-
-        Args:
-            client: The connection.
-        """
+        """Return the nodes that may be at the other end of a connection."""
         if not self.options.one_door:
             # The driver keeps the host that it is connected to in front.
             return [client.connection.hosts[0]]

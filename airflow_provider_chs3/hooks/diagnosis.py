@@ -22,12 +22,7 @@ _HTTP_PORT_ON_PING = b"\r\n\r\nOk.\n"
 
 
 def explain_server_error(error: ClickHouseServerError, options: ConnectionOptions) -> str:
-    """Return what to do about an error that ClickHouse answers to the first statement.
-
-    Args:
-        error: The error.
-        options: The connection.
-    """
+    """Return what to do about an error that ClickHouse answers to the first statement."""
     if error.code == _AUTHENTICATION_FAILED:
         return f"{error.host}: user {options.user!r} or the password is wrong (516). Correct the connection."
     if error.code == _UNKNOWN_DATABASE:
@@ -46,10 +41,6 @@ def check_one_server(names: set[str], *, node: str = "") -> None:
     """Check that an address leads to one server, as that of a node must, and the connection's where it has no cluster.
 
     A retry helps if one server took the place of another, as a pod of Kubernetes does.
-
-    Args:
-        names: Names of the servers that answered there; emptied if they are several.
-        node: The node of a cluster whose address it is; empty, the default, for the connection's own.
 
     Raises:
         TransientError: If they are several.
@@ -72,14 +63,7 @@ def check_one_server(names: set[str], *, node: str = "") -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
-    """The address at which ClickHouse was expected.
-
-    Args:
-        address: Host and port.
-        is_secure: Whether it was to speak TLS.
-        is_http: Whether it was to speak HTTP, instead of the native protocol. Default: False.
-        timeout_seconds: How long to wait for a connection; at most 2 s are used.
-    """
+    """The address at which ClickHouse was expected."""
 
     address: Address
     is_secure: bool
@@ -100,10 +84,6 @@ class Endpoint:
 
 def explain_no_answer(endpoint: Endpoint, reason: str) -> str:
     """Find out what stands at an address where no connection with ClickHouse came about.
-
-    Args:
-        endpoint: Where it was tried.
-        reason: What the client made of it.
 
     Returns:
         The reason, for a message. A retry may help.
@@ -139,11 +119,7 @@ def explain_no_answer(endpoint: Endpoint, reason: str) -> str:
 
 
 def hangs_up(endpoint: Endpoint) -> bool:
-    """Return whether what stands there ends every connection without a word, as no server of ClickHouse's HTTP does.
-
-    Args:
-        endpoint: Where it was tried.
-    """
+    """Return whether what stands there ends every connection without a word, as no server of ClickHouse's HTTP does."""
     try:
         return not endpoint.is_secure and _answer(endpoint, tls=False) == b""
     except OSError:
@@ -152,10 +128,6 @@ def hangs_up(endpoint: Endpoint) -> bool:
 
 def check_answer(endpoint: Endpoint, answer: bytes) -> None:
     """Check that an answer to a request over HTTP is that of the port that was expected.
-
-    Args:
-        endpoint: Where it was tried.
-        answer: The beginning of the answer; empty for none, which proves nothing.
 
     Raises:
         ConfigurationError: If it comes from ClickHouse's other port, or from something else.

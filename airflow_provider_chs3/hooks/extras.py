@@ -18,11 +18,6 @@ _FALSE = ("false", "0", "no", "off")
 def check_names(given: Iterable[str], known: Collection[str], *, where: str) -> None:
     """Refuse names that nobody would read.
 
-    Args:
-        given: The names found.
-        known: The names that have a meaning.
-        where: What the message calls the place.
-
     Raises:
         ConfigurationError: Names the unknown one and the known one nearest to it.
     """

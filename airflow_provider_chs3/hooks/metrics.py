@@ -36,12 +36,7 @@ class Task(Protocol):
 
 
 def count_loads(task: Task, *results: LoadResult) -> None:
-    """Count loads that have ended, with their results.
-
-    Args:
-        task: Their task.
-        *results: The result of each.
-    """
+    """Count loads that have ended, with their results."""
     table = _table_of(task)
     for result in results:
         _send(Stats.incr, f"loads.{result.status}", 1, table)
@@ -53,13 +48,7 @@ def count_loads(task: Task, *results: LoadResult) -> None:
 
 
 def count_merges(task: Task, merges: Mapping[str, Any], *, waited_seconds: float | None) -> None:
-    """Count merges that have settled.
-
-    Args:
-        task: The task that waited.
-        merges: The verdicts, as returned by `core.merges.health.as_json`.
-        waited_seconds: Seconds of waiting for them; None if not known.
-    """
+    """Count merges that have settled."""
     table = _table_of(task)
     parts = [node["parts"] for nodes in merges["periods"].values() for node in nodes.values()]
     _send(Stats.gauge, "merges.parts", max(parts, default=0), table)
@@ -69,9 +58,6 @@ def count_merges(task: Task, merges: Mapping[str, Any], *, waited_seconds: float
 
 def running_seconds(context: Context) -> float | None:
     """Return the seconds since a task started, deferred and rescheduled time included.
-
-    Args:
-        context: Airflow's.
 
     Returns:
         The seconds; None if Airflow does not provide them.

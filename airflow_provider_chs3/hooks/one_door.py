@@ -44,11 +44,7 @@ _WHO_ARE_YOU = "SELECT toString(serverUUID()), groupArray((cluster, host_name, p
 
 
 class DoorConnections(OpenConnections):
-    """Connections that wait for the next statement, by the server that they lead to. Threads may share them.
-
-    Args:
-        options: The connection's fields.
-    """
+    """Connections that wait for the next statement, by the server that they lead to. Threads may share them."""
 
     def __init__(self, options: ConnectionOptions) -> None:
         super().__init__(options)
@@ -61,9 +57,6 @@ class DoorConnections(OpenConnections):
     def take(self, address: Address | None) -> Client:
         """Return a connection to a node, idle or new.
 
-        Args:
-            address: `host_name` and `port` of the node in `system.clusters`; None for any server.
-
         Raises:
             ClickHouseConnectionError: If no server answers, or none is that node, after as many connections as make it
                 sure.
@@ -75,12 +68,7 @@ class DoorConnections(OpenConnections):
             return self._idle_to(address) or self._search(address)
 
     def keep(self, client: Client, address: Address | None) -> None:
-        """Keep a connection for the next statement to its server.
-
-        Args:
-            client: The connection.
-            address: What it was taken for.
-        """
+        """Keep a connection for the next statement to its server."""
         self._keep(client, client.server, _KEPT_CONNECTIONS)
 
     def _idle_to(self, address: Address | None) -> Client | None:

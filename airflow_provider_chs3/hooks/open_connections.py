@@ -20,9 +20,6 @@ class OpenConnections:
     A connection is used by one statement at a time, and closed if the statement fails. The driver pings an idle one
     before use, and reconnects if it no longer works. So a node has as many connections as it had statements at the same
     time.
-
-    Args:
-        options: The connection's fields.
     """
 
     def __init__(self, options: ConnectionOptions) -> None:
@@ -34,9 +31,6 @@ class OpenConnections:
     @contextmanager
     def borrowed(self, address: Address | None) -> Iterator[Client]:
         """Lend a connection for one statement.
-
-        Args:
-            address: The node's address; None for the connection's hosts.
 
         Yields:
             The connection, which is kept, unless the statement fails.
@@ -50,11 +44,7 @@ class OpenConnections:
         self.keep(client, address)
 
     def take(self, address: Address | None) -> Client:
-        """Return a connection that is idle, or a new one.
-
-        Args:
-            address: The node's address; None for the connection's hosts.
-        """
+        """Return a connection that is idle, or a new one."""
         from airflow_provider_chs3.hooks.native.driver import open_client
 
         with self._lock:
@@ -62,12 +52,7 @@ class OpenConnections:
             return idle.pop() if idle else open_client(self.options, address=address)
 
     def keep(self, client: Client, address: Address | None) -> None:
-        """Keep a connection for the next statement.
-
-        Args:
-            client: The connection.
-            address: What it was taken for.
-        """
+        """Keep a connection for the next statement."""
         self._keep(client, address)
 
     def close(self) -> None:

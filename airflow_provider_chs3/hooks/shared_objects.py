@@ -18,12 +18,7 @@ _REFUSED = {"AccessDenied", "403", "NoSuchBucket", "InvalidAccessKeyId", "Signat
 
 
 class SharedObjects:
-    """Objects of a bucket. All methods raise as `put`.
-
-    Args:
-        bucket: The bucket.
-        aws_conn_id: The AWS connection.
-    """
+    """Objects of a bucket. All methods raise as `put`."""
 
     def __init__(self, bucket: str, aws_conn_id: str | None) -> None:
         from airflow_provider_chs3.hooks._s3_client import QuickS3Hook
@@ -33,10 +28,6 @@ class SharedObjects:
 
     def put(self, key: str, body: bytes | BinaryIO) -> bool:
         """Write an object, unless it is there, by S3's `If-None-Match`.
-
-        Args:
-            key: Its key.
-            body: What it holds.
 
         Returns:
             Whether it was written.
@@ -50,22 +41,13 @@ class SharedObjects:
     def swap(self, key: str, body: bytes, etag: str | None) -> bool:
         """Write an object if it is still the one that was read, by S3's `If-Match`.
 
-        Args:
-            key: Its key.
-            body: What it is to hold.
-            etag: Its ETag when it was read; None if it did not exist.
-
         Returns:
             Whether it was written.
         """
         return self._put(key, body, _CHANGED, **({"IfNoneMatch": "*"} if etag is None else {"IfMatch": etag}))
 
     def read(self, key: str) -> tuple[bytes, str] | None:
-        """Read an object and its ETag; None if there is none.
-
-        Args:
-            key: Its key.
-        """
+        """Read an object and its ETag; None if there is none."""
 
         def read() -> tuple[bytes, str]:
             answer = self._client.get_object(Bucket=self.bucket, Key=key)
@@ -74,21 +56,12 @@ class SharedObjects:
         return self._tried(key, _ABSENT, read)
 
     def get(self, key: str) -> bytes | None:
-        """Read an object; None if there is none.
-
-        Args:
-            key: Its key.
-        """
+        """Read an object; None if there is none."""
         found = self.read(key)
         return found[0] if found else None
 
     def agreed(self, key: str, body: bytes) -> bytes:
-        """Write an object unless it exists, and return its current content.
-
-        Args:
-            key: Its key.
-            body: What it is to hold.
-        """
+        """Write an object unless it exists, and return its current content."""
         if self.put(key, body):
             return body
         held = self.get(key)
@@ -97,11 +70,7 @@ class SharedObjects:
         return held
 
     def listed(self, prefix: str) -> dict[str, tuple[int, str]]:
-        """List objects: key → size in bytes and ETag.
-
-        Args:
-            prefix: The beginning of their keys.
-        """
+        """List objects: key → size in bytes and ETag."""
         pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=prefix)
 
         def listed() -> dict[str, tuple[int, str]]:
@@ -111,11 +80,7 @@ class SharedObjects:
         return self._tried(prefix, (), listed) or {}
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Delete objects; those that are gone are no error.
-
-        Args:
-            keys: Their keys.
-        """
+        """Delete objects; those that are gone are no error."""
         for key in keys:
             self._tried(key, (), partial(self._client.delete_object, Bucket=self.bucket, Key=key))
 

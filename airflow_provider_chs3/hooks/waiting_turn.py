@@ -24,10 +24,6 @@ def in_turn(run: Callable[[], T], sql: str) -> T:
     The initiating node refuses a statement before it starts. If another node refused its part, the rest may have run,
     so only reading statements are retried.
 
-    Args:
-        run: The function that runs it.
-        sql: The statement.
-
     Raises:
         ClickHouseServerError: If the server answers with another error, or still refuses it.
     """

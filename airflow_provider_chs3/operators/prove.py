@@ -58,10 +58,6 @@ class ComparedPeriodsOperator(PeriodOperator):
     def _requests(self, runner: Runner, listing: Listing) -> list[LoadRequest]:
         """Return the load of each period.
 
-        Args:
-            runner: Asks for all periods in the bucket.
-            listing: Lists it.
-
         Raises:
             ConfigurationError: If no periods are given.
         """

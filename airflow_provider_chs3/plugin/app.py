@@ -159,9 +159,6 @@ def _one_for_each_cluster(connections: Iterable[Mapping[str, Any]]) -> list[dict
 
     Connections lead to the same cluster if they see the same nodes. Users of fewer privileges may see fewer loads, so
     the answer with most loads stands for all; one with an error stands for itself.
-
-    Args:
-        connections: The answer of each connection: `conn_id`, `error`, `cluster`, `nodes` and `loads`.
     """
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
     for seen in connections:

@@ -29,13 +29,7 @@ class _Shared(Generic[T]):
 
 
 class SharedAnswers(Generic[T]):
-    """One answer for each name, kept for a few seconds in this process.
-
-    Args:
-        look: Gets the answer; it may block, and runs in the pool.
-        pool: The thread pool.
-        seconds: Seconds for which an answer is valid, counted from the request.
-    """
+    """One answer for each name, kept for a few seconds in this process."""
 
     def __init__(self, look: Callable[[str], T], *, pool: Executor, seconds: float) -> None:
         self._look = look
@@ -70,14 +64,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """An answer through a connection.
-
-    Args:
-        conn_id: The connection.
-        error: The reason why there is no current answer, in which case the rest is the last one; empty if there is one.
-        seen_at: Time of that answer, as Unix time by this machine's clock; None if there was none.
-        unread: What to do about ledgers that it left out; empty if there are none.
-    """
+    """An answer through a connection."""
 
     conn_id: str
     error: str = ""
@@ -142,10 +129,5 @@ def without_collections() -> Iterator[None]:
 
 
 def carry_out(steps: Steps[T], hook: ClickHouseHook) -> T:
-    """Run a workflow that only reads.
-
-    Args:
-        steps: The workflow.
-        hook: The connection.
-    """
+    """Run a workflow that only reads."""
     return Runner(hook=hook, listing=None, log=_LOG, progress_interval_seconds=10).run(steps)

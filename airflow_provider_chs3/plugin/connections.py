@@ -75,11 +75,7 @@ def hook_of(conn_id: str) -> ClickHouseHook:
 
 
 def tasks_of(owners: Collection[str]) -> TasksOfLoads:
-    """Return what Airflow knows of the tasks of loads.
-
-    Args:
-        owners: Tasks, as named in the ledger: DAG, run, task and map index as JSON.
-    """
+    """Return what Airflow knows of the tasks of loads."""
     if not owners:
         return TasksOfLoads(at_work={}, failed=())
     key = (TaskInstance.dag_id, TaskInstance.run_id, TaskInstance.task_id, TaskInstance.map_index)

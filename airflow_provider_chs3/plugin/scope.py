@@ -12,15 +12,7 @@ from airflow_provider_chs3.plugin.xcom import NamedPeriod, named_periods
 
 @dataclass(frozen=True, kw_only=True)
 class Scope:
-    """The periods whose last load belongs to the scope; for a run, also those that its tasks are about.
-
-    Args:
-        dag_id: The DAG.
-        run_id: Its run; None means all.
-        task_id: Its task; None means all.
-        map_index: The index of a mapped task; None means all.
-        named: The periods that tasks of the run are about, regardless of who loaded them last.
-    """
+    """The periods whose last load belongs to the scope; for a run, also those that its tasks are about."""
 
     dag_id: str
     run_id: str | None = None
@@ -30,14 +22,7 @@ class Scope:
 
     @classmethod
     def of(cls, dag_id: str, *, run_id: str | None, task_id: str | None, map_index: str | None) -> Scope:
-        """Create the scope of a page's query, including the periods of a run's tasks from Airflow's database.
-
-        Args:
-            dag_id: The DAG.
-            run_id: Its run.
-            task_id: Its task.
-            map_index: The index of a mapped task; for other tasks, Airflow leaves its placeholder there.
-        """
+        """Create the scope of a page's query, including the periods of a run's tasks from Airflow's database."""
         place: dict[str, Any] = {
             "dag_id": dag_id,
             "run_id": run_id,
@@ -47,14 +32,7 @@ class Scope:
         return cls(**place, named=named_periods(**place) if run_id else frozenset())
 
     def has(self, conn_id: str, table: TableName, period: str, task: Mapping[str, Any] | None) -> bool:
-        """Check whether a period belongs to it.
-
-        Args:
-            conn_id: The connection through which it was read.
-            table: Its table.
-            period: The period, such as `2026-10`.
-            task: The task that loaded it last, if known.
-        """
+        """Check whether a period belongs to it."""
         if {NamedPeriod(conn_id, table, period), NamedPeriod(conn_id, table, None)} & set(self.named):
             return True
         names = ("dag_id", "run_id", "task_id", "map_index")

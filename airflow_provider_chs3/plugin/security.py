@@ -67,13 +67,7 @@ def _details_of(dag_ids: Collection[str]) -> dict[str, DagDetails]:
 
 
 class AllowedDags:
-    """The DAGs that a user may read or change in some way: Airflow is asked about each of them once.
-
-    Args:
-        user: The user.
-        what: What it is, such as logs; None is the DAG itself.
-        method: How it is accessed, as Airflow's own routes are. `GET` by default.
-    """
+    """The DAGs that a user may read or change in some way: Airflow is asked about each of them once."""
 
     def __init__(self, user: BaseUser, what: DagAccessEntity | None, *, method: Literal["GET", "POST", "PUT"] = "GET"):
         self._user = user
@@ -107,14 +101,7 @@ XComsOf = Annotated[AllowedDags, Depends(_xcoms_of)]
 
 @dataclass(frozen=True, kw_only=True)
 class PeriodRights:
-    """The rights of a user on periods.
-
-    Args:
-        readable_dags: DAGs whose tasks may be named.
-        readable_logs: DAGs whose errors may be shown with the values that they quote.
-        editable: DAGs that the user may pause and unpause.
-        startable: DAGs whose runs the user may start.
-    """
+    """The rights of a user on periods."""
 
     readable_dags: Collection[str]
     readable_logs: Container[str]
@@ -136,11 +123,7 @@ RightsOnPeriods = Annotated[PeriodRights, Depends(_rights_on_periods)]
 
 
 def owners_of(dag_ids: Collection[str]) -> dict[str, str]:
-    """Return the owners of DAGs, as Airflow lists them.
-
-    Args:
-        dag_ids: The DAGs.
-    """
+    """Return the owners of DAGs, as Airflow lists them."""
     with create_session() as session:
         rows = session.execute(select(DagModel.dag_id, DagModel.owners).where(DagModel.dag_id.in_(dag_ids))).all()
     return {row.dag_id: row.owners for row in rows if row.owners}
@@ -152,11 +135,6 @@ ACTIONS_DAG = "chs3_period_actions"
 
 def rights(user: GetUserDep, readable_dags: ReadableDags, dag_id: ReadableDag) -> dict[str, Any]:
     """Return a user's rights on a DAG and on the DAG of the actions, and whether they are paused.
-
-    Args:
-        user: The user.
-        readable_dags: The DAGs that the user may read.
-        dag_id: One of them; None means only the DAG of the actions.
 
     Returns:
         The rights on each DAG; None if it does not exist or the user may not read it.

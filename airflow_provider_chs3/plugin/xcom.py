@@ -48,14 +48,7 @@ class ChangedPeriod:
 
 @dataclass(frozen=True, slots=True)
 class ProvedPeriod:
-    """A period that a proof compared with its objects.
-
-    Args:
-        is_equal: Whether the table held the objects' rows.
-        found: What the proof found, as a text.
-        nodes: The highest block of the period then, its data version and its rows, by the name of the node.
-        proved_at: Time of the proof.
-    """
+    """A period that a proof compared with its objects."""
 
     is_equal: bool
     found: str
@@ -65,13 +58,7 @@ class ProvedPeriod:
 
 @dataclass(frozen=True, slots=True)
 class NamedPeriod:
-    """A period that a task is about.
-
-    Args:
-        conn_id: The connection.
-        table: The local table.
-        period: The period, such as `2026-10`; None means the whole table.
-    """
+    """A period that a task is about."""
 
     conn_id: str
     table: TableName
@@ -79,11 +66,7 @@ class NamedPeriod:
 
 
 def changed_in_storage(conn_id: str) -> dict[tuple[TableName, str], ChangedPeriod]:
-    """Return the periods whose objects changed, according to the newest plan of each.
-
-    Args:
-        conn_id: The connection that the plans used.
-    """
+    """Return the periods whose objects changed, according to the newest plan of each."""
     newest: dict[tuple[TableName, str], ChangedPeriod | None] = {}
     for value, planned_at in _newest_plans():
         try:
@@ -108,11 +91,7 @@ def _of_plan(value: Mapping[str, Any], planned_at: datetime) -> dict[tuple[Table
 
 
 def proved_periods(conn_id: str) -> dict[tuple[TableName, str], ProvedPeriod]:
-    """Return what the newest proof of each period found.
-
-    Args:
-        conn_id: The connection that the proofs used.
-    """
+    """Return what the newest proof of each period found."""
     oldest = datetime.now(UTC) - timedelta(days=_PLAN_DAYS)
     asked = (
         select(XComModel.value, XComModel.timestamp)
@@ -167,14 +146,7 @@ def _newest_plans() -> list[tuple[Any, datetime]]:
 
 
 def named_periods(*, dag_id: str, run_id: str, task_id: str | None, map_index: int | None) -> frozenset[NamedPeriod]:
-    """Return the periods that the tasks of a run are about, from their links to the page.
-
-    Args:
-        dag_id: The DAG.
-        run_id: Its run.
-        task_id: Only this task; None means all.
-        map_index: Only this index of a mapped task; None means all.
-    """
+    """Return the periods that the tasks of a run are about, from their links to the page."""
     asked = select(XComModel.value).where(
         XComModel.dag_id == dag_id, XComModel.run_id == run_id, XComModel.key == LINK_KEY
     )
@@ -196,12 +168,7 @@ def _named(url: Any) -> Iterator[NamedPeriod]:
 
 
 def insert_sql(owner: str, attempt: str) -> str:
-    """Return the insert that a load sent last, without credentials and shortened; empty if Airflow does not have it.
-
-    Args:
-        owner: The task of the load, as JSON: DAG, run, task, map index.
-        attempt: The load's attempt; a statement of another try of the task does not count.
-    """
+    """Return the insert that a load sent last, without credentials and shortened; empty if Airflow does not have it."""
     dag_id, run_id, task_id, map_index = json.loads(owner)
     asked = select(XComModel.value).where(
         XComModel.dag_id == dag_id,

@@ -97,14 +97,6 @@ _MAY_BE_ADDRESS = re.compile("not known|name resolution|No address|No route|unre
 class Runner:
     """A runner that performs steps with clickhouse-driver and boto3.
 
-    Args:
-        hook: The connection to ClickHouse.
-        listing: Lists buckets from the worker. Default: none, as where ClickHouse lists.
-        log: The log of progress.
-        progress_interval_seconds: Seconds between two progress lines of an insert. Default: 10.
-        in_turns: Whether to query nodes one after the other, as signal handlers must: they must not start threads,
-            because the signal may have interrupted a start of threads, which holds locks. Default: False.
-
     Attributes:
         inserts: The inserts sent so far.
     """

@@ -59,11 +59,7 @@ _DETACHED = {
 
 
 def without_database(hook: ClickHouseHook) -> ClickHouseHook:
-    """Return a hook for the same connection that also reaches nodes that lack its database.
-
-    Args:
-        hook: The connection.
-    """
+    """Return a hook for the same connection that also reaches nodes that lack its database."""
     options = replace(hook.options, database="system")
     return hook.with_options(options, clickhouse_conn_id=hook.get_conn_id())
 
@@ -85,15 +81,7 @@ class Sent:
 
 @dataclass(frozen=True, kw_only=True)
 class DetachedQuery:
-    """A query that continues without the process that sends it.
-
-    Args:
-        hook: The connection.
-        query_id: Its id.
-        cluster: The cluster whose nodes are asked for it; None for one server.
-        address: That server; None takes the connection's hosts, with failover.
-        secrets: Texts in the query that no message may show.
-    """
+    """A query that continues without the process that sends it."""
 
     hook: ClickHouseHook
     query_id: str
@@ -107,11 +95,6 @@ class DetachedQuery:
 
     def send(self, sql: str, *, settings: Mapping[str, Any], parameters: Mapping[str, str] | None = None) -> Sent:
         """Send it, and wait a few seconds for its end.
-
-        Args:
-            sql: The statement.
-            settings: Its settings, besides the connection's.
-            parameters: Values of its placeholders `{name:Type}`, as text. Default: none.
 
         Raises:
             ClickHouseServerError: If it failed.
@@ -134,11 +117,6 @@ class DetachedQuery:
 
     def watch(self, log: ProgressLog, interval_seconds: float, total_rows: int | None = None) -> None:
         """Wait in this process until it has ended.
-
-        Args:
-            log: The log of progress.
-            interval_seconds: Seconds between two lines of progress.
-            total_rows: Rows that it will read. Default: not known.
 
         Raises:
             AirflowTaskTimeout: If the hook's deadline is over.
@@ -163,9 +141,6 @@ class DetachedQuery:
 
     def outcome(self, *, is_patient: bool = True) -> InsertStats | None:
         """Return the statistics of a query that has ended; None if no node's log shows how.
-
-        Args:
-            is_patient: Whether to wait for servers to write their logs. Default: True.
 
         Raises:
             ClickHouseServerError: If it failed.
@@ -351,13 +326,7 @@ def _tls(options: ConnectionOptions) -> ssl.SSLContext | bool:
 
 
 class DetachingRunner(Runner):
-    """A `Runner` that starts inserts so that they outlive the process.
-
-    Args:
-        wait: Called while an insert runs, until it has ended; in Airflow it defers the task, and does not return.
-            None waits in this process.
-        **kwargs: As for `Runner`.
-    """
+    """A `Runner` that starts inserts so that they outlive the process."""
 
     def __init__(self, *, wait: Callable[[Insert], None] | None, **kwargs: Any) -> None:
         super().__init__(**kwargs)

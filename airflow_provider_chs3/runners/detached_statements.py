@@ -52,13 +52,7 @@ _END_TIMEOUT_SECONDS = 60
 
 @dataclass(frozen=True, kw_only=True)
 class RunningStatement:
-    """A statement that continues without its worker.
-
-    Args:
-        number: Its place among those of the task, from 0.
-        query_id: Its id.
-        address: Host and native port of the server that runs it; None for all nodes of the connection's cluster.
-    """
+    """A statement that continues without its worker."""
 
     number: int
     query_id: str
@@ -72,13 +66,7 @@ class RunningStatement:
 
 
 def why_worker_is_held(statements: Sequence[str], parameters: Any, external_tables: Sequence[Any]) -> str:
-    """Return why no statement of a task can continue without its worker; empty if one can.
-
-    Args:
-        statements: The statements.
-        parameters: Their parameters.
-        external_tables: Rows that go along.
-    """
+    """Return why no statement of a task can continue without its worker; empty if one can."""
     if external_tables:
         return "its statements send external tables"
     if parameters is not None and not isinstance(parameters, Mapping):
@@ -94,20 +82,7 @@ def has_no_result(sql: str) -> bool:
 
 
 class DetachingStatements:
-    """Statements of a task, one after the other. Those without a result continue without this process.
-
-    Args:
-        hook: The connection.
-        sql: One statement, or several as a list.
-        parameters: Values of their placeholders, by name; None for none.
-        options: Further arguments of `ClickHouseHook.execute`.
-        owner: Names the task instance, whatever its try: the next try continues with what this one started. Empty if it
-            has no name.
-        wait: Called while a statement runs, until it has ended; in Airflow it defers the task, and does not return.
-            None waits in this process.
-        log: The task's log.
-        progress_interval_seconds: Seconds between two lines of progress.
-    """
+    """Statements of a task, one after the other. Those without a result continue without this process."""
 
     def __init__(
         self,
@@ -135,9 +110,6 @@ class DetachingStatements:
     def run(self, running: RunningStatement | None = None) -> Any:
         """Run the statements.
 
-        Args:
-            running: The one that was waited for; None looks for one of an earlier try.
-
         Returns:
             What `ClickHouseHook.execute` returns.
 
@@ -159,11 +131,7 @@ class DetachingStatements:
         return result
 
     def end(self, running: RunningStatement | None = None) -> None:
-        """End a statement that continues by itself, on all nodes.
-
-        Args:
-            running: The statement. Default: the one that this process has sent or waits for, if any.
-        """
+        """End a statement that continues by itself, on all nodes."""
         if running := running or self._running:
             self.log.info("Ending query %s.", running.query_id)
             self._query(running).end()

@@ -42,11 +42,7 @@ class ProgressLog(Protocol):
 
 @dataclass(frozen=True)
 class Quiet:
-    """A log that shows progress only among the details.
-
-    Args:
-        log: The log.
-    """
+    """A log that shows progress only among the details."""
 
     log: ProgressLog
 
@@ -83,13 +79,6 @@ def run_insert(
     progress_interval_seconds: float,
 ) -> InsertStats:
     """Run an insert to its end.
-
-    Args:
-        step: The insert.
-        hook: The connection to ClickHouse.
-        log: The log of progress.
-        log_comment: The setting that names the sender.
-        progress_interval_seconds: Seconds between two progress lines.
 
     Raises:
         ClickHouseServerError: If the insert failed.

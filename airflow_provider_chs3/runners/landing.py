@@ -45,12 +45,6 @@ class Landing:
     decides for all: the runs before and behind, and each later try. Objects are named after their offsets, and are
     never replaced. So a message is in exactly one object.
 
-    Args:
-        request: What to land.
-        topic: The topic.
-        objects: The bucket.
-        lands_the_rest: Whether to land what is left where messages have expired.
-        log: Gets the progress.
     """
 
     def __init__(

@@ -28,11 +28,6 @@ class Unload:
     The manifest is swapped: the write fails if another attempt has written one since this attempt read it. Only what
     was listed before that write is deleted after it. An attempt whose files were there by then has read an older
     manifest, so its own write fails; one that reads this manifest writes later, and its files stay.
-
-    Args:
-        request: What to unload.
-        runner: Performs the steps.
-        objects: The bucket.
     """
 
     def __init__(self, *, request: UnloadRequest, runner: Runner, objects: SharedObjects) -> None:
@@ -66,11 +61,7 @@ class Unload:
         return self._result(status, held, time.monotonic() - started)
 
     def cancel(self, runner: Runner) -> None:
-        """End the statements that are running on the nodes.
-
-        Args:
-            runner: Performs the steps.
-        """
+        """End the statements that are running on the nodes."""
         if self._context:
             runner.run(steps.cancel(self._context, self._attempt))
 

@@ -27,11 +27,7 @@ STORAGES = {
 
 
 def storage_class(name: str) -> type[Storage]:
-    """Return the class of a storage.
-
-    Args:
-        name: Its folder.
-    """
+    """Return the class of a storage."""
     found: type[Storage] = getattr(import_module(f"{__name__}.{name}"), STORAGES[name])
     return found
 

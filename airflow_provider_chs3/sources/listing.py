@@ -27,11 +27,6 @@ class Listing(ABC):
     ) -> Iterator[ObjectPage]:
         """Yield the pages of the objects whose keys begin with a prefix, as they are asked for.
 
-        Args:
-            bucket: The bucket, or what the storage has in its place.
-            prefix: Beginning of the keys.
-            narrower: See `core.workflow.operations.ListObjects`.
-
         Raises:
             SourceError: If the bucket or the credentials are wrong.
             TransientError: If the storage did not answer.
@@ -44,12 +39,7 @@ class Listing(ABC):
 
 
 def cut(start: int, length: int) -> Iterator[tuple[int, int]]:
-    """Yield the pieces of a part of an object, for clients that give each as a whole: where it starts, and its length.
-
-    Args:
-        start: The first byte, from 0.
-        length: Number of bytes.
-    """
+    """Yield the pieces of a part of an object, for clients that give each as a whole: start and length."""
     for at in range(start, start + length, _PIECE_BYTES):
         yield at, min(_PIECE_BYTES, start + length - at)
 
@@ -64,30 +54,12 @@ class WritableListing(Listing):
 
     @abstractmethod
     def read(self, bucket: str, key: str, start: int, length: int) -> Iterator[bytes]:
-        """Yield a part of an object in pieces of a few MiB at most, as they come.
-
-        Args:
-            bucket: The bucket, or what the storage has in its place.
-            key: Its key.
-            start: The first byte, from 0.
-            length: Number of bytes.
-        """
+        """Yield a part of an object in pieces of a few MiB at most, as they come."""
 
     @abstractmethod
     def put(self, bucket: str, key: str, body: bytes) -> None:
-        """Write an object, in place of one of the same key.
-
-        Args:
-            bucket: The bucket, or what the storage has in its place.
-            key: Its key.
-            body: Its content.
-        """
+        """Write an object, in place of one of the same key."""
 
     @abstractmethod
     def delete(self, bucket: str, prefix: str) -> None:
-        """Delete the objects whose keys begin with a prefix; there may be none.
-
-        Args:
-            bucket: The bucket, or what the storage has in its place.
-            prefix: Beginning of the keys.
-        """
+        """Delete the objects whose keys begin with a prefix; there may be none."""

@@ -17,12 +17,7 @@ AT_ONCE = 12
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page of a listing.
-
-    Args:
-        objects: On it.
-        token: What the next page is asked for with; None on the last one.
-    """
+    """A page of a listing."""
 
     objects: ObjectPage
     token: str | None
@@ -39,12 +34,6 @@ def pages_of(fetch: Fetch, prefix: str, narrower: Callable[[str], Sequence[str]]
     A prefix of one page takes one request. One that has more is cut, if it can be: its first page is asked for again in
     pieces, as to keep it a storage would have to be trusted to list in the order of keys. Pages of one piece come in
     their order, those of different pieces as they arrive.
-
-    Args:
-        fetch: Asks for a page.
-        prefix: The beginning of the keys.
-        narrower: Longer prefixes which no key has two of, and in which all keys are that somebody wants; none where a
-            prefix cannot be cut. None: it is listed as it is.
     """
     page = fetch(prefix, None)
     pieces = narrower(prefix) if narrower and page.token else ()

@@ -132,12 +132,7 @@ class LoadBalancer(Stoppable):
 
 
 def copy(source: socket.socket, to: socket.socket) -> None:
-    """Pass on bytes until one of two sockets ends; then end both.
-
-    Args:
-        source: Where bytes come from.
-        to: Where they go.
-    """
+    """Pass on bytes until one of two sockets ends; then end both."""
     with suppress(OSError):
         while data := source.recv(65536):
             to.sendall(data)
@@ -145,11 +140,7 @@ def copy(source: socket.socket, to: socket.socket) -> None:
 
 
 def hang_up(*sockets: socket.socket) -> None:
-    """End connections: closing alone would wake no thread that waits for bytes, and tell the other side nothing.
-
-    Args:
-        *sockets: The connections.
-    """
+    """End connections: closing alone would wake no thread that waits for bytes, and tell the other side nothing."""
     for each in sockets:
         with suppress(OSError):
             each.shutdown(socket.SHUT_RDWR)

@@ -31,9 +31,6 @@ _POLL_SECONDS = 0.2
 def clickhouse_containers(named_collections: Mapping[str, Mapping[str, str]]) -> Iterator[Cluster]:
     """Run a cluster of three nodes with the same configuration as a local one.
 
-    Args:
-        named_collections: Name of the collection → its keys and values.
-
     Yields:
         The cluster; all nodes answer.
 

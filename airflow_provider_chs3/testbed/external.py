@@ -57,10 +57,6 @@ def s3_from(environment: Mapping[str, str]) -> S3Endpoint:
 def environment_for(cluster: Cluster, s3: S3Endpoint) -> dict[str, str]:
     """Return the variables with which `cluster_from` and `s3_from` return the same servers.
 
-    Args:
-        cluster: A running cluster.
-        s3: A running S3 server.
-
     Returns:
         Name → value.
     """

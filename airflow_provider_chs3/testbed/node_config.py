@@ -37,11 +37,6 @@ class Options:
 def describe(nodes: int, folder: Path, loader: User = LOADER) -> list[RunningNode]:
     """Return nodes that do not run yet, each with free ports of this machine and a folder.
 
-    Args:
-        nodes: Number of nodes.
-        folder: Parent of their folders.
-        loader: The user with all rights.
-
     Returns:
         The nodes, in the order of their shards.
     """
@@ -53,12 +48,7 @@ def describe(nodes: int, folder: Path, loader: User = LOADER) -> list[RunningNod
 
 
 def write(nodes: Sequence[RunningNode], *, options: Options) -> None:
-    """Write the configuration of every node into its folder.
-
-    Args:
-        nodes: All nodes of the cluster, the replicas of a shard one after the other; each has a folder.
-        options: The options of the test.
-    """
+    """Write the configuration of every node into its folder."""
     replication = _replication(nodes, options) if options.replicas > 1 or options.keeper_port else {}
     for node in nodes:
         assert node.folder is not None
@@ -190,12 +180,7 @@ def _replication(nodes: Sequence[RunningNode], options: Options) -> dict[Running
 
 
 def to_xml(settings: Mapping[str, Any], *, root: str = "clickhouse") -> str:
-    """Return settings as a configuration file.
-
-    Args:
-        settings: Name → value, further settings, or a list of either.
-        root: The root element; servers before 20.x know it as `yandex`.
-    """
+    """Return settings as a configuration file."""
     element = ElementTree.Element(root)
     _fill(element, settings)
     ElementTree.indent(element)

@@ -77,12 +77,7 @@ class Cluster:
     database_engine = ""
 
     def __init__(self, nodes: Sequence[RunningNode], *, name: str = CLUSTER) -> None:
-        """Describe running nodes.
-
-        Args:
-            nodes: The nodes, in the order of their shards.
-            name: Name of the cluster in the nodes' `remote_servers`; `chs3` by default.
-        """
+        """Describe running nodes."""
         self.nodes = list(nodes)
         self.name = name
 

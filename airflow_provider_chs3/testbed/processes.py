@@ -67,9 +67,6 @@ _PORTS = _PortRegister()
 def free_ports(count: int) -> list[int]:
     """Return ports of 127.0.0.1 on which nothing listens and that are kept for this process until it ends.
 
-    Args:
-        count: Number of ports.
-
     Returns:
         Distinct ports; no other process with a test bed is given them, even while nothing listens there yet.
 
@@ -134,12 +131,6 @@ def spawn(
 ) -> subprocess.Popen[bytes]:
     """Run a module of the test bed, one that calls `die_with_parent`, in a separate process.
 
-    Args:
-        module: Its full name.
-        *arguments: Its arguments.
-        log: File to which its output is appended.
-        environment: Variables to set in addition to those of this process.
-
     Returns:
         The process, which may not answer yet.
     """
@@ -191,13 +182,6 @@ def wait_until(
     ready: Callable[[], bool], *, process: subprocess.Popen[bytes], name: str, logs: list[Path], timeout_seconds: float
 ) -> None:
     """Wait until a spawned server answers.
-
-    Args:
-        ready: Returns whether it answers.
-        process: The server.
-        name: Its name in the error.
-        logs: Files whose last lines are part of the error.
-        timeout_seconds: Maximum wait in seconds.
 
     Raises:
         RuntimeError: If the process ended or did not answer in time; with the end of its logs.

@@ -111,8 +111,4 @@ class RunningQueryTrigger(ServerTrigger):
 
     @abstractmethod
     def _event(self, *, is_late: bool) -> TriggerEvent:
-        """Return the event that the task resumes with.
-
-        Args:
-            is_late: Whether the query still runs, and the time is up.
-        """
+        """Return the event that the task resumes with."""

@@ -23,12 +23,7 @@ class Refusal(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The decision about a period.
-
-    Args:
-        reason: Why, as a text.
-        held_because: If it is loaded, why its rows are held rather than published; empty, the default, if they are not.
-    """
+    """The decision about a period."""
 
     reason: str
     held_because: str = field(default="", kw_only=True)
@@ -78,23 +73,7 @@ NEVER_LOADED = Found(ComparisonStatus.NEW, (), ComparisonStatus.NEW.value)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PeriodFacts:
-    """Facts about a period.
-
-    Args:
-        found: The comparison with the ledger. By default the period was never loaded.
-        objects: Number of its objects; None, the default, if nobody has listed them.
-        contents: What these are called.
-        size_bytes: Their size in bytes.
-        published_bytes: Size of those that are published, in bytes.
-        is_reload: Whether the run asks to load it again, and no earlier try of the same task has published it.
-        lacks_replica: Whether a replica is down that may know where the rows of the period come from.
-        intended: The attempt that died while it published what its objects are now; empty if there is none.
-        why_whole: Why new objects cannot be loaded alone; empty if they can; None, the default, if nobody has looked.
-        held: The version that is held of what its objects are now; None, the default, if there is none.
-        why_not_held: Why that is so, as a text.
-        is_approval: Whether the run asks to publish what is held. False by default.
-        is_published_table: Whether it is a whole table that was published before. False by default.
-    """
+    """Facts about a period."""
 
     found: Found = NEVER_LOADED
     objects: int | None = None
@@ -115,10 +94,6 @@ def decide(facts: PeriodFacts, policies: Policies | None = None) -> Decision:
     """Decide what happens to a period.
 
     What is published as its objects are stays so, whatever is asked of other objects.
-
-    Args:
-        facts: What is known about it.
-        policies: The policies of the load. Default: those of a load without any.
     """
     policies = policies or Policies()
     why = facts.found.why
@@ -161,13 +136,7 @@ def _stays(facts: PeriodFacts) -> Decision | None:
 
 
 def reads_all(target: TableName, sizes: str, why: str) -> TargetChangedError:
-    """Return the error of `Refusal.WHOLE_TABLE`: a load raises it, and a plan reports it beforehand.
-
-    Args:
-        target: The table.
-        sizes: What a load would read.
-        why: The reason of the decision.
-    """
+    """Return the error of `Refusal.WHOLE_TABLE`: a load raises it, and a plan reports it beforehand."""
     return TargetChangedError(
         f"{target} has no partitions, so this would load it whole again, reading {sizes}: {why}. The table is "
         "unchanged. To allow this, give policies={'reload_whole_table': True}, for example for one run. With "

@@ -39,13 +39,7 @@ _READY_AT_ONCE = 8
 
 
 class Listed(NamedTuple):
-    """The objects of periods that are ready to be loaded.
-
-    Args:
-        source: The source, whose base is known now.
-        manifests: The objects of each period.
-        failed: The error of each period that is not ready.
-    """
+    """The objects of periods that are ready to be loaded."""
 
     source: Source
     manifests: Mapping[Period, Manifest]
@@ -56,10 +50,6 @@ def list_ready(request: LoadRequest, periods: Sequence[Period]) -> Steps[Listed]
     """List the objects of periods that are ready.
 
     A period fails with a `NotReadyError` if its marker is missing, or an object is too young.
-
-    Args:
-        request: The load.
-        periods: The periods; at least one.
     """
     failed = dict[Period, Chs3Error]()
     for first in range(0, len(periods) if request.policies.ready_key else 0, _READY_AT_ONCE):
@@ -131,12 +121,6 @@ def list_and_inspect(
 ) -> Steps[tuple[Listed, TargetContext, StepTimer]]:
     """List the objects of periods, and ask every node for its facts.
 
-    Args:
-        request: The load.
-        periods: The periods; at least one.
-        timer: The time spent so far.
-        context: The nodes' facts, if they are known already.
-
     Returns:
         The objects; the nodes' facts; the timer at the end of the listing, so that the time the nodes took longer
         counts for the next step.
@@ -164,12 +148,7 @@ def _check_servers(request: LoadRequest, place: TableLocation) -> Steps[None]:
 
 
 def privileges_of_load(request: LoadRequest, location: TableLocation) -> tuple[str, ...]:
-    """Return the privileges that a load needs on every node, as written in a GRANT.
-
-    Args:
-        request: The load.
-        location: The table, and the nodes that hold it.
-    """
+    """Return the privileges that a load needs on every node, as written in a GRANT."""
     named_collection, store = request.source.named_collection, request.source.kind
     further = privileges_of_detaching(location.cluster) if request.is_durable else ()
     if request.policies.on_new_columns == "add":
@@ -182,11 +161,7 @@ def privileges_of_load(request: LoadRequest, location: TableLocation) -> tuple[s
 
 
 def needed_by(request: LoadRequest) -> dict[str, SettingValue]:
-    """Return the settings that a profile must allow the load to set: name → value.
-
-    Args:
-        request: The load.
-    """
+    """Return the settings that a profile must allow the load to set: name → value."""
     needed = needed_settings(
         null_as_default=request.selection.null_as_default,
         by_sharding_key=request.policies.distribution == "sharding_key",
@@ -199,9 +174,6 @@ def needed_by(request: LoadRequest) -> dict[str, SettingValue]:
 
 def inspect_target_for_load(request: LoadRequest) -> Steps[TargetContext]:
     """Ask every node for its facts, and check that a load may start.
-
-    Args:
-        request: The load.
 
     Raises:
         PreflightError: If the cluster, versions, profiles or privileges prevent the load.

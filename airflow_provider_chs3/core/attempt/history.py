@@ -34,11 +34,7 @@ class TableHistory:
 
 
 def read_history(load: LoadContext) -> Steps[TableHistory]:
-    """Read the table's history from the first node's ledger, with one statement.
-
-    Args:
-        load: The load.
-    """
+    """Read the table's history from the first node's ledger, with one statement."""
     context = load.context
     if not context.nodes[context.coordinator].has_loads:
         return TableHistory()
@@ -63,12 +59,7 @@ def _expected(load: LoadContext, rows: Sequence[Row]) -> Reading | None:
 
 
 def values_of_reading(load: LoadContext, reading: Reading) -> dict[str, str | int]:
-    """Return the values of a load's record by which the next one expects what is in its files.
-
-    Args:
-        load: The load.
-        reading: How its files were read.
-    """
+    """Return the values of a load's record by which the next one expects what is in its files."""
     is_typed = load.files.format.name == "Parquet" and bool(reading.groups)
     text = reading.of_others.as_text if reading.of_others else _NOT_ALIKE
     return {"reading": text if is_typed else "", "uncompressed_bytes": reading.uncompressed_bytes or 0}

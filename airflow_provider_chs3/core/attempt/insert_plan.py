@@ -24,16 +24,7 @@ from airflow_provider_chs3.core.workflow.operations import Log, Steps
 
 @dataclass(frozen=True, kw_only=True)
 class InsertPlan:
-    """The plan of an insert.
-
-    Args:
-        reading: What is read of the files.
-        settings: All settings, with their reasons.
-        memory_bytes: Memory that the load is planned for on a node.
-        memory_steps: How often its need of memory was lowered.
-        is_expected: Whether the files are yet to be looked at, and it is only expected that they are so read. Default:
-            no.
-    """
+    """The plan of an insert."""
 
     reading: Reading
     settings: tuple[Setting, ...]
@@ -55,14 +46,7 @@ class InsertPlan:
     def of_record(
         cls, reading: Mapping[str, Any], settings: str, *, memory_bytes: int, memory_steps: int
     ) -> InsertPlan:
-        """Create the plan from what is recorded of it.
-
-        Args:
-            reading: The values of `Reading.as_json`.
-            settings: The value of `settings_as_json`.
-            memory_bytes: As in the plan.
-            memory_steps: As in the plan.
-        """
+        """Create the plan from what is recorded of it."""
         return cls(
             reading=Reading.of_json(reading),
             settings=tuple(Setting(**each) for each in json.loads(settings)),
@@ -73,9 +57,6 @@ class InsertPlan:
 
 def read_files(load: LoadContext) -> Steps[Reading]:
     """Find the files' columns and types, and the columns that are loaded from them.
-
-    Args:
-        load: The load.
 
     Raises:
         SourceError: If files lack a column or contradict each other.
@@ -97,12 +78,6 @@ def plan_insert(
     load: LoadContext, now: Mapping[Node, NodeNow], reading: Reading, history: TableHistory
 ) -> Steps[InsertPlan]:
     """Compute the settings, and log the nodes' specs and the settings with their reasons.
-
-    Args:
-        load: The load.
-        now: The current state of the nodes.
-        reading: What is read of the files.
-        history: What earlier loads of the table recorded.
 
     Raises:
         TransientError: If even the least memory that a load takes did not suffice.

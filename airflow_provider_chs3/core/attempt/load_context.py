@@ -76,13 +76,7 @@ class Increment:
 
 @dataclass(frozen=True, slots=True)
 class GroupOfFiles:
-    """The files of periods that one insert reads together.
-
-    Args:
-        periods: The periods, in order.
-        is_of_period: Condition that a row belongs to the period of its file.
-        largest_bytes: Stored size of the objects of the largest period in bytes.
-    """
+    """The files of periods that one insert reads together."""
 
     periods: tuple[Period, ...]
     is_of_period: str
@@ -111,21 +105,7 @@ def node_key(node: Node) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class LoadContext:
-    """A load in progress.
-
-    Args:
-        request: The request.
-        context: The target and its nodes.
-        files: The files that it reads.
-        own: The period's partitions.
-        retry_state: The problems of earlier tries of this load.
-        timer: The time spent so far.
-        increment: What is added to the published rows, and `files` are the new ones; None if the period is loaded
-            whole.
-        changes: How the objects changed since the period was published; None if not known.
-        group: The periods that are loaded together, the first of which the request names; None for a single period.
-        shared: The staging table that this period has in common with others; None if it has one of its own.
-    """
+    """A load in progress."""
 
     request: LoadRequest
     context: TargetContext
@@ -237,23 +217,14 @@ class LoadContext:
         return replace(self, files=replace(self.files, manifest=manifest))
 
     def with_ledger(self, *, with_loads: bool = False) -> LoadContext:
-        """Return the same load, once the ledger exists on every node.
-
-        Args:
-            with_loads: Whether the table of loads exists on the coordinator, too. Default: as before.
-        """
+        """Return the same load, once the ledger exists on every node."""
         nodes = {node: replace(facts, ledger=RecordTable()) for node, facts in self.context.nodes.items()}
         if with_loads:
             nodes[self.context.coordinator] = replace(nodes[self.context.coordinator], loads=RecordTable())
         return replace(self, context=replace(self.context, nodes=nodes))
 
     def key_on(self, node: Node, partition_id: str | None = None) -> LedgerKey:
-        """Return the key of records on a node.
-
-        Args:
-            node: The node.
-            partition_id: The partition that they are about. Default: all of the period.
-        """
+        """Return the key of records on a node."""
         own = self.own.value if partition_id is None else partition_id
         return LedgerKey.on(self.context, node, self.request.period, own)
 
@@ -268,11 +239,7 @@ class LoadContext:
         )
 
     def facts(self, before: Mapping[Node, PeriodOnNode]) -> PeriodFacts:
-        """Return what is known about the period.
-
-        Args:
-            before: The period on each node.
-        """
+        """Return what is known about the period."""
         found, manifest = standing(before, self.wanted, self.context.table_facts), self.manifest
         held, why_not_held = held_version(before, self.wanted, self.context.table_facts)
         of_dead = intended(before, self.wanted, self.context.table_facts)
@@ -313,10 +280,6 @@ Loads = Batch[Period, LoadContext]
 def look_up_all(loads: Sequence[LoadContext], *, with_records: bool = True) -> Steps[list[dict[Node, PeriodOnNode]]]:
     """Ask every node for the parts of periods, and for the newest record of each, with one statement.
 
-    Args:
-        loads: The loads of the periods, into one table; at least one.
-        with_records: Whether to ask for the records. True by default.
-
     Returns:
         Each period on each node, in the order of the loads.
     """
@@ -330,9 +293,6 @@ def look_up_caught_up(loads: Sequence[LoadContext]) -> Steps[list[dict[Node, Per
     """Look periods up; if replicas differ, again after they have caught up with each other.
 
     A replica that was down and has just come back has the periods of before.
-
-    Args:
-        loads: The loads of the periods, into one table; at least one.
     """
     context = loads[0].context
     found = yield from look_up_all(loads)
@@ -367,16 +327,7 @@ def values_of(
     beside: Contents = NOTHING_BESIDE,
     structure: str = "",
 ) -> dict[str, Value]:
-    """Return the values of a node's claim about a partition of a period.
-
-    Args:
-        load: The load.
-        rows: Rows of the partition on the node.
-        state: The partition there.
-        rows_of_shards: Rows of the period on each shard, once it is published; None before.
-        beside: What a crash may show beside the partition.
-        structure: The table, and what was loaded into it, once it is published (see `core.ledger.structure_record`).
-    """
+    """Return the values of a node's claim about a partition of a period."""
     return {
         **values_of_load(load),
         "nodes": spread(load.context.nodes, load.context.table_facts),
@@ -417,13 +368,7 @@ def _reading_settings(request: LoadRequest, context: TargetContext) -> SettingVa
 def evidence_of_state(
     state: PartitionState, rows_of_shards: Mapping[int, int] | None = None, *, beside: Contents = NOTHING_BESIDE
 ) -> dict[str, str | int]:
-    """Return the columns of a record by which the partition is recognized later.
-
-    Args:
-        state: The partition.
-        rows_of_shards: Rows of the period on each shard; None if not known yet.
-        beside: What a crash may show beside the partition.
-    """
+    """Return the columns of a record by which the partition is recognized later."""
     return {
         "min_block": state.min_block,
         "max_block": state.max_block,

@@ -19,10 +19,6 @@ from airflow_provider_chs3.exceptions import ColumnsAddedError, SourceError
 def settle_new_columns(load: LoadContext, reading: Reading) -> Steps[None]:
     """Add columns that the target lacks to it, or refuse them, if the load asks for that.
 
-    Args:
-        load: The load.
-        reading: What is read of the files.
-
     Raises:
         SourceError: If there are such columns, and the load asks to fail.
         ColumnsAddedError: If the target got them, so that the load has to look at it again.

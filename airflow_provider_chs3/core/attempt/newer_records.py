@@ -16,11 +16,7 @@ from airflow_provider_chs3.exceptions import ObjectsChangedError
 
 
 def records_of(periods: Mapping[Node, PeriodOnNode]) -> dict[str, str]:
-    """Return what distinguishes the newest record of a period from a later one: `node_key` → attempt and event.
-
-    Args:
-        periods: The period on each node.
-    """
+    """Return what distinguishes the newest record of a period from a later one: `node_key` → attempt and event."""
     return {
         node_key(node): f"{period.record.attempt} {period.record.event}"
         for node, period in periods.items()
@@ -32,10 +28,6 @@ def check_listed_since(load: LoadContext, periods: Mapping[Node, PeriodOnNode]) 
     """Check that what the ledger knows of the period was recorded before this load listed the objects.
 
     Only durations are compared, each by one clock, as the clocks of nodes and worker may differ.
-
-    Args:
-        load: The load, which has just looked the period up.
-        periods: The period on each node.
 
     Raises:
         ObjectsChangedError: If another load recorded other objects since then: it may have listed them later.
@@ -53,12 +45,6 @@ def check_none_newer(
     period: Period, records: Mapping[str, str], now: Mapping[Node, PeriodOnNode], *, attempt: str = ""
 ) -> None:
     """Check that no other load has recorded the period since this one compared it with the ledger.
-
-    Args:
-        period: The period.
-        records: Its records then, as `records_of` returns them.
-        now: The period on each node now.
-        attempt: This attempt, whose own records count for nothing. None by default.
 
     Raises:
         ObjectsChangedError: If another load has.

@@ -43,11 +43,7 @@ class Staged:
         return all(each.has_parts_of(other.at(key)) for key, each in self.partitions.items())
 
     def at(self, partition_id: str) -> Contents:
-        """Return the contents of one of the period's partitions.
-
-        Args:
-            partition_id: Its id.
-        """
+        """Return the contents of one of the period's partitions."""
         return self.partitions.get(partition_id, NOTHING_BESIDE)
 
 

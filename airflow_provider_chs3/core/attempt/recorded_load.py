@@ -19,22 +19,14 @@ from airflow_provider_chs3.core.workflow.operations import Steps
 
 
 def structures_of(nodes: Mapping[Node, PeriodOnNode]) -> list[Structure]:
-    """Return the structures that a period was recorded with; empty ones where they are not those of its rows.
-
-    Args:
-        nodes: The period on each node.
-    """
+    """Return the structures that a period was recorded with; empty ones where they are not those of its rows."""
     texts = {one.record.structure for each in nodes.values() for one in each.each if one.record}
     is_restored = restored_of(nodes) is not None
     return [json.loads(text) if text and not is_restored else {} for text in sorted(texts)]
 
 
 def newest_structures(context: TargetContext) -> Steps[list[Structure]]:
-    """Return the structure that the newest load of a table has recorded; none without one.
-
-    Args:
-        context: The table and its nodes.
-    """
+    """Return the structure that the newest load of a table has recorded; none without one."""
     node = context.coordinator
     if not context.nodes[node].has_ledger:
         return []
@@ -55,23 +47,12 @@ def is_known(structures: Sequence[Structure]) -> bool:
 
 
 def as_recorded(request: LoadRequest, structures: Sequence[Structure], context: TargetContext) -> LoadRequest:
-    """Return the load that records know; the same one if they do not.
-
-    Args:
-        request: The load of a period.
-        structures: Those of its records.
-        context: The table and its nodes.
-    """
+    """Return the load that records know; the same one if they do not."""
     return request.as_recorded(structures[0], context) if is_known(structures) else request
 
 
 def knowing_settings_of(requests: Sequence[LoadRequest], context: TargetContext) -> Steps[TargetContext]:
-    """Return the nodes' facts, with what they know of settings that only records have.
-
-    Args:
-        requests: The loads; at least one.
-        context: The table and its nodes.
-    """
+    """Return the nodes' facts, with what they know of settings that only records have."""
     settings = {name: value for each in requests for name, value in each.settings.items()}
     if settings.keys() <= context.known_settings.keys():
         return context

@@ -44,12 +44,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class DoneInsert:
-    """An insert of a load that has ended without an error.
-
-    Args:
-        query_id: Its query id.
-        stats: Its statistics.
-    """
+    """An insert of a load that has ended without an error."""
 
     query_id: str
     stats: InsertStats
@@ -57,17 +52,7 @@ class DoneInsert:
 
 @dataclass(frozen=True, kw_only=True)
 class RecordedPeriod:
-    """The record of a period of an attempt that has begun to insert.
-
-    Args:
-        fingerprint: Fingerprint of the period's objects.
-        newest: Time of the last write to the newest of them.
-        before: The period's partitions on each node, by shard and replica, when the load began.
-        reason: The reason of the load.
-        held_because: Why its rows are held rather than published; empty if they are not.
-        increment: For an increment, the load that it adds to, and the fingerprint of the new objects.
-        records: The records on which the load decided, as `core.attempt.newer_records` compares them.
-    """
+    """The record of a period of an attempt that has begun to insert."""
 
     fingerprint: str
     newest: datetime
@@ -93,10 +78,6 @@ class RecordedPeriod:
     def increment_of(self, period: Manifest, published: Manifest) -> tuple[Increment, Manifest]:
         """Return the increment, and the new objects.
 
-        Args:
-            period: All objects of the period, as `manifest_in` gives them.
-            published: The objects that the period was published from, as they are recorded now.
-
         Raises:
             ObjectsChangedError: If the new objects are not those that the attempt reads.
         """
@@ -109,28 +90,13 @@ class RecordedPeriod:
         return Increment(period=period, **recorded), new
 
     def before_now(self, now: Mapping[Node, PeriodOnNode]) -> dict[Node, PeriodOnNode]:
-        """Return the period on each node when the load decided to insert.
-
-        Args:
-            now: The period on each node now.
-        """
+        """Return the period on each node when the load decided to insert."""
         return {node: period.as_it_was(self.before.get(node_key(node), ())) for node, period in now.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
 class ResumableLoad:
-    """The record of an attempt that has begun to insert.
-
-    Args:
-        context: The target and its nodes.
-        nonce: The attempt.
-        periods: Its periods, in order.
-        retry_state: The problems of earlier tries.
-        plan: The plan of the insert.
-        running: Query id of the insert that was started last; empty once its end was seen.
-        done: The inserts that have ended.
-        seconds_by_step: The time spent until it was recorded.
-    """
+    """The record of an attempt that has begun to insert."""
 
     context: TargetContext
     nonce: str
@@ -145,15 +111,7 @@ class ResumableLoad:
 def record_insert(
     load: LoadContext, plan: InsertPlan, periods: Sequence[PeriodLoad], done: Sequence[DoneInsert], running: str
 ) -> Steps[None]:
-    """Record on the coordinator, before an insert is sent, all that another process needs to resume it.
-
-    Args:
-        load: The load of all periods.
-        plan: The plan of the insert.
-        periods: The periods.
-        done: The inserts that have ended.
-        running: Query id of the insert that is started next; empty for none.
-    """
+    """Record on the coordinator, before an insert is sent, all that another process needs to resume it."""
     coordinator = load.context.coordinator
     started = [each.query_id for each in done] + [running] * bool(running)
     basis = {
@@ -207,11 +165,6 @@ def find_resumable_loads(
     request: LoadRequest, periods: Sequence[Period], context: TargetContext
 ) -> Steps[list[ResumableLoad]]:
     """Find what an earlier process of the same task left, if all of its staging is still there.
-
-    Args:
-        request: The current request; its definition, and the table, must be unchanged.
-        periods: The periods of the task; at least one.
-        context: The nodes.
 
     Raises:
         SupersededError: If the task waited for an attempt, and other loads have taken over all of its periods.
@@ -275,23 +228,13 @@ def published_by_owner(
     periods: Mapping[Period, Mapping[Node, PeriodOnNode]],
     attempts: Collection[tuple[Period, str]],
 ) -> set[Period]:
-    """Return the periods that an earlier try of the same task published and then died: for the task, they are new.
-
-    Args:
-        loads: Loads of periods of one table.
-        periods: Each period on each node.
-        attempts: What the task began to insert.
-    """
+    """Return the periods that an earlier try of the same task published and then died: for the task, they are new."""
     records = {load.request.period: periods[load.request.period][load.context.coordinator].record for load in loads}
     return {period for period, record in records.items() if record and (period, record.attempt) in attempts}
 
 
 def own_attempts(loads: Collection[LoadContext]) -> Steps[set[tuple[Period, str]]]:
-    """Return what the task of loads began to insert: its attempts, each with its period.
-
-    Args:
-        loads: Loads of periods of one table; at least one.
-    """
+    """Return what the task of loads began to insert: its attempts, each with its period."""
     first = next(iter(loads))
     if not first.request.owner:
         return set()
@@ -299,13 +242,7 @@ def own_attempts(loads: Collection[LoadContext]) -> Steps[set[tuple[Period, str]
 
 
 def attempts_of(context: TargetContext, periods: Sequence[Period], owner: str) -> Steps[set[tuple[Period, str]]]:
-    """Return a task's attempts at periods that began to insert, each with its period.
-
-    Args:
-        context: The target and its nodes.
-        periods: The periods; at least one.
-        owner: The task.
-    """
+    """Return a task's attempts at periods that began to insert, each with its period."""
     key = _key_of(context, periods[0])
     if key is None:
         return set()

@@ -94,13 +94,7 @@ class RetryState:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Retry:
-    """A decision to start over.
-
-    Args:
-        retry_state: The state of the next try.
-        reason: The reason, as a text.
-        wait_seconds: Time to wait before, in seconds.
-    """
+    """A decision to start over."""
 
     retry_state: RetryState
     reason: str
@@ -109,10 +103,6 @@ class Retry:
 
 def next_retry(error: Chs3Error, retry_state: RetryState) -> Retry | None:
     """Decide what to do after an error of a load.
-
-    Args:
-        error: The error.
-        retry_state: The state of the try that failed.
 
     Returns:
         How to start over; None if starting over does not help.
@@ -169,10 +159,6 @@ def lowered(settings: tuple[Setting, ...], retry_state: RetryState) -> tuple[Set
     """Return the settings after the problems of earlier tries.
 
     Each memory step halves block size, insert threads or reading threads, in turn; settings of the user stay.
-
-    Args:
-        settings: The computed settings.
-        retry_state: How often they are lowered.
 
     Raises:
         TransientError: If nothing is left to lower.

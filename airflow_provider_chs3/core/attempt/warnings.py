@@ -26,10 +26,6 @@ def fill_statements(load: LoadContext, node: Node) -> Steps[list[str]]:
     The view's SELECT is unchanged: a setting restricts it to the period's partition. The rows go into the view's table
     instead of through the view, which does not cast them if types differ.
 
-    Args:
-        load: The load.
-        node: A node that has the views.
-
     Returns:
         The statements, by the views' names, without views that the user may not see.
     """
@@ -67,10 +63,6 @@ def warn_of_risks(load: LoadContext, now: Mapping[Node, NodeNow]) -> Steps[None]
     """Check disks, the target's parts, and the materialized views of the target.
 
     Problems that prevent the load are errors; others are logged.
-
-    Args:
-        load: The load.
-        now: The current state of the nodes.
 
     Raises:
         PreflightError: If a node lacks disk space for its part of the period.

@@ -20,9 +20,6 @@ from airflow_provider_chs3.exceptions import ClickHouseConnectionError
 def leave_out_absent(location: TableLocation) -> Steps[TableLocation]:
     """Leave out nodes that do not answer, where the table is replicated and other replicas of their shard are up.
 
-    Args:
-        location: The table, and the nodes that hold it.
-
     Raises:
         ClickHouseConnectionError: If a node that cannot be left out does not answer.
     """

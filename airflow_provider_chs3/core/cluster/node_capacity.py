@@ -38,13 +38,7 @@ def parse_memory(value: object) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """A disk of the target's storage policy.
-
-    Args:
-        name: Its name.
-        kind: `Local`, or another type.
-        free_bytes: Free bytes that are not reserved.
-    """
+    """A disk of the target's storage policy."""
 
     name: str
     kind: str
@@ -53,14 +47,7 @@ class Disk:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OtherParts:
-    """The target's active parts, without the partition that the load replaces.
-
-    Args:
-        parts: Number of these parts.
-        fullest_parts: Number of parts in the partition that has the most.
-        fullest_bytes: Size of those parts.
-        limits: Limits of the table's settings.
-    """
+    """The target's active parts, without the partition that the load replaces."""
 
     parts: int
     fullest_parts: int
@@ -70,17 +57,7 @@ class OtherParts:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeNow:
-    """The state of a node at the start of a load.
-
-    Args:
-        memory_in_use_bytes: Memory of the queries that run there.
-        inserts: Number of running inserts.
-        physical_memory_bytes: RAM of the machine or its container; 0 if the server does not report it.
-        disks: The target's disks.
-        views: Materialized views and other dependents that read from the target.
-        others: The target's other parts; None if the node does not hold it.
-        query_memory_bytes: Memory limit per query in the user's profile; 0 for no limit.
-    """
+    """The state of a node at the start of a load."""
 
     memory_in_use_bytes: int = 0
     inserts: int = 0
@@ -97,12 +74,7 @@ class NodeNow:
 
 
 def ask_nodes_now(context: TargetContext, own: str = "0") -> Steps[dict[Node, NodeNow]]:
-    """Read each node's running queries and the target's disks, views and parts, once per load.
-
-    Args:
-        context: The nodes, and the target on them.
-        own: Condition on `system.parts` that finds the partitions that the load replaces. By default there are none.
-    """
+    """Read each node's running queries and the target's disks, views and parts, once per load."""
     statements = {node: Sql(_now_query(context.target, own, facts)) for node, facts in context.nodes.items()}
     answers = yield from QueryNodes(name="Read the present state of every node", sql=statements)
     return {node: _node_now(rows[0], context.nodes[node]) for node, rows in answers.items()}
@@ -152,11 +124,7 @@ SELECT
 
 
 def physical_memory(facts: NodeFacts) -> str:
-    """Return a subquery for the RAM of the node's machine or container; 0 if the server does not report it.
-
-    Args:
-        facts: Facts of the node.
-    """
+    """Return a subquery for the RAM of the node's machine or container; 0 if the server does not report it."""
     if METRICS not in facts.system_tables:
         return "0"
     # A container without a limit reports no real one: the lower of the two counts.
@@ -168,13 +136,7 @@ def physical_memory(facts: NodeFacts) -> str:
 
 @dataclass(frozen=True)
 class SizedNode:
-    """The capacity of a node for loads.
-
-    Args:
-        spec: Cores and memory; 0 bytes means unknown.
-        source: Source of these numbers.
-        note: How the numbers were adjusted; usually empty.
-    """
+    """The capacity of a node for loads."""
 
     spec: NodeSpec
     source: str
@@ -195,12 +157,6 @@ def size_nodes(
 
     The operator's argument comes first, then the connection, then the node's macros `cores` and `memory`; anything not
     declared is measured.
-
-    Args:
-        context: The nodes and their facts.
-        now: Present state of the nodes.
-        argument: Host, `host:port` or `default` → specs of the operator's `node_specs`.
-        connection: The same of the connection.
 
     Raises:
         ConfigurationError: If a node is declared to have more than the machine has, or its macros cannot be read.

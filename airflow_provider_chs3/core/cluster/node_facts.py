@@ -58,14 +58,7 @@ _QUORUM_TIMEOUT_MS = 60_000
 
 
 class RecordTable(NamedTuple):
-    """A table that has the name of one of records: the ledger, loaded objects, or loads.
-
-    Args:
-        engine: Its engine.
-        comment: Its comment.
-        is_shared: Whether it is in a database of engine Replicated, so that its shard has one such table. False by
-            default.
-    """
+    """A table that has the name of one of records: the ledger, loaded objects, or loads."""
 
     engine: str = "MergeTree"
     comment: str = RECORDS_SCHEMA
@@ -92,28 +85,7 @@ class ReplicatedDatabase(NamedTuple):
 
 @dataclass(frozen=True)
 class NodeFacts:
-    """The facts of one node.
-
-    Args:
-        target: The target on that node; None if missing.
-        databases: The requested databases that exist; None for those of an engine other than Replicated.
-        ledger: Its ledger; None if missing.
-        objects: Its table of loaded objects; None if missing.
-        loads: Its table of loads, which the coordinator has; None if missing.
-        known_settings: The requested settings that the server knows, each with the highest number that the user's
-            profile allows, or None.
-        measured: Cores and memory limit, as measured by the server; 0 bytes means unknown.
-        macros: Its macros that declare its size: `cores`, `memory`.
-        system_tables: Which of `METRICS` and `QUEUE` the user sees there.
-        keeper: Path of a replicated target in Keeper; read by `core.cluster.replication`.
-        time_zone: Time zone of the server, which columns have that name none.
-        permissions: Settings that another CREATE of the target may need, and may enable.
-        reading_defaults: Settings for reading files, each with the server's default.
-        is_rehearsed: Whether the target's engine is tested, or a rehearsal has passed there.
-        filtered: Tables of `system` that a row policy filters for the user; empty also if not asked for.
-        server: What distinguishes the server from others, under whatever names a cluster lists it.
-        version: ClickHouse's version, such as `26.9.2.1`.
-    """
+    """The facts of one node."""
 
     target: TableFacts | None
     databases: Mapping[str, ReplicatedDatabase | None]
@@ -150,13 +122,6 @@ class TargetContext:
 
     What it computes of all nodes is computed once: the steps of many periods ask for it again and again.
 
-    Args:
-        cluster: The cluster that reads and writes; None for a single server.
-        target: The local table on every node.
-        ledger: The ledger on every node.
-        nodes: Facts of each node.
-        absent: Replicas that are down; see `TableLocation`.
-        sharding_key: Sharding key of the Distributed table that the user named; see `TableLocation`.
     """
 
     cluster: str | None
@@ -171,22 +136,13 @@ class TargetContext:
         return f"on {', '.join(map(str, nodes))}" if self.cluster else "on the server"
 
     def missing_database(self, database: str) -> str:
-        """Return what to say if a database is missing on a node; empty if every node has it.
-
-        Args:
-            database: The target's, or the ledger's.
-        """
+        """Return what to say if a database is missing on a node; empty if every node has it."""
         lacking = [node for node, facts in self.nodes.items() if database not in facts.databases]
         found = f"Database {database!r} does not exist {self.place(lacking)}: create it, or check the name."
         return found if lacking else ""
 
     def missing_target(self, what_to_do: str, *, said: str = "") -> str:
-        """Return what to say if the target, or its database, is missing on a node; empty if every node has it.
-
-        Args:
-            what_to_do: The end of the sentence if only the table is missing.
-            said: What the table is, between commas; nothing by default.
-        """
+        """Return what to say if the target, or its database, is missing on a node; empty if every node has it."""
         lacking = [node for node, facts in self.nodes.items() if facts.target is None]
         if not lacking:
             return ""
@@ -231,11 +187,7 @@ class TargetContext:
         return quorum if self.shared and replicas > 1 else {}
 
     def ddl_settings_of(self, database: str) -> SettingValues:
-        """Return the settings for DDL in a database: a server that Keeper knows as gone does it when it is back.
-
-        Args:
-            database: The target's, or that of staging.
-        """
+        """Return the settings for DDL in a database: a server that Keeper knows as gone does it when it is back."""
         is_repeated = self.nodes[self.coordinator].databases.get(database)
         return {"distributed_ddl_output_mode": "throw_only_active"} if is_repeated else {}
 
@@ -245,12 +197,7 @@ class TargetContext:
         return "ReplicatedMergeTree" if self.shared else "MergeTree"
 
     def engine_beside(self, node: Node, name: str) -> str:
-        """Return the engine of a table on a node that is replicated as the target is.
-
-        Args:
-            node: The node.
-            name: The table.
-        """
+        """Return the engine of a table on a node that is replicated as the target is."""
         keeper = self.nodes[node].keeper
         return keeper.engine_beside(name) if keeper and not self.shared else self.own_engine
 
@@ -268,11 +215,7 @@ class TargetContext:
         return {zone: tuple(node for node, facts in self.nodes.items() if facts.time_zone == zone) for zone in zones}
 
     def zone_of(self, settings: SettingValues) -> str:
-        """Return the zone of times without one: the user's, or that of all servers; empty if theirs differ.
-
-        Args:
-            settings: The user's settings.
-        """
+        """Return the zone of times without one: the user's, or that of all servers; empty if theirs differ."""
         given = same_name(str(settings.get("session_timezone", "")))
         return given or (min(self.server_zones) if len(self.server_zones) == 1 else "")
 
@@ -323,12 +266,6 @@ def inspect_target(
 ) -> Steps[TargetContext]:
     """Find the nodes and read the facts of each.
 
-    Args:
-        request: The table.
-        settings: Names to look up on every node.
-        needs_all: Whether all replicas must be up, because a replica that comes back would miss the write.
-        policies_on: As in `look_at`.
-
     Raises:
         PreflightError: If the cluster is unknown or differs from the Distributed table's, or a server is too old.
     """
@@ -343,14 +280,7 @@ def inspect_target(
 def look_at(
     location: TableLocation, *, settings: Iterable[str], policies_on: Collection[str] = ()
 ) -> Steps[TargetContext]:
-    """Read the facts of each node.
-
-    Args:
-        location: The table, and the nodes that hold it.
-        settings: Names to look up on every node.
-        policies_on: Tables of `system` on which to look for row policies, which takes CREATE TEMPORARY TABLE. Default:
-            none.
-    """
+    """Read the facts of each node."""
     sql = Sql(f"{_facts_query(location, settings)}, {policies_query(policies_on)}")
     answers = yield from QueryNodes(
         name=f"Inspect {location.target} on every node", sql=dict.fromkeys(location.nodes, sql)

@@ -29,11 +29,6 @@ def follow(context: TargetContext, name: TableName, *, wait_seconds: int | None 
 
     This does not wait for merges (`LIGHTWEIGHT`).
 
-    Args:
-        context: The nodes.
-        name: The table.
-        wait_seconds: Timeout in seconds; None uses the server's `receive_timeout`, 300 s by default.
-
     Raises:
         ReplicasBehindError: If a replica takes longer. The next run does what is missing.
     """
@@ -43,10 +38,6 @@ def follow(context: TargetContext, name: TableName, *, wait_seconds: int | None 
 
 def catch_up(context: TargetContext, *names: TableName) -> Steps[None]:
     """Have every node know what others have written to tables of records; do nothing where nodes have their own.
-
-    Args:
-        context: The nodes.
-        *names: The tables.
 
     Raises:
         ReplicasBehindError: If a server does not get there in time.
@@ -64,15 +55,7 @@ def run_ddl(
     settings: SettingValues | None = None,
     query_id: str | None = None,
 ) -> Steps[None]:
-    """Create, drop or rename tables of the package: on every node, or once for all servers of a shard.
-
-    Args:
-        context: The nodes.
-        sql: The statement for each node.
-        name: Name of the step.
-        settings: Settings to send with each; none by default.
-        query_id: Beginning of the statements' query ids. By default the runner chooses.
-    """
+    """Create, drop or rename tables of the package: on every node, or once for all servers of a shard."""
     if not context.shared:
         yield from QueryNodes(name=name, sql=sql, settings=settings or {}, query_id=query_id)
         return
@@ -102,14 +85,6 @@ def create_table(
     """Create a table of the package; where a shard has one, wait until all of its servers have opened it for writing.
 
     A server takes a table of such a database for created before it has opened it, and INSERTs end with 242 until then.
-
-    Args:
-        context: The nodes.
-        table_name: The table.
-        sql: The statement for each node.
-        name: As in `run_ddl`, and so are the others.
-        settings: Settings to send with each; none by default.
-        query_id: Beginning of the statements' query ids. By default the runner chooses.
 
     Raises:
         TransientError: If it is not there in time as a replicated table.

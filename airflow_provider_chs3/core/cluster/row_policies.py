@@ -27,9 +27,6 @@ def policies_query(names: Collection[str]) -> str:
     """Return an expression of the number of tables that a policy filters for the user.
 
     The plan of all tables at once takes servers half the time of one for each.
-
-    Args:
-        names: The tables of `system`; with none, it is 0.
     """
     if not names:
         return "0"
@@ -38,12 +35,7 @@ def policies_query(names: Collection[str]) -> str:
 
 
 def find_filtered(nodes: Collection[Node], names: Collection[str]) -> Steps[dict[Node, tuple[str, ...]]]:
-    """Find the tables that a policy filters for the user on each node.
-
-    Args:
-        nodes: Nodes where it filters some.
-        names: The tables of `system`.
-    """
+    """Find the tables that a policy filters for the user on each node."""
     found = (
         f"if((SELECT countIf({_IS_POLICY}) FROM (EXPLAIN SELECT 1 FROM system.{name})) > 0, {literal(name)}, '')"
         for name in names
@@ -55,10 +47,6 @@ def find_filtered(nodes: Collection[Node], names: Collection[str]) -> Steps[dict
 
 def check_all_seen(nodes: Collection[Node], target: TableName) -> Steps[None]:
     """Check that the user sees all rows of a table.
-
-    Args:
-        nodes: Nodes that hold it.
-        target: The table.
 
     Raises:
         PreflightError: If a row policy hides some.

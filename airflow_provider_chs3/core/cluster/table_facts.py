@@ -33,15 +33,7 @@ _NOT_STORED = ("ALIAS", "EPHEMERAL")
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of the target.
-
-    Args:
-        name: Its name.
-        type: Its type, as written by the server.
-        default_kind: Empty, `DEFAULT`, `MATERIALIZED`, `ALIAS` or `EPHEMERAL`.
-        default_expression: Expression of the default.
-        in_partition_key: Whether the partition key uses it.
-    """
+    """A column of the target."""
 
     name: str
     type: str
@@ -60,21 +52,7 @@ class Column:
 
 @dataclass(frozen=True)
 class TableFacts:
-    """The target on one node.
-
-    Args:
-        engine: Engine name, such as `ReplacingMergeTree`.
-        engine_full: The engine with all its clauses.
-        partition_key: Its expression; empty if there is none.
-        sorting_key: Its expression.
-        primary_key: Its expression.
-        sampling_key: Its expression; empty if there is none.
-        uuid: Distinguishes the table from an earlier one of the same name.
-        columns: The columns, in the table's order.
-        indices: Name, type, expression, granularity of each skip index.
-        projections: Name, type, query of each projection.
-        storage_policy: Name of its policy; for a disk that the table defines, the policy that the server created.
-    """
+    """The target on one node."""
 
     engine: str
     engine_full: str
@@ -170,12 +148,7 @@ class TableFacts:
 
 
 def differences(was: TableFacts, is_now: TableFacts) -> list[str]:
-    """Return what of a table was changed that its parts depend on, as texts, but for added columns.
-
-    Args:
-        was: The table, or one that was made like it.
-        is_now: The table now.
-    """
+    """Return what of a table was changed that its parts depend on, as texts, but for added columns."""
     now = {each.name: each.type for each in is_now.stored}
     found = [
         f"its column {each.name} was {each.type}, and is {now.get(each.name, 'gone')}"
@@ -191,11 +164,7 @@ def differences(was: TableFacts, is_now: TableFacts) -> list[str]:
 
 
 def target_query(target: TableName) -> str:
-    """Return the columns of a SELECT for the target's structure; `target_facts` parses the answer.
-
-    Args:
-        target: The local table.
-    """
+    """Return the columns of a SELECT for the target's structure; `target_facts` parses the answer."""
     of_target = in_table(target)
     return f"""
     (SELECT groupArray((engine, engine_full, partition_key, sorting_key, primary_key, sampling_key, toString(uuid),
@@ -208,11 +177,7 @@ def target_query(target: TableName) -> str:
 
 
 def target_facts(answer: Sequence[Any]) -> TableFacts | None:
-    """Parse the target's structure; None if the node does not have it.
-
-    Args:
-        answer: The answer to `target_query`.
-    """
+    """Parse the target's structure; None if the node does not have it."""
     tables, columns, indices, projections = answer
     if not tables:
         return None

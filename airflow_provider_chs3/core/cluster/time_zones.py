@@ -35,30 +35,17 @@ _KNOWN, _WITHOUT_TIMES = re.compile(f"{_OF_ANY}|{_BY_ARGUMENT}"), re.compile(_OF
 
 
 def is_utc(zone: str) -> bool:
-    """Check whether a zone is UTC by any of its names.
-
-    Args:
-        zone: Name of the zone.
-    """
+    """Check whether a zone is UTC by any of its names."""
     return zone in _UTC
 
 
 def same_name(zone: str) -> str:
-    """Return one name for all that mean UTC, and other names as they are.
-
-    Args:
-        zone: Name of the zone.
-    """
+    """Return one name for all that mean UTC, and other names as they are."""
     return "UTC" if is_utc(zone) else zone
 
 
 def with_zone(of: str, zone: str) -> str:
-    """Return a type with this zone for each time that has none, at any depth.
-
-    Args:
-        of: The type.
-        zone: Name of the zone.
-    """
+    """Return a type with this zone for each time that has none, at any depth."""
     return _WITHOUT_ZONE.sub(
         lambda found: f"{found[0].rstrip(')')}{', ' if '(' in found[0] else '('}{literal(zone)})", of
     )
@@ -69,9 +56,6 @@ def going_by_servers(table: TableFacts) -> Iterator[str]:
 
     Not all of these do; everything left out certainly does not. These are columns that name their zone, by themselves
     or in functions that go by it.
-
-    Args:
-        table: The table.
 
     Returns:
         Each key, index, projection and default, with its expression.
@@ -112,11 +96,6 @@ def _is_independent(text: str, columns: Iterable[Column], naive: list[str]) -> b
 
 
 def mentions(text: str, names: Iterable[str]) -> bool:
-    """Check whether an expression names one of some columns.
-
-    Args:
-        text: The expression.
-        names: Names of columns.
-    """
+    """Check whether an expression names one of some columns."""
     words = set(re.findall(r"\w+", text))
     return any(name in words or identifier(name) in text for name in names)

@@ -40,13 +40,7 @@ _MACRO, _MACROS_IN_MACROS = re.compile(r"\{([^{}]*)\}"), 10
 
 @dataclass(frozen=True, slots=True)
 class KeeperPlace:
-    """The path of a target's replica in Keeper.
-
-    Args:
-        keeper: `default`, or the name of an auxiliary Keeper.
-        path: The path that all replicas of the shard share.
-        replica: The replica's own name there.
-    """
+    """The path of a target's replica in Keeper."""
 
     keeper: str
     path: str
@@ -60,17 +54,7 @@ class KeeperPlace:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TableLocation:
-    """A table, and the nodes that hold it.
-
-    Args:
-        cluster: The cluster that reads and writes; None for a single server.
-        target: The local table on every node.
-        ledger: The ledger on every node.
-        nodes: The nodes, in order.
-        absent: Further nodes that are down and not needed (see `core.cluster.absent_replicas`).
-        sharding_key: Sharding key of the Distributed table that the user named, empty if there is none; None for a
-            local table.
-    """
+    """A table, and the nodes that hold it."""
 
     cluster: str | None
     target: TableName
@@ -127,9 +111,6 @@ class PassedRequest(TableRequest, AsJson):
 def resolve_table(request: TableRequest) -> Steps[TableLocation]:
     """Find the local table and the nodes, from the server of the connection.
 
-    Args:
-        request: The table.
-
     Raises:
         PreflightError: If the cluster is unknown or differs from the Distributed table's.
     """
@@ -152,11 +133,6 @@ def _look_up(request: TableRequest) -> Steps[tuple[Sequence[Row], Sequence[Row] 
 
 def check_distribution(location: TableLocation, *, distribution: str, target: TableName) -> Steps[None]:
     """Check that a required sharding key exists, and that each row is written once.
-
-    Args:
-        location: The table, and the nodes that hold it.
-        distribution: `where_read` or `sharding_key`.
-        target: The table that the user named.
 
     Raises:
         PreflightError: If there is none, or if the cluster writes each row on every replica.
@@ -204,10 +180,6 @@ def have_one_replica(nodes: Collection[Node]) -> bool:
 
 def local_table(target: TableName, cluster: str | None) -> Steps[tuple[TableName, str | None, str | None]]:
     """Find the local table behind a Distributed one.
-
-    Args:
-        target: The table that the user named: local, or Distributed.
-        cluster: The cluster that the user named, if any.
 
     Returns:
         The local table; for a Distributed one also its cluster and its sharding key, empty if there is none.
@@ -264,10 +236,6 @@ def _expanded(cluster: str | None) -> Steps[str | None]:
 def with_macros(cluster: str, macros: Mapping[str, str]) -> str:
     """Return a cluster's name with macros in place of `{…}`.
 
-    Args:
-        cluster: The name.
-        macros: Macro → its substitution, which may hold other macros.
-
     Raises:
         PreflightError: If there is no such macro.
     """
@@ -302,9 +270,6 @@ def _outside_of_quotes(text: str) -> Iterator[tuple[int, str]]:
 def nodes_of(cluster: str | None) -> Steps[tuple[Node, ...]]:
     """Return the nodes of a cluster, in order.
 
-    Args:
-        cluster: The cluster; None for the connection's single server.
-
     Raises:
         PreflightError: If the server of the connection does not know it.
     """
@@ -338,20 +303,12 @@ def check_versions(nodes: tuple[Node, ...]) -> Steps[None]:
 
 
 def release_of(version: str) -> tuple[int, ...]:
-    """Return the release of a version: (26, 9) of `26.9.2.1`.
-
-    Args:
-        version: The version.
-    """
+    """Return the release of a version: (26, 9) of `26.9.2.1`."""
     return tuple(int(part) for part in version.split(".")[:2])
 
 
 def too_old(versions: Mapping[Node, str]) -> Iterator[str]:
-    """Yield a sentence for each node whose version is not supported.
-
-    Args:
-        versions: Version of each node, such as `26.9.2.1`.
-    """
+    """Yield a sentence for each node whose version is not supported."""
     lowest = ".".join(map(str, LOWEST_VERSION))
     for node, version in versions.items():
         if release_of(version) < LOWEST_VERSION:

@@ -16,30 +16,17 @@ _UNTESTED = ("Shared",)
 
 
 def family(engine: str) -> str:
-    """Return the prefix that marks an engine as untested; empty for tested engines.
-
-    Args:
-        engine: Engine name, such as `SharedReplacingMergeTree`.
-    """
+    """Return the prefix that marks an engine as untested; empty for tested engines."""
     return next((beginning for beginning in _UNTESTED if engine.startswith(beginning)), "")
 
 
 def is_rehearsal(target: TableName) -> bool:
-    """Check whether a rehearsal created the table.
-
-    Args:
-        target: The table.
-    """
+    """Check whether a rehearsal created the table."""
     return target.table.startswith(NAME_PREFIX)
 
 
 def remember(ledger: TableName, like: TableName) -> Sql:
-    """Return the statement that records on a node that a rehearsal has passed there.
-
-    Args:
-        ledger: Ledger of the loads of `like`.
-        like: The table whose engine and storage the rehearsal's table had.
-    """
+    """Return the statement that records on a node that a rehearsal has passed there."""
     return Sql(
         f"INSERT INTO {table(ledger)} (event, target_database, target_table, structure) SELECT {literal(_REHEARSED)}, "
         f"{literal(like.database)}, {literal(like.table)}, {_circumstances(like)}"
@@ -47,12 +34,7 @@ def remember(ledger: TableName, like: TableName) -> Sql:
 
 
 def has_passed(ledger: TableName, target: TableName) -> Sql:
-    """Return the query whether a rehearsal has passed on a node with a ledger, under its present conditions.
-
-    Args:
-        ledger: Ledger of the loads of the table.
-        target: The table.
-    """
+    """Return the query whether a rehearsal has passed on a node with a ledger, under its present conditions."""
     return Sql(
         f"SELECT count() > 0 FROM {table(ledger)} "
         f"WHERE event = {literal(_REHEARSED)} AND structure = {_circumstances(target)}"

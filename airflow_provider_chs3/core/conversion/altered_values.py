@@ -54,13 +54,7 @@ ALTERATIONS = {
 
 
 def kept_of(value: str, of_type: str, alterations: Iterable[str]) -> Iterator[str]:
-    """Return the conditions that a value is that of the file.
-
-    Args:
-        value: The expression.
-        of_type: Name of its type.
-        alterations: Those that may have altered it: keys of `ALTERATIONS`.
-    """
+    """Return the conditions that a value is that of the file."""
     for each in alterations:
         if ALTERATIONS[each].type == of_type:
             yield ALTERATIONS[each].kept.format(value=value)

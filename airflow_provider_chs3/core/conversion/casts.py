@@ -43,27 +43,13 @@ _DIGITS, _PLACES = 76, 38
 
 @dataclass(frozen=True)
 class Casting(ScalarCasting):
-    """The way in which values are cast, those of containers one by one.
-
-    Args:
-        function: As in `ScalarCasting`.
-        is_lossy: As in `ScalarCasting`.
-        altered: As in `ScalarCasting`.
-        hides_nulls: Whether the server reads a struct that is NULL as one of NULLs, as it does in Parquet.
-        depth: Number of lambdas around the expression.
-    """
+    """The way in which values are cast, those of containers one by one."""
 
     hides_nulls: bool = False
     depth: int = 0
 
     def cast(self, value: str, source: ColumnType, target: ColumnType) -> Cast:
-        """Cast a value to the target's type.
-
-        Args:
-            value: The expression.
-            source: Its type.
-            target: The type to cast to.
-        """
+        """Cast a value to the target's type."""
         if source.text == target.text and not self.may_be_out_of_range(source):
             return Cast(value)
         if source.holds_null and source.bare.name == "Tuple":
@@ -176,12 +162,7 @@ def has_elements_of(one: ColumnType, wanted: ColumnType) -> bool:
 
 
 def is_of_nulls(struct: str, of: ColumnType) -> str:
-    """Return the condition that a struct has nothing but NULLs, or the values that servers read in place of them.
-
-    Args:
-        struct: The expression.
-        of: Its type, without wrappers.
-    """
+    """Return the condition that a struct has nothing but NULLs, or the values that servers read in place of them."""
     conditions = []
     for value, inner, _ in elements_of(struct, of, of):
         if inner.holds_null:
@@ -194,12 +175,7 @@ def is_of_nulls(struct: str, of: ColumnType) -> str:
 
 
 def shape_for(one: ColumnType, wanted: ColumnType) -> ColumnType:
-    """Return the type that a geometry consists of, with the names of a Point's coordinates if the source has them.
-
-    Args:
-        one: The source's type, without wrappers.
-        wanted: The target's type, without wrappers; returned unchanged if it is not a geometry.
-    """
+    """Return the type that a geometry consists of, with the names of a Point's coordinates if the source has them."""
     if wanted.name == "Point" and set(one.labels) == {"x", "y"}:
         return ColumnType("Tuple(x Float64, y Float64)")
     return ColumnType(_GEOMETRIES[wanted.name]) if wanted.name in _GEOMETRIES else wanted
@@ -213,11 +189,7 @@ CONTAINERS: dict[str, Callable[[Casting, str, ColumnType, ColumnType], Cast]] = 
 
 
 def is_variant_of_scalars(of: ColumnType) -> bool:
-    """Check whether a type is a Variant of types whose values have one text each.
-
-    Args:
-        of: The type, without wrappers.
-    """
+    """Check whether a type is a Variant of types whose values have one text each."""
     return of.name == "Variant" and not any(each.bare.name in (*CONTAINERS, *OPAQUE) for each in of.inner)
 
 
@@ -232,11 +204,7 @@ def _text_to_variant(value: str, target: ColumnType) -> Cast:
 
 
 def roomy_type(column_type: ColumnType) -> ColumnType:
-    """Return a type that holds all that a text contains, so that what does not fit shows afterwards.
-
-    Args:
-        column_type: An Array, Map or Tuple, or a type in one.
-    """
+    """Return a type that holds all that a text contains, so that what does not fit shows afterwards."""
     name, text = column_type.name, column_type.text
     if name in CONTAINERS or name in ("Nullable", "LowCardinality"):
         inner = [roomy_type(each) for each in column_type.inner]

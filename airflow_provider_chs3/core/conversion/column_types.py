@@ -79,11 +79,7 @@ class ColumnType:
         return tuple(found)
 
     def parts(self, *names: str) -> Iterator[ColumnType]:
-        """Find all types with these names in it, at any depth, itself included.
-
-        Args:
-            names: Names such as `Decimal`.
-        """
+        """Find all types with these names in it, at any depth, itself included."""
         if self.name in names:
             yield self
         if self.name in (*_WRAPPERS, *COMPOUND):
@@ -95,11 +91,7 @@ class ColumnType:
         return self.parts("DateTime", "DateTime64")
 
     def with_inner(self, inner: Sequence[ColumnType]) -> ColumnType:
-        """Return a type of the same shape and names, with other types inside.
-
-        Args:
-            inner: One for each of `inner`.
-        """
+        """Return a type of the same shape and names, with other types inside."""
         labels = self.labels or ("",) * len(inner)
         parts = (
             f"{identifier(label)} {each}" if label else str(each) for label, each in zip(labels, inner, strict=True)

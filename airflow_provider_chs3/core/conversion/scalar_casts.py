@@ -40,13 +40,7 @@ class ScalarCasting(ServerCasting):
     """The way in which single values are cast so that no loss goes unnoticed."""
 
     def scalar(self, value: str, one: ColumnType, target: ColumnType) -> Cast:
-        """Cast a value to the target's type.
-
-        Args:
-            value: The expression.
-            one: Its type, without wrappers.
-            target: The type to cast to.
-        """
+        """Cast a value to the target's type."""
         made = self._scalar(value, one, target)
         return Cast(made.value, all_hold((*kept_of(value, one.name, self.altered), made.holds)))
 

@@ -21,13 +21,7 @@ OR_NULL = "accurateCastOrNull"
 
 @dataclass(frozen=True)
 class Cast:
-    """A value as another type.
-
-    Args:
-        value: The expression.
-        holds: Condition that it is the value of the file, or both are NULL; None if it always is, or the expression
-            fails otherwise.
-    """
+    """A value as another type."""
 
     value: str
     holds: str | None = None
@@ -55,11 +49,7 @@ class ServerCasting:
 
 
 def is_integer(of: ColumnType) -> bool:
-    """Check whether a type is an integer.
-
-    Args:
-        of: The type, without wrappers.
-    """
+    """Check whether a type is an integer."""
     return of.name.startswith(("Int", "UInt")) and of.name.lstrip("U")[3:].isdecimal()
 
 
@@ -76,9 +66,6 @@ def is_back(made: str, value: str, one: ColumnType) -> str:
 
 def all_hold(conditions: Iterable[str | None]) -> str | None:
     """Join conditions that must all hold.
-
-    Args:
-        conditions: The conditions; empty ones and None always hold.
 
     Returns:
         One condition; None if all of them always hold.

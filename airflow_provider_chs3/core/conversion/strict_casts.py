@@ -23,20 +23,12 @@ _LITERAL = re.compile(r"\s*(?:\0+|[-+]?[0-9][0-9.eE]*)\s*")
 
 
 def strict(expression: str) -> str:
-    """Return the same expression, which fails on a text that it cannot parse.
-
-    Args:
-        expression: The user's expression.
-    """
+    """Return the same expression, which fails on a text that it cannot parse."""
     return _rewritten(expression, lambda argument, call: f"if(isNull({argument}), NULL, {call(_not_null(argument))})")
 
 
 def is_unparsed(expression: str) -> str:
-    """Return the condition, which never fails, that an expression depends on a text that it cannot parse.
-
-    Args:
-        expression: The user's expression.
-    """
+    """Return the condition, which never fails, that an expression depends on a text that it cannot parse."""
     # A conversion counts only where another value of it makes another one of the whole: not in a branch that is not
     # taken.
     other = _rewritten(

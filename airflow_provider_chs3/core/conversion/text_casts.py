@@ -47,24 +47,13 @@ _NUMBERS_OF_TIME, _NUMBERS_OF_DATE = "^([0-9]+[^0-9.]){2,5}[0-9]+([.]0*)?$", "^(
 
 
 def without_midnight(text: str) -> str:
-    """Return the date of a text that continues with midnight in UTC, which servers do not parse as a date.
-
-    Args:
-        text: The expression of the text.
-    """
+    """Return the date of a text that continues with midnight in UTC, which servers do not parse as a date."""
     # Most texts are dates alone, for which no regular expression runs.
     return f"if(length({text}) <= {_LENGTH_OF_DATE}, {text}, replaceRegexpOne({text}, {_MIDNIGHT_IN_UTC}, ''))"
 
 
 def holds_of_text(text: str, made: str, target: ColumnType, *, is_lossy: bool = False) -> str | None:
-    """Return the condition that a text was parsed to what it says; None if parsing fails otherwise.
-
-    Args:
-        text: The expression of the text.
-        made: The expression of the value that was parsed from it.
-        target: The value's type, without wrappers.
-        is_lossy: Whether these may be lost: digits beyond the scale of a Decimal, parts of a second, the time of day.
-    """
+    """Return the condition that a text was parsed to what it says; None if parsing fails otherwise."""
     condition = (is_lossy and _LOSSY_CONDITIONS.get(target.name)) or _CONDITIONS.get(target.name)
     return condition(text, made, target) if condition else None
 
@@ -82,10 +71,6 @@ def digits_fit(made: str, target: ColumnType) -> str:
     """Return the condition that a Decimal has no more digits than its type.
 
     ClickHouse stores as many as its integer holds.
-
-    Args:
-        made: The expression of the decimal.
-        target: Its type, without wrappers.
     """
     digits = target.precision - target.scale
     if digits <= _DIGITS_OF_INT64:

@@ -19,14 +19,7 @@ from airflow_provider_chs3.core.conversion.server_casts import OR_NULL, TEXTS, a
 
 @dataclass(frozen=True)
 class Misfits:
-    """The conditions for values that do not fit, none of which fails itself.
-
-    Args:
-        is_lossy: As in `Casting`.
-        altered: As in `Casting`.
-        hides_nulls: As in `Casting`.
-        depth: As in `Casting`.
-    """
+    """The conditions for values that do not fit, none of which fails itself."""
 
     is_lossy: bool = False
     altered: tuple[str, ...] = ()
@@ -34,14 +27,7 @@ class Misfits:
     depth: int = 0
 
     def condition(self, value: str, source: ColumnType, target: ColumnType, *, may_be_null: bool) -> str | None:
-        """Return the condition for values that do not fit; None if all fit, or it is unknown.
-
-        Args:
-            value: The expression.
-            source: Its type.
-            target: The type to cast to.
-            may_be_null: Whether NULL fits.
-        """
+        """Return the condition for values that do not fit; None if all fit, or it is unknown."""
         one = source.bare
         other = shape_for(one, target.bare) if one.name in CONTAINERS else target.bare
         casting = Casting(hides_nulls=self.hides_nulls)

@@ -22,9 +22,6 @@ _LOW_FREE_FRACTION = 0.1
 def check_room(nodes: Iterable[Node]) -> Steps[tuple[Check, dict[Node, int]]]:
     """Check the free space of local disks.
 
-    Args:
-        nodes: The nodes that answer.
-
     Returns:
         The check, and the free bytes of each node.
     """
@@ -60,22 +57,14 @@ def replicas_statement() -> Sql:
 
 
 def check_replication(nodes: Iterable[Node]) -> Steps[Check]:
-    """Check that replicas keep up, and that Keeper answers them.
-
-    Args:
-        nodes: The nodes that answer.
-    """
+    """Check that replicas keep up, and that Keeper answers them."""
     errors: dict[Node, Chs3Error] = {}
     rows = yield from query_reachable("Check the replicas", dict.fromkeys(nodes, replicas_statement()), errors)
     return judge_replicas(rows).with_errors(errors)
 
 
 def judge_replicas(rows: Mapping[Node, Iterable[Row]]) -> Check:
-    """Judge the state of replicas.
-
-    Args:
-        rows: The answers to `replicas_statement`, by node.
-    """
+    """Judge the state of replicas."""
     findings, count, queued = [], 0, 0
     longest_seconds = Thresholds().max_replica_delay_seconds
     for node, replicas in rows.items():

@@ -50,17 +50,7 @@ _IS_DURABLE = re.compile(r"\bfsync_after_insert\s*=\s*1\b")
 
 @dataclass(frozen=True, kw_only=True)
 class TrialSetup:
-    """The setup of a load that is not started.
-
-    Args:
-        context: The nodes that answer, and their table.
-        now: The current state of the same nodes.
-        specs: The spec of each node; those with wrong specs are missing.
-        store: The kind of storage that loads read.
-        own: The settings that loads use: the connection's, and those of `definition`.
-        declared: The connection's `node_specs`.
-        definition: The load's arguments; None takes those of the table's newest load.
-    """
+    """The setup of a load that is not started."""
 
     context: TargetContext
     now: Mapping[Node, NodeNow]
@@ -72,12 +62,7 @@ class TrialSetup:
 
 
 def check_table(context: TargetContext, *, own: SettingValues) -> Check:
-    """Check that the table can be loaded period by period.
-
-    Args:
-        context: The nodes that answer, and their table.
-        own: The connection's settings that loads use.
-    """
+    """Check that the table can be loaded period by period."""
     try:
         check_target(context, required_settings=REQUIRED_SETTINGS, settings=own)
     except PreflightError as error:
@@ -100,12 +85,6 @@ def check_period(
     scene: TrialSetup, source: Source, period: Period, *, now: datetime
 ) -> Steps[tuple[Check, list[Setting]]]:
     """Do everything that a load of the period does before it writes.
-
-    Args:
-        scene: The setup.
-        source: The source of the objects.
-        period: The period.
-        now: The time, in UTC.
 
     Returns:
         The check, and the settings that the load would send; none if there is a problem.
@@ -215,13 +194,7 @@ def settings_of_any_period(scene: TrialSetup) -> list[Setting]:
 
 
 def check_settings(scene: TrialSetup, settings: list[Setting], *, period: Period | None) -> tuple[Check, list[Setting]]:
-    """Report the settings that a load would send.
-
-    Args:
-        scene: The setup.
-        settings: Those of the checked period; empty if there was none, or it had a problem.
-        period: The period; None if none was given.
-    """
+    """Report the settings that a load would send."""
     name = "settings"
     if len(scene.specs) < len(scene.now):
         return Check(name=name, skipped="fix the node specs above first"), []

@@ -25,11 +25,7 @@ _LIMITS = ("parts_to_delay_insert", "parts_to_throw_insert", "max_avg_part_size_
 
 
 def check_merges_of(context: TargetContext) -> Steps[Check]:
-    """Check the merges of a table's periods.
-
-    Args:
-        context: The nodes that answer, and their table.
-    """
+    """Check the merges of a table's periods."""
     target = context.target
     sql = Sql(f"SELECT DISTINCT partition_id FROM system.parts WHERE active AND {in_table(target)}")
     errors: dict[Node, Chs3Error] = {}
@@ -59,11 +55,7 @@ def _of_verdicts(of: str, verdicts: Iterable[Verdict]) -> Check:
 
 
 def check_backlog(nodes: Iterable[Node]) -> Steps[Check]:
-    """Check how far servers are behind with merges and mutations of all tables.
-
-    Args:
-        nodes: The nodes that answer.
-    """
+    """Check how far servers are behind with merges and mutations of all tables."""
     errors: dict[Node, Chs3Error] = {}
     rows = yield from query_reachable("Read the backlog of merges", dict.fromkeys(nodes, Sql(_BACKLOG)), errors)
     seen = {node: found[0] for node, found in rows.items()}

@@ -19,25 +19,14 @@ _FEW_CORES = 2
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes of the nodes for loads.
-
-    Args:
-        nodes: The nodes with valid specs.
-        wrong: The problems of the others.
-    """
+    """The sizes of the nodes for loads."""
 
     nodes: Mapping[Node, SizedNode]
     wrong: tuple[str, ...]
 
 
 def find_sizes(context: TargetContext, now: Mapping[Node, NodeNow], connection: Mapping[str, NodeSpec]) -> Sizes:
-    """Size each node separately, so that one wrong spec does not hide another.
-
-    Args:
-        context: The nodes' facts.
-        now: Their current state; nodes without one are skipped.
-        connection: The specs of the connection.
-    """
+    """Size each node separately, so that one wrong spec does not hide another."""
     nodes, wrong = dict[Node, SizedNode](), list[str]()
     for node in now:
         alone = replace(context, nodes={node: context.nodes[node]})
@@ -56,15 +45,7 @@ def check_specs(
     declared: Mapping[str, NodeSpec],
     addresses: Iterable[str],
 ) -> Check:
-    """Check that declared specs are possible, and that each entry of the connection names a node.
-
-    Args:
-        sizes: The sizes of the nodes.
-        context: The nodes' facts.
-        cluster_nodes: All nodes of the cluster, including those that do not answer.
-        declared: The connection's `node_specs`.
-        addresses: The nodes of the connection's `node_addresses`.
-    """
+    """Check that declared specs are possible, and that each entry of the connection names a node."""
     nodes = tuple(cluster_nodes)
     findings = [*map(in_a_line, sizes.wrong)]
     if nodes != (ONLY_NODE,):

@@ -22,14 +22,7 @@ WORKER = "this machine"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NodeProbe:
-    """A node that answered.
-
-    Args:
-        version: ClickHouse's version.
-        user: The user's name on that node.
-        seconds: Seconds to its answer, including the time to connect.
-        clock: Its clock.
-    """
+    """A node that answered."""
 
     version: str
     user: str
@@ -82,14 +75,7 @@ def check_connection(
     *,
     cluster: str | None,
 ) -> Check:
-    """Check that the hosts of the connection and the nodes of the cluster answer.
-
-    Args:
-        hosts: Whether each host works, with a sentence.
-        probes: The nodes that answered.
-        errors: The errors of the others.
-        cluster: The cluster; None for a single server.
-    """
+    """Check that the hosts of the connection and the nodes of the cluster answer."""
     users = ", ".join(sorted({repr(probe.user) for probe in probes.values()}))
     slowest = max((probe.seconds for probe in probes.values()), default=0.0)
     where = f"all {len(probes)} nodes of cluster {cluster!r} answer" if cluster else "the server answers"

@@ -54,15 +54,7 @@ _COSTS = {
 def privileges_by_purpose(
     location: TableLocation, *, named_collection: str | None, is_replicated: bool, is_shared: bool, store: StoreKind
 ) -> dict[str, RequiredPrivileges]:
-    """Return the privileges that each purpose needs on every node.
-
-    Args:
-        location: The table and its nodes.
-        named_collection: The named collection through which the servers read; None if they use other credentials.
-        is_replicated: Whether the table is replicated.
-        is_shared: Whether its shard has one record, not one for each replica.
-        store: The kind of storage that is read.
-    """
+    """Return the privileges that each purpose needs on every node."""
     load = privileges_of_loading(location, named_collection=named_collection, store=store)
     if is_replicated:
         load += RequiredPrivileges((), privileges_of_replication(location.target, location.ledger, is_shared=is_shared))
@@ -83,14 +75,7 @@ def privileges_by_purpose(
 def check_rights(
     users: Mapping[Node, str], needed: Mapping[str, RequiredPrivileges], *, purposes: Collection[str], has_table: bool
 ) -> Steps[Check]:
-    """Check that the needed privileges are granted.
-
-    Args:
-        users: The nodes that answer, with the user's name there.
-        needed: The privileges of each purpose.
-        purposes: The purposes of the user; privileges missing for other purposes are remarks, not findings.
-        has_table: Whether a table was named; otherwise only privileges that do not depend on a table are checked.
-    """
+    """Check that the needed privileges are granted."""
     errors: dict[Node, Chs3Error] = {}
     asked = {purpose: each.every if has_table else each.on_servers for purpose, each in needed.items()}
     missing: dict[Node, dict[str, list[str]]] = {node: {} for node in users}

@@ -24,15 +24,7 @@ class CheckOutcome(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One check.
-
-    Args:
-        name: Its subject, in one or two words.
-        summary: The observation, in a sentence without a full stop.
-        findings: The problems: each a line with the fact, the place and what to do.
-        skipped: The reason why it was skipped, entirely or on some nodes; empty if it was not skipped.
-        remarks: Further information.
-    """
+    """One check."""
 
     name: str
     summary: str = ""
@@ -51,9 +43,6 @@ class Check:
         """Return the same check with the errors of nodes that did not answer its query.
 
         A missing privilege is not a finding here: the check of privileges decides whether the user needs it.
-
-        Args:
-            errors: The errors.
         """
         denied = {node: error for node, error in errors.items() if is_denied(error)}
         others = {node: error for node, error in errors.items() if node not in denied}
@@ -63,22 +52,7 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NodeReport:
-    """The report of one node; None means not known.
-
-    Args:
-        node: Its name.
-        version: ClickHouse's version.
-        answer_seconds: Seconds to its answer, including the time to connect.
-        clock_ahead_seconds: How far its clock is ahead of this machine's, plus or minus half of the time to answer.
-        cores: Cores that loads assume.
-        memory_bytes: Memory that loads assume.
-        source: Source of both: `measured`, or where they are declared.
-        measured_cores: Cores that the server sees.
-        measured_memory_bytes: The server's memory limit.
-        disk_free_bytes: Free bytes on its local disks.
-        list_seconds: Seconds to list the first objects from there, without the time to answer.
-        read_seconds: Seconds to read a small part of an object from there, without the time to answer.
-    """
+    """The report of one node; None means not known."""
 
     node: str
     version: str | None = None
@@ -96,13 +70,7 @@ class NodeReport:
 
 @dataclass(frozen=True, kw_only=True)
 class Diagnosis:
-    """The result of all checks.
-
-    Args:
-        checks: The checks in the order of the report.
-        nodes: The nodes of the cluster.
-        settings: The settings that a load would send, apart from those that make every load exact; empty if not known.
-    """
+    """The result of all checks."""
 
     checks: tuple[Check, ...]
     nodes: tuple[NodeReport, ...] = ()
@@ -134,12 +102,7 @@ def in_a_line(text: object) -> str:
 
 
 def describe_error(error: Chs3Error, remedy: str = "") -> str:
-    """Describe an error in one line, with what to do.
-
-    Args:
-        error: The error.
-        remedy: What to do; empty uses the hint for such errors.
-    """
+    """Describe an error in one line, with what to do."""
     message, hint = in_a_line(error), hint_of(error)
     if isinstance(error, ClickHouseServerError):
         # Without the host and the query id: the line itself names the node, and there is no load to look up.
@@ -150,12 +113,7 @@ def describe_error(error: Chs3Error, remedy: str = "") -> str:
 
 
 def in_lines(errors: Mapping[Node, Chs3Error], remedy: Callable[[Chs3Error], str] = lambda _: "") -> tuple[str, ...]:
-    """Describe each error in one line, however many nodes have it.
-
-    Args:
-        errors: The errors.
-        remedy: What to do about each; empty uses the hint for such errors.
-    """
+    """Describe each error in one line, however many nodes have it."""
     grouped: dict[object, list[Node]] = {}
     for node, error in errors.items():
         # Messages contain query ids and ports, which differ from node to node.

@@ -51,17 +51,6 @@ class DoctorRequest(TableRequest):
 
     In addition to the table's arguments:
 
-    Args:
-        store: The kind of storage that loads read.
-        source: The source of the objects; None if it was not given, or is wrong.
-        source_error: The problem of the source; empty if there is none.
-        period: The period of the load; None if none was given.
-        declared: The connection's `node_specs`.
-        addresses: The nodes of the connection's `node_addresses`.
-        settings: The connection's settings that loads use, and those of `definition`.
-        definition: The load's arguments; None takes those of the table's newest load.
-        purposes: The purposes of the connection's user, of `core.doctor.privileges.PURPOSES`.
-        now: The time, in UTC.
     """
 
     now: datetime
@@ -94,11 +83,7 @@ class _Servers:
 
 
 def examine(request: DoctorRequest) -> Steps[Diagnosis]:
-    """Run all checks.
-
-    Args:
-        request: The request.
-    """
+    """Run all checks."""
     hosts = yield from CheckHosts(name="Test the hosts of the connection")
     try:
         location = yield from resolve_table(request)

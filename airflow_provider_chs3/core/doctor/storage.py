@@ -26,12 +26,7 @@ _SETTINGS: SettingValues = {
 
 @dataclass(frozen=True)
 class WorkerListing:
-    """The worker's listing.
-
-    Args:
-        answer: The objects, or the error.
-        seconds: Duration in seconds.
-    """
+    """The worker's listing."""
 
     answer: Sequence[Unit] | Chs3Error
     seconds: float
@@ -39,16 +34,7 @@ class WorkerListing:
 
 @dataclass(frozen=True)
 class StorageProbe:
-    """The results of listing and reading.
-
-    Args:
-        where: The place that was listed, for messages.
-        options: The options that say where it is.
-        from_worker: The worker's listing; None if it does not list.
-        lists: The listing of each node; none where they do not list.
-        has_object: Whether there was something to read.
-        reads: The part of it that each node read.
-    """
+    """The results of listing and reading."""
 
     where: str
     options: str = ""
@@ -59,13 +45,7 @@ class StorageProbe:
 
 
 def look_at_storage(source: Source, period: Period | None, nodes: Iterable[Node]) -> Steps[StorageProbe]:
-    """List a few objects from the worker and every node, and read a small part of one on every node.
-
-    Args:
-        source: The source of the objects.
-        period: The period whose objects are listed; None lists those of any period.
-        nodes: The nodes that answer.
-    """
+    """List a few objects from the worker and every node, and read a small part of one on every node."""
     trial, nodes = source.access_trial(period), tuple(nodes)
     look = StorageProbe(trial.where, trial.options)
     if (listing := trial.list_from_worker()) is not None:
@@ -104,13 +84,7 @@ def _objects(look: StorageProbe) -> Sequence[Unit]:
 
 
 def check_storage(look: StorageProbe, source: Source, *, period: Period | None) -> Check:
-    """Check that worker and nodes have access.
-
-    Args:
-        look: The results of listing and reading.
-        source: The source of the objects.
-        period: The period that was listed; None for any.
-    """
+    """Check that worker and nodes have access."""
     worker = look.from_worker
     findings = []
     if worker and isinstance(worker.answer, Chs3Error):

@@ -47,15 +47,7 @@ class DataVolume:
 def shape_of(
     files: Files, reading: Reading, *, nodes: int, is_on_remote_disk: bool, largest_period_bytes: int | None = None
 ) -> DataVolume:
-    """Estimate the volume of a load's files.
-
-    Args:
-        files: The files.
-        reading: How they are read.
-        nodes: Number of nodes that share them.
-        is_on_remote_disk: As in `DataVolume`.
-        largest_period_bytes: Stored size of the largest period in bytes; None if there is but one. Default: None.
-    """
+    """Estimate the volume of a load's files."""
     objects = files.manifest.objects
     return DataVolume(
         periods=files.manifest.size_bytes // largest_period_bytes if largest_period_bytes else 1,

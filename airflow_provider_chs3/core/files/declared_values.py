@@ -24,14 +24,7 @@ _WRAPPERS = ("Nullable", "LowCardinality", *COMPOUND)
 
 @dataclass(frozen=True, kw_only=True)
 class DeclaredValues:
-    """What some files declare of their columns beside the types as which servers read them.
-
-    Args:
-        fields: Their values otherwise.
-        types: Column → type as which it is read.
-        declared: Column → type with UUIDs in the place of their bytes, of those that have any.
-        altered: Column → what the reader may have altered, as keys of `ALTERATIONS`.
-    """
+    """What some files declare of their columns beside the types as which servers read them."""
 
     fields: FieldValues
     types: Mapping[str, str]
@@ -39,11 +32,7 @@ class DeclaredValues:
     altered: Mapping[str, tuple[str, ...]]
 
     def of_columns(self, loaded: Iterable[LoadedColumn]) -> Iterator[LoadedColumn]:
-        """Load columns as they are declared.
-
-        Args:
-            loaded: The columns, each from that of the same name.
-        """
+        """Load columns as they are declared."""
         for each in loaded:
             name = each.column.name
             column = replace(each, altered=self.altered.get(name, ()), doubt=self._doubt((name,)))
@@ -61,11 +50,7 @@ class DeclaredValues:
         return Cast(over(made.value, apart) if apart else made.value, all_hold((made.holds, *kept)))
 
     def with_doubts(self, loaded: Iterable[LoadedColumn]) -> list[LoadedColumn]:
-        """Return expressions with what messages have for a value of theirs that was altered.
-
-        Args:
-            loaded: The columns, each with its expression.
-        """
+        """Return expressions with what messages have for a value of theirs that was altered."""
         return [replace(each, doubt=self._doubt(name for name in self.types if each.uses(name))) for each in loaded]
 
     def _kept(self, name: str) -> str | None:
@@ -82,12 +67,7 @@ class DeclaredValues:
 
 
 def with_uuids(types: Mapping[str, str], schema: FooterSchema) -> dict[str, str]:
-    """Return the columns of a file of Parquet with UUIDs where its footer declares them, and the server gives bytes.
-
-    Args:
-        types: The columns as the server gives them, in the file's order.
-        schema: The footer's.
-    """
+    """Return the columns of a file of Parquet with UUIDs where its footer declares them, and the server gives bytes."""
     parsed = {name: ColumnType(of) for name, of in types.items()}
     if sum(1 for of in parsed.values() for _ in of.parts("FixedString")) != len(schema.bytes_as):
         # A server that knows UUIDs gives no bytes for them.
@@ -107,14 +87,7 @@ def _with_uuids(of: ColumnType, declared: Iterator[str]) -> ColumnType:
 def alterations_of(
     types: Mapping[str, str], file_format: str, schema: FooterSchema | None, *, has_older_readers: bool
 ) -> dict[str, tuple[str, ...]]:
-    """Return what the reader may have altered in each column of a file: column → keys of `ALTERATIONS`.
-
-    Args:
-        types: The columns.
-        file_format: ClickHouse's name of the file's format.
-        schema: Its footer's, if it is Parquet.
-        has_older_readers: Whether a server is older than those that read values as they are written.
-    """
+    """Return what the reader may have altered in each column of a file: column → keys of `ALTERATIONS`."""
     of_all = _OF_OLDER_READERS if has_older_readers else _OF_READERS
     halves = schema.halves if schema and has_older_readers else frozenset()
     found = {name: ("half",) if name in halves else of_all.get(file_format, ()) for name in types}

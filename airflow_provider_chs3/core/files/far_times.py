@@ -27,11 +27,6 @@ def with_far_times(
     """Return the columns of files of ORC, with times of 100 nanoseconds where a file has some beyond nanoseconds.
 
     Only where all others of the file have no finer ones, and the column of the table is no finer than microseconds.
-
-    Args:
-        files: How to read them.
-        by_file: Their columns: path → name → type.
-        wanted: The columns that are loaded.
     """
     targets = {column.name: ColumnType(column.type) for column in wanted}
     coarse = {name for name, of in targets.items() if _is_coarse(of)}

@@ -17,56 +17,30 @@ class FieldValues(Protocol):
     def of_expression(self, column: Column, expression: str, used: Iterable[str]) -> Cast:
         """Return an expression of the user over these values.
 
-        Args:
-            column: The column that it fills.
-            expression: The expression.
-            used: What it names: fields, or parts of them.
-
         Returns:
             The expression, and the condition that it has the values of the file; none if it always has.
         """
 
 
 def used_fields(used: Iterable[str], names: Collection[str]) -> list[str]:
-    """Return which fields an expression reads.
-
-    Args:
-        used: What it names.
-        names: The fields in question.
-    """
+    """Return which fields an expression reads."""
     return sorted({each.partition(".")[0] for each in used}.union(used).intersection(names))
 
 
 def over(expression: str, values: Mapping[str, str]) -> str:
-    """Return an expression of the user over other values: a lambda gives them the names of the fields.
-
-    Args:
-        expression: The expression.
-        values: Field → expression of its value.
-    """
+    """Return an expression of the user over other values: a lambda gives them the names of the fields."""
     arrays = ", ".join(f"[{each}]" for each in values.values())
     return f"arrayMap(({', '.join(map(identifier, values))}) -> (\n{expression}\n), {arrays})[1]"
 
 
 def without_mark(field: str) -> str:
-    """Return the condition that a field does not begin with a byte order mark, as the first one of a file may.
-
-    Args:
-        field: The field.
-    """
+    """Return the condition that a field does not begin with a byte order mark, as the first one of a file may."""
     return f"NOT startsWith({identifier(field)}, '\\xef\\xbb\\xbf')"
 
 
 @dataclass(frozen=True)
 class TextFields:
-    """The fields of CSV and TSV that expressions read.
-
-    Args:
-        names: The fields.
-        null: A text that means NULL, quoted or not: servers take it for NULL only where it is not quoted. Empty if they
-            know what is NULL.
-        first: The first field, if no header precedes it, from which alone servers remove a byte order mark. Else empty.
-    """
+    """The fields of CSV and TSV that expressions read."""
 
     names: Collection[str]
     null: str = ""

@@ -61,11 +61,6 @@ _QUOTED_AFTER_MARK = ("EFBBBF22", "EFBBBF27")
 def describe(files: Files, paths: Sequence[str], *, is_of_names: bool = True) -> Steps[dict[str, dict[str, str]]]:
     """Read the columns of single files: path → name → type. Text without even its line of names is left out.
 
-    Args:
-        files: How to read them.
-        paths: Their paths.
-        is_of_names: Whether the names are enough where a line of names begins a file; its types take many lines.
-
     Raises:
         SourceError: If one cannot be read.
     """
@@ -90,11 +85,6 @@ def with_left_out(
     """Return the columns of files of Arrow, with those of nothing but NULL, which newer servers leave out.
 
     Servers leave out the columns that they cannot read, too: a default must not stand for one of these.
-
-    Args:
-        files: How to read them.
-        by_file: Their columns: path → name → type.
-        names: The columns that are loaded, or that expressions may read.
 
     Raises:
         SourceError: If servers cannot read one.
@@ -197,12 +187,7 @@ def _names_alone(files: Files, glob: str, path: str) -> Steps[dict[str, str]]:
 
 
 def is_empty(files: Files, path: str) -> Steps[bool]:
-    """Check whether nothing is in a file: of those without a byte, only compressed ones are listed.
-
-    Args:
-        files: How to read it.
-        path: The file.
-    """
+    """Check whether nothing is in a file: of those without a byte, only compressed ones are listed."""
     if files.compression_of(path) == "none":
         return False
     function = files.read(
@@ -221,10 +206,6 @@ def is_empty(files: Files, path: str) -> Steps[bool]:
 def check_servers_read(path: str, compression: str) -> None:
     """Refuse bzip2: the servers that this was tried on are built without it.
 
-    Args:
-        path: The file.
-        compression: ClickHouse's name of its compression.
-
     Raises:
         SourceError: If servers do not read it.
     """
@@ -239,10 +220,6 @@ def check_beginning(files: Files, path: str) -> Steps[None]:
     """Check that a file which cannot be read does not begin with the reason.
 
     It may be compressed without its key saying so, or have a byte order mark before a field in quotes.
-
-    Args:
-        files: How to read it.
-        path: The file.
 
     Raises:
         SourceError: If it begins with one of them.

@@ -60,11 +60,7 @@ class Reading:
         return json.dumps(self.as_json(), ensure_ascii=False)
 
     def batches(self, files: Files) -> list[tuple[FileGroup, Batch]]:
-        """Return what each statement reads.
-
-        Args:
-            files: The period's files, or a sample of them.
-        """
+        """Return what each statement reads."""
         elsewhere = frozenset[str]().union(*(group.paths for group in self.groups if group.paths is not None))
         found = []
         for group in self.groups:

@@ -32,17 +32,7 @@ _WITHOUT_WIDE_TYPES = ("Parquet", "Arrow", "ORC")
 
 @dataclass(frozen=True)
 class FileKind:
-    """Files with the same columns.
-
-    Args:
-        example: One of them.
-        paths: All of them.
-        types: Column → type.
-        naive: Columns with timestamps that have no zone.
-        declared: As in `DeclaredValues`.
-        altered: As in `DeclaredValues`.
-        int96: Columns with times as INT96.
-    """
+    """Files with the same columns."""
 
     example: str
     paths: tuple[str, ...]
@@ -67,12 +57,6 @@ def kinds_of(
     files: Files, wanted: Sequence[Column], select: Mapping[str, str] | None = None
 ) -> Steps[tuple[list[FileKind], Footers | None]]:
     """Find the kinds of the period's files, and their footers if they are Parquet.
-
-    Args:
-        files: The files.
-        wanted: The target's columns that are loaded.
-        select: Expressions that read the files' columns, of whatever names; without, lists of structs are also read as
-            the columns of a Nested. Default: none.
 
     Raises:
         SourceError: If a file cannot be read.
@@ -109,13 +93,7 @@ def kinds_of(
 
 @dataclass(frozen=True)
 class _Look:
-    """A look at files, which tells the kind of each.
-
-    Args:
-        files: As in `kinds_of`.
-        wanted: As in `kinds_of`.
-        is_selected: Whether expressions read the columns.
-    """
+    """A look at files, which tells the kind of each."""
 
     files: Files
     wanted: Sequence[Column]
@@ -220,13 +198,7 @@ def _alike_together(kinds: Iterable[FileKind]) -> list[FileKind]:
 
 
 def _fields_of(names: Iterable[str], types: Mapping[str, str], apart: Mapping[str, str]) -> frozenset[str]:
-    """Return the columns that lists of structs were taken apart to.
-
-    Args:
-        names: The lists, and others.
-        types: The columns of the file.
-        apart: The same, taken apart.
-    """
+    """Return the columns that lists of structs were taken apart to."""
     lists = tuple(f"{name}." for name in names if name in types.keys() - apart.keys())
     return frozenset(name for name in apart.keys() - types.keys() if name.startswith(lists))
 
@@ -244,12 +216,7 @@ def _check_times_of_day(footers: Footers, by_file: Mapping[str, Mapping[str, str
 
 
 def split_kinds(kinds: Sequence[FileKind], needed: Sequence[str]) -> Steps[list[tuple[dict[str, str], list[FileKind]]]]:
-    """Decide which kinds are read together, and with which types; those without a common type are read separately.
-
-    Args:
-        kinds: The kinds.
-        needed: The columns that are read.
-    """
+    """Decide which kinds are read together, and with which types; those without a common type are read separately."""
     common: dict[str, str] = {}
     apart = []
     for name in needed:
@@ -288,12 +255,7 @@ def _common_type(name: str, known_types: Sequence[tuple[str, object]]) -> Steps[
 
 
 def common_type(name: str, types: Sequence[str]) -> Steps[str | None]:
-    """Return the type that the server takes for all of some types, which may be wider than each; None if there is none.
-
-    Args:
-        name: The column.
-        types: The types.
-    """
+    """Return the type that the server takes for all of some types, perhaps wider than each; None if there is none."""
     values = ", ".join(f"defaultValueOfTypeName({literal(column_type)})" for column_type in types)
     sql = Sql(f"SELECT toTypeName([{values}])")
     try:

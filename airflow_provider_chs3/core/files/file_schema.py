@@ -38,11 +38,6 @@ from airflow_provider_chs3.exceptions import ClickHouseServerError, SourceError
 def read_columns(files: Files, selection: Selection, columns: Sequence[Column]) -> Steps[Reading]:
     """Find what each target column is loaded from.
 
-    Args:
-        files: The period's objects; at least one.
-        selection: The columns and expressions of the user.
-        columns: The target's columns.
-
     Raises:
         SourceError: If a file lacks a column, or files contradict each other.
         ConfigurationError: If the selection does not fit the target or the files.
@@ -222,11 +217,6 @@ def _read_nothing(wanted: Sequence[Column]) -> Reading:
 def _check_int96(files: Files, groups: Sequence[FileGroup], kinds: Sequence[FileKind]) -> Steps[None]:
     """Refuse times as INT96 that older readers read as others, by a reader that fails on these and is no default yet.
 
-    Args:
-        files: The files.
-        groups: How they are read.
-        kinds: Their kinds.
-
     Raises:
         SourceError: If a file has one; it names the file.
     """
@@ -271,10 +261,6 @@ def count_rows(files: Files, reading: Reading) -> Steps[int]:
     Rows are counted object by object, without the condition by which the insert chose its objects; where there are no
     files, period by period.
 
-    Args:
-        files: The files.
-        reading: How they are read.
-
     Raises:
         SourceError: If servers do not find a file, or call files otherwise than they were listed.
     """
@@ -301,13 +287,7 @@ def count_rows(files: Files, reading: Reading) -> Steps[int]:
 
 
 def without_rows(files: Files, batch: Batch, answered: Collection[str]) -> Steps[set[str]]:
-    """Return the files that servers find, and that are missing in an answer by file, as they have no rows.
-
-    Args:
-        files: The files.
-        batch: Those that were read.
-        answered: The files in the answer.
-    """
+    """Return the files that servers find, and that are missing in an answer by file, as they have no rows."""
     if set(batch.paths) <= set(answered):
         return set()
     return (yield from _found(files, batch)).intersection(batch.paths).difference(answered)

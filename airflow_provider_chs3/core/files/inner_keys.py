@@ -17,11 +17,7 @@ _DEPTH = 2
 
 
 def inner_keys(name: str) -> Iterator[tuple[str, ...]]:
-    """Return each way to take a name apart at its dots: an object's key, and those inside it.
-
-    Args:
-        name: A column's name.
-    """
+    """Return each way to take a name apart at its dots: an object's key, and those inside it."""
     for dot in re.finditer(r"(?<=.)\.(?=.)", name):
         outer, inner = name[: dot.start()], name[dot.end() :]
         yield outer, inner
@@ -32,9 +28,6 @@ def has_whole_objects(names: Collection[str]) -> bool:
     """Check whether ClickHouse would read one name from the object of another, and nothing for that, or miss a key.
 
     Of `log.x.y` it looks for `x.y` inside `log`, and not for `y` inside `x`.
-
-    Args:
-        names: Those of the columns that are loaded.
     """
     return any(keys[0] in names or len(keys) > _DEPTH for name in names for keys in inner_keys(name))
 
@@ -43,10 +36,6 @@ def with_whole_objects(
     types: Mapping[str, str], loaded: Iterable[LoadedColumn]
 ) -> tuple[dict[str, str], list[LoadedColumn]]:
     """Read each object as a whole, and refuse rows with an inner key that a column of such a name would not see.
-
-    Args:
-        types: Column → the type as which it is read.
-        loaded: The columns that are loaded from them.
 
     Returns:
         The types with those of the objects, and the columns with the condition.
@@ -73,23 +62,12 @@ def with_whole_objects(
 
 
 def inner_keys_of(column: LoadedColumn, names: Iterable[str]) -> list[tuple[str, tuple[str, ...]]]:
-    """Return the names with a dot that a column is loaded from, with each way to take them apart.
-
-    Args:
-        column: The column.
-        names: Those of the files' columns.
-    """
+    """Return the names with a dot that a column is loaded from, with each way to take them apart."""
     return [(name, keys) for name in names if column.uses(name) for keys in inner_keys(name)]
 
 
 def extracted(column: LoadedColumn, outer: str, inner: Iterable[str]) -> str:
-    """Return an expression for `select` that reads a column from inside an object.
-
-    Args:
-        column: The column.
-        outer: The object's key.
-        inner: The key inside it, or those of objects inside it down to the value.
-    """
+    """Return an expression for `select` that reads a column from inside an object."""
     wanted = column.column.type if ColumnType(column.column.type).bare.name in COMPOUND else TEXT_TYPE
     return f"JSONExtract({identifier(outer)}, {literals((*inner, wanted))})"
 
@@ -99,11 +77,6 @@ def check_apart(by_file: Mapping[str, Mapping[str, str]], loaded: Sequence[Loade
 
     Of Parquet, 25.8 then reads NULL for the field. Of ORC, all read NULL for the column even if the other one has no
     fields.
-
-    Args:
-        by_file: File → its columns: name → type.
-        loaded: The columns that are loaded.
-        is_orc: Whether they are ORC.
 
     Raises:
         SourceError: If one of the two is loaded; it names the file.

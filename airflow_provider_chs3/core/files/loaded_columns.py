@@ -34,11 +34,6 @@ DOES_NOT_FIT = "a value does not fit its column"
 class Selection(Casts):
     """The columns and expressions that the user chose, and how their values are converted.
 
-    Args:
-        columns: Columns to load; empty loads all that the target accepts.
-        select: Instead: target column → row-wise expression over the file's columns.
-        csv: The dialect of CSV files.
-
     Raises:
         ConfigurationError: If both `columns` and `select` are given, a column is given twice, or a value is not known.
     """
@@ -79,12 +74,6 @@ def selection_of(
 ) -> Selection:
     """Create the selection from a user's arguments; empty ones count as not given.
 
-    Args:
-        columns: See `Selection`.
-        select: See `Selection`.
-        csv: The fields of `Dialect` that differ from their defaults.
-        casts: The same of `Casts`.
-
     Raises:
         ConfigurationError: If one is wrong.
     """
@@ -98,21 +87,7 @@ def selection_of(
 
 @dataclass(frozen=True, slots=True)
 class LoadedColumn:
-    """One column of the insert.
-
-    Args:
-        column: The target's column.
-        source: The expression before it is cast.
-        source_type: Its type.
-        kept: Condition that the expression has the value of the file; empty if it always has.
-        is_lossy: Whether the column is one of `lossy_columns`.
-        altered: As in `Casting`.
-        hides_nulls: As in `Casting`.
-        written: The expression as the user wrote it in `select`; empty if the column is a field.
-        doubt: What messages have for a value that is not kept because the reader altered it; empty if it alters none.
-        depends_on: A function in it whose value depends on more than the row, such as `dictGet`; empty if none does.
-        null: As in `TextField`.
-    """
+    """One column of the insert."""
 
     column: Column
     source: str
@@ -204,12 +179,7 @@ class FileGroup:
 
 
 def structure_of(types: Mapping[str, str], defaults: Mapping[str, str] | None = None) -> str:
-    """Return names and types in the notation of a table function's structure.
-
-    Args:
-        types: Name → type.
-        defaults: Name → expression of its default.
-    """
+    """Return names and types in the notation of a table function's structure."""
     given = {name: f" DEFAULT {expression}" for name, expression in (defaults or {}).items()}
     return ", ".join(f"{identifier(name)} {column_type}{given.get(name, '')}" for name, column_type in types.items())
 
@@ -225,12 +195,6 @@ def plain_columns(
 
     A column with a DEFAULT, or an EPHEMERAL one, may be missing from all files. Any other column, or one that only some
     files have, may not be missing.
-
-    Args:
-        columns: The target's columns.
-        types: The files' columns.
-        by_file: File → its columns; empty if files do not name them.
-        elsewhere: Columns whose values the source knows if files lack them: no default stands for these. Default: none.
 
     Raises:
         SourceError: If a file lacks a column; it names both, and the columns of the file.
@@ -253,12 +217,7 @@ def plain_columns(
 
 
 def is_missing(name: str, by_file: Mapping[str, Iterable[str]]) -> str:
-    """Return the message about a column that a file lacks; empty if all have it.
-
-    Args:
-        name: The column's name.
-        by_file: File → its columns.
-    """
+    """Return the message about a column that a file lacks; empty if all have it."""
     lacking = next(((path, tuple(names)) for path, names in by_file.items() if name not in names), None)
     return _is_missing(name, *lacking) if lacking else ""
 
@@ -285,12 +244,7 @@ def _hint_at(name: str, found: Sequence[str]) -> str:
 
 
 def alike_hint(name: str, found: Iterable[str]) -> str:
-    """Return a sentence if a column has nearly the same name; empty otherwise.
-
-    Args:
-        name: The column's name.
-        found: The file's names.
-    """
+    """Return a sentence if a column has nearly the same name; empty otherwise."""
     alike = [each for each in found if each.lower().strip() == name.lower() and each != name]
     return f" Names must match exactly, and {alike[0]!r} does not." if alike else ""
 

@@ -21,15 +21,7 @@ from airflow_provider_chs3.exceptions import SourceError
 
 @dataclass(frozen=True, kw_only=True)
 class NaiveTimestamps:
-    """The timestamps without a zone of some files, and what they mean.
-
-    Args:
-        names: Their columns.
-        types: The files' columns, with UTC where they name no zone.
-        example: One of the files.
-        meaning: `utc`, `column_zone`, or None, which refuses them where the two differ.
-        zone: The zone of columns of the table that name none.
-    """
+    """The timestamps without a zone of some files, and what they mean."""
 
     names: frozenset[str]
     types: dict[str, str]
@@ -48,9 +40,6 @@ class NaiveTimestamps:
 
         ClickHouse takes such timestamps as UTC, while it takes the same time in a CSV file as one of the column's zone.
 
-        Args:
-            loaded: The columns that are loaded from the files.
-
         Raises:
             SourceError: If nobody says which zone they are in.
         """
@@ -66,11 +55,6 @@ class NaiveTimestamps:
 
     def of_expression(self, column: Column, expression: str, used: Iterable[str]) -> Cast:
         """Return an expression of the user's over the local times of its column's zone, if that is what they mean.
-
-        Args:
-            column: The column that it fills.
-            expression: The expression.
-            used: What it names: columns, or fields of them.
 
         Returns:
             The expression, and the condition that each local time exists; none if it always does.

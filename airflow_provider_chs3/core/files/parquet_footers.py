@@ -41,18 +41,7 @@ _NUMBERS = ("Decimal", "Float16")
 
 @dataclass(frozen=True)
 class FooterSchema:
-    """Files with the same schema.
-
-    Args:
-        example: One of them, with a plain name if there is one.
-        paths: All of them.
-        naive: Columns with timestamps that have no zone, and names that may belong to such a column.
-        times_of_day: The same for times of day.
-        fixed: Whether there are bytes of a fixed length, which footers do not give.
-        halves: The same as `naive` for floats of 16 bits.
-        int96: The same for times as INT96.
-        bytes_as: What bytes of a fixed length are declared as, such as `UUID`, in the order of the file's columns.
-    """
+    """Files with the same schema."""
 
     example: str
     paths: tuple[str, ...]
@@ -66,13 +55,7 @@ class FooterSchema:
 
 @dataclass(frozen=True)
 class Footers:
-    """The footers of all files.
-
-    Args:
-        schemas: Each distinct schema.
-        file_rows: Rows that are read of each file, in the order of their paths.
-        size_bytes: Bytes of all values as encoded in the files.
-    """
+    """The footers of all files."""
 
     schemas: tuple[FooterSchema, ...]
     file_rows: tuple[int, ...]
@@ -81,9 +64,6 @@ class Footers:
 
 def parquet_footers(files: Files) -> Steps[Footers]:
     """Read the schemas, rows and uncompressed bytes of all files.
-
-    Args:
-        files: Files of Parquet.
 
     Raises:
         SourceError: If one cannot be read, or is not found.
@@ -131,13 +111,7 @@ def _schema(columns: Sequence[tuple[str, str, str, str]], paths: Sequence[str], 
 
 
 def _columns_of(name: str, path: str, plain: Collection[str]) -> Iterator[str]:
-    """Yield each column that a leaf may belong to: a dot in its path begins a field, or is part of a name.
-
-    Args:
-        name: The leaf's own name.
-        path: The names that lead to it, joined by dots.
-        plain: Columns without fields.
-    """
+    """Yield each column that a leaf may belong to: a dot in its path begins a field, or is part of a name."""
     yield path
     if name != path:
         steps = path.removesuffix(f".{name}").split(".")

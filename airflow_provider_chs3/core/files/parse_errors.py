@@ -80,21 +80,13 @@ _WAYS_OUT = (
 
 
 def file_of(error: ClickHouseServerError) -> str:
-    """Return the path of the file that an error names; empty if it names none.
-
-    Args:
-        error: ClickHouse's error.
-    """
+    """Return the path of the file that an error names; empty if it names none."""
     named = _FILE.search(error.message)
     return named[1] if named else ""
 
 
 def reason_of(error: ClickHouseServerError) -> str:
-    """Return why something cannot be read or converted: ClickHouse's own words, without SQL and place.
-
-    Args:
-        error: ClickHouse's error.
-    """
+    """Return why something cannot be read or converted: ClickHouse's own words, without SQL and place."""
     wrapped = _WRAPPED.search(error.message)
     said = _SENDER.sub("", wrapped[1] if wrapped else error.message).strip()
     return _AFTER_THE_REASON.split(said)[0].strip(" :.")[:_SHOWN_CHARACTERS]
@@ -104,13 +96,6 @@ def unreadable(
     path: str, file_format: Format, error: ClickHouseServerError, *, names_lines: int = 0, is_guessed: bool = False
 ) -> str:
     """Return the message about a file that cannot be read.
-
-    Args:
-        path: The file.
-        file_format: The format that it is read as.
-        error: ClickHouse's error.
-        names_lines: How many lines of names the error counts as rows.
-        is_guessed: Whether it was read to guess types, or with types that were guessed. Default: False.
 
     Returns:
         Object, row and column as far as they are known, ClickHouse's reason, and what to do.
@@ -132,11 +117,7 @@ def unreadable(
 
 
 def mark_sentence(where: str) -> str:
-    """Return the message about a byte order mark, which servers remove only before a header.
-
-    Args:
-        where: What begins with it.
-    """
+    """Return the message about a byte order mark, which servers remove only before a header."""
     return (
         f"{where} begins with a byte order mark, which ClickHouse removes only before a line of column names: write "
         "the file without it (in Python as 'utf-8', not 'utf-8-sig'), or with such a line."

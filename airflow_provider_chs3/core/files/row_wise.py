@@ -74,14 +74,6 @@ def check_row_wise(
 ) -> Steps[list[LoadedColumn]]:
     """Check the user's expressions with the server's own parser, and find their types.
 
-    Args:
-        select: Target column → expression.
-        columns: The target's columns, in that order.
-        types: The columns that all files have.
-        settings: Settings of statements that read the files: types may follow from them.
-        by_file: File → its columns. Default: files do not name them.
-        fields: The values of their fields. Default: those that servers read.
-
     Raises:
         ConfigurationError: If one is not a single row-wise expression over the files' columns.
         SourceError: If a file lacks a column that one reads, or nobody says what its timestamps without a zone mean.
@@ -124,9 +116,6 @@ def check_row_wise(
 
 def names_in(select: Mapping[str, str]) -> Steps[list[str]]:
     """Return the columns that expressions may read: the identifiers in them, and what these may be parts of.
-
-    Args:
-        select: Target column → expression.
 
     Raises:
         ConfigurationError: If one is not a single row-wise expression.

@@ -19,10 +19,6 @@ _TEXTS = ("String", "FixedString")
 def check_elements(columns: Iterable[Column], by_file: Mapping[str, Mapping[str, str]]) -> None:
     """Refuse structs that lack a field for a named element of their column.
 
-    Args:
-        columns: The columns that are loaded from those of the same name.
-        by_file: File → column → type.
-
     Raises:
         SourceError: If a file lacks one; it names the file.
     """
@@ -39,10 +35,6 @@ def with_fields(types: Mapping[str, str], columns: Iterable[Column]) -> dict[str
     """Return the columns of a file with a list of structs taken apart, where the table has a Nested of its name.
 
     The readers of ClickHouse know the field `x` of such a list `n` as `n.x`, too.
-
-    Args:
-        types: The file's columns: name → type.
-        columns: The table's columns that are loaded.
     """
     names = {column.name for column in columns}
     found = dict(types)
@@ -64,9 +56,6 @@ def _fields(of: ColumnType) -> Iterator[tuple[str, str]]:
 def check_orders(by_file: Iterable[tuple[str, Sequence[LoadedColumn]]]) -> None:
     """Refuse structs with the same fields in different orders for a Tuple without names: values would swap places.
 
-    Args:
-        by_file: Files, each with the sources of its columns.
-
     Raises:
         SourceError: If two files differ; it names both.
     """
@@ -87,10 +76,6 @@ def check_orders(by_file: Iterable[tuple[str, Sequence[LoadedColumn]]]) -> None:
 
 def check_no_containers(loaded: Iterable[LoadedColumn], source: Source) -> None:
     """Refuse containers of a source that knows its columns: databases write arrays and rows in ways of their own.
-
-    Args:
-        loaded: The columns, which are loaded from those of the same name.
-        source: The source.
 
     Raises:
         ConfigurationError: If a column is one, on either side, and does not take its text.

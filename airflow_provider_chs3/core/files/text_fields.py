@@ -36,16 +36,7 @@ _NO_KEY = literal("\0chs3: no such key")
 
 @dataclass(frozen=True)
 class TextField:
-    """The way in which a field of a text file is read.
-
-    Args:
-        type: The type as which it is read.
-        source: The expression of its value.
-        source_type: The expression's type.
-        default: Its value if a line of JSON lacks the key; empty if that is NULL.
-        kept: Condition that the expression has the value of the field; empty if it always has.
-        null: Literal of the text that means NULL, which the expression does not make NULL; empty if it does.
-    """
+    """The way in which a field of a text file is read."""
 
     type: str
     source: str
@@ -64,17 +55,7 @@ def read_as(
     may_be_null: bool,
     has_exact_doubles: bool = True,
 ) -> TextField:
-    """Return how the field of a column is read.
-
-    Args:
-        name: The column's name.
-        column_type: Its type.
-        file_format: The file's format.
-        null_marker: The text in a CSV field that means NULL.
-        may_be_null: Whether NULL fits, or becomes the column's default.
-        has_exact_doubles: Whether the server reads a number of JSON as the nearest double. 25.8 does not, but casts a
-            text exactly (seen with `precise_float_parsing`).
-    """
+    """Return how the field of a column is read."""
     column, wanted = identifier(name), ColumnType(column_type)
     may_be_null = may_be_null or wanted.holds_null
     is_json = file_format.name == "JSONEachRow"
@@ -171,11 +152,7 @@ def _no_key(read: ColumnType) -> str:
 
 
 def has_escaped_labels(wanted: ColumnType) -> bool:
-    """Check whether the name of a Tuple's element may be escaped in JSON, where ClickHouse does not recognize it.
-
-    Args:
-        wanted: The column's type.
-    """
+    """Check whether the name of a Tuple's element may be escaped in JSON, where ClickHouse does not recognize it."""
     bare = wanted.bare
     if bare.name not in COMPOUND:
         return False
@@ -183,11 +160,7 @@ def has_escaped_labels(wanted: ColumnType) -> bool:
 
 
 def lacks_elements_of_containers(wanted: ColumnType) -> bool:
-    """Check whether a Tuple holds an Array, Map or Tuple, which would be empty if a line of JSON lacks it.
-
-    Args:
-        wanted: The column's type.
-    """
+    """Check whether a Tuple holds an Array, Map or Tuple, which would be empty if a line of JSON lacks it."""
     bare = wanted.bare
     if bare.name not in COMPOUND:
         return False

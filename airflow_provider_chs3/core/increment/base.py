@@ -18,12 +18,7 @@ from airflow_provider_chs3.core.values.models import Node
 
 
 def why_no_base(periods: Mapping[Node, PeriodOnNode], table_facts: TableFacts) -> str:
-    """Return why new rows cannot be added to the published period; empty if they can.
-
-    Args:
-        periods: The period on each node.
-        table_facts: The table.
-    """
+    """Return why new rows cannot be added to the published period; empty if they can."""
     problems = ((node, _why_not(one, table_facts)) for node, period in periods.items() for one in period.recorded)
     found = next(((node, why) for node, why in problems if why), None)
     if found:

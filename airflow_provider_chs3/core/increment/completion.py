@@ -31,24 +31,14 @@ _FIRST_WAIT_SECONDS, _LONGEST_POLL_SECONDS = 0.25, 5.0
 
 
 class Bases(NamedTuple):
-    """The published partitions of periods that objects are added to.
-
-    Args:
-        periods: The periods, but for those that could not be looked up.
-        now: Each on each node.
-    """
+    """The published partitions of periods that objects are added to."""
 
     periods: Periods
     now: Mapping[Period, Mapping[Node, PeriodOnNode]]
 
 
 def look_at_bases(periods: Periods, *, first: bool = False) -> Steps[Bases]:
-    """Wait for merges of periods, and look them up again, with all replicas in step; `check_bases` comes next.
-
-    Args:
-        periods: The periods.
-        first: Whether to look at those whose published rows are attached first, rather than last.
-    """
+    """Wait for merges of periods, and look them up again, with all replicas in step; `check_bases` comes next."""
     looked = periods.part(lambda each: each.load.adds and each.load.attaches_first is first)
     if not looked.items:
         return Bases(looked, {})
@@ -68,12 +58,7 @@ def _look_up(some: Sequence[PeriodLoad]) -> Steps[list[dict[Node, PeriodOnNode]]
 
 
 def check_bases(periods: Periods, bases: Bases) -> None:
-    """Remember what is published as the parts to attach. Periods whose base changed leave.
-
-    Args:
-        periods: The periods.
-        bases: What `look_at_bases` has found of them; it may be about periods that have left since.
-    """
+    """Remember what is published as the parts to attach. Periods whose base changed leave."""
     looked = bases.periods.those(periods.items)
     looked.failed = {period: error for period, error in bases.periods.failed.items() if period in periods.items}
     looked.each(lambda each: require_base(each.load, each.before, bases.now[each.period]))
@@ -84,11 +69,6 @@ def check_bases(periods: Periods, bases: Bases) -> None:
 
 def require_base(load: LoadContext, before: Mapping[Node, PeriodOnNode], now: Mapping[Node, PeriodOnNode]) -> None:
     """Check that the published period is still the one that the load has decided to add to.
-
-    Args:
-        load: The load.
-        before: The period on each node when the load decided.
-        now: The period on each node now.
 
     Raises:
         BaseChangedError: If anybody changed it.
@@ -104,11 +84,7 @@ def require_base(load: LoadContext, before: Mapping[Node, PeriodOnNode], now: Ma
 
 
 def begin_increments(periods: Periods) -> Steps[None]:
-    """Attach what new objects are added to where it must come first, now that no other load can publish.
-
-    Args:
-        periods: The periods, whose staging is there. Those leave whose base changed, with a `BaseChangedError`.
-    """
+    """Attach what new objects are added to where it must come first, now that no other load can publish."""
     first = periods.part(lambda each: each.load.adds and each.load.attaches_first)
     yield from first.together(_attach_first(first))
     periods.merge(first)
@@ -130,12 +106,7 @@ def _attach_first(periods: Periods) -> Steps[None]:
 
 
 def complete_increments(periods: Periods) -> Steps[None]:
-    """Attach the published rows to new rows that are proved, unless they were attached first.
-
-    Args:
-        periods: The periods with what is staged of each. Those whose base changed or cannot be attached leave, with a
-            `BaseChangedError`. `attached` is to prove of the others that all of each is there.
-    """
+    """Attach the published rows to new rows that are proved, unless they were attached first."""
     removing = periods.part(lambda each: bool(each.load.increment and each.load.increment.removed))
     yield from removing.run(lambda each: check_objects(each.load, each.staged))
     periods.merge(removing)
@@ -152,11 +123,6 @@ def _attach_published(periods: Periods) -> Steps[None]:
 
 def attached(each: PeriodLoad, complete: Mapping[Node, Staged], now: Mapping[Node, PeriodOnNode]) -> PeriodLoad:
     """Prove that the published rows are staged beside the new ones.
-
-    Args:
-        each: The period, whose published rows were attached.
-        complete: What is staged of it now.
-        now: The period on each node, looked up since.
 
     Raises:
         BaseChangedError: If somebody changed the published rows, or others were attached.

@@ -40,9 +40,6 @@ _GROUP_BY_TTL = re.compile(r"\bTTL\b.*\bGROUP BY\b", re.DOTALL)
 def find_increments(periods: Periods) -> Steps[dict[Period, str]]:
     """Let each period load its new objects alone, if it is as it was published and objects were only added since.
 
-    Args:
-        periods: The loads of all objects, of periods whose objects changed.
-
     Returns:
         Why a period is loaded whole; empty of the others.
     """
@@ -106,13 +103,6 @@ def why_table_is_read(
 ) -> Steps[str | None]:
     """Look beforehand why a load of a whole table would read all of its objects, as its objects changed.
 
-    Args:
-        source: The objects.
-        policies: The policies of the load.
-        context: The facts of the nodes.
-        key: The table, as the coordinator's ledger knows it.
-        before: The table on each node.
-
     Returns:
         The reason; None if, as far as is known before the load, the new objects can be loaded alone.
     """
@@ -128,11 +118,6 @@ def find_changes(
     source: Source, context: TargetContext, periods: Mapping[Period, Mapping[Node, PeriodOnNode]]
 ) -> Steps[dict[Period, str]]:
     """Find how the objects of periods changed, as far as that is known.
-
-    Args:
-        source: The objects.
-        context: The facts of the nodes.
-        periods: Each period on each node, published everywhere.
 
     Returns:
         The changes as a text, with an example and its time; none of a period whose record of objects does not match its
@@ -163,12 +148,7 @@ def _told(changes: ObjectChanges, listed: Manifest) -> str:
 
 
 def text_of(load: LoadContext, why_whole: str) -> str:
-    """Return which objects a load reads, for the log; empty of one for which all others are out of the question.
-
-    Args:
-        load: The load.
-        why_whole: Why it reads all objects.
-    """
+    """Return which objects a load reads, for the log; empty of one for which all others are out of the question."""
     increment, new = load.increment, load.files.manifest
     if increment is None:
         return f"Loading all objects: {why_whole}." if why_whole else ""
@@ -182,13 +162,7 @@ def text_of(load: LoadContext, why_whole: str) -> str:
 
 
 def why_not_alone(load: LoadContext, before: Mapping[Node, PeriodOnNode], reading: Reading) -> str:
-    """Return why the new objects cannot be loaded alone, judging by what is read from them; empty if they can.
-
-    Args:
-        load: The load of the new objects.
-        before: The period on each node.
-        reading: What is read from the new objects.
-    """
+    """Return why the new objects cannot be loaded alone, judging by what is read from them; empty if they can."""
     if reading.depends_on:
         return f"select calls {reading.depends_on}, whose value may have changed since"
     loaded = (each.column.name for each in reading.loaded)
@@ -199,11 +173,6 @@ def why_not_alone(load: LoadContext, before: Mapping[Node, PeriodOnNode], readin
 
 def load_of_resumable(load: LoadContext, recorded: RecordedPeriod, listed: Manifest) -> Steps[LoadContext]:
     """Give a load the objects that a resumable one reads.
-
-    Args:
-        load: The load.
-        recorded: What is recorded of the period of a load that an earlier process began.
-        listed: The period's objects now.
 
     Raises:
         ObjectsChangedError: If objects changed since.
@@ -269,11 +238,7 @@ def _record_of(before: Mapping[Node, PeriodOnNode]) -> Record:
 
 
 def why_whole(table_facts: TableFacts) -> str:
-    """Return why a table's periods are always loaded whole; empty if increments give the same rows.
-
-    Args:
-        table_facts: The table.
-    """
+    """Return why a table's periods are always loaded whole; empty if increments give the same rows."""
     engine = table_facts.engine.removeprefix("Replicated").removeprefix("Shared")
     if engine not in _ENGINES:
         return f"{table_facts.engine} merges rows, and merged rows do not combine with new ones as all rows would"

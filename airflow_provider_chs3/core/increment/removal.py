@@ -31,13 +31,7 @@ _FIRST_WAIT_SECONDS, _LONGEST_POLL_SECONDS = 0.1, 5.0
 
 
 def why_not_removed(load: LoadContext, published: Manifest, removed: Collection[str]) -> str:
-    """Return why rows of objects cannot be removed from the published ones; empty if they can.
-
-    Args:
-        load: The load of all objects, with an `object_column`.
-        published: The objects that the period was published from.
-        removed: Paths of those whose rows must go.
-    """
+    """Return why rows of objects cannot be removed from the published ones; empty if they can."""
     if not load.context.table_facts.keeps_every_row:
         return "merges of this table remove rows, so the rows of other objects may depend on those removed"
     if not load.manifest.objects:
@@ -51,9 +45,6 @@ def why_not_removed(load: LoadContext, published: Manifest, removed: Collection[
 
 def remove_objects(load: LoadContext) -> Steps[dict[Node, Staged]]:
     """Remove the rows of objects from staging, which holds the published rows alone.
-
-    Args:
-        load: The load, an increment that removes some.
 
     Returns:
         What is left on each node.
@@ -83,10 +74,6 @@ def remove_objects(load: LoadContext) -> Steps[dict[Node, Staged]]:
 def check_objects(load: LoadContext, staged: Mapping[Node, Staged]) -> Steps[None]:
     """Check that staging holds the rows of the period's objects, and misses none of those that were kept.
 
-    Args:
-        load: The load, an increment that removes some.
-        staged: What is staged on each node, the new rows included.
-
     Raises:
         BaseChangedError: If it holds others.
     """
@@ -105,12 +92,7 @@ def check_objects(load: LoadContext, staged: Mapping[Node, Staged]) -> Steps[Non
 
 
 def with_kept(load: LoadContext, rows: Sequence[int] | None) -> Steps[tuple[Sequence[Unit], Sequence[int] | None]]:
-    """Return all objects of the period and the rows of each, for a record that builds on no other one.
-
-    Args:
-        load: The load, an increment that removes some.
-        rows: Rows of each object that it reads, in their order; None if files do not give them.
-    """
+    """Return all objects of the period and the rows of each, for a record that builds on no other one."""
     assert load.increment is not None
     objects = load.increment.period.objects
     if rows is None:

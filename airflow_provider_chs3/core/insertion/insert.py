@@ -39,11 +39,7 @@ _VALUE_ERRORS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Inserted:
-    """The inserts of one load.
-
-    Args:
-        done: Each of them.
-    """
+    """The inserts of one load."""
 
     done: tuple[DoneInsert, ...]
 
@@ -59,12 +55,7 @@ class Inserted:
         )
 
     def share(self, share: float, rows: int) -> Inserted:
-        """Return what a period has of inserts of several.
-
-        Args:
-            share: Its share of their seconds.
-            rows: Its rows.
-        """
+        """Return what a period has of inserts of several."""
         stats = self.stats
         own = InsertStats(stats.seconds * share, rows, stats.peak_memory_bytes)
         first, *others = self.query_ids
@@ -87,14 +78,6 @@ def insert(
     explains: bool = True,
 ) -> Steps[Inserted]:
     """Insert the manifest's objects: every node writes what it reads, or the sharding key distributes the rows.
-
-    Args:
-        load: The load.
-        plan: The plan of the insert.
-        record: Records before each insert, and after a long last one, which inserts have ended, and the query id of the
-            one that comes, so that people can watch it and another process can resume it; None records nothing.
-        done: The first inserts, whose end an earlier process has seen.
-        explains: Whether the value or the file is looked for that an insert failed on. Default: yes.
 
     Raises:
         SourceError: If a value does not fit; it names column, file and value.
@@ -120,11 +103,6 @@ def insert(
 
 def await_insert(load: LoadContext, plan: InsertPlan, resumable: ResumableLoad) -> Steps[tuple[DoneInsert, ...]]:
     """Wait for the insert that an earlier process started.
-
-    Args:
-        load: The load, with the nonce of that attempt.
-        plan: The plan of the insert.
-        resumable: The record of that attempt.
 
     Returns:
         All inserts that have ended.
@@ -152,11 +130,6 @@ def _run(load: LoadContext, plan: InsertPlan, step: Insert) -> Steps[InsertStats
 
 def explain(load: LoadContext, plan: InsertPlan, error: ClickHouseServerError) -> Steps[None]:
     """Find the value or the file that a read of the objects failed on, if it was one.
-
-    Args:
-        load: The load.
-        plan: The plan by which they were read.
-        error: The error.
 
     Raises:
         SourceError: If one is found; it names column, file and value.
@@ -194,12 +167,7 @@ def _explanation(load: LoadContext, plan: InsertPlan, error: ClickHouseServerErr
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """The proof that what is staged is the objects' rows.
-
-    Args:
-        rows: Rows of each period's objects.
-        counted_by: Source of that number; see `core.proof.row_counts`.
-    """
+    """The proof that what is staged is the objects' rows."""
 
     rows: Mapping[Period, int]
     counted_by: str
@@ -217,14 +185,6 @@ def verify(
 
     Of several periods, each row is in the period of its file, or the insert fails: so with the number of all rows that
     of each is proved.
-
-    Args:
-        load: The load of all periods.
-        plan: The plan of the insert.
-        inserted: The inserts.
-        periods: The periods. Those whose objects changed since they were listed leave, with an `ObjectsChangedError`.
-        now: The objects of each, listed again.
-        partitions: What is staged on each node.
 
     Raises:
         VerificationError: If rows are missing, or there are too many.
@@ -256,12 +216,7 @@ def verify(
 
 
 def list_again(load: LoadContext, periods: Periods) -> Steps[Mapping[Period, Manifest]]:
-    """List the objects of periods after the insert.
-
-    Args:
-        load: The load of all periods.
-        periods: The periods.
-    """
+    """List the objects of periods after the insert."""
     now: Mapping[Period, Manifest]
     _, now = yield from load.files.source.list_periods(list(periods.items))
     if added := sum(each.load.manifest.added_in(now[each.period]) for each in periods):
@@ -314,11 +269,6 @@ def _check_others(load: LoadContext, staged: Mapping[Node, Staged]) -> None:
 
 def check_objects(load: LoadContext, now: Manifest, *, cause: Exception | None = None) -> None:
     """Check that the objects of a load are as they were listed; what came since is the next run's.
-
-    Args:
-        load: The load.
-        now: The objects as they are listed now.
-        cause: The error that may come of a change; none by default.
 
     Raises:
         ObjectsChangedError: If one was overwritten or deleted.

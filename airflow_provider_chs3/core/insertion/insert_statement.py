@@ -19,15 +19,7 @@ _OF_PERIOD = "`chs3: of the period`"
 
 
 def insert_step(load: LoadContext, plan: InsertPlan, group: FileGroup, batch: Batch, *, query_id: str) -> Insert:
-    """Return the step that inserts some objects.
-
-    Args:
-        load: The load.
-        plan: The plan of the insert.
-        group: How the objects are read.
-        batch: The objects.
-        query_id: Query id of the insert.
-    """
+    """Return the step that inserts some objects."""
     null_as_default = load.request.selection.null_as_default
     names = ", ".join(identifier(each.column.name) for each in group.loaded)
     values = [each.cast(null_as_default=null_as_default).value for each in group.loaded]
@@ -47,14 +39,7 @@ def insert_step(load: LoadContext, plan: InsertPlan, group: FileGroup, batch: Ba
 
 
 def selected(load: LoadContext, group: FileGroup, batch: Batch, values: Sequence[str]) -> Sql:
-    """Return the SELECT over some objects that fails where an insert of them would.
-
-    Args:
-        load: The load.
-        group: How the objects are read.
-        batch: The objects.
-        values: The expressions.
-    """
+    """Return the SELECT over some objects that fails where an insert of them would."""
     return load.files.source.select(
         values,
         function=load.files.read(batch.glob, structure=group.structure),

@@ -18,12 +18,7 @@ _NULL = "ᴺᵁᴸᴸ"
 
 
 def count_staged(load: LoadContext, *, name: str) -> Steps[dict[Node, Staged]]:
-    """Count the rows of each node's staging.
-
-    Args:
-        load: The load.
-        name: Name of the step.
-    """
+    """Count the rows of each node's staging."""
     return staged_of(load, (yield from count_partitions(load, name=name)))
 
 
@@ -33,14 +28,7 @@ def staged_of(
     *,
     known: Collection[str] | None = None,
 ) -> dict[Node, Staged]:
-    """Return the period's part of each node's staging.
-
-    Args:
-        load: The load of the period.
-        partitions: The partitions of staging on each node, by their ids.
-        known: What the partitions of each period have in common that is staged there (see `Own.value`). Default: of
-            those that share the table with it.
-    """
+    """Return the period's part of each node's staging."""
     if known is None:
         known = load.shared.owns if load.shared else {load.own.value}
     return {node: _staged_of(load.own.value, known, found) for node, found in partitions.items()}
@@ -53,13 +41,7 @@ def _staged_of(own: str, known: Collection[str], partitions: Mapping[str, Staged
 
 
 class StagedPartition(NamedTuple):
-    """A partition of staging.
-
-    Args:
-        name: The partition as ClickHouse shows it: `202404`, `2024-04-01`, `NULL`.
-        own: What the partitions of its period have in common (see `Own.value`).
-        contents: Contents of its parts.
-    """
+    """A partition of staging."""
 
     name: str
     own: str
@@ -67,23 +49,14 @@ class StagedPartition(NamedTuple):
 
 
 def count_partitions(load: LoadContext, *, name: str) -> Steps[dict[Node, dict[str, StagedPartition]]]:
-    """Count the rows of each partition of each node's staging, by the partitions' ids.
-
-    Args:
-        load: The load.
-        name: Name of the step.
-    """
+    """Count the rows of each partition of each node's staging, by the partitions' ids."""
     yield from follow(load.context, load.staging)
     answers = yield from load.context.on_each(name=name, sql=Sql(f"SELECT {partitions_query(load)}"))
     return {node: partitions_of(rows[0][0]) for node, rows in answers.items()}
 
 
 def partitions_query(load: LoadContext) -> str:
-    """Return a scalar subquery for the partitions of staging; `partitions_of` parses the answer.
-
-    Args:
-        load: The load.
-    """
+    """Return a scalar subquery for the partitions of staging; `partitions_of` parses the answer."""
     staging, own = load.staging, load.own.of_part or "partition_id"
     return (
         "(SELECT groupArray((partition_id, shown, own, total, contents)) FROM (SELECT partition_id, "
@@ -94,11 +67,7 @@ def partitions_query(load: LoadContext) -> str:
 
 
 def partitions_of(answer: Iterable[tuple[str, str, str, int, Sequence[str]]]) -> dict[str, StagedPartition]:
-    """Parse a node's answer to `partitions_query`.
-
-    Args:
-        answer: The answer.
-    """
+    """Parse a node's answer to `partitions_query`."""
     return {partition_id: _partition_of(name, own, rows, parts) for partition_id, name, own, rows, parts in answer}
 
 

@@ -12,13 +12,7 @@ Offsets = Mapping[int, int]
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """Offsets of a partition.
-
-    Args:
-        partition: Number of the partition.
-        first: The first offset.
-        end: The offset behind the last.
-    """
+    """Offsets of a partition."""
 
     partition: int
     first: int
@@ -30,22 +24,13 @@ class OffsetRange:
         return self.end - self.first
 
     def cut(self, most_offsets: int) -> Iterator[OffsetRange]:
-        """Cut the range, from its beginning.
-
-        Args:
-            most_offsets: The most offsets of a piece.
-        """
+        """Cut the range, from its beginning."""
         for first in range(self.first, self.end, most_offsets):
             yield OffsetRange(self.partition, first, min(first + most_offsets, self.end))
 
 
 def ranges_between(starts: Offsets, ends: Offsets) -> list[OffsetRange]:
-    """Return the offsets between two points, in the order of partitions; a partition that was added starts at 0.
-
-    Args:
-        starts: Offsets at the earlier point.
-        ends: Offsets at the later one.
-    """
+    """Return the offsets between two points, in the order of partitions; a partition that was added starts at 0."""
     ranges = [OffsetRange(partition, starts.get(partition, 0), end) for partition, end in sorted(ends.items())]
     return [each for each in ranges if each.offsets > 0]
 
@@ -55,11 +40,6 @@ def kept_in_order(found: Offsets, *, earlier: Offsets | None, later: Offsets | N
 
     The log may differ: an offset that is recorded as the end of the log, because no message was as late, may be
     before that of a late message which came since.
-
-    Args:
-        found: What the log says now.
-        earlier: What is recorded of the nearest earlier point; None if there is none.
-        later: What is recorded of the nearest later point; None if there is none.
     """
     ordered = {partition: max(offset, (earlier or {}).get(partition, 0)) for partition, offset in found.items()}
     if later is None:
@@ -68,30 +48,17 @@ def kept_in_order(found: Offsets, *, earlier: Offsets | None, later: Offsets | N
 
 
 def offsets_as_json(offsets: Offsets) -> bytes:
-    """Write offsets as they are recorded.
-
-    Args:
-        offsets: The offsets.
-    """
+    """Write offsets as they are recorded."""
     return json.dumps({str(partition): offset for partition, offset in sorted(offsets.items())}).encode()
 
 
 def offsets_of_json(text: bytes) -> dict[int, int]:
-    """Read recorded offsets.
-
-    Args:
-        text: What `offsets_as_json` wrote.
-    """
+    """Read recorded offsets."""
     return {int(partition): offset for partition, offset in json.loads(text).items()}
 
 
 def neighbours(names: Sequence[str], name: str) -> tuple[str | None, str | None]:
-    """Return the names before and behind one, where names sort by time.
-
-    Args:
-        names: All names.
-        name: The one; it may be among them.
-    """
+    """Return the names before and behind one, where names sort by time."""
     earlier = max((each for each in names if each < name), default=None)
     later = min((each for each in names if each > name), default=None)
     return earlier, later

@@ -21,14 +21,6 @@ _SAMPLE = datetime(2001, 10, 11, 12)
 class LandingRequest:
     """The messages of a topic that a run lands, and the place of their objects.
 
-    Args:
-        topic: The topic.
-        start: The first point in time, inclusive.
-        end: The second one, exclusive.
-        key: Template of the objects' keys.
-        timezone: Name of the time zone of days and longer periods.
-        messages_per_object: The most offsets that share an object.
-
     Raises:
         ConfigurationError: If the points are in the wrong order, or objects cannot be named by the template.
     """
@@ -61,12 +53,7 @@ class LandingRequest:
         return self._template.grain
 
     def object_key(self, period: Period, offsets: OffsetRange) -> str:
-        """Return the key of the object with a period's messages of a range.
-
-        Args:
-            period: The period.
-            offsets: The range.
-        """
+        """Return the key of the object with a period's messages of a range."""
         name = f"{self.topic}-{offsets.partition}-{offsets.first:020d}-{offsets.end:020d}.parquet"
         return f"{self._template.keys_of(period).prefix}{name}"
 
@@ -82,11 +69,7 @@ class LandingRequest:
         return f"{self.records}offsets/"
 
     def point_key(self, at: datetime) -> str:
-        """Return the key of the offsets at a point in time.
-
-        Args:
-            at: The point.
-        """
+        """Return the key of the offsets at a point in time."""
         return f"{self.points}{_text(at)}.json"
 
     @property
@@ -110,19 +93,11 @@ class LandingRequest:
         return f"{self.records}topic.json"
 
     def identity(self, topic_id: str) -> bytes:
-        """Return what all runs of the topic must have in common.
-
-        Args:
-            topic_id: The id that Kafka gave the topic when it was created.
-        """
+        """Return what all runs of the topic must have in common."""
         return json.dumps({"topic_id": topic_id}).encode()
 
     def check_identity(self, recorded: bytes, topic_id: str) -> None:
         """Check that the topic is the one that earlier runs landed.
-
-        Args:
-            recorded: Its `identity`, as the first run found it.
-            topic_id: Its id now.
 
         Raises:
             SourceError: If it is another one of the same name.
@@ -142,9 +117,6 @@ class LandingRequest:
     def check_layout(self, recorded: bytes) -> None:
         """Check that an earlier try would have named and cut objects the same way.
 
-        Args:
-            recorded: Its `layout`.
-
         Raises:
             SourceError: If it would not.
         """
@@ -160,9 +132,6 @@ class LandingRequest:
 
     def check_overlaps(self, run_keys: Iterable[str]) -> None:
         """Check that no other run lands a part of what this one does.
-
-        Args:
-            run_keys: The keys under `runs`.
 
         Raises:
             SourceError: If one does.

@@ -44,13 +44,7 @@ class ComparisonStatus(Enum):
 
 
 class Found(NamedTuple):
-    """The result of comparing a period, with its nodes.
-
-    Args:
-        standing: The status.
-        nodes: The nodes that have it.
-        why: The status as a text, with the difference if it is known.
-    """
+    """The result of comparing a period, with its nodes."""
 
     standing: ComparisonStatus
     nodes: tuple[Node, ...]
@@ -82,13 +76,7 @@ class ExpectedPeriod:
 
 
 def standing(periods: Mapping[Node, PeriodOnNode], wanted: ExpectedPeriod, table_facts: TableFacts) -> Found:
-    """Compare a period with what is expected, unless it is pinned: then loads leave it, whatever is expected.
-
-    Args:
-        periods: The period on each node.
-        wanted: The expected values.
-        table_facts: The table.
-    """
+    """Compare a period with what is expected, unless it is pinned: then loads leave it, whatever is expected."""
     found, restored = standing_unpinned(periods, wanted, table_facts), restored_of(periods)
     if not (restored and restored.is_pinned):
         return found
@@ -101,11 +89,6 @@ def standing_unpinned(periods: Mapping[Node, PeriodOnNode], wanted: ExpectedPeri
 
     A period counts as published only if the newest record of every node says so, of one attempt, if all nodes that it
     was spread over are there, and if its partition is unchanged since.
-
-    Args:
-        periods: The period on each node.
-        wanted: The expected values.
-        table_facts: The table.
     """
     here = spread(periods, table_facts)
     if _is_published_everywhere(periods, here, table_facts):
@@ -137,11 +120,6 @@ def intended(periods: Mapping[Node, PeriodOnNode], wanted: ExpectedPeriod, table
 
     Each node must have its intent or its publication, and its partition must be as before, as after, or what a crash
     leaves of both.
-
-    Args:
-        periods: The period on each node.
-        wanted: The expected values.
-        table_facts: The table.
     """
     records = {node: period.record for node, period in periods.items() if period.record}
     attempts = {record.attempt for record in records.values()}
@@ -158,11 +136,6 @@ def held_version(
     """Return the version that is held of what is expected, or why there is none that may be published.
 
     It may be published only over what it was checked with: on each node, the partitions are as they were then.
-
-    Args:
-        periods: The period on each node.
-        wanted: The expected values.
-        table_facts: The table.
     """
     held = held_on(periods)
     if len(held) < len(periods) or len({each.record.attempt for each in held.values()}) != 1:
@@ -185,11 +158,7 @@ def held_version(
 
 
 def held_on(periods: Mapping[Node, PeriodOnNode]) -> dict[Node, Held]:
-    """Return the version that is held on each node; none once all have the intent to publish it.
-
-    Args:
-        periods: The period on each node.
-    """
+    """Return the version that is held on each node; none once all have the intent to publish it."""
     held = {node: period.held for node, period in periods.items() if period.held}
     attempts = {node: each.record.attempt for node, each in held.items()}
     is_approved = all(period.record and period.record.attempt == attempts.get(node) for node, period in periods.items())
@@ -205,11 +174,7 @@ def _is_base(held: Held, period: PeriodOnNode, table_facts: TableFacts) -> bool:
 
 
 def was_published(periods: Mapping[Node, PeriodOnNode]) -> bool:
-    """Check whether a load published the period, whatever happened to it since; not one that died at the first of all.
-
-    Args:
-        periods: The period on each node.
-    """
+    """Check whether a load published the period, whatever happened to it since; not if it died at the first."""
     records = [period.record for period in periods.values() if period.record]
     intents = [each for each in records if each.event == "intent"]
     # What was there before it, an intent says; and an increment adds to what was published.
@@ -237,12 +202,7 @@ def intended_contents(record: Record) -> Contents:
 
 
 def spread(nodes: Iterable[Node], table_facts: TableFacts) -> int:
-    """Return the number of nodes that a period is spread over; replicas of a shard hold the same rows and count as one.
-
-    Args:
-        nodes: The nodes that have the table.
-        table_facts: The table.
-    """
+    """Return the number of nodes that a period is spread over; replicas of a shard count as one."""
     return len({node.shard_num for node in nodes} if table_facts.is_replicated else list(nodes))
 
 
@@ -341,10 +301,6 @@ def is_changed(period: PeriodOnNode, *, table_facts: TableFacts) -> bool:
     """Check whether somebody else changed partitions of a period since their newest records.
 
     After an intent, the partition is either unchanged, or what the dead attempt put there.
-
-    Args:
-        period: The period on one node.
-        table_facts: The table.
     """
     return any(_is_changed(one, table_facts) for one in period.each)
 

@@ -69,19 +69,11 @@ class Mutation:
         return bool(_RENAME.search(_QUOTED.sub("?", self.command)))
 
     def counts_in(self, partition_id: str) -> bool:
-        """Check whether its number counts the blocks of a partition.
-
-        Args:
-            partition_id: The partition.
-        """
+        """Check whether its number counts the blocks of a partition."""
         return self.partition_id in ("", partition_id)
 
     def concerns(self, partition_id: str) -> bool:
-        """Check whether it may change rows of a partition, as far as the table shows them now.
-
-        Args:
-            partition_id: The partition.
-        """
+        """Check whether it may change rows of a partition, as far as the table shows them now."""
         if self.leaves_rows:
             return False
         if self.partition_id:
@@ -90,12 +82,7 @@ class Mutation:
 
 
 def mutations_query(condition: str, *, group: str = "") -> str:
-    """Return a scalar subquery for all mutations that servers remember, by default the last hundred of a table.
-
-    Args:
-        condition: Condition on `database` and `table`.
-        group: Expressions that distinguish nodes or tables: the subquery returns them with the mutations of each.
-    """
+    """Return a scalar subquery for all mutations that servers remember, by default the last hundred of a table."""
     waiting = "if(is_done, [], arrayDistinct(arrayMap(part -> splitByChar('_', part)[1], parts_to_do_names)))"
     blocks = "arrayZip(`block_numbers.partition_id`, `block_numbers.number`)"
     each = f"arrayMap(block -> (block.2, block.1, command, is_done, {waiting}), {blocks})"
@@ -119,14 +106,7 @@ def wait_for(mutations: Iterable[Mutation], partition_id: str) -> bool:
 
 
 def are_elsewhere(mutations: Iterable[Mutation], partition_id: str, *, after: int, version: int) -> bool:
-    """Check whether a part got its version from mutations of other partitions alone.
-
-    Args:
-        mutations: The mutations that the server remembers.
-        partition_id: The part's partition.
-        after: Its earlier version.
-        version: Its current version.
-    """
+    """Check whether a part got its version from mutations of other partitions alone."""
     passed = [each for each in mutations if after < each.number <= version and each.counts_in(partition_id)]
     return any(each.number == version for each in passed) and not any(each.concerns(partition_id) for each in passed)
 

@@ -19,11 +19,6 @@ def is_explained(recorded: Evidence, state: PartitionState, *, table_facts: Tabl
 
     Each part must be a recorded one, by its blocks and the hash of its data, or a merge of recorded ones; and each
     recorded part must be in one of them, unless merges may remove all its rows, and the server has not lost it.
-
-    Args:
-        recorded: The recorded evidence.
-        state: The current partition, of `spare_gone_columns`.
-        table_facts: The table.
     """
     if recorded.parts is None or state.each_part is None or wait_for(state.mutations, state.partition_id):
         return False
@@ -44,24 +39,13 @@ def is_explained(recorded: Evidence, state: PartitionState, *, table_facts: Tabl
 
 
 def may_have_lost(recorded: Evidence, state: PartitionState, table_facts: TableFacts) -> bool:
-    """Check whether merges may have removed all rows of recorded parts: those of all parts only if none lasts.
-
-    Args:
-        recorded: The recorded evidence.
-        state: The current partition.
-        table_facts: The table.
-    """
+    """Check whether merges may have removed all rows of recorded parts: those of all parts only if none lasts."""
     lasts = recorded.lasts and not table_facts.rows_expire
     return table_facts.may_lose_all and (state.rows > 0 or not lasts)
 
 
 def spare_gone_columns(state: PartitionState, table_facts: TableFacts) -> PartitionState:
-    """Return a partition to whose rows it means nothing that columns were dropped which the table does not have now.
-
-    Args:
-        state: The current partition.
-        table_facts: The table.
-    """
+    """Return a partition to whose rows it means nothing that columns were dropped which the table does not have now."""
 
     def is_gone(name: str) -> bool:
         # A Nested column is one column for each of its fields.
@@ -94,11 +78,6 @@ def is_left_by_crash(intent: Evidence, state: PartitionState, *, table_facts: Ta
 
     REPLACE PARTITION adds all staged parts before it removes any other. Merges of these parts count, as long as the
     server shows what they joined: blocks and rows prove nothing, as those of an INSERT of somebody may be the same.
-
-    Args:
-        intent: The evidence recorded before it was replaced.
-        state: The current partition, with `sources`.
-        table_facts: The table.
     """
     if wait_for(state.mutations, state.partition_id):
         return False
@@ -113,10 +92,6 @@ def undone_mutation(state: PartitionState, *, after: int) -> str:
     """Return a mutation that changed rows which were replaced a moment later; empty if there is none.
 
     The parts that replaced them have higher block numbers than it, so it does not change them, and is done.
-
-    Args:
-        state: The partition, replaced.
-        after: `last_mutation` of the partition when it was looked at last before that.
     """
     commands = (
         each.command
@@ -127,12 +102,7 @@ def undone_mutation(state: PartitionState, *, after: int) -> str:
 
 
 def missing_parts(recorded: Evidence, state: PartitionState) -> list[Part]:
-    """Return the recorded parts that are gone, if nothing else changed; otherwise none.
-
-    Args:
-        recorded: The recorded evidence.
-        state: The current partition.
-    """
+    """Return the recorded parts that are gone, if nothing else changed; otherwise none."""
     if recorded.parts is None or state.each_part is None or wait_for(state.mutations, state.partition_id):
         return []
     own = set(recorded.parts)
@@ -140,13 +110,7 @@ def missing_parts(recorded: Evidence, state: PartitionState) -> list[Part]:
 
 
 def is_made_of_staged(staged: Contents, state: PartitionState, *, table_facts: TableFacts) -> bool:
-    """Check whether a partition that was just replaced holds the staged parts, or merges of them.
-
-    Args:
-        staged: The contents of staging.
-        state: The current partition, with `sources`.
-        table_facts: The table.
-    """
+    """Check whether a partition that was just replaced holds the staged parts, or merges of them."""
     if state.each_part is None or staged.of_parts is None:
         return True
     of_nothing = Evidence(rows=0, parts=(), beside=staged)
@@ -155,23 +119,13 @@ def is_made_of_staged(staged: Contents, state: PartitionState, *, table_facts: T
 
 
 def are_merged(known: Iterable[str], state: PartitionState) -> bool:
-    """Check whether parts are merges, of which only the joined parts tell where their rows are from.
-
-    Args:
-        known: The contents of parts that are known.
-        state: The partition.
-    """
+    """Check whether parts are merges, of which only the joined parts tell where their rows are from."""
     contents = set(known)
     return any(part.level > 0 and part.content not in contents for part in state.each_part or ())
 
 
 def without_old_patches(state: PartitionState, replaced: PartitionState) -> PartitionState:
-    """Return a partition without the patches of the rows that were replaced: servers drop them some time later.
-
-    Args:
-        state: The current partition.
-        replaced: The partition before it was replaced.
-    """
+    """Return a partition without the patches of the rows that were replaced: servers drop them some time later."""
     last_blocks = dict[str, int]()
     for part in replaced.each_part or ():
         last_blocks[part.patches] = max(part.max_block, last_blocks.get(part.patches, 0))
@@ -183,15 +137,7 @@ def without_old_patches(state: PartitionState, replaced: PartitionState) -> Part
 
 @dataclass(frozen=True)
 class _Replacement:
-    """The parts before a partition was replaced, and the staged ones, of which it is made.
-
-    Args:
-        intent: The evidence recorded before.
-        state: The current partition.
-        table_facts: The table.
-        before: The recorded parts that it has.
-        staged: The contents of the staged ones that it has.
-    """
+    """The parts before a partition was replaced, and the staged ones, of which it is made."""
 
     intent: Evidence
     state: PartitionState
@@ -309,11 +255,6 @@ def fit_rows(recorded: Evidence, state: PartitionState, table_facts: TableFacts)
     """Check whether merges of the recorded parts may have left this number of rows.
 
     Merges remove rows if the engine does, if rows expire, and if a lightweight DELETE has hidden them.
-
-    Args:
-        recorded: The recorded evidence.
-        state: The current partition.
-        table_facts: The table.
     """
     return _may_leave(state.rows, recorded.rows, recorded.parts or (), table_facts)
 

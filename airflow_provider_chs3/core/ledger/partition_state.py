@@ -15,24 +15,7 @@ Broken: TypeAlias = tuple[tuple[str, int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """The active parts of one period on one node.
-
-    Args:
-        rows: Their rows.
-        parts: Their number.
-        size_bytes: Bytes on disk.
-        min_block: Lowest block number, which merges keep; 0 without parts.
-        max_block: Highest block number; 0 without parts.
-        data_version: Highest data version; above `max_block` once a mutation ran.
-        each_part: The parts with rows, patches included; None if they are too many, or were not requested.
-        mutations: The mutations of the whole table on that node.
-        partition_id: The partition's id; empty if it has no parts.
-        shown: The partition as servers show it, if it is one of several of a period.
-        broken: The parts of the whole table that the server put aside because it could not read them: the partition of
-            each, its lowest and its highest block.
-        lasts: Whether merges leave a row of it, whatever they join; False where that is not known.
-        sources: The parts that were joined to others, as long as the server shows them; none if not requested.
-    """
+    """The active parts of one period on one node."""
 
     rows: int = 0
     parts: int = 0
@@ -58,26 +41,14 @@ class PartitionState:
         shown: str = "",
         broken: Broken = (),
     ) -> Self:
-        """Parse a node's answer.
-
-        Args:
-            partition_id: The partition's id.
-            fields: The values of `core.ledger.parts.state_columns`.
-            mutations: The mutations of the table.
-            shown: The partition as servers show it. Not known by default.
-            broken: Parts that the server could not read. None by default.
-        """
+        """Parse a node's answer."""
         rows, count, size_bytes, min_block, max_block, data_version, parts = fields
         each_part = tuple(sorted(Part(*part) for part in parts)) if len(parts) <= MOST_PARTS else None
         numbers = (rows, count, size_bytes, min_block, max_block, data_version)
         return cls(*numbers, each_part, mutations, partition_id, shown, broken)
 
     def has_broken(self, part: Part) -> bool:
-        """Check whether the server put a part aside that has the rows of another one.
-
-        Args:
-            part: A part that is gone.
-        """
+        """Check whether the server put a part aside that has the rows of another one."""
         return any(
             of == self.partition_id and first <= part.min_block and part.max_block <= last
             for of, first, last in self.broken
@@ -97,12 +68,7 @@ class PartitionState:
     def evidence(
         self, rows_of_shards: Mapping[int, int] | None = None, *, beside: Contents = NOTHING_BESIDE
     ) -> Evidence:
-        """Return the evidence to record.
-
-        Args:
-            rows_of_shards: Rows of the period on each shard; None before it is published.
-            beside: What a crash may show beside the partition.
-        """
+        """Return the evidence to record."""
         return Evidence(
             rows=self.rows,
             parts=self.each_part,
@@ -114,12 +80,7 @@ class PartitionState:
 
 
 def total(states: Iterable[PartitionState], nothing: PartitionState) -> PartitionState:
-    """Return the sums of a period's partitions.
-
-    Args:
-        states: The partitions.
-        nothing: An empty partition, with what is known about the whole table.
-    """
+    """Return the sums of a period's partitions."""
     filled = [each for each in states if each.parts]
     parts = [each.each_part for each in filled]
     return replace(

@@ -27,19 +27,7 @@ CONTENT = (
 
 @dataclass(frozen=True, slots=True, order=True)
 class Part:
-    """An active part that holds rows.
-
-    Args:
-        min_block: Its lowest block number.
-        max_block: Its highest block number.
-        level: Number of merges that it comes from; 0 as inserted.
-        data_version: Number of the last mutation that passed it, above `max_block`, even if it changed nothing;
-            otherwise `min_block`.
-        rows: Its rows, including those that a lightweight DELETE hides.
-        content: The beginnings of two hashes, of its data and of its other files; empty if not requested.
-        patches: The partition of patches that it belongs to; empty for a part of the table's own rows.
-        hides_rows: Whether a lightweight DELETE hides some of its rows.
-    """
+    """An active part that holds rows."""
 
     min_block: int
     max_block: int
@@ -72,10 +60,6 @@ def state_columns(*, with_content: bool = True) -> str:
 
     Parts without rows do not count: REPLACE PARTITION covers the old parts with one, which is active again after a
     restart. A lightweight update leaves the parts unchanged, and writes patches beside them.
-
-    Args:
-        with_content: Whether to ask for hashes. Servers compute them for all parts of the table, whatever the
-            condition: 0.15 ms for each part of 100 columns in separate files.
     """
     part = _part(CONTENT if with_content else _NOT_ASKED)
     return (
@@ -96,10 +80,6 @@ def sources_query(of_partitions: str, *, by: str = "") -> str:
     """Return the query for the parts that merges have joined, which servers show for `old_parts_lifetime`: 8 minutes.
 
     Parts without rows count, too: merges join the one with which REPLACE PARTITION covers the old parts.
-
-    Args:
-        of_partitions: Condition that names the tables, and may name partitions.
-        by: Expressions that distinguish tables. None by default.
     """
     keys = f"{by}, partition_id" if by else "partition_id"
     return (
@@ -110,12 +90,6 @@ def sources_query(of_partitions: str, *, by: str = "") -> str:
 
 def partition_states(of_tables: str, *, by: str = "", with_content: bool = True, more: str = "") -> str:
     """Return the one statement that reads partitions as the ledger compares them.
-
-    Args:
-        of_tables: Condition that names the tables, and may name a partition.
-        by: Expressions that distinguish nodes or tables.
-        with_content: As in `state_columns`.
-        more: Further columns.
 
     Returns:
         A SELECT that gives a tuple `found` for each partition: `by`, its id, `state_columns` as a tuple, and `more`.
@@ -131,12 +105,7 @@ _NOT_ASKED = "''"
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The contents of parts, regardless of their block numbers.
-
-    Args:
-        rows: Their rows.
-        of_parts: The `content` of each; None if they were too many.
-    """
+    """The contents of parts, regardless of their block numbers."""
 
     rows: int = 0
     of_parts: tuple[str, ...] | None = ()
@@ -155,18 +124,7 @@ def _from_json(value: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """The recorded evidence of a partition on one node.
-
-    Args:
-        rows: Its rows.
-        parts: Its parts; None if they were too many.
-        rows_of_shards: Rows of the period on each shard, by its number; empty if not known yet.
-        beside: Before the partition is replaced, the staged parts, which a crash may show beside these or instead of
-            them; nothing afterwards. Of a version that is held, its parts.
-        last_mutation: Before the partition is replaced, the highest number of a mutation that may concern it; otherwise
-            0.
-        lasts: Whether merges leave a row of it, whatever they join; False where they may leave none, or nobody knows.
-    """
+    """The recorded evidence of a partition on one node."""
 
     rows: int
     parts: tuple[Part, ...] | None

@@ -38,12 +38,7 @@ _LOOKED_UP = 6
 def look_up_periods(
     context: TargetContext, owns: Mapping[Period, Own]
 ) -> Steps[dict[Period, dict[Node, PeriodOnNode]]]:
-    """Read the newest record of each period on each node, and the periods' parts.
-
-    Args:
-        context: The nodes.
-        owns: The periods, each with its partitions: they may have rows and no record.
-    """
+    """Read the newest record of each period on each node, and the periods' parts."""
     name = f"Look up {len(owns)} periods in the ledger"
     return (yield from look_up_beside(context, owns, name=name))[0]
 
@@ -52,13 +47,6 @@ def look_up_beside(
     context: TargetContext, owns: Mapping[Period, Own], beside: str = "", *, name: str, with_records: bool = True
 ) -> Steps[tuple[dict[Period, dict[Node, PeriodOnNode]], dict[Node, Row]]]:
     """Look periods up with a statement that asks for something else, too.
-
-    Args:
-        context: The nodes.
-        owns: As in `look_up_periods`; without any, nobody is asked.
-        beside: Further columns; none by default.
-        name: Name of the step.
-        with_records: Whether to ask for the records. True by default.
 
     Returns:
         Each period on each node, and the further columns of each node.
@@ -103,11 +91,6 @@ def look_up_sources(
     """Return periods with the parts that were joined to merges nobody knows, as long as servers show them.
 
     Servers are asked only for partitions that have such merges: they would compute the hashes of all replaced parts.
-
-    Args:
-        context: The nodes.
-        found: Each period on each node.
-        known: Returns the contents that may be in a partition of a period on a node; None if its merges do not matter.
     """
     asked = defaultdict[Node, set[str]](set)
     for period, nodes in found.items():
@@ -139,13 +122,6 @@ def look_up(
     beside: str = "",
 ) -> Sql:
     """Return the query for the newest record and the parts of periods of one table, on one node.
-
-    Args:
-        ledger: The ledger.
-        of: The table, as the node's ledger knows it.
-        owns: The periods, each with its partitions; at least one.
-        with_records: Whether to ask for the records; not where there is no ledger.
-        beside: Further columns; none by default.
 
     Returns:
         A SELECT with one row, which `periods_on_node` parses; further columns come last.
@@ -187,12 +163,7 @@ def _records(ledger: str, of: LedgerKey, of_periods: str) -> str:
 
 
 def periods_on_node(row: Row, owns: Mapping[Period, Own]) -> dict[Period, PeriodOnNode]:
-    """Parse the answer to `look_up`.
-
-    Args:
-        row: The row.
-        owns: The periods, each with its partitions.
-    """
+    """Parse the answer to `look_up`."""
     of_ledger, partitions, mutations, has_rows, table_uuid, put_aside = row
     newest, structures, known = of_ledger[0] if of_ledger else ((), (), ())
     records, held = _records_of(newest, dict(structures))

@@ -36,16 +36,6 @@ def add_records(
     Replicas may be down while others publish, so their own ledgers do not have the same records. There, the number of a
     claim is also at least that of the Keeper transaction that created staging, so that the newest record of all
     replicas has the highest number, whichever of them were up.
-
-    Args:
-        context: The facts of the nodes.
-        event: `intent`, `published` or `forgotten`, which go to the ledger; or one of `LOAD_EVENTS`.
-        records: The record of each partition of each period, on each node.
-        name: Name of the step.
-        staging: Fail unless this table exists: an attempt that was superseded while it slept must not record what its
-            successor put into the partition. None by default.
-        number: The lowest number of the records. 0 by default.
-        query_id: Beginning of the statements' query ids. By default the runner chooses.
     """
     by_node = defaultdict[Node, list[tuple[LedgerKey, Values]]](list)
     for node, key, values in records:
@@ -137,14 +127,7 @@ def _sql_of(value: Value) -> str:
 
 
 class Renewal(NamedTuple):
-    """The current evidence of a published period.
-
-    Args:
-        key: The key of the record.
-        attempt: The attempt that published.
-        evidence: The columns with the evidence of the partition.
-        structure: The structure.
-    """
+    """The current evidence of a published period."""
 
     key: LedgerKey
     attempt: str
@@ -157,10 +140,6 @@ def renew(ledger: TableName, renewals: Sequence[Renewal]) -> Sql:
 
     Merges changed the parts, or the table got columns. It remains the record of that time, and is added only if nothing
     came after it: an intent with the same number was recorded later, and counts as newer.
-
-    Args:
-        ledger: The ledger.
-        renewals: The evidence of each period; at least one.
     """
     selects = " UNION ALL ".join(_renewed(ledger, each) for each in renewals)
     return Sql(f"INSERT INTO {table(ledger)} ({', '.join(map(identifier, COLUMNS))}) {selects}")
@@ -187,10 +166,6 @@ def _number_of_creation(staging: TableName) -> str:
 
 
 def is_there(staging: TableName) -> str:
-    """Return the condition that fails unless this staging exists; see `add_records`.
-
-    Args:
-        staging: The staging.
-    """
+    """Return the condition that fails unless this staging exists; see `add_records`."""
     is_gone = f"(SELECT count() FROM system.tables WHERE {is_table(staging)}) = 0"
     return f"NOT throwIf({is_gone}, 'the staging of this attempt is gone: another one took over')"

@@ -48,31 +48,7 @@ class Restored:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The newest record of a period on one node.
-
-    Args:
-        event: `intent` before the partition is replaced, `published` after.
-        attempt: The nonce of the attempt that wrote it.
-        fingerprint: Fingerprint of the objects.
-        definition: Digest of the load's definition.
-        source_bytes: Size of the objects in bytes.
-        nodes: Number of nodes that the period was spread over.
-        rows: Rows of the period on this node.
-        min_block: Lowest block number of the partition, before it was replaced (`intent`) or after (`published`); 0
-            without parts.
-        max_block: The highest.
-        data_version: Highest data version, above `max_block` if a mutation had run.
-        evidence: The evidence by which the partition is recognized, before it was replaced or after (see
-            `core.ledger.parts.Evidence`).
-        sequence: Its number: the newest record of a node has the highest; in a replicated table, the newest of a shard.
-        base: The attempt that loaded the whole period; empty if no increment may build on it.
-        increments: Number of loads since then that added new objects alone.
-        partition_id: The id of the period's partition then.
-        restored: The version that was restored, as the text of `Restored`; empty for a load.
-        age_seconds: Time since it was written, by the clock of its node.
-        structure: The table, and what was loaded into it (see `core.ledger.structure_record`); empty if nothing was
-            published.
-    """
+    """The newest record of a period on one node."""
 
     event: str
     attempt: str
@@ -105,15 +81,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A version of a period on one node that was held rather than published.
-
-    Args:
-        records: The claim of each of its partitions: what is held of it is beside the evidence of the published one.
-        why: Why it is held.
-        since: When it was, in UTC.
-        limit_days: Days after which it cannot be approved.
-        keep_versions: How many earlier versions of the period its approval keeps.
-    """
+    """A version of a period on one node that was held rather than published."""
 
     records: tuple[Record, ...]
     why: str
@@ -137,41 +105,20 @@ class Held:
         return replace(self, why=self.why.partition(":")[0])
 
     def is_of(self, published: Record | None) -> bool:
-        """Check whether it is of what is published already.
-
-        Args:
-            published: The newest record of the period.
-        """
+        """Check whether it is of what is published already."""
         one, other = self.record, published
         if other is None or other.event != "published":
             return False
         return (one.fingerprint, one.definition) == (other.fingerprint, other.definition)
 
     def on_fewer(self, nodes: int) -> Held:
-        """Return it as if it had been spread over fewer nodes.
-
-        Args:
-            nodes: Number of those that do not count.
-        """
+        """Return it as if it had been spread over fewer nodes."""
         return replace(self, records=tuple(replace(each, nodes=each.nodes - nodes) for each in self.records))
 
 
 @dataclass(frozen=True, slots=True)
 class PeriodOnNode:
-    """One period on one node: its record, and its current partition.
-
-    Args:
-        record: The newest record; None if there is none, or the period was forgotten.
-        state: The partition.
-        has_history: Whether the node's ledger has records of this period for a table of this name, including those of
-            an earlier table and of a forgotten period.
-        has_rows: Whether the node has rows of the table, of any period.
-        is_of_replica: Whether the record is a newer one, of another replica of the shard.
-        table_uuid: UUID of the table that has the target's name now; empty if there is none, or not asked for.
-        partitions: Of a period of several partitions, each of them, of whose records and states this has the sums; None
-            if a period has one.
-        held: The version that is held; None if there is none, or the period was published or discarded since.
-    """
+    """One period on one node: its record, and its current partition."""
 
     record: Record | None
     state: PartitionState
@@ -191,14 +138,7 @@ class PeriodOnNode:
         nothing: PartitionState = _NOTHING,
         **others: Any,
     ) -> PeriodOnNode:
-        """Return a period of several partitions.
-
-        Args:
-            records: The newest records of its partitions.
-            states: Those partitions that have parts.
-            nothing: An empty partition, with what is known about the whole table. By default nothing is.
-            **others: What the partitions do not tell.
-        """
+        """Return a period of several partitions."""
         there = {each.partition_id: each for each in states}
         recorded = {each.partition_id: each for each in records}
         ids = sorted({*(key for key, each in there.items() if each.rows), *recorded})
@@ -227,11 +167,7 @@ class PeriodOnNode:
         return self.state.shown or self.state.partition_id
 
     def at(self, partition_id: str) -> PeriodOnNode:
-        """Return one of its partitions, which may be empty.
-
-        Args:
-            partition_id: Its id.
-        """
+        """Return one of its partitions, which may be empty."""
         if self.partitions is None:
             return self
         nothing = replace(self._nothing, partition_id=partition_id)
@@ -242,41 +178,25 @@ class PeriodOnNode:
         return PartitionState(mutations=self.state.mutations, broken=self.state.broken)
 
     def on_fewer(self, nodes: int) -> PeriodOnNode:
-        """Return it as if it had been spread over fewer nodes.
-
-        Args:
-            nodes: Number of those that do not count.
-        """
+        """Return it as if it had been spread over fewer nodes."""
         record = self.record and replace(self.record, nodes=self.record.nodes - nodes)
         several = self.partitions and tuple(each.on_fewer(nodes) for each in self.partitions)
         held = self.held and self.held.on_fewer(nodes)
         return replace(self, record=record, partitions=several, held=held)
 
     def with_record_of(self, other: PeriodOnNode) -> PeriodOnNode:
-        """Return it with the newer records of another replica.
-
-        Args:
-            other: The period there.
-        """
+        """Return it with the newer records of another replica."""
         records, states = [one.record for one in other.each if one.record], [one.state for one in self.each]
         return replace(self._with(records, states), record=other.record, is_of_replica=True)
 
     def with_sources(self, sources: Mapping[str, tuple[Part, ...]]) -> PeriodOnNode:
-        """Return it with the parts that were joined to others.
-
-        Args:
-            sources: Those of each partition, by its id.
-        """
+        """Return it with the parts that were joined to others."""
         several = self.partitions and tuple(each.with_sources(sources) for each in self.partitions)
         state = replace(self.state, sources=sources.get(self.partition_id, ()))
         return replace(self, state=state, partitions=several)
 
     def as_it_was(self, states: Sequence[PartitionState]) -> PeriodOnNode:
-        """Return it with its current records, and with what was in its partitions.
-
-        Args:
-            states: The partitions then.
-        """
+        """Return it with its current records, and with what was in its partitions."""
         return self._with([one.record for one in self.each if one.record], states)
 
     def _with(self, records: Sequence[Record], states: Sequence[PartitionState]) -> PeriodOnNode:
@@ -287,11 +207,7 @@ class PeriodOnNode:
 
 
 def restored_of(periods: Mapping[Node, PeriodOnNode]) -> Restored | None:
-    """Return the version of a period that is published, if one was restored; pinned, if any node says so.
-
-    Args:
-        periods: The period on each node.
-    """
+    """Return the version of a period that is published, if one was restored; pinned, if any node says so."""
     records = [period.record for period in periods.values() if period.record]
     if len({(each.attempt, each.event) for each in records}) != 1 or records[0].event != "published":
         return None
@@ -304,9 +220,6 @@ def records_of_replicas(periods: Mapping[Node, PeriodOnNode]) -> dict[Node, Peri
 
     Block numbers come from Keeper and are the same on all replicas. A replica that was set up again, or was down while
     others published, has their rows, but not their records.
-
-    Args:
-        periods: The period on each node.
     """
     newest: dict[int, PeriodOnNode] = {}
     for node, period in periods.items():
@@ -340,29 +253,16 @@ _AGE_SECONDS = "dateDiff('millisecond', recorded_at, now64(3)) / 1000"
 
 
 def newest(columns: str, *, condition: str = IS_STATE) -> str:
-    """Return an aggregate that takes columns, as a tuple, from the newest of a group of records.
-
-    Args:
-        columns: The columns.
-        condition: The records that count; by default those that decide the state of a period.
-    """
+    """Return an aggregate that takes columns, as a tuple, from the newest of a group of records."""
     return f"argMaxIf(({columns}), (sequence, recorded_at), {condition})"
 
 
 def record_columns(*, structure: str = "structure") -> str:
-    """Return the columns of `Record` in its order.
-
-    Args:
-        structure: An expression to ask for instead of the structure, which may be long. Default: the structure.
-    """
+    """Return the columns of `Record` in its order."""
     computed = {"age_seconds": _AGE_SECONDS, "structure": structure}
     return ", ".join(computed.get(name, name) for name in Record.__dataclass_fields__)
 
 
 def uuid_now(key: LedgerKey) -> str:
-    """Return a scalar subquery for the UUID of the table that has the target's name now; empty if there is none.
-
-    Args:
-        key: The period.
-    """
+    """Return a scalar subquery for the UUID of the table that has the target's name now; empty if there is none."""
     return f"(SELECT any(toString(uuid)) FROM system.tables WHERE {is_table(key.target)})"

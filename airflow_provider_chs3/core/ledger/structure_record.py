@@ -28,16 +28,7 @@ def structure_of(
     shard_num: int | None = None,
     adds_columns: bool = False,
 ) -> Structure:
-    """Return what decides the rows of a load and their nodes, besides the objects and the task's own arguments.
-
-    Args:
-        context: The table and its nodes.
-        distribution: The policy of that name.
-        settings: The user's settings; None if not known.
-        shard_num: The shard to record it for; None if it is only compared.
-        adds_columns: Whether the load adds columns that the table lacks. Once recorded, it stays: a period that was
-            looked at for new columns is not looked at again. Default: no.
-    """
+    """Return what decides the rows of a load and their nodes, besides the objects and the task's own arguments."""
     table_facts, by_key = context.table_facts, distribution == "sharding_key"
     return {
         "columns": [[each.name, each.type, each.default_kind, each.default_expression] for each in table_facts.columns],
@@ -53,13 +44,7 @@ def structure_of(
 
 
 def loaded_of(names: Iterable[str], in_files: Iterable[str] | None, *, every_column: bool) -> Structure:
-    """Return what a load took from its files.
-
-    Args:
-        names: The columns that got their values from files.
-        in_files: All columns of the files; None if files do not name them.
-        every_column: Whether it takes all columns that table and files share.
-    """
+    """Return what a load took from its files."""
     return {
         "loaded": sorted(names),
         "in_files": None if in_files is None else sorted(in_files),
@@ -78,13 +63,7 @@ def as_text(*structures: Structure) -> str:
 
 
 def difference(recorded: Structure, now: Structure, *, shard_num: int) -> str:
-    """Return why a load would make other rows now than then, as a text; empty if it would not.
-
-    Args:
-        recorded: The structure stored by `as_text`.
-        now: The current one of `structure_of`.
-        shard_num: The shard that has the record now.
-    """
+    """Return why a load would make other rows now than then, as a text; empty if it would not."""
     return next(_differences(recorded, now, shard_num), "")
 
 
@@ -173,13 +152,7 @@ def _changes_values(setting: str) -> bool:
 
 
 def loaded_as_recorded(text: str, loaded: Iterable[str], in_files: Iterable[str] | None) -> bool:
-    """Check whether a load takes the same columns, from files with the same columns, as the recorded load.
-
-    Args:
-        text: The structure as stored in the ledger.
-        loaded: The columns that get their values from files.
-        in_files: All columns of the files; None if files do not name them.
-    """
+    """Check whether a load takes the same columns, from files with the same columns, as the recorded load."""
     recorded: Structure = json.loads(text)
     now = loaded_of(loaded, in_files, every_column=True)
     return all(recorded[name] == now[name] for name in ("loaded", "in_files"))

@@ -138,11 +138,7 @@ class Own:
         return f"anyIf({self.of_part}, NOT startsWith(partition_id, 'patch-')) AS own, {shown}" if self.of_part else ""
 
     def rows_of(self, name: TableName) -> str:
-        """Return the condition on the rows of a table that finds those of its partitions.
-
-        Args:
-            name: The table, on the node that is asked.
-        """
+        """Return the condition on the rows of a table that finds those of its partitions."""
         if not self.of_part:
             return f"_partition_id = {literal(self.value)}"
         return (
@@ -157,11 +153,7 @@ class Own:
 
 
 def parts_of(owns: Sequence[Own]) -> str:
-    """Return the condition on `system.parts`, or on `system.merges`, that finds the partitions of periods.
-
-    Args:
-        owns: The partitions of each, of one table; at least one.
-    """
+    """Return the condition on `system.parts`, or on `system.merges`, that finds the partitions of periods."""
     return one_of(owns[0].of_part or "partition_id", [each.value for each in owns])
 
 
@@ -207,12 +199,7 @@ def ledgers_query() -> Sql:
 
 
 def own_tables(rows: Iterable[Row], name: str) -> list[str]:
-    """Return the databases of a node's tables of a name, without those of other versions of this package.
-
-    Args:
-        rows: The answer to `ledgers_query`.
-        name: The name.
-    """
+    """Return the databases of a node's tables of a name, without those of other versions of this package."""
     return sorted(database for other, database, *found in rows if other == name and RecordTable(*found).is_current)
 
 
@@ -240,11 +227,7 @@ def _clusters_query(databases: Iterable[str]) -> Sql:
 
 
 def other_schemas(context: TargetContext) -> Iterator[str]:
-    """Yield what to do about tables of records that this version of the package has not made.
-
-    Args:
-        context: The facts of the nodes.
-    """
+    """Yield what to do about tables of records that this version of the package has not made."""
     nodes_by_tables = defaultdict[tuple[tuple[TableName, RecordTable], ...], list[Node]](list)
     for node, facts in context.nodes.items():
         tables = ((context.ledger.table, facts.ledger), (OBJECTS_TABLE, facts.objects), (LOADS_TABLE, facts.loads))
@@ -256,13 +239,7 @@ def other_schemas(context: TargetContext) -> Iterator[str]:
 
 
 def other_schema(tables: Mapping[TableName, RecordTable], nodes: Iterable[Node], *, target: str) -> str:
-    """Return what to do about tables that this version of the package has not made.
-
-    Args:
-        tables: The tables.
-        nodes: The nodes that have them.
-        target: The table whose periods they record.
-    """
+    """Return what to do about tables that this version of the package has not made."""
     engine, comment, is_shared = next(iter(tables.values()))
     wanted, where = ("ReplicatedMergeTree", "one") if is_shared else ("MergeTree", "each")
     renamed = (f"{table(name)} TO {table(TableName(name.database, f'old_{name.table}'))}" for name in tables)
@@ -284,16 +261,7 @@ def create_ledger(ledger: TableName, *, engine: str = "MergeTree") -> Sql:
 def create_records(
     name: TableName, columns: Mapping[str, str], key: str, *, engine: str, time: str = "", live: str = ""
 ) -> Sql:
-    """Return the statement that creates a table of records if it is missing.
-
-    Args:
-        name: The table.
-        columns: Its columns, each with its declaration.
-        key: Its sorting key.
-        engine: Its engine.
-        time: The column after which rows are kept for 400 days. By default they are kept.
-        live: The condition of rows that are kept nevertheless. By default there are none.
-    """
+    """Return the statement that creates a table of records if it is missing."""
     declared = ", ".join(f"{identifier(column)} {declaration}" for column, declaration in columns.items())
     # The server drops parts alone: such rows are not among others.
     partitions = f"PARTITION BY ({', '.join(filter(None, (f'toYYYYMM({time})', live)))}) " if time else ""
@@ -320,10 +288,6 @@ def durable_settings() -> Iterator[str]:
 def make_ledger(context: TargetContext, nodes: Collection[Node]) -> Steps[None]:
     """Create the ledger on the nodes that lack it.
 
-    Args:
-        context: The facts of the nodes.
-        nodes: The nodes that it is needed on.
-
     Raises:
         PreflightError: If one of them has a ledger of another schema.
     """
@@ -334,14 +298,7 @@ def make_ledger(context: TargetContext, nodes: Collection[Node]) -> Steps[None]:
 
 
 def make_records(context: TargetContext, nodes: Collection[Node], name: TableName, sql: Sql) -> Steps[None]:
-    """Create a table of records on the nodes that lack it.
-
-    Args:
-        context: The facts of the nodes.
-        nodes: These nodes; without any, nobody is asked.
-        name: The table.
-        sql: The statement that creates it.
-    """
+    """Create a table of records on the nodes that lack it."""
     if nodes:
         yield from create_table(context, name, dict.fromkeys(nodes, sql), name=f"Create {name}")
 

@@ -63,12 +63,7 @@ from airflow_provider_chs3.exceptions import (
 
 
 def attempt(request: LoadRequest, one: Round) -> Steps[Tried]:
-    """Load the periods of a round.
-
-    Args:
-        request: The load, with the nonce of the attempt.
-        one: The round.
-    """
+    """Load the periods of a round."""
     tried = Tried(timer=one.timer or (yield from start_timer()))
     try:
         if one.resumable:
@@ -164,14 +159,7 @@ def _stage_and_publish(
     done: Sequence[DoneInsert] = (),
     late: Mapping[Period, Chs3Error] = MappingProxyType({}),
 ) -> Steps[None]:
-    """Insert, prove and publish periods whose staging is there, record what was done, and drop the staging.
-
-    Args:
-        planned: The periods, and the plan of the insert.
-        tried: Gets the results and the errors of the periods.
-        done: The inserts that an earlier process began and this one has seen to end.
-        late: The periods that leave once all rows are proved, and why.
-    """
+    """Insert, prove and publish periods whose staging is there, record what was done, and drop the staging."""
     load, periods = planned.load, planned.periods
     attempts = [load.attempt]
     try:

@@ -21,10 +21,6 @@ class StopRequest(PassedRequest):
 
     In addition to the table's arguments:
 
-    Args:
-        periods: The periods; at least one.
-        nonce: The attempt.
-        owner: The task that loads: what its earlier tries started is ended too. Empty ends this attempt alone.
     """
 
     periods: tuple[Period, ...]

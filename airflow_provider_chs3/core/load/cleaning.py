@@ -24,12 +24,7 @@ from airflow_provider_chs3.exceptions import Chs3Error
 
 
 def clean_up(load: LoadContext, *, done: Sequence[Attempt] = ()) -> Steps[None]:
-    """Remove what an attempt has staged; if that fails, the next load does it.
-
-    Args:
-        load: The load.
-        done: The attempts that name its staging, if all went well; else what still runs of it is ended first.
-    """
+    """Remove what an attempt has staged; if that fails, the next load does it."""
     try:
         if done:
             yield from drop_staging(load.context, *done)
@@ -47,10 +42,6 @@ def clean_up_published(
     """Remove the staging of the attempts that published periods, and what was held, in case they died right afterwards.
 
     Staging of other attempts stays: one that is running knows newer objects.
-
-    Args:
-        loads: The loads that find their period published; at least one.
-        periods: Each period on each node.
     """
     attempts = {
         attempt
@@ -72,10 +63,6 @@ def drop_dead_groups(loads: Collection[LoadContext], own: Collection[tuple[Perio
 
     These are earlier tries of this task, and loads all of whose periods were published, by them or since. Others may
     run.
-
-    Args:
-        loads: The loads of these periods; at least one.
-        own: What earlier tries of this task began to insert.
     """
     load = next(iter(loads))
     if own:

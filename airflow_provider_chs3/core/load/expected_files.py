@@ -28,10 +28,6 @@ def insert_as_expected(
 ) -> Steps[tuple[Planned, Inserted]]:
     """Insert into staging as the plan expects files to be read, and look at them at the same time.
 
-    Args:
-        planned: The periods, and that plan.
-        record: As in `insert`.
-
     Returns:
         The periods with the plan that the files give, which the insert has followed.
 

@@ -42,10 +42,6 @@ from airflow_provider_chs3.exceptions import SupersededError, TargetChangedError
 def finish(periods: Periods) -> Steps[dict[Period, dict[Node, PartitionState]]]:
     """Publish what dead attempts had staged, without another insert.
 
-    Args:
-        periods: The periods that `core.ledger.comparison.intended` names such an attempt of. Those leave that `publish`
-            refuses.
-
     Returns:
         The partition of each on each node. The others are to be loaded.
     """
@@ -142,12 +138,7 @@ def _check_objects(load: LoadContext, nonce: str, records: Mapping[Node, Record]
 
 
 def as_held(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -> LoadContext:
-    """Return an approval with the policies of the load that holds the period, as far as they concern it.
-
-    Args:
-        load: The load of a period: others than approvals stay as they are.
-        before: The period on each node.
-    """
+    """Return an approval with the policies of the load that holds the period, as far as they concern it."""
     held = next(iter(_on_nodes(before).values()), None)
     if held is None or not load.request.is_approval:
         return load
@@ -159,10 +150,6 @@ def approve(periods: Periods) -> Steps[None]:
     """Prepare the publication of what is held of periods, for `finish`: link it to a new table, and state the intent.
 
     Replicas number claims by the creation of the table that is published from, so the one that is held is too old.
-
-    Args:
-        periods: The periods. They get what is known about them once the intent is recorded; those leave that somebody
-            else loads or changes meanwhile.
     """
     yield from periods.run(_intend)
     loads = [each.load for each in periods]
@@ -175,9 +162,6 @@ def approve(periods: Periods) -> Steps[None]:
 def check_approved(load: LoadContext) -> None:
     """Check that no period was to be approved that could not be published.
 
-    Args:
-        load: The load of a period to load.
-
     Raises:
         TransientError: If it was.
     """
@@ -189,12 +173,7 @@ def check_approved(load: LoadContext) -> None:
 
 
 def not_held(load: LoadContext, why: str) -> TargetChangedError:
-    """Return the error of an approval when nothing is held of the period that may be published.
-
-    Args:
-        load: The load of the period.
-        why: Why that is so.
-    """
+    """Return the error of an approval when nothing is held of the period that may be published."""
     return TargetChangedError(
         f"{load.context.target} {load.request.period} cannot be approved: {why}. The approval changed nothing. Load "
         "the period: what its policies hold is held again."

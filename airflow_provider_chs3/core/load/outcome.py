@@ -46,19 +46,7 @@ def result_of(
     verified: Verified | None = None,
     checks: tuple[CheckResult, ...] = (),
 ) -> LoadResult:
-    """Create the result of a load.
-
-    Args:
-        load: The load.
-        states: The period's partition on each node.
-        status: As in `LoadResult`.
-        reason: The reason why it was loaded or not.
-        plan: The plan of the insert; None if nothing was inserted.
-        inserted: What the inserts did.
-        staged: What was staged on each node; None if nothing was.
-        verified: How many rows its objects have, and how these were counted; None if nobody counted.
-        checks: What the user's checks have found.
-    """
+    """Create the result of a load."""
     manifest, read = load.manifest, load.files.manifest
     # A row counts once, however many replicas have it.
     once = load.context.publishers
@@ -94,14 +82,7 @@ def result_of(
 def record_loads(
     results: Mapping[Period, LoadResult], periods: Periods, *, together: tuple[str, float] | None = None
 ) -> Steps[None]:
-    """Record what loads did, once, on the coordinator. If this fails, the periods are published nevertheless.
-
-    Args:
-        results: The result of each period that was loaded.
-        periods: The loads.
-        together: The periods that their insert loaded, as a text, and the seconds of all of it, of which each result
-            has a share. None by default, for a period that was loaded alone.
-    """
+    """Record what loads did, once, on the coordinator. If this fails, the periods are published nevertheless."""
     if not results:
         return
     values = {period: _values_of(periods.items[period], result, together) for period, result in results.items()}
@@ -149,11 +130,6 @@ def record_failure(load: LoadContext, error: Exception) -> Steps[None]:
     """Record why a load failed, once, on the coordinator.
 
     A missing table is created: the preflight has passed.
-
-    Args:
-        load: The load.
-        error: Its error. A load that was superseded records nothing, as its successor does, nor does one that waits for
-            objects; nor an approval, after which the period is held, or whatever else it was before.
     """
     if load.request.is_approval or isinstance(error, SupersededError | NotReadyError):
         return
@@ -167,12 +143,7 @@ def record_failure(load: LoadContext, error: Exception) -> Steps[None]:
 def record_unchanged(
     loads: Sequence[LoadContext], periods: Mapping[Period, Mapping[Node, PeriodOnNode]]
 ) -> Steps[None]:
-    """Record that periods are unchanged if their newest record is of a load that failed or did not finish.
-
-    Args:
-        loads: The loads that found them unchanged; at least one.
-        periods: Each period on each node.
-    """
+    """Record that periods are unchanged if their newest record is of a load that failed or did not finish."""
     context = loads[0].context
     coordinator = context.coordinator
     if not context.nodes[coordinator].has_loads:
@@ -262,11 +233,7 @@ _SHOWN_SETTINGS: Mapping[str, Callable[[float], str]] = {
 
 
 def report(result: LoadResult) -> str:
-    """Describe a load in one block: its summary, then what it read, where the rows are, and where the time went.
-
-    Args:
-        result: The result of the load. If it inserted nothing, its summary is all.
-    """
+    """Describe a load in one block: its summary, then what it read, where the rows are, and where the time went."""
     if result.status not in ("published", "held") or not result.insert_seconds:
         return result.summary()
     lines = [

@@ -71,10 +71,6 @@ _Looks = Mapping[Period, Mapping[Node, PeriodOnNode]]
 def check_periods(loads: Loads) -> Steps[tuple[dict[Period, LoadResult], Periods, set[tuple[Period, str]]]]:
     """Compare periods with the ledger, and decide what happens to each.
 
-    Args:
-        loads: The loads of the periods. These leave: those that are refused (see `judge`), and with an
-            `ObjectsChangedError` those that another load published after this one had listed their objects.
-
     Returns:
         The results of those with nothing left to do; the others; and what earlier tries of this task began to insert:
         the attempts, each with its period.
@@ -208,13 +204,7 @@ def _find_increments(periods: Periods, facts: Mapping[Period, PeriodFacts]) -> S
 
 
 def skipped(request: LoadRequest, decision: Skip, timer: StepTimer) -> LoadResult:
-    """Return the result of a period that is pinned, or has no objects where that is not an error.
-
-    Args:
-        request: Its load.
-        decision: The decision.
-        timer: The time spent so far.
-    """
+    """Return the result of a period that is pinned, or has no objects where that is not an error."""
     return LoadResult(
         status="skipped",
         period=request.period,
@@ -288,10 +278,6 @@ def _fail_as_published(load: LoadContext) -> None:
 def look_at_period(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -> Steps[PeriodFacts]:
     """Return what is known about a period; if it seems changed, servers are asked what did it.
 
-    Args:
-        load: The load.
-        before: The period on each node.
-
     Raises:
         PreflightError: If it was published as another partition than the table's key gives now.
     """
@@ -314,10 +300,6 @@ def look_at_period(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -> St
 def judge(load: LoadContext, facts: PeriodFacts) -> Decision:
     """Decide what happens to a period.
 
-    Args:
-        load: The load.
-        facts: What is known about it.
-
     Raises:
         NotReadyError: If it has no objects, and that is an error.
         TargetChangedError: If it holds rows of others, and no argument allows to replace them.
@@ -332,11 +314,6 @@ def judge(load: LoadContext, facts: PeriodFacts) -> Decision:
 
 def check_whole(each: PeriodLoad, facts: PeriodFacts, why: str | None) -> None:
     """Check that a period may be loaded as a look at its published rows, or at its objects, has shown.
-
-    Args:
-        each: The period.
-        facts: What is known about it.
-        why: Why its new objects cannot be loaded alone; empty if they can; None if that is out of the question.
 
     Raises:
         Chs3Error: As in `judge`.

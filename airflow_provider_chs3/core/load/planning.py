@@ -31,13 +31,7 @@ _MOST_BYTES = 1024**3
 
 @dataclass(frozen=True, kw_only=True)
 class Planned:
-    """Periods that one insert loads.
-
-    Args:
-        load: The load of all their objects.
-        plan: The plan of the insert.
-        periods: The periods, each with its part of the plan.
-    """
+    """Periods that one insert loads."""
 
     load: LoadContext
     plan: InsertPlan
@@ -49,11 +43,7 @@ class Planned:
         return self.load.group is None
 
     def of_files(self, reading: Reading) -> Planned:
-        """Return the same, once the files have been looked at that were expected to be read so.
-
-        Args:
-            reading: What is read of them, with their rows.
-        """
+        """Return the same, once the files have been looked at that were expected to be read so."""
         plan = replace(self.plan, reading=reading, is_expected=False)
         self.periods.update(lambda each: replace(each, plan=_plan_of(plan, self.load, each.load)))
         return replace(self, plan=plan)
@@ -67,9 +57,6 @@ class Planned:
 
 def plan_periods(periods: Periods) -> Steps[Planned | None]:
     """Plan the insert: of the new objects of each period if they can be loaded alone, else of all.
-
-    Args:
-        periods: The periods; at least one.
 
     Returns:
         The plan; None if several periods cannot be loaded together. Those that must be loaded in another way than it
@@ -116,12 +103,7 @@ def _plan_several(periods: Periods) -> Steps[Planned | None]:
 
 
 def planned_together(several: Sequence[PeriodLoad], plan: InsertPlan) -> Steps[Planned | None]:
-    """Return periods as the plan of one insert loads them; None if no row would show its period.
-
-    Args:
-        several: The periods.
-        plan: The plan of the insert of all their objects.
-    """
+    """Return periods as the plan of one insert loads them; None if no row would show its period."""
     load = _of_all(several)
     of_time = time_of_key(load.context)
     if of_time is None:
@@ -173,9 +155,6 @@ def _plan_of(plan: InsertPlan, of_all: LoadContext, load: LoadContext) -> Insert
 
 def plan_objects(load: LoadContext) -> Steps[InsertPlan]:
     """Look at the nodes and at the objects of the load, and plan its insert.
-
-    Args:
-        load: The load.
 
     Raises:
         PreflightError: If the nodes have no room, or settings are forbidden.

@@ -25,10 +25,6 @@ def load_periods(request: LoadRequest, periods: Sequence[Period]) -> Steps[Loads
     `core.attempt.retry_policy`). If inserts outlive the process that started them, the same workflow resumes one that
     an earlier process of the task started (see `core.attempt.resume`).
 
-    Args:
-        request: The load; the periods are given beside it.
-        periods: The periods, in any order; at least one.
-
     Returns:
         The result or the error of each period; of those that failed, unless the error says otherwise, the target is
         unchanged.

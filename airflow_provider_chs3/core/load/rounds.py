@@ -47,12 +47,7 @@ _MOST_SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class LoadsOutcome:
-    """Results and errors of a load of periods.
-
-    Args:
-        results: The result of each period that did not fail.
-        errors: The error of each that did.
-    """
+    """Results and errors of a load of periods."""
 
     results: dict[Period, LoadResult] = field(default_factory=dict)
     errors: dict[Period, Chs3Error] = field(default_factory=dict)
@@ -90,16 +85,7 @@ class LoadsOutcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """Periods that one attempt loads.
-
-    Args:
-        periods: The periods.
-        retry_state: The problems of earlier tries.
-        timer: The time that these took; None if this is the first.
-        resumable: The insert that an earlier process began; None for none.
-        context: The nodes' facts, if they are known already.
-        partings: How often periods have left the batch because an error named their files.
-    """
+    """Periods that one attempt loads."""
 
     periods: tuple[Period, ...]
     retry_state: RetryState = field(default_factory=RetryState)
@@ -111,16 +97,7 @@ class Round:
 
 @dataclass(kw_only=True)
 class Tried:
-    """The outcome of an attempt.
-
-    Args:
-        timer: The time that earlier tries took.
-        results: The result of each period that needs nothing more.
-        refused: The error of each period that is not to be loaded.
-        errors: The error of each other period that left.
-        loads: The load of each period whose objects are known.
-        error: The error of all other periods; None if there is none.
-    """
+    """The outcome of an attempt."""
 
     timer: StepTimer
     results: dict[Period, LoadResult] = field(default_factory=dict)
@@ -135,12 +112,7 @@ class Tried:
 
 
 def first_rounds(request: LoadRequest, periods: Sequence[Period]) -> Steps[list[Round]]:
-    """Return the rounds that load periods: several share one where one insert may read them.
-
-    Args:
-        request: The load.
-        periods: The periods, in order.
-    """
+    """Return the rounds that load periods: several share one where one insert may read them."""
     why = _why_one_by_one(request)
     if why and len(periods) > 1:
         yield from Log(name=f"Loading {len(periods)} periods one by one: {why}.")
@@ -159,12 +131,6 @@ def first_rounds(request: LoadRequest, periods: Sequence[Period]) -> Steps[list[
 
 def further_rounds(request: LoadRequest, one: Round, tried: Tried, outcome: LoadsOutcome) -> Steps[list[Round]]:
     """Return the rounds of the periods that an attempt has not loaded.
-
-    Args:
-        request: The load.
-        one: The round that the attempt was for.
-        tried: What the attempt did.
-        outcome: Gets the error of each period that ends with one.
 
     Raises:
         Chs3Error: If each of several periods would meet it, or somebody ended the load.
@@ -271,11 +237,7 @@ def _unless_changed(load: LoadContext, error: Chs3Error) -> Steps[Chs3Error]:
 
 
 def _why_one_by_one(request: LoadRequest) -> str:
-    """Return why periods are loaded one by one; empty if they can be loaded together.
-
-    Args:
-        request: The load of any of the periods.
-    """
+    """Return why periods are loaded one by one; empty if they can be loaded together."""
     policies = request.policies
     if why := request.source.why_one_by_one:
         return why

@@ -37,14 +37,7 @@ _FROM_BEST = tuple(Health)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verdict:
-    """Health of one period's merges on one node.
-
-    Args:
-        state: The observed state.
-        health: The conclusion.
-        reason: Explanation, with what to do where a person must act; empty if healthy.
-        merge_rate: Speed of a settling period, and the estimated time left; None for all others.
-    """
+    """Health of one period's merges on one node."""
 
     state: MergeState
     health: Health
@@ -59,14 +52,7 @@ class Verdict:
 
 
 def judge(state: MergeState, thresholds: Thresholds, before: MergeState | None = None) -> Verdict:
-    """Judge the health of one period's merges on one node.
-
-    Args:
-        state: The observed state.
-        thresholds: Limits for part counts and times.
-        before: The previous state of this period on this node. It improves the estimate of the time left, but does not
-            affect the verdict. Default: None.
-    """
+    """Judge the health of one period's merges on one node."""
     most_parts = _large_parts(state) + thresholds.spare_parts
 
     def verdict(health: Health, reason: str) -> Verdict:
@@ -177,10 +163,6 @@ def _first_line(text: str) -> str:
 
 def is_over(verdicts: Iterable[Verdict], reactions: Reactions) -> bool:
     """Check whether the wait is over.
-
-    Args:
-        verdicts: The verdict on every period on every node.
-        reactions: The user's choice of what to do about them.
 
     Raises:
         MergeHealthError: If a verdict's reaction is `fail`.

@@ -49,11 +49,6 @@ class MergeRate:
 def merge_rate_of(state: MergeState, *, most_parts: int, before: MergeState | None = None) -> MergeRate:
     """Estimate the merge rate of a period on a node.
 
-    Args:
-        state: The observed state.
-        most_parts: The highest number of parts that a settled period has.
-        before: The previous state of this period on this node. Default: None.
-
     Returns:
         The merge rate; an empty one if nothing progresses.
     """

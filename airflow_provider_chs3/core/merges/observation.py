@@ -24,14 +24,7 @@ _MOST_ENTRIES = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """A running merge or mutation.
-
-    Args:
-        progress: Fraction done, 0 to 1.
-        seconds: Time since it began.
-        size_bytes: Size on disk of its source parts.
-        parts: Number of its source parts.
-    """
+    """A running merge or mutation."""
 
     progress: float
     seconds: float
@@ -41,13 +34,7 @@ class Merge:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UnfinishedMutation:
-    """A mutation that still has parts of the period to rewrite.
-
-    Args:
-        command: The mutation's command.
-        fail_reason: Its latest error; empty if it has not failed.
-        age_seconds: Time since it was submitted.
-    """
+    """A mutation that still has parts of the period to rewrite."""
 
     command: str
     fail_reason: str
@@ -75,28 +62,7 @@ class Replica:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MergeState:
-    """Merge state of one period on one node.
-
-    Args:
-        node: The node.
-        period: The period.
-        parts: Number of the period's active parts.
-        size_bytes: Their size.
-        two_smallest_bytes: Size of the two smallest parts: no merge needs less.
-        unchanged_seconds: Time since the newest part was created, or since the server started if that is less; by the
-            node's clock.
-        merges: Running merges and mutations of the period's parts.
-        mutations: Mutations that still have some of the period's parts to rewrite.
-        limits: The table's limits for parts and merges.
-        table_parts: Number of active parts of the whole table.
-        free_bytes: Largest free, unreserved space on one of the table's disks.
-        pool_is_busy: Whether all threads for merges and mutations are busy, for any table.
-        at_seconds: Time of the observation, as Unix time by the node's clock.
-        broken_parts: Parts that the server found broken and detached, so that their rows are missing; for a replicated
-            table only those that no replica has restored.
-        replica: State of the replica; None if the table is not replicated.
-        partition_id: The partition.
-    """
+    """Merge state of one period on one node."""
 
     node: Node
     period: Period
@@ -121,12 +87,6 @@ def observe_periods(
 ) -> Steps[tuple[MergeState, ...]]:
     """Find the nodes and partitions, and observe their merges.
 
-    Args:
-        request: The table.
-        periods: The periods.
-        known: Cache of the periods' partitions between observations, as finding them takes a query; None does not cache
-            them.
-
     Returns:
         The state of each partition of each period on each node.
 
@@ -141,12 +101,7 @@ def observe_periods(
 
 
 def ids_of(context: TargetContext, owns: Mapping[Period, Own]) -> Steps[dict[str, Period]]:
-    """Return the ids of the partitions that periods have on any node: id → period.
-
-    Args:
-        context: The nodes, and the table on them.
-        owns: The partitions of each period.
-    """
+    """Return the ids of the partitions that periods have on any node: id → period."""
     periods = {own.value: period for period, own in owns.items()}
     of_part = next((own.of_part for own in owns.values()), "")
     if not of_part:
@@ -163,12 +118,7 @@ def ids_of(context: TargetContext, owns: Mapping[Period, Own]) -> Steps[dict[str
 
 
 def observe(context: TargetContext, partitions: Mapping[str, Period]) -> Steps[tuple[MergeState, ...]]:
-    """Observe the merges of some partitions on every node.
-
-    Args:
-        context: The nodes, and the table on them.
-        partitions: Partition id → period.
-    """
+    """Observe the merges of some partitions on every node."""
     sql = {node: _query(context.target, partitions, facts.system_tables) for node, facts in context.nodes.items()}
     answers = yield from QueryNodes(name=f"Read the merges of {context.target}", sql=sql)
     return tuple(
@@ -241,11 +191,7 @@ def replicas_query(table: TableName) -> str:
 
 
 def queue_of(system_tables: Collection[str]) -> str:
-    """Return where to read what replicas have yet to do: `system.replication_queue`, or as many entries without a part.
-
-    Args:
-        system_tables: Tables that the user sees; see `NodeFacts`.
-    """
+    """Return where to read what replicas have yet to do: `system.replication_queue`, or entries without a part."""
     if QUEUE in system_tables:
         return f"system.{QUEUE}"
     return (
@@ -296,13 +242,7 @@ def _period_on_node(node: Node, period: Period, partition_id: str, row: Row, tab
 
 
 def replica_of(partition_id: str, replicas: list[Row], queue: list[Row]) -> Replica | None:
-    """Build the state of a period's replica on a node; None if the table is not replicated.
-
-    Args:
-        partition_id: The period's partition.
-        replicas: The result of `replicas_query`.
-        queue: The result of `queue_query`.
-    """
+    """Build the state of a period's replica on a node; None if the table is not replicated."""
     if not replicas:
         return None
     is_readonly, delay_seconds = replicas[0]

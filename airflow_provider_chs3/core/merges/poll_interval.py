@@ -19,12 +19,6 @@ def next_interval_seconds(
 ) -> float:
     """Return the time to wait until the next observation.
 
-    Args:
-        verdicts: Verdicts of this observation.
-        before: Verdicts of the previous observation; empty for the first.
-        former_seconds: Interval between the two observations.
-        shortest_seconds: The user's interval, used while the state changes.
-
     Returns:
         `shortest_seconds` if anything changed, else `former_seconds` × 1.5; at least `shortest_seconds`, and at most
         300, or `shortest_seconds` if that is more. The progress of a merge does not count as a change, or a merge of
@@ -36,12 +30,7 @@ def next_interval_seconds(
 
 
 def grown_seconds(former_seconds: float, shortest_seconds: float) -> float:
-    """Return the interval that follows one without changes.
-
-    Args:
-        former_seconds: The interval without changes.
-        shortest_seconds: The user's interval, used while the state changes.
-    """
+    """Return the interval that follows one without changes."""
     return max(shortest_seconds, min(GROWTH * former_seconds, LONGEST_INTERVAL_SECONDS))
 
 

@@ -13,11 +13,6 @@ from airflow_provider_chs3.core.values.merge_arguments import Reactions, Thresho
 class MergeWatch:
     """A wait for merges over several observations.
 
-    Args:
-        thresholds: Limits for part counts and times.
-        reactions: What to do if merges are stuck, or leave too many parts.
-        poll_interval_seconds: Time between two observations while the state changes; it grows while nothing changes.
-
     Attributes:
         verdicts: Verdicts of the last observation, on each period and node; empty before the first.
         interval_seconds: Time to wait until the next observation.
@@ -32,9 +27,6 @@ class MergeWatch:
 
     def judge(self, states: Iterable[MergeState]) -> str:
         """Judge an observation.
-
-        Args:
-            states: The state of each period on each node.
 
         Returns:
             The verdicts as a log line.

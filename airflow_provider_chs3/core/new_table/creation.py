@@ -28,10 +28,6 @@ def create_if_missing(request: NewTableRequest, periods: Collection[Period]) -> 
     The first node gets it first, and the others get a copy: tasks that start at the same time see files of different
     periods, and must not create different tables. A creation that was broken off is completed so, too.
 
-    Args:
-        request: The table, and where its files are.
-        periods: The periods to load; the columns are those of the newest that has files.
-
     Returns:
         Whether the table is there now: without files none is created.
 

@@ -21,14 +21,7 @@ _OTHER_DELIMITERS = ";\t|"
 
 @dataclass(frozen=True, slots=True)
 class FileColumn:
-    """A column of the files.
-
-    Args:
-        name: Its name.
-        type: The widest type of all files, as the server writes it, without Nullable around it, except around a Tuple.
-        types: How the files have it, each type once; several where files differ.
-        lacking_files: Files that do not have it.
-    """
+    """A column of the files."""
 
     name: str
     type: str
@@ -38,9 +31,6 @@ class FileColumn:
 
 def columns_of(files: Files) -> Steps[list[FileColumn]]:
     """Read the columns of all files.
-
-    Args:
-        files: The files; at least one.
 
     Raises:
         SourceError: If a file cannot be read, no type holds what the files have in a column, or one is called `_path`.
@@ -89,12 +79,7 @@ def _without_null(of: ColumnType) -> ColumnType:
 
 
 def _widest(name: str, examples: dict[str, str]) -> Steps[str]:
-    """Return the narrowest type that holds all of them.
-
-    Args:
-        name: The column.
-        examples: Type → a file that has it.
-    """
+    """Return the narrowest type that holds all of them."""
     types = [each for each in examples if each != "Nothing"] or ["String"]
     if len(types) == 1:
         return types[0]

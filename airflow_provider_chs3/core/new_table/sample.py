@@ -33,15 +33,7 @@ _NOT_KEPT = {
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The facts that a sample of the files shows.
-
-    Args:
-        rows: Its rows.
-        null_rows: Column → rows that are NULL.
-        distinct_values: Column of texts → about how many values differ.
-        period_rows: Column of dates or times → rows of the period.
-        text_rows: Column of numbers in CSV → rows whose text a number would not keep, as `01234`.
-    """
+    """The facts that a sample of the files shows."""
 
     rows: int
     null_rows: Mapping[str, int]
@@ -52,11 +44,6 @@ class Sample:
 
 def read_sample(files: Files, columns: Sequence[FileColumn], period: Period) -> Steps[Sample]:
     """Read up to a million rows of up to sixteen files.
-
-    Args:
-        files: All files.
-        columns: Their columns.
-        period: The period whose files they are.
 
     Raises:
         SourceError: If a value of text is not of the type that was guessed for its column.

@@ -36,14 +36,6 @@ _FRONT_COLUMNS = 2
 class NewTableRequest:
     """A table to create.
 
-    Args:
-        source: Where the objects are.
-        table: Its name.
-        cluster: The cluster of its nodes; None for a single server.
-        file_format: The format of the files; None takes it from their keys' endings.
-        compression: ClickHouse's name of their compression; `auto`, the default, derives it from their keys.
-        csv: The dialect of CSV files.
-
     Raises:
         ConfigurationError: If the source has no files.
     """
@@ -65,13 +57,7 @@ class NewTableRequest:
 
 @dataclass(frozen=True, slots=True)
 class NewColumn:
-    """A column of the suggested table.
-
-    Args:
-        name: Its name.
-        type: Its type.
-        reason: Why it has this type, where that is not plain; empty otherwise.
-    """
+    """A column of the suggested table."""
 
     name: str
     type: str
@@ -80,19 +66,7 @@ class NewColumn:
 
 @dataclass(frozen=True, kw_only=True)
 class NewTable:
-    """A suggested table.
-
-    Args:
-        table: Its name.
-        columns: Its columns.
-        grain: The length of its periods.
-        partition_column: The date or time that has the period; of a whole table one that is never NULL, or empty.
-        partition_reason: Why this one.
-        sorting_columns: The sorting key.
-        cluster: The cluster of its nodes; None for a single server.
-        is_replicated: Whether shards have several replicas.
-        database_engine: The engine of its database; empty if it is not known.
-    """
+    """A suggested table."""
 
     table: TableName
     columns: tuple[NewColumn, ...]
@@ -183,10 +157,6 @@ def distributed_engine(table: TableName, cluster: str) -> str:
 def suggest_table(request: NewTableRequest, period: Period) -> Steps[NewTable]:
     """Suggest a table for a period's files: columns from every file, contents from a sample of rows.
 
-    Args:
-        request: The files and the table's name.
-        period: The period whose files are looked at.
-
     Raises:
         SourceError: If there are no files, one cannot be read, or no column has the period.
         ConfigurationError: If the ending of a key names no format.
@@ -199,12 +169,6 @@ def suggest_table(request: NewTableRequest, period: Period) -> Steps[NewTable]:
 
 def suggest_table_of(request: NewTableRequest, period: Period, source: Source, manifest: Manifest) -> Steps[NewTable]:
     """Suggest a table for files that are listed already.
-
-    Args:
-        request: The files and the table's name.
-        period: The period whose files they are.
-        source: The source, as its listing returned it.
-        manifest: The files; at least one.
 
     Raises:
         SourceError: If one cannot be read, or no column has the period.
@@ -262,13 +226,7 @@ def _period_column(columns: Sequence[FileColumn], sample: Sample, period: Period
 
 
 def new_column(column: FileColumn, sample: Sample, *, is_key: bool = False) -> NewColumn:
-    """Suggest a column of a table.
-
-    Args:
-        column: The column of the files.
-        sample: What a sample of their rows shows.
-        is_key: Whether the table is partitioned by it, so that it cannot be Nullable. Default: False.
-    """
+    """Suggest a column of a table."""
     widest, reasons = _with_zone(column.type)
     if len(column.types) > 1:
         reasons.append(f"files have {' and '.join(sorted(column.types))}")

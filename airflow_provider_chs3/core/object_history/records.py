@@ -26,15 +26,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 class ObjectsOfPeriod(NamedTuple):
-    """The objects that an attempt at a period reads.
-
-    Args:
-        keys: The period, as each node's ledger knows it.
-        objects: The objects.
-        base: The attempt that loaded the whole period, to which this one adds; this one itself if it loads the whole
-            period.
-        rows: Rows of each object, in their order; None if files do not give them.
-    """
+    """The objects that an attempt at a period reads."""
 
     keys: Mapping[Node, LedgerKey]
     objects: Sequence[Unit]
@@ -45,14 +37,7 @@ class ObjectsOfPeriod(NamedTuple):
 def record_objects(
     context: TargetContext, periods: Sequence[ObjectsOfPeriod], *, attempt: str, query_id: str
 ) -> Steps[None]:
-    """Record the objects that an attempt reads, on every node. They count once the ledger says it was published.
-
-    Args:
-        context: The nodes.
-        periods: The objects of each period.
-        attempt: The attempt.
-        query_id: Query id of the statements.
-    """
+    """Record the objects that an attempt reads, on every node. They count once the ledger says it was published."""
     # The last column is text, empty where rows are not known.
     counted = ((each, (one, str(rows))) for each in periods for one, rows in _with_rows(each))
     for batch in _batches(counted):
@@ -117,14 +102,7 @@ def _with_rows(period: ObjectsOfPeriod) -> Iterator[tuple[Unit, int | str]]:
 
 
 def recorded_rows(ledger: TableName, node: Node, key: LedgerKey, *, base: str) -> Steps[dict[str, int | None]]:
-    """Read the rows of the objects that a period was published from, by their paths; None where files do not give them.
-
-    Args:
-        ledger: The ledger, beside which they are recorded.
-        node: The node to ask.
-        key: The period, as that node's ledger knows it.
-        base: The attempt that loaded the whole period.
-    """
+    """Read the rows of the objects that a period was published from, by path; None where files do not give them."""
     sql = Sql(f"SELECT path, rows FROM {_published(ledger, [(key, base)])}")
     return dict((yield from QueryNodes(name="Read how many rows each object had", sql={node: sql}))[node])
 
@@ -135,13 +113,6 @@ def recorded_objects(
     """Read the objects that periods were published from, as one node recorded them.
 
     What it returns is proof only if its fingerprint is the one in the ledger: rows may be missing or stale.
-
-    Args:
-        ledger: The ledger, beside which they are recorded.
-        node: The node to ask.
-        periods: Each period, as that node's ledger knows it, and the attempt that loaded the whole period; at least
-            one.
-        intended: An attempt that is taken for published; none by default.
     """
     published = _published(ledger, periods, intended=intended)
     sql = Sql(f"SELECT period, path, size_bytes, etag, toUnixTimestamp64Milli(last_modified) FROM {published}")

@@ -34,11 +34,7 @@ def objects_table(ledger: TableName) -> TableName:
 
 
 def make_objects_table(context: TargetContext) -> Steps[None]:
-    """Create the table on the nodes that lack it.
-
-    Args:
-        context: The facts of the nodes.
-    """
+    """Create the table on the nodes that lack it."""
     missing = [node for node, facts in context.nodes.items() if not facts.objects]
     key = "(target_database, target_table, period, base, attempt, path)"
     live, name = f"period = {literal(str(WHOLE_TABLE))}", objects_table(context.ledger)

@@ -26,10 +26,6 @@ def stop_merging(request: OptimizeRequest, work: Mapping[str, Mapping[str, Any]]
     finishes). SYSTEM STOP MERGES does, but stops all merges of the table on that node. So it is sent only to nodes
     where no other period of the table merges, and reverted at once. The parts stay as they were before the merge.
 
-    Args:
-        request: The request of the killed task.
-        work: The result of `find_work`.
-
     Raises:
         PreflightError: If the table is missing on a node.
     """

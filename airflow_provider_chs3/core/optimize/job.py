@@ -36,25 +36,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """A period to merge on a node.
-
-    Args:
-        node: The node; for a replicated table, the node of the shard that runs OPTIMIZE.
-        period: The period.
-        partition_id: Its partition.
-        parts_before: Number of its parts when the work was found.
-        is_of_several: Whether the period has several partitions. False by default.
-        status: Its progress.
-        parts: Number of its parts now; None before the first observation.
-        size_bytes: Their size.
-        started_at: Start of OPTIMIZE, in Unix seconds by the node's clock; None if unknown.
-        ended_at: Creation of its newest part, in the same unit.
-        seen_at: Time of the last observation, in the same unit.
-        is_started: Whether its OPTIMIZE has started and, as far as observed, not ended.
-        failures: Reasons of failed OPTIMIZEs.
-        reason: Why it was not merged; empty unless the job ended without a merge.
-        progress: Description of the merge's progress.
-    """
+    """A period to merge on a node."""
 
     node: Node
     period: Period
@@ -99,14 +81,7 @@ class Job:
 
 
 def advanced(job: Job, states: Iterable[MergeState], running_seconds: float | None, target_parts: int) -> Job:
-    """Return the job after an observation.
-
-    Args:
-        job: The job.
-        states: The states of all periods on all nodes.
-        running_seconds: Running time of its OPTIMIZE; None if it does not run.
-        target_parts: Number of parts at or below which it is done.
-    """
+    """Return the job after an observation."""
     shard = [state for state in states if _is_about(state, job)]
     state = next(state for state in shard if state.node == job.node)
     parts = max(each.parts for each in shard)

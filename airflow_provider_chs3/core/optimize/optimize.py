@@ -98,10 +98,6 @@ def merge(request: OptimizeRequest, work: Mapping[str, Mapping[str, Any]]) -> St
 
     It may be interrupted at any step and started again.
 
-    Args:
-        request: The request.
-        work: The result of `find_work`.
-
     Returns:
         Parts before and after, bytes and seconds of each period on each node, as JSON-safe values; with the reason if a
         period was not merged.

@@ -50,11 +50,6 @@ class StartOnNodes(Step[dict[Node, str | Chs3Error]]):
     """Start one statement on each of several nodes, without waiting for long-running ones to end.
 
     Gives for each node `ENDED`, `GOES_ON`, or the node's error.
-
-    Args:
-        sql: The statement for each node.
-        query_id: Its query id on each node.
-        settings: Settings to send with each statement.
     """
 
     sql: Mapping[Node, Sql]

@@ -68,11 +68,7 @@ class Pace:
         return len(self.loads) >= _LEAST_LOADS and sum(each.loaded_bytes for each in self.loads) > 0
 
     def seconds_by_step(self, size_bytes: int) -> dict[str, float]:
-        """Return what each step takes of a load of so many bytes.
-
-        Args:
-            size_bytes: Size of the objects that it reads, in bytes.
-        """
+        """Return what each step takes of a load of so many bytes."""
         names = {name for each in self.loads for name in each.seconds_by_step}
         usual = {name: median(each.seconds_by_step.get(name, 0.0) for each in self.loads) for name in sorted(names)}
         seconds = sum(each.seconds_by_step.get(_INSERT, 0.0) for each in self.loads)
@@ -80,9 +76,6 @@ class Pace:
 
     def forecast(self, size_bytes: int) -> Forecast | None:
         """Forecast a load of so many bytes.
-
-        Args:
-            size_bytes: Size of the objects that it reads, in bytes.
 
         Returns:
             The forecast; None if there are too few past loads.
@@ -94,12 +87,7 @@ class Pace:
         return Forecast(sum(self.seconds_by_step(size_bytes).values()), staged_bytes)
 
     def why_slow(self, seconds_by_step: Mapping[str, float], size_bytes: int) -> str:
-        """Describe how much slower a load was than its past, and by which step; empty if it was not.
-
-        Args:
-            seconds_by_step: Duration of each of its steps in seconds.
-            size_bytes: Size of the objects that it read, in bytes.
-        """
+        """Describe how much slower a load was than its past, and by which step; empty if it was not."""
         if not self.is_known:
             return ""
         usual, seconds = self.seconds_by_step(size_bytes), sum(seconds_by_step.values())
@@ -115,12 +103,7 @@ class Pace:
 
 
 def read_pace(context: TargetContext, *, but: str = "") -> Steps[Pace]:
-    """Read the newest loads of a table from the coordinator, which has the table of loads.
-
-    Args:
-        context: The table and its nodes.
-        but: An attempt that does not count. None by default.
-    """
+    """Read the newest loads of a table from the coordinator, which has the table of loads."""
     of_table = LedgerKey.on(context, context.coordinator, WHOLE_TABLE).table_condition
     sql = Sql(
         "SELECT loaded_bytes, source_bytes, table_bytes, CAST(seconds_by_step AS Array(Tuple(String, Float64))) "

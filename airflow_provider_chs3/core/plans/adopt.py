@@ -52,14 +52,7 @@ _REFUSALS = (NotReadyError, ObjectsChangedError, SourceError, TargetChangedError
 
 @dataclass(frozen=True, kw_only=True)
 class AdoptedPeriod(AsJson):
-    """The outcome of adopting a period.
-
-    Args:
-        period: The period.
-        status: `adopted`, `unchanged` (it was published already), or `refused`.
-        reason: The reason, as a text.
-        rows_by_node: Rows of the period on each node, as far as they were counted.
-    """
+    """The outcome of adopting a period."""
 
     period: Period
     status: str
@@ -76,10 +69,6 @@ class AdoptedPeriod(AsJson):
 
 def adopt_periods(requests: Sequence[LoadRequest], *, proves: bool = False) -> Steps[list[AdoptedPeriod]]:
     """Adopt periods one by one; a refused period does not stop the others.
-
-    Args:
-        requests: The load of each period.
-        proves: Whether to compare values, too.
 
     Raises:
         Chs3Error: Any problem that concerns all of them.
@@ -100,10 +89,6 @@ def adopt_period(request: LoadRequest, *, proves: bool = False) -> Steps[Adopted
 
     The proof is the count: the partition has as many rows on all nodes as the objects, and neither changed while they
     were counted. Values are compared only if asked for.
-
-    Args:
-        request: The load of the period: a later load with the same objects and definition finds it unchanged.
-        proves: Whether to compare values, too. False by default.
 
     Returns:
         The outcome: refused if the counts differ.

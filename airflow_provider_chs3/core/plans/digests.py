@@ -28,12 +28,7 @@ _STATES = re.compile(r"\bAggregateFunction\b")
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """The digest of some rows: equal for the same rows in any order, each as often.
-
-    Args:
-        rows: Their number.
-        sums: Two sums of a hash of each row, and the sum of a hash of the values of each column.
-    """
+    """The digest of some rows: equal for the same rows in any order, each as often."""
 
     rows: int
     sums: tuple[int, ...]
@@ -63,12 +58,7 @@ class Digest:
         return self.rows == other.rows and (not self.rows or self.sums == other.sums)
 
     def columns_unlike(self, other: Digest, names: Sequence[str]) -> tuple[str, ...]:
-        """Return the columns whose values differ, where there are as many rows; none if only rows do.
-
-        Args:
-            other: The other digest.
-            names: The columns, in the order of `digest_columns`.
-        """
+        """Return the columns whose values differ, where there are as many rows; none if only rows do."""
         sums = zip(names, self.sums[2:], other.sums[2:], strict=True)
         return tuple(name for name, one, another in sums if one != another)
 
@@ -86,9 +76,6 @@ def digest_columns(values: Sequence[tuple[str, str]]) -> str:
 
     A row's bytes differ wherever a value does: NULL from the default, -0 from 0, one column's end from another's. The
     hash of several arguments is NULL if one of them is, and such a row would not count.
-
-    Args:
-        values: The expression of each column, and its type; the expression has exactly this type.
     """
     # No column is called so.
     names = [f"`chs3: value {number}`" for number, _ in enumerate(values)]
@@ -117,14 +104,7 @@ def _hash(column_type: str, name: str) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ObjectFinding(AsJson):
-    """An object whose rows the table does not hold as they are.
-
-    Args:
-        path: The object.
-        status: `missing`, `doubled`, `stale`; `unlisted` if the table has rows of it, and it is not there.
-        source_rows: Its rows.
-        rows: Those of it in the table; None if no column says which they are.
-    """
+    """An object whose rows the table does not hold as they are."""
 
     path: str
     status: str
@@ -136,11 +116,6 @@ def findings_by_column(
     in_table: Mapping[str, Digest], in_objects: Mapping[str, Digest], *, has_all: bool
 ) -> list[ObjectFinding]:
     """Compare object by object.
-
-    Args:
-        in_table: The rows of the table by the value of a column: their object's path, key, URL or name.
-        in_objects: The rows of each object, by its path.
-        has_all: Whether these are all objects, so that the table may have no rows of others.
 
     Raises:
         ConfigurationError: If the column does not tell objects from each other.
@@ -157,12 +132,7 @@ def findings_by_column(
 
 
 def findings_by_difference(more: Digest, in_objects: Mapping[str, Digest]) -> list[ObjectFinding]:
-    """Return the one object whose rows are exactly what a table has too many, or too few; none if it is not one.
-
-    Args:
-        more: What the table has more than the objects, or less.
-        in_objects: The rows of each object, by its path.
-    """
+    """Return the one object whose rows are exactly what a table has too many, or too few; none if it is not one."""
     for path, digest in in_objects.items():
         if not digest.rows or more.rows % digest.rows:
             continue
@@ -175,11 +145,6 @@ def findings_by_difference(more: Digest, in_objects: Mapping[str, Digest]) -> li
 
 def check_object_column(name: str, target: TableName, columns: Iterable[Column]) -> None:
     """Check that a column can hold the path, key or name of objects.
-
-    Args:
-        name: The column.
-        target: The table.
-        columns: Its columns.
 
     Raises:
         ConfigurationError: If it cannot.
@@ -195,11 +160,7 @@ def check_object_column(name: str, target: TableName, columns: Iterable[Column])
 
 
 def names_of(path: str) -> tuple[str, ...]:
-    """Return the values that a column may have for the rows of an object: its path, key or name.
-
-    Args:
-        path: The object's path, as it is listed.
-    """
+    """Return the values that a column may have for the rows of an object: its path, key or name."""
     return tuple(dict.fromkeys((path, path.partition("/")[2], path.rpartition("/")[2])))
 
 

@@ -22,13 +22,7 @@ from airflow_provider_chs3.core.workflow.operations import Steps
 
 @dataclass(frozen=True, slots=True)
 class DiscardedPeriod(AsJson):
-    """The outcome of discarding what is held of a period.
-
-    Args:
-        period: The period.
-        was_held: Whether anything was held of it.
-        why: Why it was; empty if it was not.
-    """
+    """The outcome of discarding what is held of a period."""
 
     period: Period
     was_held: bool
@@ -37,9 +31,6 @@ class DiscardedPeriod(AsJson):
 
 def discard_periods(request: LedgerRequest) -> Steps[list[DiscardedPeriod]]:
     """Record on each node that what is held of periods is discarded, and drop it.
-
-    Args:
-        request: The request; it names periods.
 
     Raises:
         PreflightError: If the cluster or the table is missing, or not fit.

@@ -23,13 +23,7 @@ from airflow_provider_chs3.core.workflow.operations import QueryNodes, Steps
 
 @dataclass(frozen=True, slots=True)
 class ForgottenPeriod(AsJson):
-    """The outcome of forgetting a period.
-
-    Args:
-        period: The period.
-        was_known: Whether a ledger had it.
-        rows: Rows of its partition, on all nodes; they stay.
-    """
+    """The outcome of forgetting a period."""
 
     period: Period
     was_known: bool

@@ -17,19 +17,7 @@ from airflow_provider_chs3.core.workflow.operations import Steps
 
 @dataclass(frozen=True, slots=True)
 class LoadedObject(AsJson):
-    """An object, as a load read it.
-
-    Args:
-        period: The period.
-        path: `<bucket>/<key>`.
-        size_bytes: Its size in bytes.
-        etag: Its ETag.
-        last_modified: Time of its last write, in UTC.
-        rows: Its rows; None if files of its format do not give them.
-        loaded_at: Time at which that attempt recorded it, in UTC, by the clock of the first node.
-        attempt: The attempt that read it, or that replaced rows of other objects and kept its rows.
-        is_current: Whether its rows are those that are published; else a later load has replaced them.
-    """
+    """An object, as a load read it."""
 
     period: Period
     path: str
@@ -44,9 +32,6 @@ class LoadedObject(AsJson):
 
 def list_objects(request: LedgerRequest) -> Steps[list[LoadedObject]]:
     """List the objects of published loads, by period, path and time.
-
-    Args:
-        request: The table; its periods, or None for all.
 
     Raises:
         PreflightError: If the cluster or the table is missing, or not fit.

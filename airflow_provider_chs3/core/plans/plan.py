@@ -50,21 +50,7 @@ WantedPeriods: TypeAlias = tuple[Period, ...] | Callable[[Grain], tuple[Period, 
 
 @dataclass(frozen=True, slots=True)
 class PlannedPeriod:
-    """A period of a plan.
-
-    Args:
-        period: The period.
-        objects: Its objects.
-        reason: The reason why it is loaded or not, as a text.
-        is_to_load: Whether it is loaded.
-        target: The local table.
-        has_changed_objects: Whether it is loaded because its objects changed since it was published.
-        changes: How its objects changed, as a text; empty if that is not known.
-        attempts: The attempts that published what is compared, on any node.
-        new_bytes: Size of the objects that are presumably read, in bytes: of all, or as much as the period grew.
-        forecast: The estimate for its load, from past loads; None without enough of them.
-        is_blocked: Whether its load will stop with an error, for the reason given.
-    """
+    """A period of a plan."""
 
     period: Period
     objects: PeriodObjects
@@ -95,16 +81,6 @@ class PlanRequest(TableRequest):
 
     In addition to the table's arguments:
 
-    Args:
-        source: The source of the objects.
-        periods: The periods to compare; a length for all in the bucket.
-        leave_out_empty: Whether to skip a period that was never loaded and has no objects. Otherwise the load decides
-            what that means.
-        definition: Digest of the load's definition; None compares neither it nor the table's structure.
-        policies: The policies of the load. Default: those of a load without any.
-        settings: The user's settings of the load; None if not known.
-        reload: What to load again although unchanged, and nothing else: `periods` are its periods.
-        new_table: The table that is created if it is missing; None, the default, creates none.
     """
 
     source: Source
@@ -140,12 +116,7 @@ def plan_loads(request: PlanRequest) -> Steps[list[PlannedPeriod]]:
 
 
 def periods_of_other_table(request: PlanRequest, reload: Reload) -> Steps[list[PlannedPeriod]]:
-    """Return a period in each period of another table that a run reloads, for what follows the load of this one.
-
-    Args:
-        request: The plan of this table.
-        reload: What the run reloads.
-    """
+    """Return a period in each period of another table that a run reloads, for what follows the load of this one."""
     grain, _ = yield from find_grain(request)
     periods = sorted({Period.of(each.begin, grain) for each in reload.periods})
     reason, nothing = f"this run reloads {reload}", PeriodObjects(0, 0, "")
@@ -251,11 +222,7 @@ def _with_forecasts(context: TargetContext, planned: list[PlannedPeriod]) -> Ste
 
 
 def forecast_text(planned: Sequence[PlannedPeriod]) -> str:
-    """Describe what the loads of a plan take together; empty without enough past loads.
-
-    Args:
-        planned: The plan.
-    """
+    """Describe what the loads of a plan take together; empty without enough past loads."""
     found = [(each, each.forecast) for each in planned if each.forecast]
     if not found:
         return ""
@@ -336,11 +303,6 @@ def _new_bytes(objects: PeriodObjects, records: Sequence[Record]) -> int:
 
 def group_periods(planned: Sequence[PlannedPeriod], *, most_periods: int, most_groups: int) -> list[list[Period]]:
     """Group periods to load, in their order, so that each group is small.
-
-    Args:
-        planned: The periods of a plan.
-        most_periods: The most periods of a group.
-        most_groups: The most groups, as far as their number of periods allows it: they are larger then.
 
     Returns:
         The groups; a large period is one by itself, if there are not too many.

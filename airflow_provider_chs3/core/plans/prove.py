@@ -100,10 +100,6 @@ class ProofOptions:
 def prove_periods(requests: Sequence[LoadRequest], options: ProofOptions) -> Steps[list[ProvedPeriod]]:
     """Compare periods one by one; one that cannot be compared does not stop the others.
 
-    Args:
-        requests: The load of each period, into one table; it says which rows the table should hold.
-        options: How they are compared.
-
     Raises:
         ConfigurationError: If the source has no files.
         Chs3Error: Any other problem that concerns all of them.
@@ -150,13 +146,7 @@ def _recorded(context: TargetContext, owns: Mapping[Period, Own]) -> Steps[dict[
 
 
 def _as_far_as_known(found: ProvedPeriod, request: LoadRequest, structures: Sequence[Structure] | None) -> ProvedPeriod:
-    """Say by which arguments a period was compared, and claim no difference where a load had others that are unknown.
-
-    Args:
-        found: The result.
-        request: The load by which it was compared.
-        structures: Those of its records; none if no load published it, None if somebody gave the arguments.
-    """
+    """Say by which arguments a period was compared, and claim no difference where a load had others, not known."""
     if structures is None:
         return replace(found, definition=request.defined)
     if is_known(structures):
@@ -183,10 +173,6 @@ def _without_objects(context: TargetContext, requests: Sequence[LoadRequest]) ->
 
 def prove_period(load: LoadContext, options: ProofOptions) -> Steps[ProvedPeriod]:
     """Compare the rows that a load would write with those of the table.
-
-    Args:
-        load: The load.
-        options: How they are compared.
 
     Raises:
         SourceError: If a load would refuse the objects.

@@ -17,13 +17,7 @@ EQUAL, DIFFERS, REFUSED = "equal", "differs", "refused"
 
 @dataclass(frozen=True, kw_only=True)
 class AsOf(AsJson):
-    """The state of a table during a proof. If it is the same later, nobody has written to the period since.
-
-    Args:
-        database: The local table's database.
-        table: Its name.
-        nodes: The highest block of the period on each node, its data version and its rows, as in `PartitionState`.
-    """
+    """The state of a table during a proof. If it is the same later, nobody has written to the period since."""
 
     database: str
     table: str
@@ -31,12 +25,7 @@ class AsOf(AsJson):
 
     @classmethod
     def of(cls, target: TableName, periods: Mapping[Node, PeriodOnNode]) -> AsOf:
-        """Return it of a period as the nodes have it.
-
-        Args:
-            target: The local table.
-            periods: The period on each node.
-        """
+        """Return it of a period as the nodes have it."""
         states = {node: period.state for node, period in periods.items()}
         nodes = {node: (each.max_block, each.data_version, each.rows) for node, each in states.items()}
         return cls(**target._asdict(), nodes=nodes)
@@ -44,23 +33,7 @@ class AsOf(AsJson):
 
 @dataclass(frozen=True, kw_only=True)
 class ProvedPeriod(AsJson):
-    """A period of a table, compared with its objects.
-
-    Args:
-        period: The period.
-        status: `equal`, `differs`, or `refused` if they could not be compared.
-        reason: What differs, or why they could not be compared, as a text.
-        rows: Rows of the period in the table; 0 if they were not read.
-        source_rows: Rows of the objects; 0 if they were not read.
-        columns: Columns whose values differ, if the numbers of rows do not.
-        objects: The objects that the table does not hold as they are, as far as they can be told.
-        left_out: Columns of the table that were not compared, each with the reason.
-        other_rows: Rows of the objects that the table puts into other periods, which were not compared.
-        compared_objects: Number of objects that were read.
-        as_of: The state of the table when it was compared; None if it was not.
-        definition: The definition of the load by which it was compared; None if nobody gave or recorded one: then the
-            objects were read as by a load without arguments.
-    """
+    """A period of a table, compared with its objects."""
 
     period: Period
     status: str

@@ -46,23 +46,7 @@ class LedgerRequest(TableRequest):
 
 @dataclass(frozen=True, kw_only=True)
 class PeriodInLedger:
-    """A period of a table, or a partition that is in no ledger.
-
-    Args:
-        period: The period; None for a partition whose period no ledger knows.
-        partition_id: Its partition; of a period of several, what they have in common.
-        standing: Its status, as a text. Its objects are not compared.
-        is_as_published: Whether it is published on every node and unchanged since.
-        nodes: The period on each node.
-        objects: Number of its objects.
-        source_bytes: Their size in bytes.
-        fingerprint: Their fingerprint.
-        attempt: The attempt that published it.
-        published_at: Time of its publication, in UTC, by the nodes' clocks; empty if it is not published.
-        was_adopted: Whether it was adopted, not loaded.
-        insert_seconds: Duration of that load's insert in seconds; None if not known.
-        loaded_rows: Rows that it loaded: all of the period, or those of new objects.
-    """
+    """A period of a table, or a partition that is in no ledger."""
 
     period: Period | None
     partition_id: str
@@ -131,9 +115,6 @@ _States: TypeAlias = Mapping[Node, Mapping[str, PartitionState]]
 def look_at_table(request: LedgerRequest) -> Steps[TargetContext]:
     """Find the nodes and the table, and check that it can be loaded.
 
-    Args:
-        request: The table.
-
     Raises:
         PreflightError: If the cluster or the table is missing, or not fit.
     """
@@ -156,12 +137,7 @@ def list_ledger(request: LedgerRequest) -> Steps[list[PeriodInLedger]]:
 
 
 def list_periods_of(context: TargetContext, wanted: Collection[Period] | None) -> Steps[list[PeriodInLedger]]:
-    """List the periods of a table that was inspected.
-
-    Args:
-        context: The table and its nodes.
-        wanted: The periods; None means all that the ledgers know.
-    """
+    """List the periods of a table that was inspected."""
     newest, partitions = yield from _ask(context)
     known = {period for periods in newest.values() for period in periods}
     asked = sorted(known.union(wanted or ()))

@@ -65,12 +65,6 @@ class RestoreRequest(LedgerRequest):
 
     In addition to the ledger's:
 
-    Args:
-        version: The name of the version; None for the newest version of each period that is not what it holds.
-        by: Who asks.
-        nonce: Makes the names of this attempt unique.
-        now: The time, in UTC.
-        replaces_changed: Whether to replace what somebody changed since the period was published. False by default.
     """
 
     version: str | None
@@ -82,15 +76,7 @@ class RestoreRequest(LedgerRequest):
 
 @dataclass(frozen=True, slots=True)
 class RestoredPeriod(AsJson):
-    """The result for a period.
-
-    Args:
-        period: The period.
-        status: `restored`, `unpinned`, or `unchanged`.
-        version: The name of the version that it holds.
-        rows: Its rows, on all shards.
-        reason: The reason, as a text.
-    """
+    """The result for a period."""
 
     period: Period
     status: str
@@ -101,18 +87,7 @@ class RestoredPeriod(AsJson):
 
 @dataclass(frozen=True, slots=True)
 class ListedVersion(AsJson):
-    """A version of a period.
-
-    Args:
-        period: The period.
-        attempt: The attempt that had published it, which names it; for rows that others had written or changed,
-            `before_` and the attempt that replaced them.
-        kept_at: Time at which it was replaced, in UTC, by the clock of a node.
-        rows: Its rows.
-        size_bytes: Bytes on disk that it alone holds: those of parts that the table and newer versions do not have.
-        why_broken: What is missing of it; empty if it can be restored.
-        table: The table that holds it.
-    """
+    """A version of a period."""
 
     period: Period
     attempt: str
@@ -125,9 +100,6 @@ class ListedVersion(AsJson):
 
 def list_versions(request: LedgerRequest) -> Steps[list[ListedVersion]]:
     """List the versions of a table's periods, the newest of each first.
-
-    Args:
-        request: The table, and the periods or None for all.
 
     Raises:
         PreflightError: If the cluster or the table is missing, or not fit.
@@ -165,9 +137,6 @@ def restore_periods(request: RestoreRequest) -> Steps[list[RestoredPeriod]]:
     can be repeated, and of a load and a restore at once, the later one wins. What the period held is kept as a version,
     too.
 
-    Args:
-        request: The request; it names periods.
-
     Raises:
         PreflightError: If a period has no such version, the version is broken, or the table has another structure.
         TargetChangedError: If somebody changed the period since it was published.
@@ -189,11 +158,7 @@ def restore_periods(request: RestoreRequest) -> Steps[list[RestoredPeriod]]:
 
 
 def unpin_periods(request: LedgerRequest) -> Steps[list[RestoredPeriod]]:
-    """Let loads replace restored periods again: the next one does, whatever its objects are.
-
-    Args:
-        request: The request; it names periods.
-    """
+    """Let loads replace restored periods again: the next one does, whatever its objects are."""
     context = yield from inspect_target(request, needs_all=True)
     check_target(context)
     owns = yield from partitions_of(context, sorted(set(request.periods or ())))

@@ -42,20 +42,12 @@ _ODD_STEP_OF_OTHERS_MS = 11_003_017
 
 
 def is_of_days(column: Column) -> bool:
-    """Check whether a column's values are dates, or dates with times.
-
-    Args:
-        column: The column.
-    """
+    """Check whether a column's values are dates, or dates with times."""
     return ColumnType(column.type).bare.name in ("Date", "Date32", "DateTime", "DateTime64")
 
 
 def has_times(column: Column) -> bool:
-    """Check whether a column's values are dates with times.
-
-    Args:
-        column: The column.
-    """
+    """Check whether a column's values are dates with times."""
     return ColumnType(column.type).bare.name in ("DateTime", "DateTime64")
 
 
@@ -63,10 +55,6 @@ def is_the_month(column: Column, partition_key: str) -> bool:
     """Check whether a key is `toYYYYMM` of a column that is never NULL: October 2026 is partition 202610, and no other.
 
     Nobody has to be asked: neither the function's value nor its type, UInt32, follows a setting.
-
-    Args:
-        column: The one column of the key.
-        partition_key: The key.
     """
     keys = (f"toYYYYMM({column.name})", f"toYYYYMM({identifier(column.name)})")
     return partition_key in keys and bool(_OF_PERIODS.fullmatch(column.type))
@@ -89,11 +77,7 @@ class TimeOfKey:
 
 
 def time_of_key(context: TargetContext) -> TimeOfKey | None:
-    """Return the parts of the key that are of time; None if there are none, or not of one column alone.
-
-    Args:
-        context: The nodes and the target.
-    """
+    """Return the parts of the key that are of time; None if there are none, or not of one column alone."""
     columns = [column for column in context.table_facts.columns if column.in_partition_key]
     found = columns if len(columns) == 1 else list(filter(is_of_days, columns))
     if len(found) != 1:
@@ -108,22 +92,13 @@ def time_of_key(context: TargetContext) -> TimeOfKey | None:
 
 
 class PartsOfKey(NamedTuple):
-    """The parts of a partition key that tell which partitions are a period's.
-
-    Args:
-        parts: The parts of the key that are of time, each of its type.
-        of_part: As in `Own.of_part`.
-    """
+    """The parts of a partition key that tell which partitions are a period's."""
 
     parts: tuple[str, ...]
     of_part: str
 
     def value(self, parts: Sequence[str]) -> str:
-        """Return the expression for what the partitions of a period have in common, as `Own.value` has it.
-
-        Args:
-            parts: Expressions for the parts.
-        """
+        """Return the expression for what the partitions of a period have in common, as `Own.value` has it."""
         return _text_of(parts) if self.of_part else f"partitionId({', '.join(parts)})"
 
 
@@ -142,10 +117,6 @@ def parts_of_key(context: TargetContext, of_time: TimeOfKey) -> Steps[PartsOfKey
     table writes the number of the day, 19844 (seen on 26.9).
 
     Servers show a partition as a text, of which they parse each part again. Patches of lightweight updates have none.
-
-    Args:
-        context: The nodes and the target.
-        of_time: The parts.
     """
     key = context.table_facts.partition_key
     if any(is_the_month(column, key) for column in context.table_facts.columns):
@@ -172,11 +143,7 @@ def _typed(part: str, of: str) -> str:
 
 
 def zones_of_key(context: TargetContext) -> Steps[tuple[str, ...]]:
-    """Return the time zones that the key names, as in `toYYYYMM(at, 'America/New_York')`.
-
-    Args:
-        context: The nodes and the target.
-    """
+    """Return the time zones that the key names, as in `toYYYYMM(at, 'America/New_York')`."""
     names = strings(context.table_facts.partition_key)
     if not names:
         return ()
@@ -194,12 +161,6 @@ def partitions_query(column: Column, key: PartsOfKey, periods: Sequence[Period],
     a change of the clock skips. They are the first and last millisecond of each quarter of an hour of the periods and
     of two days before and after each, as no time zone is further from UTC; odd times in them; and odd times of ten
     years before and after.
-
-    Args:
-        column: The column that is of time.
-        key: How partitions are found.
-        periods: The periods, all of one grain.
-        zone: The time zone of the periods; None uses the column's.
     """
     spans = _spans(periods)
     # No more than a DateTime holds.
@@ -233,15 +194,7 @@ def partitions_query(column: Column, key: PartsOfKey, periods: Sequence[Period],
 
 
 def is_of_period(column: Column, key: PartsOfKey, value: str, owns: Mapping[str, str], of_file: str) -> str:
-    """Return the condition that a value belongs to a partition of its file's period.
-
-    Args:
-        column: The column that is of time.
-        key: How partitions are found.
-        value: The value, as it is written.
-        owns: File → what the partitions of its period have in common.
-        of_file: The expression for the file.
-    """
+    """Return the condition that a value belongs to a partition of its file's period."""
     typed = f"CAST({value} AS {column.type})"
     files, ids = list(owns), list(owns.values())
     matched = _INTEGER_PART.fullmatch(key.parts[0]) if len(key.parts) == 1 else None
@@ -259,22 +212,12 @@ def is_of_period(column: Column, key: PartsOfKey, value: str, owns: Mapping[str,
 
 
 def number_of(period: Period) -> int:
-    """Return the number by which `partition_ids_query` names a period: 202610, or that of its first day or hour.
-
-    Args:
-        period: The period.
-    """
+    """Return the number by which `partition_ids_query` names a period: 202610, or that of its first day or hour."""
     return int(f"{period.begin:{_NUMBERS.get(period.grain, '%Y%m%d')}}")
 
 
 def number_in(grain: Grain, name: str, zone: str | None) -> str:
-    """Return the expression for the number of a moment's period, as `number_of` gives it.
-
-    Args:
-        grain: The length of the period.
-        name: The expression for the moment.
-        zone: The time zone of days and longer periods; None for the column's own.
-    """
+    """Return the expression for the number of a moment's period, as `number_of` gives it."""
     arguments = f"{name}, {literal(zone)}" if zone else name
     if grain is Grain.MONTH:
         return f"toYYYYMM({arguments})"

@@ -88,11 +88,6 @@ def privileges_of_loading(
 
     REPLACE PARTITION requires INSERT and ALTER DELETE on the target. Table functions require CREATE TEMPORARY TABLE,
     which CREATE TABLE includes.
-
-    Args:
-        location: The table and its nodes.
-        named_collection: The named collection through which it reads; None if it uses other credentials.
-        store: The kind of storage that it reads.
     """
     own_tables = _own_tables(location.ledger)
     return RequiredPrivileges(
@@ -129,9 +124,6 @@ def privileges_of_increments(location: TableLocation) -> RequiredPrivileges:
     """Return the privileges for loading new objects alone, in addition to those of a load.
 
     Merges that attaching would cancel are looked up.
-
-    Args:
-        location: The table and its nodes.
     """
     return RequiredPrivileges(("SELECT ON system.merges",), privileges_of_attaching(location.target, location.ledger))
 
@@ -141,33 +133,19 @@ def privileges_of_attaching(target: TableName, ledger: TableName) -> tuple[str, 
 
     `ALTER TABLE staging ATTACH PARTITION … FROM target` asks for SELECT on the target, and for what REPLACE PARTITION
     asks on staging.
-
-    Args:
-        target: The local table.
-        ledger: The ledger, in whose database staging is.
     """
     return (f"SELECT ON {table(target)}", privilege_of_filling(ledger))
 
 
 def privilege_of_filling(ledger: TableName) -> str:
-    """Return the further privilege for attaching the rows of one staging table to another.
-
-    Args:
-        ledger: The ledger, in whose database staging is.
-    """
+    """Return the further privilege for attaching the rows of one staging table to another."""
     return f"ALTER DELETE ON {_own_tables(ledger)}"
 
 
 def privileges_of_proving(
     location: TableLocation, *, named_collection: str | None, store: StoreKind
 ) -> RequiredPrivileges:
-    """Return the privileges for comparing periods with their objects.
-
-    Args:
-        location: The table and its nodes.
-        named_collection: As in `privileges_of_loading`.
-        store: As in `privileges_of_loading`.
-    """
+    """Return the privileges for comparing periods with their objects."""
     reading = (each for each in _of_reading(location, named_collection, store) if each != "WRITE ON REMOTE")
     selected = (f"SELECT ON {table(name)}" for name in (location.target, location.ledger))
     return RequiredPrivileges(("CREATE TEMPORARY TABLE ON *.*", *reading), (*_sight_of(location), *selected))
@@ -214,22 +192,12 @@ def _sight_of(location: TableLocation) -> tuple[str, ...]:
 
 
 def privileges_of_detaching(cluster: str | None) -> tuple[str, ...]:
-    """Return the further privileges for finding an insert that another process started.
-
-    Args:
-        cluster: The cluster; None for a single server.
-    """
+    """Return the further privileges for finding an insert that another process started."""
     return ("SELECT ON system.query_log", *(["READ ON REMOTE"] if cluster else []))
 
 
 def privileges_of_replication(target: TableName, ledger: TableName, *, is_shared: bool) -> tuple[str, ...]:
-    """Return the further privileges for a load into a replicated table.
-
-    Args:
-        target: The local table.
-        ledger: The ledger, in whose database staging is.
-        is_shared: Whether a shard has one record. Else records of replicas are numbered by Keeper.
-    """
+    """Return the further privileges for a load into a replicated table."""
     return (
         "SELECT ON system.replicas",
         *(() if is_shared else ("SELECT ON system.zookeeper",)),
@@ -251,10 +219,6 @@ def _own_tables(ledger: TableName) -> str:
 def check_privileges(nodes: Sequence[Node], needed: Sequence[str]) -> Steps[None]:
     """Ask every node, with one statement, whether the user has all privileges.
 
-    Args:
-        nodes: The nodes.
-        needed: The privileges.
-
     Raises:
         PreflightError: If one is missing anywhere, with the GRANT for each node.
     """
@@ -274,12 +238,7 @@ def check_privileges(nodes: Sequence[Node], needed: Sequence[str]) -> Steps[None
 
 
 def why_not_granted(nodes: Sequence[Node], needed: Sequence[str]) -> Steps[str]:
-    """Return which of the privileges that a load can do without are missing, with the GRANT; empty if none are.
-
-    Args:
-        nodes: The nodes.
-        needed: The privileges.
-    """
+    """Return which of the privileges that a load can do without are missing, with the GRANT; empty if none are."""
     try:
         yield from check_privileges(nodes, needed)
     except PreflightError as error:
@@ -295,12 +254,7 @@ def _lacks(node: Node, privileges: Sequence[str], user: str, readonly: int, allo
 
 
 def forbidden_by(readonly: int, allow_ddl: bool) -> str:
-    """Return the setting that takes privileges away from the user, and the remedy; empty if there is none.
-
-    Args:
-        readonly: The first of the values that `FORBIDDING` asks for.
-        allow_ddl: The second.
-    """
+    """Return the setting that takes privileges away from the user, and the remedy; empty if there is none."""
     forbids = f"readonly = {readonly}" if readonly else "" if allow_ddl else "allow_ddl = 0"
     return forbids and (
         f"the user's profile or the connection's settings have {forbids}, which no GRANT overrides. Remove it there, "

@@ -52,17 +52,7 @@ _WORDS = {"true": "1", "false": "0"}
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """The values that a profile allows for a setting.
-
-    Args:
-        name: The setting.
-        value: Its value in the profile.
-        default: The server's default.
-        least: The least value, or None.
-        most: The greatest value, or None.
-        is_fixed: Whether it cannot be changed at all.
-        disallowed: Values that are forbidden.
-    """
+    """The values that a profile allows for a setting."""
 
     name: str
     value: str
@@ -73,11 +63,7 @@ class Constraint:
     disallowed: tuple[str, ...]
 
     def refusal(self, wanted: str) -> str:
-        """Return how it forbids a value, as a text; empty if it does not.
-
-        Args:
-            wanted: The value.
-        """
+        """Return how it forbids a value, as a text; empty if it does not."""
         if wanted == self.value:
             return ""
         if self.is_fixed:
@@ -93,12 +79,6 @@ class Constraint:
 
 def check_constraints(nodes: Iterable[Node], needed: SettingValues, *, own: SettingValues) -> Steps[None]:
     """Check the version of each node, and what the user's profile allows there.
-
-    Args:
-        nodes: The nodes.
-        needed: The settings that every load needs: name → value. Settings for reading files are needed at the server's
-            default.
-        own: The settings of the operator.
 
     Raises:
         PreflightError: If a server is too old, or a profile forbids a value that the load needs.
@@ -129,11 +109,6 @@ def _findings_of(rows: Mapping[Node, Row], needed: SettingValues, own: SettingVa
 
 def explain_refusal(error: ClickHouseServerError, needed: SettingValues, *, own: SettingValues) -> Steps[None]:
     """Explain the first statements' refusal for a constraint: which profile has it, and what loads need.
-
-    Args:
-        error: The server's error.
-        needed: As in `check_constraints`.
-        own: As in `check_constraints`.
 
     Raises:
         PreflightError: Always, unless the profile lets nobody ask.
@@ -187,9 +162,6 @@ def _findings(node: Node, row: Row, needed: SettingValues, own: SettingValues) -
 def check_taken(own: SettingValues) -> Steps[None]:
     """Check that a server accepts the operator's settings: later, an unparsable value looks like one of the files.
 
-    Args:
-        own: Name → value; the server knows all of them.
-
     Raises:
         PreflightError: If it rejects one of them.
     """
@@ -207,10 +179,6 @@ def check_taken(own: SettingValues) -> Steps[None]:
 
 def check_passed_on(context: TargetContext, sent: SettingValues) -> Steps[None]:
     """Check that the settings of a statement reach all nodes of a cluster unchanged.
-
-    Args:
-        context: The nodes.
-        sent: Name → value; those that a node does not know are skipped.
 
     Raises:
         PreflightError: If the profile of the user that nodes use for each other changes one of them.

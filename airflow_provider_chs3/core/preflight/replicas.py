@@ -18,9 +18,6 @@ from airflow_provider_chs3.exceptions import PreflightError
 def find_replicas(context: TargetContext) -> Steps[TargetContext]:
     """Ask every node for the path of its replica of the target in Keeper, if the target is replicated.
 
-    Args:
-        context: The nodes' facts, with a target that passed the preflight.
-
     Returns:
         The same with these paths.
 
@@ -41,9 +38,6 @@ def find_replicas(context: TargetContext) -> Steps[TargetContext]:
 
 def check_shards(context: TargetContext) -> Steps[None]:
     """Check that no two shards have the same rows, and all replicas of one do, if the target is replicated.
-
-    Args:
-        context: The nodes' facts; every node has the target.
 
     Raises:
         PreflightError: If the nodes do not replicate as the cluster's definition says.

@@ -79,13 +79,6 @@ def check_target(
 ) -> None:
     """Check the nodes' facts.
 
-    Args:
-        context: The facts.
-        required_settings: Settings without which a load could go wrong silently; none by default.
-        object_column: The column that holds the object of each row, if the load has one; none by default.
-        settings: The user's settings, with which times must mean the same on every node; None, the default, does not
-            check that.
-
     Raises:
         PreflightError: With all problems.
     """
@@ -243,12 +236,7 @@ def _unknown_settings(context: TargetContext, required: Iterable[str]) -> Iterat
 
 
 def zone_findings(context: TargetContext, settings: SettingValues) -> Iterator[str]:
-    """Yield a sentence for each way in which values depend on the node that reads them.
-
-    Args:
-        context: The facts; each node has the target.
-        settings: The user's settings.
-    """
+    """Yield a sentence for each way in which values depend on the node that reads them."""
     if settings.get("session_timezone") == "":
         yield "settings={'session_timezone': ''} names no time zone: leave it out, or give a name like 'Europe/Berlin'."
     if len(context.server_zones) < 2:
@@ -272,10 +260,6 @@ def period_of_partition(partition_id: str, *, key: str) -> Period | None:
     """Return the period of a partition's id with the usual keys; None with other keys.
 
     A period that was loaded records its partition: this is for all others.
-
-    Args:
-        partition_id: The id.
-        key: The table's partition key; empty without one.
     """
     if partition_id == _ID_OF_ALL:
         return WHOLE_TABLE
@@ -296,12 +280,7 @@ def period_of_partition(partition_id: str, *, key: str) -> Period | None:
 
 
 def periods_of_partitions(context: TargetContext, partition_ids: Collection[str]) -> Steps[dict[str, Period]]:
-    """Return partitions with their periods, as a usual key or a ledger tells them; those of others are left out.
-
-    Args:
-        context: The table and its nodes.
-        partition_ids: The partitions.
-    """
+    """Return partitions with their periods, as a usual key or a ledger tells them; those of others are left out."""
     key = context.table_facts.partition_key
     found = {each: period for each in partition_ids if (period := period_of_partition(each, key=key))}
     ledgers = [node for node, facts in context.nodes.items() if facts.has_ledger]
@@ -354,12 +333,6 @@ def find_grain(
 ) -> Steps[tuple[Grain, TargetContext | None]]:
     """Return how long the periods are that a table is partitioned by, and the facts of its nodes.
 
-    Args:
-        request: The table.
-        may_lack: Whether it may be missing, as the load creates it, by month: then there are no facts. Default:
-            False.
-        policies_on: As in `inspect_target`.
-
     Raises:
         PreflightError: If it is missing, or partitioned by something else.
     """
@@ -372,9 +345,6 @@ def find_grain(
 
 def grain_of_key(context: TargetContext) -> Steps[Grain]:
     """Return how long the periods are that the target is partitioned by, as the servers compute its key.
-
-    Args:
-        context: The nodes and the target.
 
     Raises:
         PreflightError: If it is partitioned by something else.
@@ -403,10 +373,6 @@ def partitions_of(context: TargetContext, periods: Sequence[Period]) -> Steps[di
     A partition key fits periods if its parts of time are constant in each and different in those before and after, in
     the time zone that the key names, or else in that of its column. Parts of other columns give a period several
     partitions. A table without partitions is one period.
-
-    Args:
-        context: The nodes and the target.
-        periods: The periods, all of one grain; at least one.
 
     Raises:
         PreflightError: If the key does not fit them.

@@ -31,11 +31,6 @@ _WITHOUT_REASON = 70
 def explain_parsing(files: Files, reading: Reading, error: ClickHouseServerError) -> Steps[str | None]:
     """Describe where a file could not be parsed, by reading that file alone and in order.
 
-    Args:
-        files: The period's files, with the settings of the insert.
-        reading: How they are read.
-        error: ClickHouse's error.
-
     Returns:
         A sentence with object, row and, if known, column; None if the error names no object of the period, or the
         object can be read now.
@@ -61,11 +56,6 @@ def explain_conversion(files: Files, reading: Reading, *, null_as_default: bool)
 
     Each statement halves the objects, rows or columns, until one is left.
 
-    Args:
-        files: The period's files, with the settings of the insert: others may convert what fails with these.
-        reading: How they are read.
-        null_as_default: Whether NULL becomes the column's default.
-
     Returns:
         A sentence with object, row and column; None if nothing fails.
     """
@@ -79,12 +69,6 @@ def explain_conversion(files: Files, reading: Reading, *, null_as_default: bool)
 
 def explain_sample(files: Files, reading: Reading, *, rows: int, null_as_default: bool) -> Steps[str | None]:
     """Describe what would fail the insert, if it is among the first rows of some files.
-
-    Args:
-        files: A sample of the period's files, with the settings of the insert.
-        reading: How they are read.
-        rows: How many rows of each are read.
-        null_as_default: Whether NULL becomes the column's default.
 
     Returns:
         A sentence with object, row and column; None if nothing fails.
@@ -125,13 +109,7 @@ def _fewest(of: int, fails: Callable[[int], Steps[ClickHouseServerError | None]]
 
 @dataclass(frozen=True)
 class _Hunt:
-    """A search for the value that fails, in ever fewer values of a group of files.
-
-    Args:
-        files: The period's files.
-        group: How they are read.
-        null_as_default: Whether NULL becomes the column's default.
-    """
+    """A search for the value that fails, in ever fewer values of a group of files."""
 
     files: Files
     group: FileGroup

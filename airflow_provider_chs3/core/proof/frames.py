@@ -41,15 +41,7 @@ class _Frame:
 
 @dataclass(frozen=True)
 class Codec:
-    """A codec whose data is made of frames.
-
-    Args:
-        title: Its name, for people.
-        magic: The number that a frame begins with.
-        frame: From the header of a frame to its length, and what it says.
-        blocks: From bytes, and where in them a block begins, to where the last one ends whose header they have, and
-            whether it is the frame's last; None if one is none.
-    """
+    """A codec whose data is made of frames."""
 
     title: str
     magic: int
@@ -116,11 +108,7 @@ class _Window:
         self._asked_to = 0
 
     def move(self, at: int) -> Generator[tuple[int, int], Iterator[bytes], None]:
-        """Read the bytes at an offset, as many as the longest header has, unless the object ends before.
-
-        Args:
-            at: The offset, which is not before the last one.
-        """
+        """Read the bytes at an offset, as many as the longest header has, unless the object ends before."""
         end = self.begin + len(self.data)
         while end < min(at + _HEADER_BYTES, self._size_bytes):
             if end == self._asked_to or at - end > _APART_BYTES:
@@ -138,10 +126,6 @@ class _Window:
 
 def find_damage(codec: Codec, size_bytes: int) -> Walk:
     """Walk from header to header, and ask for the bytes that have them: offset and length.
-
-    Args:
-        codec: The codec.
-        size_bytes: The size of the object.
 
     Returns:
         What is wrong with the object; empty if its last frame ends where it ends.

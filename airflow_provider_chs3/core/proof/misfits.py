@@ -35,11 +35,6 @@ _SATURATE: SettingValues = {"date_time_overflow_behavior": "saturate"}
 def find_misfits(files: Files, reading: Reading, *, null_as_default: bool) -> Steps[str | None]:
     """Find a value that does not fit.
 
-    Args:
-        files: The period's files.
-        reading: How they are read.
-        null_as_default: Whether NULL becomes the column's default.
-
     Returns:
         A sentence with the value and its place; None if nothing is found.
     """
@@ -188,12 +183,7 @@ def _row_of(
 
 
 def _shown(each: LoadedColumn, looked_at: str) -> tuple[str, str]:
-    """Return what a message has for a value, and the condition that it is the file's.
-
-    Args:
-        each: The column.
-        looked_at: The expression of the value.
-    """
+    """Return what a message has for a value, and the condition that it is the file's."""
     text = f"CAST(if(isNull({looked_at}), NULL, toString({looked_at})), 'Nullable(String)')"
     conditions = [f"ifNull({condition}, 1)" for condition in (each.doubt and each.kept, each.certain) if condition]
     if not conditions:

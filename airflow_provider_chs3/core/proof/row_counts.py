@@ -39,24 +39,14 @@ _FILES = "EngineFileLikeReadFiles"
 
 @dataclass(frozen=True, slots=True)
 class SourceRows:
-    """The rows of the period's objects.
-
-    Args:
-        rows: Their number.
-        counted_by: The source of the number: `FOOTERS`, `INSERT`, `SECOND_READ`; empty without objects.
-    """
+    """The rows of the period's objects."""
 
     rows: int
     counted_by: str
 
 
 def source_read_of(counters: Mapping[str, int], bytes_event: str | None) -> SourceRead | None:
-    """Return what servers read for a statement.
-
-    Args:
-        counters: The servers' counters: event → number; empty if they sent none.
-        bytes_event: The counter of bytes received from the storage; None if there is none.
-    """
+    """Return what servers read for a statement."""
     if not counters:
         return None
     return SourceRead(counters.get(_FILES, 0), counters.get(bytes_event or "", 0))
@@ -64,11 +54,6 @@ def source_read_of(counters: Mapping[str, int], bytes_event: str | None) -> Sour
 
 def rows_of_source(load: LoadContext, reading: Reading, done: Sequence[DoneInsert]) -> Steps[SourceRows]:
     """Count the rows of the period's objects.
-
-    Args:
-        load: The load.
-        reading: How they were read, with their rows if footers have them.
-        done: The inserts that read them.
 
     Raises:
         TransientError: If the servers did not receive all bytes of the objects.

@@ -38,9 +38,6 @@ _END_OF_XZ, _LOOKED_AT_BYTES = b"YZ", 4096
 def prove_whole(load: LoadContext) -> Steps[None]:
     """Check that the load's objects end where their codec says, before anything else is read from them.
 
-    Args:
-        load: The load.
-
     Raises:
         SourceError: If one is cut off, or nothing can prove that it is not.
     """
@@ -64,10 +61,6 @@ def prove_whole(load: LoadContext) -> Steps[None]:
 
 def check_unproved(load: LoadContext, unproved: Mapping[str, str]) -> Steps[None]:
     """Refuse objects that nothing proves to be whole, unless the user accepts them.
-
-    Args:
-        load: The load.
-        unproved: Object → why, and what to do.
 
     Raises:
         SourceError: If there is one.
@@ -183,10 +176,6 @@ def find_ends_of_native(load: LoadContext, objects: Sequence[Unit]) -> Steps[dic
 
     With one more byte, an object that was read to its end is cut off, which is an error; one that was not read to its
     end gives none.
-
-    Args:
-        load: The load.
-        objects: The objects, whose blocks can be read.
 
     Returns:
         Objects that are too large for this: path → why nothing is proved.

@@ -35,9 +35,6 @@ _NO_ROWS = "0"
 def try_checks(load: LoadContext) -> Steps[None]:
     """Have the servers analyze all checks before anything is written: an unknown column is found now.
 
-    Args:
-        load: The load.
-
     Raises:
         ConfigurationError: If one cannot be computed.
     """
@@ -49,10 +46,6 @@ def try_checks(load: LoadContext) -> Steps[None]:
 
 def check_rows(periods: Periods) -> Steps[dict[Period, int]]:
     """Check what is staged of each period, which is all that it will hold.
-
-    Args:
-        periods: The periods. With `on_failed_check='fail'`, those leave of which a check fails, with a
-            `CheckFailedError`. The others get the results.
 
     Returns:
         How many rows the checks have seen of each, for `check_seen` once it is known how many are staged.
@@ -70,10 +63,6 @@ def _with_results(each: PeriodLoad, results: tuple[CheckResult, ...]) -> PeriodL
 
 def check_seen(each: PeriodLoad, rows: int) -> None:
     """Check that the checks have seen all rows that are about to be published.
-
-    Args:
-        each: The period, with what is staged of it.
-        rows: How many they have seen.
 
     Raises:
         TransientError: If these are more or fewer.

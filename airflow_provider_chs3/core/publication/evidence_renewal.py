@@ -23,14 +23,7 @@ from airflow_provider_chs3.exceptions import Chs3Error
 def structure_text(
     load: LoadContext, node: Node, *, loaded: Iterable[LoadedColumn] = (), in_files: Iterable[str] | None = None
 ) -> str:
-    """Return the structure for a node's record: the table, and the data loaded into it.
-
-    Args:
-        load: The load.
-        node: The node.
-        loaded: The loaded columns, as far as they are known.
-        in_files: All columns of the files; None if not known.
-    """
+    """Return the structure for a node's record: the table, and the data loaded into it."""
     selection = load.request.selection
     every_column = not selection.columns and not selection.select
     return as_text(
@@ -48,10 +41,6 @@ def renew_records(loads: Sequence[LoadContext], periods: Mapping[Period, Mapping
     is compared from now on, because a merge writes its default into the parts. Replicas that were down while others
     published get their record, so that the others may be down next time. If this fails, the periods are published
     nevertheless.
-
-    Args:
-        loads: The loads that found them unchanged; at least one.
-        periods: Each period on each node.
     """
     context = loads[0].context
     renewals, steps = defaultdict[Node, list[Renewal]](list), list[QueryNodes]()

@@ -28,9 +28,6 @@ from airflow_provider_chs3.exceptions import Chs3Error, VerificationError
 def keep_held(each: PeriodLoad) -> Steps[dict[Node, Staged]]:
     """Link what is staged of a period to a table that later loads leave alone, and return what that holds.
 
-    Args:
-        each: The period.
-
     Raises:
         VerificationError: If it does not hold what was staged.
     """
@@ -44,12 +41,6 @@ def keep_held(each: PeriodLoad) -> Steps[dict[Node, Staged]]:
 
 def link(load: LoadContext, source: TableName, to: Attempt, wanted: Mapping[Node, Staged]) -> Steps[dict[Node, Staged]]:
     """Attach partitions of one table to another, which is hard links, and return what that holds then.
-
-    Args:
-        load: The load of the period.
-        source: The table.
-        to: The attempt that names the other one, which is new: a repeated ATTACH would double rows.
-        wanted: What must be there afterwards, on one replica of each shard or on all.
 
     Raises:
         VerificationError: If it does not hold that.
@@ -80,12 +71,7 @@ def of_attempt(load: LoadContext, attempt: Attempt) -> LoadContext:
 
 
 def held_attempt(load: LoadContext, nonce: str) -> Attempt:
-    """Return the attempt that names the table with what an attempt has left to a person's decision.
-
-    Args:
-        load: The load of the period.
-        nonce: That attempt.
-    """
+    """Return the attempt that names the table with what an attempt has left to a person's decision."""
     days = load.request.policies.hold_limit_days
     return Attempt(load.context.target, (load.request.period,), nonce, hold_limit_days=days)
 
@@ -97,12 +83,6 @@ def without_unusable(
 
     That is so if it is gone from a node, has not the parts that were checked, or if the target was altered since, as
     partitions fit only a table of the same structure.
-
-    Args:
-        context: The nodes.
-        period: The period.
-        facts: What is known by its records. Servers are asked only if these name a version that is held.
-        nodes: The period on each node.
     """
     if facts.held is None:
         return facts
@@ -142,12 +122,7 @@ def _why_unusable(
 
 
 def drop_held_of(load: LoadContext, *, but: str = "") -> Steps[None]:
-    """Drop what is held of a period, as it was replaced; if that fails, cleaning does it.
-
-    Args:
-        load: The load of the period.
-        but: The attempt whose version stays. Empty, the default, for none.
-    """
+    """Drop what is held of a period, as it was replaced; if that fails, cleaning does it."""
     try:
         yield from drop_held(load.context, held_attempt(load, but))
     except Chs3Error as error:

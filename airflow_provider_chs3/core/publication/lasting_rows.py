@@ -21,10 +21,6 @@ def find_lasting(context: TargetContext, partitions: Mapping[Node, Sequence[str]
 
     Of rows that expire nobody does, nor where a server does not answer: for want of memory, of time, or of the SELECT
     privilege. Then a partition that is gone counts as merged away.
-
-    Args:
-        context: The table, and its nodes.
-        partitions: The ids of partitions with rows, on each node.
     """
     found = dict[int, set[str]]()
     facts = context.table_facts

@@ -14,15 +14,7 @@ from airflow_provider_chs3.core.values.models import Node
 
 
 class Member(NamedTuple):
-    """A partition of a period on one node.
-
-    Args:
-        partition_id: Its id; empty if the period has none there.
-        was: The partition before it is published.
-        staged: What is staged of it.
-        is_kept: Whether it stays as it was, as none of the new objects has rows of it.
-        lasts: Whether merges leave a row of it now that it is published; False where that is not known.
-    """
+    """A partition of a period on one node."""
 
     partition_id: str
     was: PeriodOnNode
@@ -37,13 +29,7 @@ class Member(NamedTuple):
 
 
 def members_on(each: PeriodLoad, was: PeriodOnNode, staged: Staged) -> list[Member]:
-    """Return the partitions that a period has on a node, or had, or may have again after a crash.
-
-    Args:
-        each: The period.
-        was: The period on the node before it is published.
-        staged: What is staged there.
-    """
+    """Return the partitions that a period has on a node, or had, or may have again after a crash."""
     if was.partitions is None:
         ids = [each.load.own.value]
     else:

@@ -67,14 +67,6 @@ def publish(periods: Periods) -> Steps[dict[Period, dict[Node, PartitionState]]]
     is atomic on a node and can be repeated; DROP PARTITION would let a stale attempt wipe a published period. One
     replica of a shard replaces it and the others follow; each records its own part of the period.
 
-    Args:
-        periods: The periods with what was proved of their staged rows, and with their plans or what a dead attempt has
-            recorded of them. These leave: with a `TargetChangedError` those to whose partition somebody else wrote
-            meanwhile, or which somebody changed right afterwards; with an `ObjectsChangedError` those that another load
-            published meanwhile; with a `TransientError` all if the target was altered meanwhile; with a
-            `VerificationError` those of which staging, or then the partition, does not hold the rows that were counted;
-            with a `PreflightError` all if the target's partition key has another type than in staging.
-
     Returns:
         The partition of each on each node.
     """
@@ -146,10 +138,6 @@ def _check_schema_drift(load: LoadContext, tables: Mapping[Node, TableFacts | No
 
     REPLACE PARTITION refuses a staging table of another structure, but on each node separately: if one node was altered
     and another not yet, it would publish half a period.
-
-    Args:
-        load: The load.
-        tables: The target on each node now; None where it is gone.
 
     Raises:
         TransientError: If it was altered or recreated. The next run uses the new table.

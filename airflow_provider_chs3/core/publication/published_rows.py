@@ -38,11 +38,6 @@ def check_published(
 ) -> None:
     """Check that the partitions of a period hold what was staged, and that publishing it has undone nothing.
 
-    Args:
-        each: The period.
-        members: Its partitions before.
-        now: The period right after.
-
     Raises:
         TargetChangedError: If somebody changed it at that moment.
         VerificationError: If it holds other rows.
@@ -134,12 +129,7 @@ def _check_rows(load: LoadContext, node: Node, one: Member, now: PeriodOnNode) -
 
 
 def held_nodes(periods: Periods, members: Mapping[Period, Mapping[Node, Sequence[Member]]]) -> set[Node]:
-    """Return the nodes that may have replaced parts on their disks. Replicas know from Keeper what was replaced.
-
-    Args:
-        periods: The periods, which are replaced.
-        members: The partitions of each.
-    """
+    """Return the nodes that may have replaced parts on their disks. Replicas know from Keeper what was replaced."""
     return {
         node
         for each in periods
@@ -155,10 +145,6 @@ def remove_replaced(periods: Periods, held: set[Node]) -> Steps[None]:
     """Remove replaced parts from the disks, or wait for replicas.
 
     A statement that detaches a partition removes them at once, even where merges are stopped (seen on 25.8 and 26.9).
-
-    Args:
-        periods: The periods, which are replaced; at least one.
-        held: The nodes that `held_nodes` returned.
     """
     load = periods.first.load
     target = load.context.target
@@ -177,10 +163,6 @@ def look_at_published(
     some: Sequence[PeriodLoad], *, held: set[Node]
 ) -> Steps[list[tuple[dict[Node, PeriodOnNode], set[str]]]]:
     """Look at periods that are replaced, and at what is left of their old parts.
-
-    Args:
-        some: The periods; at least one.
-        held: The nodes that `held_nodes` returned.
 
     Returns:
         Each period on each node, with the partitions of the table that have replaced parts on the disk of one of them.

@@ -35,12 +35,6 @@ def publish_from_shared_table(
 ) -> Steps[dict[Period, dict[Node, PartitionState]]]:
     """Publish periods whose rows are staged together.
 
-    Args:
-        load: The load of all periods, which names the table into which they were inserted.
-        periods: The periods with what was proved of the staged rows of each. Those that others load leave, with a
-            `SupersededError`, and those that cannot be published.
-        attempts: Gets the attempts, each of which names a table that they were to be published from.
-
     Returns:
         The partition of each on each node.
     """
@@ -93,13 +87,7 @@ def _publish(load: LoadContext, periods: Periods, attempt: Attempt) -> Steps[dic
 
 
 def find_superseded(context: TargetContext, periods: Periods, attempt: Attempt) -> Steps[None]:
-    """Give periods that failed because another load ended the attempt the error of that.
-
-    Args:
-        context: The nodes.
-        periods: The periods.
-        attempt: The attempt, whose staging the other one drops.
-    """
+    """Give periods that failed because another load ended the attempt the error of that."""
     failed = [period for period, error in periods.failed.items() if not isinstance(error, SupersededError)]
     if not failed:
         return

@@ -44,12 +44,7 @@ _States = Mapping[str, PartitionState]
 
 
 class Proof(NamedTuple):
-    """Contents that a partition of a version must have on a node.
-
-    Args:
-        rows: Its rows.
-        digest: A digest of its parts; empty if they were too many.
-    """
+    """Contents that a partition of a version must have on a node."""
 
     rows: int
     digest: str
@@ -64,12 +59,7 @@ class Proof(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class VersionOnNode:
-    """A version of a period on one node.
-
-    Args:
-        proofs: What must be in its partitions.
-        states: What is there.
-    """
+    """A version of a period on one node."""
 
     proofs: Mapping[str, Proof]
     states: _States
@@ -82,20 +72,7 @@ class VersionOnNode:
 
 @dataclass(frozen=True, kw_only=True)
 class Version:
-    """A version of a period.
-
-    Args:
-        period: The period.
-        attempt: The attempt that had published it; of rows that others had written or changed, `BEFORE` and the attempt
-            that replaced them.
-        table: Name of its table.
-        kept_at: Unix time at which it was kept, by the clock of a node.
-        sequence: The number of its record.
-        objects: What distinguishes its objects, and how they were loaded (see `objects_of`).
-        source_bytes: Size of its objects in bytes.
-        shards: The numbers of all shards that the period was spread over.
-        nodes: What each node has of it.
-    """
+    """A version of a period."""
 
     period: Period
     attempt: str
@@ -131,10 +108,6 @@ class Version:
 
 def keep_versions(periods: Periods, members: Mapping[Period, Mapping[Node, Sequence[Member]]]) -> Steps[list[Version]]:
     """Link what the target holds of periods into a table of this publication, if the load keeps versions.
-
-    Args:
-        periods: The periods that are about to be published.
-        members: Their partitions.
 
     Returns:
         All versions of the table; none if nothing was kept.
@@ -259,12 +232,7 @@ def _comment(
 
 
 def dated(comment: str, kept_at: int) -> str:
-    """Return the comment of a version that also says when it was kept: an ALTER changes the age of its table.
-
-    Args:
-        comment: The comment.
-        kept_at: As in `Version`.
-    """
+    """Return the comment of a version that also says when it was kept: an ALTER changes the age of its table."""
     return _json({**json.loads(comment), "kept_at": kept_at})
 
 
@@ -293,10 +261,6 @@ def _fits(state: PartitionState, proof: Proof) -> bool:
 
 def find_versions(context: TargetContext, *, beside: str = "") -> Steps[tuple[list[Version], dict[Node, Row]]]:
     """Find the versions of a table's periods in the servers.
-
-    Args:
-        context: The table and its nodes.
-        beside: Further columns to ask for; none by default.
 
     Returns:
         The versions, the oldest first, also those of which something is missing; and the further columns of each node.
@@ -341,10 +305,6 @@ def drop_older_versions(periods: Periods, versions: Sequence[Version] | None) ->
     """Drop what is older than the versions to keep of periods that were published, and what is broken.
 
     If that fails, the next publication does it.
-
-    Args:
-        periods: The periods.
-        versions: All versions of the table, as `keep_versions` has found them.
     """
     if not versions or not periods.items:
         return

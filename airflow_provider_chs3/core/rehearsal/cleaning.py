@@ -22,12 +22,7 @@ from airflow_provider_chs3.exceptions import Chs3Error
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """The result of a clean-up.
-
-    Args:
-        tables: The tables that were found.
-        unreached: The nodes that did not answer and still have them, with their errors.
-    """
+    """The result of a clean-up."""
 
     tables: tuple[str, ...]
     unreached: Mapping[Node, Chs3Error]
@@ -45,9 +40,6 @@ def clean_after(location: TableLocation) -> Steps[Cleaned]:
     """Drop a rehearsal's table, the staging of its loads and their records, on every node that answers.
 
     The tables of records are also dropped if they contain no other records.
-
-    Args:
-        location: The table and its nodes.
     """
     down: dict[Node, Chs3Error] = {}
     up = yield from query_reachable("Check which nodes answer", dict.fromkeys(location.nodes, Sql("SELECT 1")), down)
@@ -58,9 +50,6 @@ def clean_after(location: TableLocation) -> Steps[Cleaned]:
 
 def clean_database(where: Where) -> Steps[Cleaned]:
     """Drop the tables of all rehearsals in a database, with their staging and records.
-
-    Args:
-        where: The database.
 
     Raises:
         Chs3Error: If the server that the connection leads to cannot name the nodes.

@@ -7,14 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """The result of one scenario.
-
-    Args:
-        name: Its name.
-        seconds: Its duration in seconds.
-        is_exact: Whether the table then held exactly the rows of the objects.
-        found: The rows in the table, or the error.
-    """
+    """The result of one scenario."""
 
     name: str
     seconds: float
@@ -27,15 +20,7 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class ScenarioResult:
-    """The result of a rehearsal.
-
-    Args:
-        versions: Versions of the servers.
-        nodes: Number of nodes.
-        shards: Number of shards.
-        engine: The table's engine with its clauses.
-        scenes: The result of each scenario.
-    """
+    """The result of a rehearsal."""
 
     versions: tuple[str, ...]
     nodes: int

@@ -57,12 +57,7 @@ class Where(TableRequest):
 
 
 def rows_of_file(number: int, *, version: int) -> list[Row]:
-    """Return the rows of a file.
-
-    Args:
-        number: Number of the file, from 0.
-        version: Version of the file; each has different values and ids.
-    """
+    """Return the rows of a file."""
     begin, end = datetime(2001, 2, 1, tzinfo=UTC), datetime(2001, 2, 28, 23, 59, 59, tzinfo=UTC)
     first = (version * 1000 + number) * ROWS_PER_FILE
     rows: list[Row] = []
@@ -74,11 +69,7 @@ def rows_of_file(number: int, *, version: int) -> list[Row]:
 
 
 def body_of_file(rows: Iterable[Row]) -> bytes:
-    """Return the rows as JSON lines.
-
-    Args:
-        rows: The rows.
-    """
+    """Return the rows as JSON lines."""
     lines = (
         {"id": each[0], "ts": f"{each[1]:%Y-%m-%d %H:%M:%S}", "fare": str(each[2]), "note": each[3], "tags": each[4]}
         for each in rows
@@ -88,13 +79,7 @@ def body_of_file(rows: Iterable[Row]) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A table to create for a rehearsal.
-
-    Args:
-        location: The table and its nodes.
-        context: The table that it is like, or the place, with the facts of the nodes.
-        engines: Its engine on each node, with all clauses.
-    """
+    """A table to create for a rehearsal."""
 
     location: TableLocation
     context: TargetContext
@@ -103,9 +88,6 @@ class Plan:
 
 def plan_table(where: Where) -> Steps[Plan]:
     """Find the nodes and plan the rehearsal's table for each, without creating anything.
-
-    Args:
-        where: The place.
 
     Raises:
         PreflightError: If the cluster or the database is not known, or the table to copy cannot be loaded.
@@ -123,11 +105,7 @@ def plan_table(where: Where) -> Steps[Plan]:
 
 
 def create_table(plan: Plan) -> Steps[None]:
-    """Create the rehearsal's table on every node.
-
-    Args:
-        plan: The table.
-    """
+    """Create the rehearsal's table on every node."""
     target = plan.location.target
     columns = ", ".join(f"{name} {declared}" for name, declared in _TYPES.items())
     head = f"CREATE TABLE {table(target)} ({columns}) ENGINE ="
@@ -170,12 +148,7 @@ def _settings_of(settings: str) -> str:
 
 
 def read_table(where: Where, cluster: str | None) -> Sql:
-    """Read all rows of the rehearsal's table, once for each shard.
-
-    Args:
-        where: The place.
-        cluster: The cluster; None for a single server.
-    """
+    """Read all rows of the rehearsal's table, once for each shard."""
     target = where.target
     source = (
         f"cluster({literal(cluster)}, {identifier(target.database)}, {identifier(target.table)})"
@@ -186,24 +159,14 @@ def read_table(where: Where, cluster: str | None) -> Sql:
 
 
 def digests(where: Where, nodes: Sequence[Node]) -> Steps[dict[Node, object]]:
-    """Read a digest of the rows on every node: the replicas of a shard must agree.
-
-    Args:
-        where: The place.
-        nodes: The nodes.
-    """
+    """Read a digest of the rows on every node: the replicas of a shard must agree."""
     sql = Sql(f"SELECT count(), sum(cityHash64(*)) FROM {table(where.target)}")
     answers = yield from QueryNodes(name=f"Read {where.target} on every node", sql=dict.fromkeys(nodes, sql))
     return {node: rows[0] for node, rows in answers.items()}
 
 
 def look_at_servers(where: Where, nodes: Sequence[Node]) -> Steps[tuple[tuple[str, ...], str]]:
-    """Return the versions of the servers, and the engine of the rehearsal's table with its clauses.
-
-    Args:
-        where: The place.
-        nodes: The nodes.
-    """
+    """Return the versions of the servers, and the engine of the rehearsal's table with its clauses."""
     sql = Sql(f"SELECT version(), (SELECT any(engine_full) FROM system.tables WHERE {is_table(where.target)})")
     answers = yield from QueryNodes(name="Ask every node for its version", sql=dict.fromkeys(nodes, sql))
     versions = sorted({rows[0][0] for rows in answers.values()})
@@ -212,10 +175,6 @@ def look_at_servers(where: Where, nodes: Sequence[Node]) -> Steps[tuple[tuple[st
 
 def remember_passed(where: Where, staging_database: str | None) -> Steps[TableName | None]:
     """Record that the rehearsal has passed, if loads into tables of its engine require one.
-
-    Args:
-        where: The place.
-        staging_database: The staging database of loads into the copied table; None uses that table's database.
 
     Returns:
         The ledger with the record; None if the engine needs no rehearsal.

@@ -27,16 +27,7 @@ _WITH_NAIVE_TIMES = ("Parquet", "ORC", "Arrow")
 
 @dataclass(frozen=True)
 class Effect:
-    """An argument, and where it has an effect.
-
-    Args:
-        group: The group.
-        name: Its name.
-        of: Whether it has one on files of a format.
-        why: Why it has none on others.
-        way_out: What to do there.
-        is_of_rows: Whether it has one where there are no files.
-    """
+    """An argument, and where it has an effect."""
 
     group: str
     name: str
@@ -103,15 +94,7 @@ EFFECTS: Mapping[tuple[str, str], Effect] = {
 
 @dataclass(frozen=True)
 class Switch:
-    """Arguments that other arguments switch off.
-
-    Args:
-        names: Their names, which all groups together have once.
-        beside: The other arguments, for people, as what comes before them.
-        is_off: Whether these switch them off, by the name and value of all arguments.
-        why: Why they then do nothing.
-        way_out: What to do.
-    """
+    """Arguments that other arguments switch off."""
 
     names: tuple[str, ...]
     beside: str
@@ -166,10 +149,6 @@ SWITCHES = (
 def check_switches(groups: Sequence[Group], arguments: Mapping[str, Any]) -> None:
     """Check that arguments have an effect beside each other.
 
-    Args:
-        groups: The groups of arguments.
-        arguments: Arguments that are in no group, as far as they are given.
-
     Raises:
         ConfigurationError: If one has none.
     """
@@ -190,10 +169,6 @@ def written(name: str) -> str:
 def check_effects(given: Iterable[tuple[str, str]], file_format: Format) -> None:
     """Check that arguments have an effect on files of a format.
 
-    Args:
-        given: Group and name of arguments that differ from their defaults.
-        file_format: The format.
-
     Raises:
         ConfigurationError: If one has none.
     """
@@ -203,9 +178,5 @@ def check_effects(given: Iterable[tuple[str, str]], file_format: Format) -> None
 
 
 def about_files(given: Iterable[tuple[str, str]]) -> list[str]:
-    """Return those of the arguments that have no effect where there are no files.
-
-    Args:
-        given: Group and name of arguments that differ from their defaults.
-    """
+    """Return those of the arguments that have no effect where there are no files."""
     return [EFFECTS[key].key for key in given if key in EFFECTS and not EFFECTS[key].is_of_rows]

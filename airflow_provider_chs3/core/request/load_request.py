@@ -48,11 +48,7 @@ class Policies(PolicyGroup, Increments, Proof):
     distribution: str = field_of(DISTRIBUTION)
 
     def of_run(self, reload: Reload | None) -> Policies:
-        """Return them with what a run allows; those of a run that asks for no reload are the same.
-
-        Args:
-            reload: The reload that the run's conf asks for; None for none.
-        """
+        """Return them with what a run allows; those of a run that asks for no reload are the same."""
         allowed = self
         if reload and reload.replace_rows_of_others:
             allowed = replace(allowed, replace_unknown=True, on_target_changed="reload")
@@ -71,14 +67,7 @@ _TAKES_KEYS = re.compile(r"crypt|hmac|keyed", re.IGNORECASE)
 def definition_of(
     selection: Selection, policies: Policies, *, file_format: Format | None, compression: str
 ) -> dict[str, Any]:
-    """Return the arguments that define the rows of a load, as users give them; those at their defaults are left out.
-
-    Args:
-        selection: What to load from the files.
-        policies: The load's policies.
-        file_format: The files' format; None derives it from their keys.
-        compression: ClickHouse's name of their compression; `auto` derives it from their keys.
-    """
+    """Return the arguments that define the rows of a load, as users give them; those at their defaults are left out."""
     files = {"file_format": file_format and file_format.name, "compression": compression.replace("auto", "")}
     found = {
         "columns": selection.columns,
@@ -99,9 +88,6 @@ def digest_of(definition: Mapping[str, Any]) -> str:
 
 def parsed_definition(definition: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a `LoadRequest` that its arguments decide, but for settings.
-
-    Args:
-        definition: The arguments, as far as they are given; others are left alone.
 
     Raises:
         ConfigurationError: If one is wrong, or has no effect beside the others.
@@ -124,28 +110,6 @@ class LoadRequest(TableRequest):
 
     In addition to the table's arguments:
 
-    Args:
-        period: The period.
-        source: The source of its objects.
-        nonce: Makes this attempt's names unique.
-        now: The time, in UTC.
-        format: The files' format; None derives it from their keys.
-        compression: ClickHouse's name of their compression; `auto` derives it from their keys.
-        selection: What to load from the files.
-        policies: Policies for special cases.
-        settings: The user's settings.
-        node_specs: Host, `host:port` or `default` → spec, from the operator.
-        connection_node_specs: The same from the connection; other nodes use their macros or are measured.
-        share: Resource share of the load on the nodes.
-        owner: The task that loads, the same for every try; empty if there is none.
-        is_durable: Whether inserts continue without the process that started them: the load resumes one that an
-            earlier process of the owner started.
-        resumes: The attempt that the task waited for: if another load came later, this one stops; None for none.
-        reload: Periods to load again although unchanged, and nothing else; None if the run requests none.
-        new_table: The table that is created if it is missing; None, the default, creates none.
-        checks: What must be true of the rows before they are published.
-        follows_views: Whether the tables of materialized views over the table are loaded after it. By default they are
-            not, and the log names the views.
     """
 
     period: Period
@@ -234,12 +198,7 @@ class LoadRequest(TableRequest):
         return definition_of(self.selection, self.policies, file_format=self.format, compression=self.compression)
 
     def as_recorded(self, structure: Structure, context: TargetContext) -> LoadRequest:
-        """Return the load that made the rows of a record which has its definition.
-
-        Args:
-            structure: The structure of the record.
-            context: The table and its nodes.
-        """
+        """Return the load that made the rows of a record which has its definition."""
         fields, zone = parsed_definition(structure["definition"]), structure["time_zone"]
         settings = {**self.settings, **(structure["settings"] or {})}
         if zone and zone != context.zone_of(settings):
@@ -251,9 +210,6 @@ class LoadRequest(TableRequest):
     def is_left_out(self, period: Period) -> Steps[bool]:
         """Check whether the run reloads something else than a period.
 
-        Args:
-            period: The period.
-
         Raises:
             PreflightError: If the table is Distributed over a cluster other than the one given.
         """
@@ -262,12 +218,7 @@ class LoadRequest(TableRequest):
         return (yield from self.reload.leaves_out(self.target, self.cluster, period))
 
     def structure(self, context: TargetContext, *, shard_num: int | None = None) -> Structure:
-        """Return the structure that rows depend on besides objects and definition (see `core.ledger.structure_record`).
-
-        Args:
-            context: The table and its nodes.
-            shard_num: The shard to record it for; None if it is only for comparison.
-        """
+        """Return the structure that rows depend on besides objects and definition (`core.ledger.structure_record`)."""
         if self.is_approval:
             # Of its record alone it is known what else counts, and whether it was spread by the key.
             return structure_of(context, distribution="sharding_key", settings=None)

@@ -30,15 +30,7 @@ _NEARLY = 0.8
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reload:
-    """The periods that a run loads again, or publishes as they are held. It skips other tables and other periods.
-
-    Args:
-        target: The table: a local one, or the Distributed one that the load names.
-        periods: Its periods.
-        replace_rows_of_others: Whether to also replace rows that somebody else inserted or changed.
-        allow_shrink: Whether the periods may lose any part of their bytes.
-        approve: Whether to publish what is held of them instead of loading them.
-    """
+    """The periods that a run loads again, or publishes as they are held. It skips other tables and other periods."""
 
     target: TableName
     periods: tuple[Period, ...]
@@ -66,11 +58,6 @@ class Reload:
     def leaves_out(self, target: TableName, cluster: str | None, period: Period) -> Steps[bool]:
         """Check whether a load is for something else.
 
-        Args:
-            target: The table that the load names: local, or Distributed.
-            cluster: The cluster that it names, if any.
-            period: Its period.
-
         Raises:
             PreflightError: If its table is Distributed over a cluster other than the one given.
         """
@@ -78,10 +65,6 @@ class Reload:
 
     def leaves_out_table(self, target: TableName, cluster: str | None) -> Steps[bool]:
         """Check whether a table is a different one.
-
-        Args:
-            target: The table that a load or a plan names: local, or Distributed.
-            cluster: The cluster that it names, if any.
 
         Raises:
             PreflightError: If the table is Distributed over a cluster other than the one given.
@@ -94,9 +77,6 @@ class Reload:
 
 def reload_of(conf: Mapping[str, Any] | None) -> Reload | None:
     """Parse the reload in the conf of a run: `{"chs3_reload": {"database": …, "table": …, "periods": […]}}`.
-
-    Args:
-        conf: The run's conf.
 
     Returns:
         The reload; None if the conf requests none.

@@ -28,58 +28,28 @@ class Contents:
         return manifest.sizes
 
     def inserted(self, count: int) -> str:
-        """Return what an insert reads, for the log.
-
-        Args:
-            count: The number of objects.
-        """
+        """Return what an insert reads, for the log."""
         return quantity(count, "object")
 
     def having(self, manifest: Manifest, rows: str) -> str:
-        """Return how many rows the source has.
-
-        Args:
-            manifest: The period.
-            rows: The number, as text.
-        """
+        """Return how many rows the source has."""
         verb = "holds" if len(manifest.objects) == 1 else "hold"
         return f"its {quantity(len(manifest.objects), 'object')} {verb} {rows} rows"
 
     def none_of(self, period: Period, place: str, pattern: str) -> str:
-        """Say that a period has none.
-
-        Args:
-            period: The period.
-            place: The source.
-            pattern: By which it is recognized there.
-        """
+        """Say that a period has none."""
         return f"No {self.name} for {period} under {place}/{pattern}"
 
     def with_columns(self, place: str) -> str:
-        """Return what has the columns to load, for messages.
-
-        Args:
-            place: The source.
-        """
+        """Return what has the columns to load, for messages."""
         return place
 
     def none_found(self, period: Period | None, pattern: str) -> str:
-        """Return what was looked for and not found.
-
-        Args:
-            period: The period; None for any.
-            pattern: By which it is recognized.
-        """
+        """Return what was looked for and not found."""
         return f"no object{f' of {period}' if period else ''} fits {pattern!r}"
 
     def of_other_periods(self, period: Period, place: str, counts: str) -> SourceError:
-        """Return the error of a period that has rows of other periods.
-
-        Args:
-            period: The period.
-            place: The source.
-            counts: The partitions of these rows, and their numbers.
-        """
+        """Return the error of a period that has rows of other periods."""
         return SourceError(
             f"The objects of {period} hold rows of other periods (partition: rows): {counts}. The period was not "
             "published. policies={'on_other_periods': 'leave_out'} loads the period without them."

@@ -103,19 +103,7 @@ def reading_settings(
     has_escaped_labels: bool = False,
     has_shapes: bool = False,
 ) -> dict[str, SettingValue]:
-    """Return the settings that decide how fields are read.
-
-    Args:
-        dialect: The dialect of CSV files.
-        has_nested_containers: Whether a column is a Tuple that contains an Array, Map or Tuple: then a JSON line that
-            lacks one is refused.
-        has_whole_objects: Whether keys of JSON are whole names, and `log.x` is not read from inside the object `log`:
-            ClickHouse then reads nothing for `log`.
-        has_escaped_labels: Whether a Tuple element has a name that JSON may escape: then a key without an element is
-            refused.
-        has_shapes: Whether a column contains points, lines or polygons, which GeoParquet stores as bytes: a text column
-            takes those bytes.
-    """
+    """Return the settings that decide how fields are read."""
     return {
         **_ALWAYS,
         **dialect.settings,

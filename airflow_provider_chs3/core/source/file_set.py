@@ -32,20 +32,7 @@ LOOK_THREADS = 64
 
 @dataclass(frozen=True)
 class Files:
-    """The period's files and the settings for reading them.
-
-    Args:
-        source: Their source.
-        manifest: The objects.
-        format: Their format.
-        compression: ClickHouse's name of their compression; `auto` derives it from the key.
-        cluster: The cluster that reads; None for a single server.
-        look_threads: Threads of a statement that inspects all of them.
-        settings: Settings of how their fields are read, for every statement.
-        neutral: Settings for reading, where this package sets no others; see `core.sql.server_defaults`.
-        waiting: Timeouts for nodes, if some are down.
-        has_older_readers: Whether a server may read values as others; see `core.conversion.altered_values`.
-    """
+    """The period's files and the settings for reading them."""
 
     source: Source
     manifest: Manifest
@@ -69,14 +56,7 @@ class Files:
         return {**self.neutral, **LOOK_SETTINGS, **self.source.kind.look_settings, **self.waiting, **self.settings}
 
     def look(self, name: str, sql: Sql, settings: SettingValues | None = None, *, on_cluster: bool = True) -> Query:
-        """Query the files on all nodes, or on one.
-
-        Args:
-            name: Name of the step.
-            sql: A SELECT.
-            settings: Settings in addition to `look_settings`; none by default.
-            on_cluster: Whether it reads on the cluster, if there is one.
-        """
+        """Query the files on all nodes, or on one."""
         if not on_cluster:
             return Query(name=name, sql=sql, settings={**self.look_settings, **(settings or {})})
         return Query(name=name, sql=passed_on(sql, {**self.look_settings, **(settings or {})}), settings=PARSED)
@@ -116,9 +96,6 @@ class Files:
 
     def check_found(self, paths: Collection[str]) -> None:
         """Check that servers found all objects.
-
-        Args:
-            paths: The objects that they found.
 
         Raises:
             SourceError: If one is missing.

@@ -36,13 +36,7 @@ class FoldedPeriod:
         return PeriodObjects(self.count, self.size_bytes, str(self._fingerprint))
 
     def add(self, paths: Sequence[str], sizes_bytes: Sequence[int], etags: Sequence[str]) -> None:
-        """Add objects, given as columns; there is at least one.
-
-        Args:
-            paths: `<bucket>/<key>` of each.
-            sizes_bytes: The size of each, in bytes.
-            etags: The ETag of each, without quotes.
-        """
+        """Add objects, given as columns; there is at least one."""
         self.count += len(paths)
         self.size_bytes += sum(sizes_bytes)
         self.is_sorted = self.is_sorted and self._last_path < paths[0] and all(map(lt, paths, islice(paths, 1, None)))
@@ -52,11 +46,6 @@ class FoldedPeriod:
 
 class Folding:
     """Folds pages.
-
-    Args:
-        template: The template of the keys.
-        base: The part of all paths before the key.
-        wanted: The periods that are folded; None folds all.
 
     Attributes:
         periods: Each period with objects.

@@ -15,14 +15,7 @@ _COMPRESSIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """The properties of a format for reading.
-
-    Args:
-        name: ClickHouse's name.
-        is_typed: Whether files contain the types of their columns; otherwise values are text.
-        names_columns: Whether files contain the names of their columns.
-        has_footer: Whether files end in a footer, without which nothing is read.
-    """
+    """The properties of a format for reading."""
 
     name: str
     is_typed: bool = False

@@ -37,10 +37,6 @@ def grouped_by_glob(paths: Sequence[str], *, base: str) -> Iterator[tuple[str, t
     Keys are listed in braces, so that hardly any other object is opened: an INSERT reads everything its glob matches,
     and `_path IN` only filters the rows. Those of plain characters are by themselves, as servers then list nothing.
     Many others need one wildcard, with one glob per level if any contains braces, as `**` does not match those.
-
-    Args:
-        paths: The objects' paths, sorted.
-        base: The part of all paths before the key.
     """
     plain, others = list[str](), list[str]()
     for path in paths:

@@ -94,10 +94,6 @@ class KeyTemplate:
     is literal. Under the literal beginning, keys with a level that starts with `_` or `.` (such as `_SUCCESS`) do not
     count; neither do empty objects and keys that end with `/`.
 
-    Args:
-        text: The template, without the bucket.
-        grain: The length of the periods that keys distinguish. Default: months.
-
     Raises:
         ConfigurationError: If a token is unknown.
     """
@@ -117,9 +113,6 @@ class KeyTemplate:
 
     def at(self, grain: Grain) -> KeyTemplate:
         """Return the template for periods of a length.
-
-        Args:
-            grain: The length.
 
         Raises:
             ConfigurationError: If it does not tell such periods apart.
@@ -236,9 +229,6 @@ class KeyTemplate:
 
         One match for a whole page takes a tenth of the time of one for each key. The group `beginning` is the paths'
         literal beginning. Of a template whose keys do not begin with their period, a run is one path.
-
-        Args:
-            base: The part of a path before the key.
         """
         pieces = self._pieces()
         length = next((at for at, piece in enumerate(pieces) if piece.pattern and not piece.token), len(pieces))
@@ -255,20 +245,13 @@ class KeyTemplate:
         They follow from what periods are called, whatever is in the bucket, and so may be of periods without objects:
         at most a dozen or two at a time.
 
-        Args:
-            prefix: A beginning of keys.
-
         Returns:
             The prefixes, sorted; none where periods cannot be distinguished behind it.
         """
         return cut(prefix, self._period_prefixes)
 
     def together(self, periods: Collection[Period]) -> tuple[PeriodKeys, Callable[[str], tuple[str, ...]]]:
-        """Return keys with the beginning that the keys of these periods have in common, and what cuts it into theirs.
-
-        Args:
-            periods: The periods; at least one.
-        """
+        """Return keys with the beginning that these periods share, and what cuts it into theirs."""
         prefixes = without_longer(self.keys_of(period).prefix for period in periods)
         common = replace(self.keys_of_all, prefix=shared_prefix(prefixes), is_one_key=False)
         return common, partial(cut, prefixes=prefixes)

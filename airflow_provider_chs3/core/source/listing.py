@@ -36,11 +36,7 @@ class AccessTrial(ABC):
 
     @abstractmethod
     def read_on_server(self, listed: Sequence[Unit]) -> Sql | None:
-        """Return the statement that reads a little of a small object; None if no object fits.
-
-        Args:
-            listed: The objects that were listed, by the worker or a server.
-        """
+        """Return the statement that reads a little of a small object; None if no object fits."""
 
 
 class SourceListing(ABC):
@@ -91,9 +87,6 @@ class SourceListing(ABC):
     def summarize_periods(self, periods: Collection[Period] | Grain) -> Steps[dict[Period, PeriodObjects]]:
         """List periods for a comparison alone: also those whose objects cannot be loaded.
 
-        Args:
-            periods: The periods; a grain for all of that length that exist.
-
         Returns:
             Each requested or existing period.
 
@@ -103,10 +96,6 @@ class SourceListing(ABC):
 
     def missing_marker(self, ready_key: str, period: Period) -> Steps[str]:
         """Return the key of a period's ready marker if it is not there; empty if it is.
-
-        Args:
-            ready_key: The key, a template of it, or a name beside the period's objects.
-            period: The period.
 
         Raises:
             ConfigurationError: If it may be several objects, or none can be there.

@@ -35,13 +35,7 @@ _FEW_PREFIXES = 4
 
 
 class _Pass(NamedTuple):
-    """A pass over a prefix.
-
-    Args:
-        keys: The keys that it lists.
-        periods: The periods whose objects are among them; None for all.
-        narrower: How the worker may cut the prefix; None if it may not.
-    """
+    """A pass over a prefix."""
 
     keys: PeriodKeys
     periods: Collection[Period] | None
@@ -275,10 +269,6 @@ class ObjectSource(Source):
     def check_readable(self, each: Unit, key: str) -> None:
         """Check that ClickHouse can read an object.
 
-        Args:
-            each: The object.
-            key: Its key.
-
         Raises:
             SourceError: If something in its key means something else to ClickHouse.
         """
@@ -291,12 +281,7 @@ class ObjectSource(Source):
 
 @dataclass(frozen=True)
 class ObjectTrial(AccessTrial):
-    """A try to list the first objects of a period, and to read one.
-
-    Args:
-        source: The source.
-        period: The period; None for any.
-    """
+    """A try to list the first objects of a period, and to read one."""
 
     source: ObjectSource
     period: Period | None
@@ -343,11 +328,6 @@ def _passes_of(template: KeyTemplate, periods: Collection[Period] | None, *, may
     """Return the passes that list the objects of periods: one for each prefix, or of many one for all.
 
     A page holds the keys of many small periods; a prefix that has more than a page is cut.
-
-    Args:
-        template: The template of the keys.
-        periods: The periods; None for all.
-        may_join: Whether one pass may list what many prefixes have in common.
     """
     if periods is None:
         return [_Pass(template.keys_of_all, None, template.narrower)]
@@ -361,12 +341,7 @@ def _passes_of(template: KeyTemplate, periods: Collection[Period] | None, *, may
 
 
 def _run(passes: Sequence[Steps[T]], *, at_once: bool) -> Steps[list[T]]:
-    """Return the results of passes.
-
-    Args:
-        passes: The passes.
-        at_once: Whether they are made at the same time, else one after the other.
-    """
+    """Return the results of passes."""
     if len(passes) == 1 or not at_once:
         results = []
         for each in passes:
@@ -376,12 +351,7 @@ def _run(passes: Sequence[Steps[T]], *, at_once: bool) -> Steps[list[T]]:
 
 
 def read_a_little(source: ObjectSource, objects: Sequence[Unit]) -> Sql | None:
-    """Return the statement that reads the footer of Parquet, or the first line of another file; None without any.
-
-    Args:
-        source: The source; its base is known.
-        objects: The objects; the smallest is read.
-    """
+    """Return the statement that reads the footer of Parquet, or the first line of another file; None without any."""
     if not objects:
         return None
     path = min(objects, key=lambda each: each.size_bytes).path

@@ -12,14 +12,7 @@ _FEW_PREFIXES = 8
 
 @dataclass(frozen=True)
 class PeriodKeys:
-    """The keys of one period, or of all periods.
-
-    Args:
-        prefix: Their literal prefix, used for listing.
-        pattern: Pattern of a whole key.
-        is_one_key: Whether `prefix` is the key itself.
-        levels_below: Number of slashes in the keys after the prefix; None if it varies.
-    """
+    """The keys of one period, or of all periods."""
 
     prefix: str
     pattern: re.Pattern[str]
@@ -38,11 +31,7 @@ class PeriodKeys:
 
 
 def without_longer(prefixes: Iterable[str]) -> list[str]:
-    """Return prefixes, sorted, without those that begin with another one.
-
-    Args:
-        prefixes: The prefixes.
-    """
+    """Return prefixes, sorted, without those that begin with another one."""
     found: list[str] = []
     for prefix in sorted(set(prefixes)):
         if not found or not prefix.startswith(found[-1]):
@@ -51,11 +40,7 @@ def without_longer(prefixes: Iterable[str]) -> list[str]:
 
 
 def shared_prefix(texts: Sequence[str]) -> str:
-    """Return the longest beginning that all texts have.
-
-    Args:
-        texts: The texts, sorted; at least one. The first and the last share the least.
-    """
+    """Return the longest beginning that all texts have."""
     first, last = texts[0], texts[-1]
     differ_at = (at for at, (a, b) in enumerate(zip(first, last, strict=False)) if a != b)
     return first[: next(differ_at, min(len(first), len(last)))]
@@ -63,10 +48,6 @@ def shared_prefix(texts: Sequence[str]) -> str:
 
 def cut(prefix: str, prefixes: Sequence[str]) -> tuple[str, ...]:
     """Cut a prefix into longer ones: each key that begins with it and with one of others begins with exactly one.
-
-    Args:
-        prefix: The prefix.
-        prefixes: The others, as `without_longer` returns them.
 
     Returns:
         The longer prefixes, sorted; none if fewer than two of the others begin with it.

@@ -39,14 +39,7 @@ class Batch:
 
 @dataclass(frozen=True, kw_only=True)
 class KnownColumn:
-    """A column that the source itself knows.
-
-    Args:
-        name: Its name.
-        type: Its type in the source's words.
-        clickhouse_type: The type as which ClickHouse reads it.
-        is_container: Whether its values are arrays, rows or the like, which the source writes in a way of its own.
-    """
+    """A column that the source itself knows."""
 
     name: str
     type: str
@@ -99,19 +92,11 @@ class SourceReading(ABC):
         return ""
 
     def read_by(self, shards: Sequence[Sequence[str]]) -> Self:
-        """Return the source as the servers read it together.
-
-        Args:
-            shards: The `server_identity` of the servers of each shard.
-        """
+        """Return the source as the servers read it together."""
         return self
 
     def check_access(self, manifest: Manifest, *, settings: SettingValues) -> Steps[None]:
         """Check access by the servers where reading would take long to fail, and that known columns have their types.
-
-        Args:
-            manifest: A period; it has objects.
-            settings: Settings of statements that look at them.
 
         Raises:
             SourceError: If they read a column as another type.
@@ -142,15 +127,7 @@ class SourceReading(ABC):
         structure: str = "auto",
         compression: str = "auto",
     ) -> Sql:
-        """Return what stands behind FROM to read objects, on all nodes if a cluster is given.
-
-        Args:
-            glob: Glob relative to the base.
-            file_format: ClickHouse's name of the format.
-            cluster: The cluster that reads; None reads on one node.
-            structure: Names and types of the columns; `auto` lets the server infer them.
-            compression: ClickHouse's name of the compression; `auto` derives it from the key.
-        """
+        """Return what stands behind FROM to read objects, on all nodes if a cluster is given."""
 
     def rows_of(self, batch: Batch) -> str:
         """Return the condition that limits a statement to the rows of a batch: those of its objects, by default."""
@@ -169,12 +146,5 @@ class SourceReading(ABC):
         return ""
 
     def select(self, values: Sequence[str], *, function: Sql, condition: str, cluster: str | None) -> Sql:
-        """Return the SELECT of an insert.
-
-        Args:
-            values: The expressions to insert.
-            function: What `table_function` returned.
-            condition: The rows' condition, which also checks their values.
-            cluster: The cluster that reads; None reads on one node.
-        """
+        """Return the SELECT of an insert."""
         return function.between(f"SELECT {', '.join(values)} FROM ", f" WHERE {condition}")

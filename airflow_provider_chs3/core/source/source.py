@@ -11,12 +11,7 @@ from airflow_provider_chs3.core.values.models import Manifest
 
 @dataclass(frozen=True, kw_only=True)
 class Checksum:
-    """A sum of the values of a column: a row in place of another one would show.
-
-    Args:
-        column: The column, of whole numbers.
-        total: Their sum.
-    """
+    """A sum of the values of a column: a row in place of another one would show."""
 
     column: str
     total: int

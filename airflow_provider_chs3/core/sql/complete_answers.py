@@ -151,10 +151,6 @@ def passed_on(sql: Sql, settings: SettingValues | None = None) -> Sql:
 
     Of the settings sent beside a statement, a server passes on only those that differ from its own values: where
     another node's profile differs, that node would follow its profile (seen on 26.9).
-
-    Args:
-        sql: A statement that ends without settings.
-        settings: Settings that override those of `COMPLETE`; none by default.
     """
     clause = settings_clause({**COMPLETE, **(settings or {})})
     return Sql(f"{sql.text}{clause}", sql.secrets, unshown=clause)

@@ -68,22 +68,13 @@ def literals(texts: Iterable[str]) -> str:
 
 
 def one_of(expression: str, values: Iterable[str]) -> str:
-    """Return the condition that an expression is one of some strings. Servers of 25.8 refuse an empty list (1).
-
-    Args:
-        expression: A column or another text expression.
-        values: The strings; without any, the condition is never true.
-    """
+    """Return the condition that an expression is one of some strings. Servers of 25.8 refuse an empty list (1)."""
     given = literals(values)
     return f"{expression} IN ({given})" if given else "0"
 
 
 def settings_clause(values: SettingValues) -> str:
-    """Return the SETTINGS clause for a SELECT or INSERT SELECT; empty for no settings.
-
-    Args:
-        values: Name → value; the server must know each name.
-    """
+    """Return the SETTINGS clause for a SELECT or INSERT SELECT; empty for no settings."""
     # Numbers as numbers: 25.8 refuses a text for limit and offset (170).
     given = (f"{name} = {value if isinstance(value, int) else literal(str(value))}" for name, value in values.items())
     text = ", ".join(given)
@@ -96,10 +87,6 @@ class Sql:
 
     `text` is only for the server. Printing, even by accident, shows `[HIDDEN]` in place of each secret.
 
-    Args:
-        text: The text for the server.
-        secrets: The secret strings within it, unquoted.
-        unshown: The end of the text, which is never shown because people need not read it.
     """
 
     text: str = field(repr=False)

@@ -115,11 +115,7 @@ _OF_FILES = ("azure_", "cluster_", "describe_", "format_", "hdfs_", "input_forma
 
 
 def is_about_reading(name: str) -> bool:
-    """Check whether a setting decides which rows or values are read from files.
-
-    Args:
-        name: Name of the setting.
-    """
+    """Check whether a setting decides which rows or values are read from files."""
     return name in _SINGLE or name in NEWER or (name.startswith(_FAMILIES) and not _LEFT_TO_PROFILE.fullmatch(name))
 
 
@@ -134,19 +130,10 @@ def has_default() -> str:
 
 
 def neutral_settings(defaults: Mapping[str, str], own: SettingValues) -> dict[str, SettingValue]:
-    """Return the settings for statements that read files.
-
-    Args:
-        defaults: Settings that every node knows, each with the server's default.
-        own: The operator's settings, which win.
-    """
+    """Return the settings for statements that read files."""
     return {**defaults, **{name: value for name, value in own.items() if is_about_reading(name)}}
 
 
 def evaluating_settings(defaults: Mapping[str, str]) -> dict[str, SettingValue]:
-    """Return the settings that may change the value of a table's expression, whatever the operator sets for files.
-
-    Args:
-        defaults: As in `neutral_settings`.
-    """
+    """Return the settings that may change the value of a table's expression, whatever the operator sets for files."""
     return {name: default for name, default in defaults.items() if not name.startswith(_OF_FILES)}

@@ -21,20 +21,12 @@ _TUPLE = "tuple"
 
 
 def without_stack_trace(text: str) -> str:
-    """Remove stack traces from a server's error.
-
-    Args:
-        text: The error.
-    """
+    """Remove stack traces from a server's error."""
     return re.sub(_STACK_TRACE, " ", text).strip()
 
 
 def readable(column: str) -> str:
-    """Return SQL for a server's error without stack traces, as a text even if it quotes bytes that are no UTF-8.
-
-    Args:
-        column: SQL of the error, such as `last_exception`.
-    """
+    """Return SQL for a server's error without stack traces, as a text even if it quotes bytes that are no UTF-8."""
     found = f"replaceRegexpAll(toValidUTF8({column}), {literal(_STACK_TRACE)}, ' ')"
     return f"replaceRegexpAll({found}, {literal(_SPACE_AROUND)}, '')"
 
@@ -42,11 +34,7 @@ def readable(column: str) -> str:
 # The page asks for the clauses of one table once for each of its periods.
 @lru_cache(maxsize=256)
 def top_level(text: str) -> str:
-    """Blank everything within quotes or parentheses, character by character.
-
-    Args:
-        text: An expression, a list of them, or an engine with its clauses, as written by the server.
-    """
+    """Blank everything within quotes or parentheses, character by character."""
     text = without_quoted(text)
     while (shorter := _INNERMOST.sub(_blanked, text)) != text:
         text = shorter
@@ -54,20 +42,12 @@ def top_level(text: str) -> str:
 
 
 def without_quoted(text: str) -> str:
-    """Blank everything within quotes, character by character.
-
-    Args:
-        text: An expression.
-    """
+    """Blank everything within quotes, character by character."""
     return _QUOTED.sub(_blanked, text)
 
 
 def items(text: str) -> list[str]:
-    """Split a comma-separated list into items; empty for an empty text.
-
-    Args:
-        text: The list, without parentheses around it.
-    """
+    """Split a comma-separated list into items; empty for an empty text."""
     seen = top_level(text)
     commas = [at for at, character in enumerate(seen) if character == ","]
     ends = zip([0, *(at + 1 for at in commas)], [*commas, len(text)], strict=True)
@@ -75,21 +55,13 @@ def items(text: str) -> list[str]:
 
 
 def without_parentheses(text: str) -> str:
-    """Remove the parentheses around a whole text, if any.
-
-    Args:
-        text: An expression.
-    """
+    """Remove the parentheses around a whole text, if any."""
     is_one = text.startswith("(") and set(top_level(text)) == {_BLANK}
     return text[1:-1] if is_one else text
 
 
 def elements(text: str) -> list[str]:
-    """Return the elements of a tuple, in parentheses or of the function `tuple`; otherwise the text itself.
-
-    Args:
-        text: An expression.
-    """
+    """Return the elements of a tuple, in parentheses or of the function `tuple`; otherwise the text itself."""
     found = items(without_parentheses(text))
     name, inner = text[: len(_TUPLE)], text[len(_TUPLE) :]
     if len(found) == 1 and name == _TUPLE and without_parentheses(inner) != inner:
@@ -98,22 +70,13 @@ def elements(text: str) -> list[str]:
 
 
 def after(keyword: str, text: str) -> str:
-    """Return the text after the last clause with this keyword; empty if there is none.
-
-    Args:
-        keyword: A keyword such as `SETTINGS`.
-        text: The clauses.
-    """
+    """Return the text after the last clause with this keyword; empty if there is none."""
     at = top_level(text).rfind(f" {keyword} ")
     return text[at + len(keyword) + 2 :] if at >= 0 else ""
 
 
 def strings(text: str) -> tuple[str, ...]:
-    """Return the distinct string literals of an expression, without quotes; escapes are kept.
-
-    Args:
-        text: The expression.
-    """
+    """Return the distinct string literals of an expression, without quotes; escapes are kept."""
     return tuple(dict.fromkeys(_STRING.findall(text)))
 
 

@@ -36,10 +36,6 @@ def end_earlier_attempts(context: TargetContext, *attempts: Attempt) -> Steps[No
 
     Periods that others publish together with one of them lose their staging, too; that load makes another one for them.
 
-    Args:
-        context: The nodes.
-        *attempts: The attempts that are to begin.
-
     Raises:
         TransientError: If queries do not end.
     """
@@ -49,13 +45,7 @@ def end_earlier_attempts(context: TargetContext, *attempts: Attempt) -> Steps[No
 
 
 class Group(NamedTuple):
-    """The staging tables of a load of several periods.
-
-    Args:
-        names: Its tables.
-        periods: The periods of all of them.
-        began: Unix time at which the first one was created.
-    """
+    """The staging tables of a load of several periods."""
 
     names: set[str]
     periods: set[str]
@@ -64,10 +54,6 @@ class Group(NamedTuple):
 
 def find_groups(context: TargetContext, *periods: Attempt) -> Steps[dict[str, Group]]:
     """Return what loads of several periods, some of these among them, have staged: nonce → its tables.
-
-    Args:
-        context: The nodes.
-        *periods: Attempts at each period.
 
     Returns:
         Tables as the coordinator has them, else the last node that has. A replica that was down while others dropped
@@ -89,10 +75,6 @@ def find_groups(context: TargetContext, *periods: Attempt) -> Steps[dict[str, Gr
 def find_published_from(context: TargetContext, nonce: str) -> Steps[dict[str, list[str]]]:
     """Return the tables of the target's periods that an attempt was to publish from: name → periods.
 
-    Args:
-        context: The nodes.
-        nonce: The attempt that created them.
-
     Returns:
         Those that every node has.
     """
@@ -104,11 +86,6 @@ def find_published_from(context: TargetContext, nonce: str) -> Steps[dict[str, l
 
 def rename_staging(context: TargetContext, name: str, *, to: Attempt) -> Steps[None]:
     """Take over the staging of a process that is gone: if it comes back, it does not find its staging.
-
-    Args:
-        context: The nodes.
-        name: Name of the staging.
-        to: The attempt that continues with it.
 
     Raises:
         SupersededError: If staging is gone from a node.
@@ -133,12 +110,7 @@ def drop_staging(context: TargetContext, *attempts: Attempt) -> Steps[None]:
 
 
 def drop_held(context: TargetContext, but: Attempt) -> Steps[None]:
-    """Drop what is held of a period, but for one version.
-
-    Args:
-        context: The nodes.
-        but: The attempt that names the version that stays.
-    """
+    """Drop what is held of a period, but for one version."""
     query = (
         f"SELECT name FROM system.tables WHERE {in_staging(context)} AND startsWith(name, {literal(but.prefix)}) "
         f"AND name != {literal(but.name)}"
@@ -150,23 +122,13 @@ def drop_held(context: TargetContext, but: Attempt) -> Steps[None]:
 
 
 def end_attempts(context: TargetContext, *attempts: Attempt) -> Steps[None]:
-    """End these attempts, and those that they started over with: queries on every node, then staging.
-
-    Args:
-        context: The nodes.
-        *attempts: The attempts; at least one.
-    """
+    """End these attempts, and those that they started over with: queries on every node, then staging."""
     names = literals(each.name for each in attempts)
     yield from _end(context, queries=_queries_of(names), tables=begins_with_any(names))
 
 
 def end_attempts_with(context: TargetContext, *nonces: str) -> Steps[None]:
-    """End all attempts of nonces: of groups of periods, and of each of their periods.
-
-    Args:
-        context: The nodes.
-        *nonces: The nonces; at least one.
-    """
+    """End all attempts of nonces: of groups of periods, and of each of their periods."""
     names = literal(f"^chs3_[0-9a-f]{{16}}_({'|'.join(map(re.escape, nonces))})")
     yield from _end(context, queries=f"match(initial_query_id, {names})", tables=f"match(name, {names})")
 
@@ -197,11 +159,6 @@ def check_not_superseded(context: TargetContext, attempt: Attempt, error: Except
     """Check after an error whether it came from a newer attempt.
 
     That attempt kills the queries of this one, and then drops its staging.
-
-    Args:
-        context: The nodes.
-        attempt: This attempt.
-        error: The error.
 
     Raises:
         SupersededError: If staging is gone.
@@ -237,13 +194,6 @@ def _end(context: TargetContext, *, queries: str, tables: str, of_several: str =
     KILL QUERY answers "finished" while other nodes still run the query, so nodes are asked until none does. The look
     after the drop is a fence: a REPLACE PARTITION that began before it still runs, and is waited for; one that begins
     later finds no table. Without it, 22 of 25 of a table of 150 parts came over what the successor had published.
-
-    Args:
-        context: The nodes.
-        queries: Condition on `initial_query_id` that finds the queries.
-        tables: Condition on `name` that finds the staging.
-        of_several: Condition that finds staging of several periods, whose queries are found by its name. None by
-            default.
     """
     known, dropped = set[str](), set[str]()
     for _ in range(_END_TIMEOUT_SECONDS):

@@ -26,16 +26,7 @@ _HELD_SECONDS = "JSONExtractFloat(comment, 'hold_limit_days') * 24 * 60 * 60"
 
 @dataclass(frozen=True, kw_only=True)
 class CleanRequest:
-    """A request to clean up staging.
-
-    Args:
-        database: The database of staging and ledger.
-        cluster: The cluster; None uses the default.
-        default_cluster: The connection's cluster; None is the single server of the connection.
-        older_than_seconds: Minimum age in seconds. Staging that any node created later stays. It must exceed the
-            longest load.
-        is_dry_run: Whether to only list what would be dropped.
-    """
+    """A request to clean up staging."""
 
     database: str
     cluster: str | None
@@ -46,16 +37,7 @@ class CleanRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class Orphan(AsJson):
-    """A staging table that outlived its attempt.
-
-    Args:
-        name: Its name, with which its queries' ids begin.
-        age_seconds: Seconds since the newest of its tables was created, by the clock of that table's node.
-        rows_by_node: Rows on each node that has it.
-        size_bytes: Bytes on disk, on all nodes.
-        queries: Number of its queries that run.
-        was_dropped: Whether it was dropped.
-    """
+    """A staging table that outlived its attempt."""
 
     name: str
     age_seconds: int

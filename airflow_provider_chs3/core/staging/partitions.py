@@ -14,13 +14,7 @@ from airflow_provider_chs3.core.workflow.operations import QueryNodes
 
 
 class Command(NamedTuple):
-    """The change that an ALTER makes to a partition.
-
-    Args:
-        node: The node.
-        text: What follows ALTER TABLE, such as `ATTACH PARTITION …`.
-        settings: Its settings, which are those of the whole statement; none by default.
-    """
+    """The change that an ALTER makes to a partition."""
 
     node: Node
     text: str
@@ -33,14 +27,6 @@ def alter_partitions(
     """Return the step that alters partitions of a table, with one statement on each node.
 
     It is not atomic: if it fails, some of its commands may have taken effect.
-
-    Args:
-        context: The nodes.
-        altered: The table.
-        commands: The command for each partition. Those of one node must have the same settings, as a statement has one
-            set of them.
-        name: Name of the step.
-        query_id: Beginning of the statements' query ids. By default the runner chooses.
     """
     by_node = defaultdict[Node, list[Command]](list)
     for command in commands:
@@ -67,14 +53,6 @@ def attach_partitions(
     """Return the step that attaches partitions of one table to another, which is hard links.
 
     Of replicas one does it, and the others follow.
-
-    Args:
-        context: The nodes.
-        source: The table.
-        to: The other one. A repeated ATTACH would double rows.
-        partitions: The partitions: the node of each, and its id.
-        name: Name of the step.
-        query_id: Beginning of the statements' query ids.
     """
     commands = (Command(node, f"ATTACH PARTITION ID {literal(key)} FROM {table(source)}") for node, key in partitions)
     return alter_partitions(context, to, commands, name=name, query_id=query_id)

@@ -51,11 +51,6 @@ def settle_with_rivals(context: TargetContext, attempt: Attempt, periods: Collec
     These are those that a load of one period has staged, and those that a load of several periods is publishing that
     began later, by their nonces. Of two loads that see each other, one ends the other: both agree which.
 
-    Args:
-        context: The nodes.
-        attempt: The attempt that publishes several periods, whose staging is there.
-        periods: Attempts at each of its periods.
-
     Raises:
         SupersededError: If its staging is gone.
         TransientError: If queries of the others do not end.

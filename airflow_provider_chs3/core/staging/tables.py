@@ -45,18 +45,7 @@ _INSERTED, _PUBLISHED, _HELD = "inserted", "published", "held"
 
 @dataclass(frozen=True)
 class Attempt:
-    """One run of the protocol for one period of one table, or the part of several that they have in common.
-
-    Args:
-        target: The local table.
-        periods: The periods, in order.
-        nonce: Makes its names unique forever: a late query of a dead attempt must not find a table to write into, and
-            a stale attempt must not publish the rows of its successor.
-        of: The attempt whose rows it publishes: claims name that one. Empty, the default, for its own.
-        hold_limit_days: Of the table that keeps what it has staged, which no other attempt ends: how long it may be
-            approved. 0, the default, for other tables.
-        number: Counts the staging tables from which several periods are published; 0 is the one that is inserted into.
-    """
+    """One run of the protocol for one period of one table, or the part of several that they have in common."""
 
     target: TableName
     periods: tuple[Period, ...]
@@ -104,12 +93,6 @@ def create_staging(context: TargetContext, attempt: Attempt, *, without_merges: 
     indices, projections and constraints come with `AS`; settings (storage policy, granularity) come from the target on
     that node. Types, codecs and keys that a server forbids in new tables by default are allowed if the target has them.
 
-    Args:
-        context: The nodes.
-        attempt: The attempt.
-        without_merges: Whether to leave its parts unmerged, as for those that are attached. Always so if the engine
-            merges rows.
-
     Raises:
         SupersededError: If it was killed: the attempt that starts last ends all others of the period.
     """
@@ -150,17 +133,7 @@ def shaped_as_target(
     is_durable: bool = True,
     without_merges: bool = True,
 ) -> Sql:
-    """Return the statement that creates a table whose partitions the target takes, and the other way round.
-
-    Args:
-        context: The nodes.
-        node: The node, whose table may have settings of its own.
-        name: The table.
-        engine: Its engine.
-        comment: Its comment.
-        is_durable: Whether a power cut must leave it what is written to it. True by default.
-        without_merges: As in `create_staging`. True by default.
-    """
+    """Return the statement that creates a table whose partitions the target takes, and the other way round."""
     settings = ", ".join(_staging_settings(context, node, is_durable, without_merges))
     return Sql(
         f"CREATE TABLE {table(name)} AS {table(context.target)} ENGINE = {engine} {_clauses(context, settings)} "
@@ -169,24 +142,14 @@ def shaped_as_target(
 
 
 def holds_any(attempts: Collection[Attempt], *, is_published: bool = True) -> str:
-    """Return the condition on `system.tables` that finds staging of several periods, one of these among them.
-
-    Args:
-        attempts: Attempts at periods of one table; at least one.
-        is_published: Whether the periods are published from it; else they are inserted into it. True by default.
-    """
+    """Return the condition on `system.tables` that finds staging of several periods, one of these among them."""
     role, target = _PUBLISHED if is_published else _INSERTED, next(iter(attempts)).target
     periods = literals(sorted({str(period) for attempt in attempts for period in attempt.periods}))
     return f"({_is(target, role=role)} AND hasAny({PERIODS_IN_COMMENT}, [{periods}]))"
 
 
 def published_from(context: TargetContext, nonce: str) -> str:
-    """Return the condition on `system.tables` that finds what an attempt was to publish from, by whatever name.
-
-    Args:
-        context: The nodes.
-        nonce: The attempt that created it.
-    """
+    """Return the condition on `system.tables` that finds what an attempt was to publish from, by whatever name."""
     return (
         f"{in_staging(context)} AND {_is(context.target, attempt=nonce)} AND NOT {_is(context.target, role=_INSERTED)}"
     )
@@ -245,9 +208,6 @@ def make_nonce(now: datetime) -> str:
 
     Attempts are ordered by it, as all servers show the same names. No time gives a name twice, and two attempts at once
     would meet at their CREATE TABLE.
-
-    Args:
-        now: The time.
     """
     return f"{int(now.timestamp() * 1000):011x}{secrets.token_hex(3)[:5]}"
 

@@ -67,22 +67,12 @@ DDL_SETTINGS: SettingValues = {
 
 
 def exact_names(store: StoreKind) -> frozenset[str]:
-    """Return the names of the exact settings, which a user cannot set.
-
-    Args:
-        store: The kind of storage that is read.
-    """
+    """Return the names of the exact settings, which a user cannot set."""
     return EXACT_NAMES | {each.name for each in store.exact}
 
 
 def exact_settings(*, null_as_default: bool, by_sharding_key: bool, store: StoreKind) -> dict[str, Setting]:
-    """Return the settings without which an insert could lose, double or change rows: name → setting.
-
-    Args:
-        null_as_default: Whether NULL in a column that cannot hold it becomes the column's default.
-        by_sharding_key: Whether rows are distributed by a sharding key.
-        store: The kind of storage that is read.
-    """
+    """Return the settings without which an insert could lose, double or change rows: name → setting."""
     nulls = Setting("insert_null_as_default", int(null_as_default), "set by null_as_default")
     return {each.name: each for each in (*_EXACT, *store.exact, *_BY_SHARDING_KEY[: int(by_sharding_key)], nulls)}
 

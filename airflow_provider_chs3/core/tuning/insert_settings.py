@@ -47,12 +47,7 @@ YOURS = "yours"
 
 
 def tuned_settings(one: ResourceShare, data: DataVolume) -> tuple[Setting, ...]:
-    """Compute the settings that make a load fast, each with its reason. `docs/tuning.md` names each rule's source.
-
-    Args:
-        one: The load's resource share.
-        data: The period's data.
-    """
+    """Compute the settings that make a load fast, each with its reason. `docs/tuning.md` names each rule's source."""
     threads, readers = _threads(one, data), read_threads(one, data)
     return (
         threads,
@@ -159,17 +154,6 @@ def load_settings(
 ) -> tuple[Setting, ...]:
     """Compute all settings of an insert.
 
-    Args:
-        one: The load's resource share.
-        data: The period's data.
-        known: Names that every node knows → the highest number that the user's profile allows, or None. Other settings
-            are skipped, and tuned ones are capped.
-        own: The user's settings, which override tuned ones.
-        null_as_default: Whether NULL in a column that cannot hold it becomes the column's default.
-        by_sharding_key: Whether rows are distributed by a sharding key. Default: False.
-        store: The kind of storage that is read.
-        periods: Number of periods that it loads; None if these have any number of partitions each. Default: 1.
-
     Raises:
         ConfigurationError: If one of the user's settings would make loads inexact, or is not known to every node.
     """
@@ -202,12 +186,7 @@ def _allowed(setting: Setting, highest: int | None) -> Setting:
 
 
 def names_to_look_up(own: SettingValues, store: StoreKind) -> tuple[str, ...]:
-    """Return the names of the settings to look up on every node.
-
-    Args:
-        own: The user's settings.
-        store: The kind of storage that is read.
-    """
+    """Return the names of the settings to look up on every node."""
     names = {
         *exact_names(store),
         *READING_SETTING_NAMES,
@@ -222,12 +201,7 @@ def names_to_look_up(own: SettingValues, store: StoreKind) -> tuple[str, ...]:
 
 
 def without_exact(settings: Iterable[Setting], store: StoreKind) -> list[Setting]:
-    """Return the settings without those that make every load exact.
-
-    Args:
-        settings: The settings of a load.
-        store: The kind of storage that is read.
-    """
+    """Return the settings without those that make every load exact."""
     exact = exact_names(store)
     return [each for each in settings if each.name not in exact]
 
@@ -240,11 +214,6 @@ def settings_table(shown: Sequence[Setting]) -> str:
 
 
 def tunable(settings: SettingValues, store: StoreKind) -> dict[str, SettingValue]:
-    """Return the connection's settings that a load adopts: none that change how it reads files.
-
-    Args:
-        settings: The connection's settings.
-        store: The kind of storage that is read.
-    """
+    """Return the connection's settings that a load adopts: none that change how it reads files."""
     ours = exact_names(store) | COMPLETE.keys()
     return {name: value for name, value in settings.items() if name not in ours and not is_about_reading(name)}

@@ -24,12 +24,7 @@ _DEFAULT_DOWNLOADS = 4
 
 
 def read_threads(one: ResourceShare, data: DataVolume) -> Setting:
-    """Compute `max_threads`: each thread opens one file after another, and reads it in several requests.
-
-    Args:
-        one: The load's resource share.
-        data: The period's data.
-    """
+    """Compute `max_threads`: each thread opens one file after another, and reads it in several requests."""
     threads, more = min(one.node_cores, 2 * one.cores), _threads_of_small_files(one, data)
     if more > threads:
         return Setting("max_threads", more, f"{data.files_per_node} small files per node: threads mostly wait for S3")
@@ -54,22 +49,12 @@ def _reader_share(one: ResourceShare) -> int:
 
 
 def reader_bytes(one: ResourceShare, data: DataVolume) -> int:
-    """Return the memory of the Parquet reader in bytes; 0 for other formats.
-
-    Args:
-        one: The load's resource share.
-        data: The period's data.
-    """
+    """Return the memory of the Parquet reader in bytes; 0 for other formats."""
     return min(_PARQUET_READER_BYTES, _reader_share(one)) if data.is_parquet else 0
 
 
 def reader_memory(one: ResourceShare, data: DataVolume) -> Iterator[Setting]:
-    """Limit the reader's memory, which the guide's formula ignores: it would take up to 4 GiB in addition.
-
-    Args:
-        one: The load's resource share.
-        data: The period's data.
-    """
+    """Limit the reader's memory, which the guide's formula ignores: it would take up to 4 GiB in addition."""
     size_bytes = reader_bytes(one, data)
     if size_bytes:
         reason = "the Parquet reader's share of the memory: an eighth, at most the default of 4 GiB"
@@ -77,12 +62,7 @@ def reader_memory(one: ResourceShare, data: DataVolume) -> Iterator[Setting]:
 
 
 def downloads(data: DataVolume, threads: int) -> Iterator[Setting]:
-    """Compute the settings for downloads.
-
-    Args:
-        data: The period's data.
-        threads: Number of reading threads.
-    """
+    """Compute the settings for downloads."""
     if 0 < data.largest_file_bytes <= 2 * _DOWNLOAD_BUFFER_BYTES:
         reason = "files are small: one download each"
         yield Setting("max_download_buffer_size", _DOWNLOAD_BUFFER_BYTES, reason)

@@ -45,16 +45,7 @@ class ShareOptions(MemoryShare):
 
 @dataclass(frozen=True, kw_only=True)
 class ResourceShare:
-    """The resources that one load is planned for on every node.
-
-    Args:
-        node_cores: Cores of the smallest node.
-        memory_bytes: Memory for this load; 0 if unknown.
-        parallel_loads: Number of loads that share the node.
-        is_isolated: Whether loads have all memory.
-        notes: Explanations of the share.
-        limit_bytes: Memory limit of the load's insert on a node; 0 sets no limit.
-    """
+    """The resources that one load is planned for on every node."""
 
     node_cores: int
     memory_bytes: int
@@ -94,14 +85,7 @@ def resource_share_of(
     data: DataVolume,
     now: Collection[NodeNow] = (),
 ) -> ResourceShare:
-    """Compute one load's resource share, for the smallest node.
-
-    Args:
-        spec: The smallest node.
-        share: The user's options.
-        data: The period's data.
-        now: What runs on the nodes at the start; it makes the share smaller, never larger.
-    """
+    """Compute one load's resource share, for the smallest node."""
     notes = []
     periods = share.parallel_loads
     if periods is None:

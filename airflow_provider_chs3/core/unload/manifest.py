@@ -14,12 +14,7 @@ _FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """A fingerprint of rows, in any order.
-
-    Args:
-        rows: Their number.
-        hash: The sum of a hash of each, modulo 2⁶⁴.
-    """
+    """A fingerprint of rows, in any order."""
 
     rows: int
     hash: str
@@ -27,15 +22,7 @@ class Fingerprint:
 
 @dataclass(frozen=True, kw_only=True)
 class UnloadedFile:
-    """An object that a node wrote.
-
-    Args:
-        key: Its key.
-        node: The node's name.
-        fingerprint: That of its rows, as read back.
-        size_bytes: Its size.
-        etag: Its ETag, which another content would change.
-    """
+    """An object that a node wrote."""
 
     key: str
     node: str
@@ -46,16 +33,7 @@ class UnloadedFile:
 
 @dataclass(frozen=True, kw_only=True)
 class UnloadManifest:
-    """A period's objects.
-
-    Args:
-        table: The table, as `database.table`.
-        period: The period.
-        columns: Name and type of each column.
-        attempt: The attempt that wrote the objects.
-        files: The objects.
-        obsolete: Keys of other attempts, all of which had ended, or fail, when this manifest was written.
-    """
+    """A period's objects."""
 
     table: str
     period: str
@@ -75,20 +53,11 @@ class UnloadManifest:
         return sum(each.size_bytes for each in self.files)
 
     def holds(self, columns: tuple[tuple[str, str], ...], found: Mapping[str, Fingerprint]) -> bool:
-        """Check whether these are the rows that the nodes have.
-
-        Args:
-            columns: Name and type of each column of the table.
-            found: The fingerprint of each node's rows, without nodes that have none.
-        """
+        """Check whether these are the rows that the nodes have."""
         return self.columns == columns and {each.node: each.fingerprint for each in self.files} == found
 
     def are_there(self, listed: Mapping[str, tuple[int, str]]) -> bool:
-        """Check whether all objects are there as they were written.
-
-        Args:
-            listed: Size and ETag by key.
-        """
+        """Check whether all objects are there as they were written."""
         return all(listed.get(each.key) == (each.size_bytes, each.etag) for each in self.files)
 
     def as_text(self) -> str:
@@ -98,10 +67,6 @@ class UnloadManifest:
     @classmethod
     def of_text(cls, text: bytes, where: str) -> Self:
         """Parse the JSON of `as_text`.
-
-        Args:
-            text: The JSON.
-            where: The place of it, for messages.
 
         Raises:
             SourceError: If it is something else.

@@ -21,10 +21,6 @@ class UnloadRequest(TableRequest):
 
     Besides the table, it has these arguments.
 
-    Args:
-        period: The period.
-        source: Where the objects go, and how the servers get in; its template names the period's folder.
-
     Raises:
         ConfigurationError: If the template does not end with the period's folder, or has wildcards.
     """
@@ -53,12 +49,7 @@ class UnloadRequest(TableRequest):
         return f"{self.folder}_manifest.json"
 
     def file_key(self, attempt: str, node: str) -> str:
-        """Return the key of what a node writes.
-
-        Args:
-            attempt: The id of the attempt, such as `20260102T030405Z-0123456789ab`.
-            node: The node's name, which is the number of its shard.
-        """
+        """Return the key of what a node writes."""
         return f"{self.folder}{attempt}/{node}.parquet"
 
     def is_of_an_attempt(self, key: str) -> bool:

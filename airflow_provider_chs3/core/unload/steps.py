@@ -25,15 +25,7 @@ _NEW: SettingValues = {**PARSED, "s3_truncate_on_insert": 0, "s3_create_new_file
 
 @dataclass(frozen=True)
 class UnloadContext:
-    """The table and the period to unload, as the servers have them.
-
-    Args:
-        target: The local table on every node.
-        own: The period's partitions.
-        columns: Name and type of each column that is stored and can be inserted.
-        nodes: The nodes that write, one of each shard, by the shard's number.
-        permissions: Settings that the columns' types may need, also where objects are written and read.
-    """
+    """The table and the period to unload, as the servers have them."""
 
     target: TableName
     own: Own

@@ -18,22 +18,7 @@ _BOOLEANS = {"true": True, "false": False}
 
 @dataclass(frozen=True, kw_only=True)
 class Argument:
-    """One argument, wherever it is given: to an operator, in a group, on the command line.
-
-    Args:
-        name: Its name.
-        help: What it means, with its unit, as sentences.
-        type: The annotation in signatures.
-        default: Its value if it is not given; `REQUIRED` for none.
-        without: What holds if it is not given, where `default` does not say so.
-        option: The option of Airflow's configuration that has the default: `section.name`.
-        choices: The values that it may have; empty for any.
-        least: The lowest value.
-        above: A value that it must be above.
-        most: The highest value.
-        is_template: Whether operators render it.
-        group: The dict that has it; empty for an argument of its own.
-    """
+    """One argument, wherever it is given: to an operator, in a group, on the command line."""
 
     name: str = ""
     help: str
@@ -142,13 +127,7 @@ _WANTED = {
 
 
 def argument(default: T, help: str, **declared: Any) -> T:
-    """Declare a field of a group.
-
-    Args:
-        default: Its default.
-        help: As in `Argument`.
-        **declared: More of `Argument`.
-    """
+    """Declare a field of a group."""
     return field_of(Argument(help=help, default=default, **declared))  # type: ignore[no-any-return]  # for its value
 
 
@@ -177,9 +156,6 @@ class Group:
     def of(cls, given: Any) -> Self:
         """Create the group from a user's dict.
 
-        Args:
-            given: Name → value; None for all defaults.
-
         Raises:
             ConfigurationError: If it is not a dict, a name is not known, or a value is wrong.
         """
@@ -189,10 +165,6 @@ class Group:
     @classmethod
     def merged(cls, *groups: Group, **further: Any) -> Self:
         """Create the group from others that have its fields.
-
-        Args:
-            *groups: The others.
-            **further: More of its fields.
 
         Raises:
             ConfigurationError: If a value is wrong.
@@ -221,11 +193,6 @@ def _of_field(declaring: Field[Any], group: type[Group]) -> Argument:
 def check_names(where: str, given: Any, names: Iterable[str]) -> None:
     """Check the names in a dict of arguments.
 
-    Args:
-        where: The argument that is the dict.
-        given: The dict; None for an empty one.
-        names: The names that it may have.
-
     Raises:
         ConfigurationError: If it is not a dict, or a name is not known.
     """
@@ -237,10 +204,6 @@ def check_names(where: str, given: Any, names: Iterable[str]) -> None:
 
 def check_destination(key: Any, bucket: str | None) -> None:
     """Check that a task knows where it writes objects.
-
-    Args:
-        key: The key, or a URL.
-        bucket: The bucket; None if the key names it.
 
     Raises:
         ConfigurationError: If it does not.

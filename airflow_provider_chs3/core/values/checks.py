@@ -42,16 +42,7 @@ class Bound:
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnCheck:
-    """A value of a column, within bounds.
-
-    Args:
-        name: Its name in messages.
-        wanted: The bounds in words.
-        column: The column.
-        kind: A key of `COLUMN_CHECKS`.
-        bounds: All of which the value must be within.
-        clause: A condition on the rows that it looks at; empty for all of the period.
-    """
+    """A value of a column, within bounds."""
 
     name: str
     wanted: str
@@ -85,14 +76,7 @@ Check = ColumnCheck | TableCheck | StatementCheck
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """The result of a check.
-
-    Args:
-        name: Its name.
-        wanted: What it wants, in words.
-        found: What it found, as ClickHouse writes it.
-        has_passed: Whether that is as wanted.
-    """
+    """The result of a check."""
 
     name: str
     wanted: str

@@ -175,11 +175,7 @@ _OF_SERVERS = frozenset(
 
 
 def is_terminal(error: Chs3Error) -> bool:
-    """Check whether a retry would end the same way.
-
-    Args:
-        error: The error; a code unknown here counts as temporary.
-    """
+    """Check whether a retry would end the same way."""
     if isinstance(error, ClickHouseServerError):
         if is_broken_off(error):
             return False
@@ -194,11 +190,7 @@ def is_terminal(error: Chs3Error) -> bool:
 
 
 def hint_of(error: Chs3Error) -> str:
-    """Return what to do, in one sentence; empty where the error itself says it.
-
-    Args:
-        error: The error.
-    """
+    """Return what to do, in one sentence; empty where the error itself says it."""
     if not isinstance(error, ClickHouseServerError):
         return ""
     if hint := _hint_of_source(error):
@@ -241,21 +233,12 @@ def _hint_of_source(error: ClickHouseServerError) -> str:
 
 
 def sentence(text: str) -> str:
-    """Return a text with a full stop, if there is none: servers' errors mostly do not.
-
-    Args:
-        text: The text.
-    """
+    """Return a text with a full stop, if there is none: servers' errors mostly do not."""
     return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 def with_hint(error: Chs3Error, text: str) -> str:
-    """Return the text of an error, and what to do.
-
-    Args:
-        error: The error.
-        text: Its text.
-    """
+    """Return the text of an error, and what to do."""
     hint = hint_of(error)
     return f"{sentence(text)} {hint}" if hint else text
 

@@ -15,9 +15,6 @@ _SMALLEST, _LARGEST = -(2**63), 2**64 - 1
 def as_json(value: object) -> Any:
     """Return a value as JSON has it.
 
-    Args:
-        value: A value that the driver reads, or lists, tuples and mappings of such values.
-
     Returns:
         Text, numbers, true, false and None stay. Tuples become lists; dates and times text as in ISO 8601; and all that
         JSON lacks, such as a Decimal, a UUID, NaN or an integer of more than 64 bits, becomes its text.

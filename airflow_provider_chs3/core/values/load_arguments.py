@@ -447,9 +447,6 @@ def templated(arguments: tuple[Argument, ...]) -> tuple[str, ...]:
 def check_groups(given: Mapping[str, Any]) -> None:
     """Check the names in those groups that are dicts already, not yet files or outputs of other tasks.
 
-    Args:
-        given: Argument → value; others than groups are left alone.
-
     Raises:
         ConfigurationError: If a name is unknown.
     """

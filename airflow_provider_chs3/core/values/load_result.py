@@ -18,38 +18,7 @@ TO_DECIDE = "chs3 approve publishes it, chs3 discard drops the held rows, and a 
 
 @dataclass(frozen=True)
 class LoadResult(AsJson):
-    """The result of a load.
-
-    Args:
-        status: `published`, `held` until somebody decides, `unchanged`, `skipped` (pinned, no objects, or its run
-            covers other periods).
-        period: The period.
-        target: The table.
-        reason: The reason why it was loaded or not.
-        fingerprint: Fingerprint of the objects.
-        objects: Number of the period's objects; 0 of rows of a database.
-        source_bytes: Their total size.
-        rows: Rows of the period in the target, over all nodes.
-        rows_by_node: The same per node.
-        loaded_objects: Number of objects that this load read: all, or in an increment the new ones; 0 if nothing was
-            loaded.
-        loaded_bytes: Their total size.
-        loaded_rows: Their rows.
-        object_changes: Number of `new`, `overwritten` and `deleted` objects since the period was published, if known.
-        other_period_rows: Skipped rows that belong to other periods.
-        parts: Parts at publishing, over all nodes.
-        table_bytes: Bytes that the period takes on disk at publishing, each row counted once.
-        insert_seconds: Duration of the insert in seconds.
-        peak_memory_bytes: Peak memory on one node; None if the insert was too short to observe.
-        attempt: The attempt's nonce.
-        query_ids: The inserts' query ids.
-        settings: Name → value, as sent.
-        seconds_by_step: Step → seconds, for the steps of `core.workflow.step_timer.STEP_NAMES` that ran.
-        counted_by: Source of the objects' row count: Parquet `footers`, the `insert` that read them, or a
-            `second read`; empty if nothing was counted.
-        checks: What the user's checks of its rows have found before it was published.
-        has_no_objects: Whether it was skipped because the period has no objects, or no rows of a table of a database.
-    """
+    """The result of a load."""
 
     status: str
     period: Period

@@ -82,9 +82,6 @@ OF_SENSOR = (
 def merge_health(given: Mapping[str, Any] | None) -> tuple[Thresholds, Reactions]:
     """Read the arguments of a load's wait for merges.
 
-    Args:
-        given: Name → value, of either group.
-
     Raises:
         ConfigurationError: If a name is not known, or a value is wrong.
     """

@@ -34,12 +34,7 @@ class Limits:
 
     @classmethod
     def of(cls, server: Mapping[str, str], table_settings: str) -> Limits:
-        """Read the limits of a table.
-
-        Args:
-            server: Name → value, from `system.merge_tree_settings`.
-            table_settings: The table's own settings, as written after `SETTINGS` in its definition.
-        """
+        """Read the limits of a table."""
         own = {name: _own(name, table_settings) for name in cls.__slots__}
         return cls(**{name: int(server[name]) if value is None else value for name, value in own.items()})
 

@@ -54,13 +54,7 @@ class Fingerprint:
         self._digest = hashlib.sha256()
 
     def add(self, paths: Iterable[str], sizes_bytes: Iterable[int], etags: Iterable[str]) -> None:
-        """Add the next objects, given as columns: one update for each would take twice as long.
-
-        Args:
-            paths: `<bucket>/<key>` of each.
-            sizes_bytes: The size of each, in bytes.
-            etags: The ETag of each, without quotes.
-        """
+        """Add the next objects, given as columns: one update for each would take twice as long."""
         self._digest.update("".join(map(repr, zip(paths, sizes_bytes, etags, strict=True))).encode())
 
     def __str__(self) -> str:
@@ -122,13 +116,7 @@ def _with_example(what: str, paths: Sequence[str]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ObjectChanges:
-    """The differences between the objects that a period was loaded from and those of now.
-
-    Args:
-        new: The objects that came since.
-        overwritten: Paths of the objects with another size or ETag.
-        deleted: Paths of the objects that are gone.
-    """
+    """The differences between the objects that a period was loaded from and those of now."""
 
     new: tuple[Unit, ...]
     overwritten: tuple[str, ...]
@@ -149,9 +137,6 @@ class ObjectChanges:
         """Return the paths of the objects whose published rows must go.
 
         An insert needs an object. If objects were only deleted, the smallest that is left is read again.
-
-        Args:
-            period: All objects of the period now.
         """
         gone = (*self.overwritten, *self.deleted)
         if self.new or self.overwritten or not (gone and period.objects):
@@ -159,12 +144,7 @@ class ObjectChanges:
         return (*gone, min(period.objects, key=lambda each: (each.size_bytes, each.path)).path)
 
     def to_read(self, period: Manifest, removed: Iterable[str]) -> Manifest:
-        """Return the objects whose rows are not published, or will be removed.
-
-        Args:
-            period: All objects of the period now.
-            removed: What `removed` returned.
-        """
+        """Return the objects whose rows are not published, or will be removed."""
         paths = {*removed, *(each.path for each in self.new)}
         return Manifest(tuple(each for each in period.objects if each.path in paths))
 
@@ -181,14 +161,7 @@ class ObjectChanges:
 
 @dataclass(frozen=True, slots=True)
 class PeriodObjects:
-    """A period's objects, as far as a comparison needs them.
-
-    Args:
-        count: Number of the objects.
-        size_bytes: Their total size, in bytes.
-        fingerprint: A digest of their paths, sizes and versions; see `Manifest.fingerprint`.
-        rows: Number of the period's rows, if it is rows of a database, and no objects. Default: None; it is of objects.
-    """
+    """A period's objects, as far as a comparison needs them."""
 
     count: int
     size_bytes: int
@@ -210,15 +183,7 @@ class PeriodObjects:
 
 @dataclass(frozen=True, slots=True)
 class ObjectPage:
-    """Some objects of a listing, in the storage's order, as columns: an `Unit` each takes longer than all else.
-
-    Args:
-        paths: `<bucket>/<key>` of each.
-        sizes_bytes: The size of each, in bytes.
-        etags: The ETag of each, without quotes.
-        read_times: Returns the time of each one's last write, in UTC. It is called only where times are needed.
-        archived: See `Unit.is_archived`; empty if none is, as by default.
-    """
+    """Some objects of a listing, in the storage's order, as columns: an `Unit` each takes longer than all else."""
 
     paths: Sequence[str]
     sizes_bytes: Sequence[int]
@@ -250,14 +215,7 @@ class TableName(NamedTuple):
 
     @classmethod
     def of(cls, table: str, database: str | None, *, default_database: str) -> TableName:
-        """Return the table that a user names.
-
-        Args:
-            table: `TABLE`, or `DATABASE.TABLE` as in ClickHouse's own statements where no database is given: a table
-                with a dot in its name needs its database.
-            database: Its database; None if it is not given.
-            default_database: The connection's database.
-        """
+        """Return the table that a user names."""
         before, _, after = table.partition(".")
         return cls(before, after) if before and after and not database else cls(database or default_database, table)
 
@@ -266,14 +224,7 @@ class TableName(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A ClickHouse server, as named in `system.clusters`.
-
-    Args:
-        shard_num: Its shard, from 1.
-        replica_num: Its replica within the shard, from 1.
-        host: Host name in the cluster's definition; empty if the connection's server is the only one.
-        port: Native port in the cluster's definition.
-    """
+    """A ClickHouse server, as named in `system.clusters`."""
 
     shard_num: int
     replica_num: int

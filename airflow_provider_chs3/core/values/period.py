@@ -58,10 +58,6 @@ class Period:
 
     The instants that days and longer periods cover depend on a time zone given elsewhere; hours are in UTC.
 
-    Args:
-        begin: Its first moment, without a time zone; of a whole table the first that any period may have.
-        grain: Its length.
-
     Raises:
         ConfigurationError: If it is not within 1971 to 2104, so that ClickHouse's `DateTime` covers its neighbours too.
     """
@@ -87,12 +83,7 @@ class Period:
 
     @classmethod
     def of(cls, at: datetime, grain: Grain) -> Period:
-        """Return the period that a moment is in.
-
-        Args:
-            at: The moment, without a time zone: in UTC for hours, else in the time zone of the periods.
-            grain: The length of the period.
-        """
+        """Return the period that a moment is in."""
         if grain is Grain.ALL:
             return WHOLE_TABLE
         if grain is Grain.HOUR:
@@ -107,12 +98,7 @@ class Period:
 
     @classmethod
     def of_month(cls, year: int, number: int) -> Period:
-        """Return a calendar month.
-
-        Args:
-            year: Its year.
-            number: Its number in the year, from 1.
-        """
+        """Return a calendar month."""
         return cls(datetime(year, number, 1), Grain.MONTH)
 
     def __str__(self) -> str:
@@ -144,19 +130,12 @@ WHOLE_TABLE = Period(datetime(FIRST_YEAR, 1, 1), Grain.ALL)
 
 
 def example_of(grain: Grain) -> str:
-    """Return how a period of a length is written, for messages.
-
-    Args:
-        grain: The length.
-    """
+    """Return how a period of a length is written, for messages."""
     return str(Period.of(datetime(2026, 10, 5, 13), grain))
 
 
 def grain_of(periods: Iterable[Period]) -> Grain:
     """Return the one length that periods have.
-
-    Args:
-        periods: The periods; at least one.
 
     Raises:
         ConfigurationError: If they have several.
@@ -168,20 +147,13 @@ def grain_of(periods: Iterable[Period]) -> Grain:
 
 
 def range_text(periods: Sequence[Period]) -> str:
-    """Return periods as a text: the first and the last of them, and how many there are.
-
-    Args:
-        periods: The periods, in order; at least one.
-    """
+    """Return periods as a text: the first and the last of them, and how many there are."""
     first, last = periods[0], periods[-1]
     return str(first) if len(periods) == 1 else f"{first} … {last} ({quantity(len(periods), first.grain)})"
 
 
 def zone_of(timezone: str) -> ZoneInfo:
     """Return a time zone.
-
-    Args:
-        timezone: Its name.
 
     Raises:
         ConfigurationError: If there is none of this name.

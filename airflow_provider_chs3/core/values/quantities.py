@@ -4,21 +4,12 @@ from __future__ import annotations
 
 
 def quantity(count: int, one: str) -> str:
-    """Return a count with its noun: `1 object`, `12,345 objects`.
-
-    Args:
-        count: The count.
-        one: The noun in the singular; its plural ends in s.
-    """
+    """Return a count with its noun: `1 object`, `12,345 objects`."""
     return f"{count:,} {one if count == 1 else f'{one}s'}"
 
 
 def duration_text(seconds: float) -> str:
-    """Return a duration with its units: `42 s`, `12 min`, `3 h 5 min`.
-
-    Args:
-        seconds: The duration in seconds.
-    """
+    """Return a duration with its units: `42 s`, `12 min`, `3 h 5 min`."""
     if seconds < 120:
         return f"{seconds:,.0f} s"
     hours, minutes = divmod(round(seconds / 60), 60)
@@ -26,11 +17,7 @@ def duration_text(seconds: float) -> str:
 
 
 def size_text(size_bytes: float) -> str:
-    """Return a size with its unit: `999 bytes`, `48.8 KiB`, `1.2 TiB`.
-
-    Args:
-        size_bytes: The size in bytes.
-    """
+    """Return a size with its unit: `999 bytes`, `48.8 KiB`, `1.2 TiB`."""
     if size_bytes < 1024:
         return quantity(round(size_bytes), "byte")
     for unit in ("KiB", "MiB", "GiB"):
@@ -42,10 +29,5 @@ def size_text(size_bytes: float) -> str:
 
 
 def objects_text(count: int, size_bytes: float) -> str:
-    """Return number and total size of objects for people, such as `6 objects, 13.4 MiB`.
-
-    Args:
-        count: The number.
-        size_bytes: The size in bytes.
-    """
+    """Return number and total size of objects for people, such as `6 objects, 13.4 MiB`."""
     return f"{quantity(count, 'object')}, {size_text(size_bytes)}"

@@ -28,19 +28,7 @@ _WEEK = re.compile(r"(?P<day>\d{4}-\d{2}-\d{2}) \(W\d{2}\)")
 
 @dataclass(frozen=True, kw_only=True)
 class DagRun:
-    """Facts of a DAG's run that tell its periods.
-
-    Args:
-        partition_key: Its partition key, such as `2026-10`; overrides all others. Default: none.
-        partition_date: When the partition of that key begins. Default: unknown.
-        partition_end: When the timetable's next partition begins. Default: it has none.
-        key_timezone: The time zone in which that key has its hours. Default: that of the periods.
-        start: Start of its data interval.
-        end: End of its data interval, exclusive.
-        timezone: Time zone of the periods.
-        is_scheduled: Whether its DAG has a schedule. Default: True.
-        conf: Its conf, without what the DAG declares as parameters. Default: empty.
-    """
+    """Facts of a DAG's run that tell its periods."""
 
     partition_key: str | None = None
     partition_date: datetime | None = None
@@ -55,10 +43,6 @@ class DagRun:
 
 def period_of_run(run: DagRun, grain: Grain = Grain.MONTH) -> Period:
     """Return the period of a run.
-
-    Args:
-        run: The run.
-        grain: The length of the table's periods. Default: months.
 
     Raises:
         ConfigurationError: If the run covers no period or several.
@@ -81,9 +65,6 @@ def period_of_run(run: DagRun, grain: Grain = Grain.MONTH) -> Period:
 def given_period(period: str | None) -> Period:
     """Parse the argument `period` after its template is rendered.
 
-    Args:
-        period: The rendered value.
-
     Raises:
         ConfigurationError: If it is not a period.
     """
@@ -97,11 +78,6 @@ def given_period(period: str | None) -> Period:
 
 def periods_of_run(run: DagRun, grain: Grain = Grain.MONTH, *, argument: str = "period") -> tuple[Period, ...]:
     """Return the periods of a run's partition key, else those that its data interval touches, in order.
-
-    Args:
-        run: The run.
-        grain: The length of the table's periods. Default: months.
-        argument: The task's argument that would name the period instead; `period` by default.
 
     Raises:
         ConfigurationError: If the run covers no period, or its conf asks for periods that nothing reads.
@@ -215,9 +191,6 @@ def _period_at(at: datetime, run: DagRun, grain: Grain) -> Period:
 
 def parse_periods(given: Sequence[str] | str | None) -> tuple[Period, ...]:
     """Parse a list of periods and sort it.
-
-    Args:
-        given: Periods, as a list or separated by commas.
 
     Raises:
         ConfigurationError: If one is not a period, they have several lengths, or a template rendered to None.

@@ -21,18 +21,7 @@ _FIRST_MONDAY = datetime(FIRST_YEAR, 1, 4)
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A data file, as the table's metadata describes it.
-
-    Args:
-        path: `<bucket>/<key>`, ClickHouse's `_path`.
-        size_bytes: Its size in bytes.
-        rows: Number of its rows.
-        written_at: Time at which it was committed, in UTC.
-        moments: A moment in UTC that no row is before, and one that no row is behind; None if no row has a time.
-        problem: Why its rows differ from what the table shows of it, and the remedy; empty if they do not.
-        deletes: A text that changes with the delete files that may remove rows of it; empty if none may.
-        deleted: The positions of the rows that these remove, from 0, in order; known only for files to load.
-    """
+    """A data file, as the table's metadata describes it."""
 
     path: str
     size_bytes: int
@@ -44,12 +33,7 @@ class DataFile:
     deleted: tuple[int, ...] = field(default=(), repr=False)
 
     def periods(self, grain: Grain, timezone: str) -> tuple[Period, Period] | None:
-        """Return the first and the last period that it may have rows of; None if it has rows of none.
-
-        Args:
-            grain: The length of the periods.
-            timezone: The zone in which days and longer periods begin.
-        """
+        """Return the first and the last period that it may have rows of; None if it has rows of none."""
         if grain is Grain.ALL:
             return WHOLE_TABLE, WHOLE_TABLE
         if self.moments is None:
@@ -63,12 +47,7 @@ class DataFile:
         return Period.of(max(least, first), grain), Period.of(min(greatest, _LAST), grain)
 
     def has_rows_of(self, periods: Collection[Period], timezone: str) -> bool:
-        """Return whether it may have rows of one of these periods.
-
-        Args:
-            periods: The periods, all of one grain.
-            timezone: The zone in which days and longer periods begin.
-        """
+        """Return whether it may have rows of one of these periods."""
         return any(_periods_between(self, periods, timezone))
 
     @property
@@ -80,16 +59,7 @@ class DataFile:
 
 @dataclass(frozen=True)
 class TableSnapshot:
-    """A snapshot.
-
-    Args:
-        id: Its id, or Delta's version.
-        table: The table's name, for people.
-        time_column: The column of dates or times that decides the period of a row.
-        timezone: The zone in which days and longer periods begin.
-        columns: Names of the table's columns.
-        files: Its data files.
-    """
+    """A snapshot."""
 
     id: str
     table: str
@@ -102,11 +72,6 @@ class TableSnapshot:
         self, periods: Collection[Period] | Grain, *, is_to_load: bool, shares_files: bool = False
     ) -> dict[Period, Manifest]:
         """Return the data files of periods as objects.
-
-        Args:
-            periods: The periods, all of one grain; a grain for all of that length that have files.
-            is_to_load: Whether their rows are wanted. Otherwise, a file with a problem is one that has changed.
-            shares_files: Whether a file may hold rows of several periods, each of which takes its own.
 
         Raises:
             SourceError: If a file of a period to load has a problem, or may hold rows of others and may not.

@@ -19,9 +19,6 @@ _MOST_TOGETHER = 60
 class Batch(Generic[K, T]):
     """Items that go through the phases of a workflow side by side.
 
-    Args:
-        items: The items by their keys.
-
     Attributes:
         items: Those that go on, in their order.
         failed: The error of each that left.
@@ -51,27 +48,15 @@ class Batch(Generic[K, T]):
         return self.first
 
     def part(self, is_part: Callable[[T], bool]) -> Batch[K, T]:
-        """Return some of the items as a batch of its own, for `merge`.
-
-        Args:
-            is_part: Whether an item belongs to it.
-        """
+        """Return some of the items as a batch of its own, for `merge`."""
         return Batch({key: item for key, item in self.items.items() if is_part(item)})
 
     def those(self, keys: Collection[K]) -> Batch[K, T]:
-        """Return the items of some keys as a batch of its own, for `merge`.
-
-        Args:
-            keys: The keys.
-        """
+        """Return the items of some keys as a batch of its own, for `merge`."""
         return Batch({key: item for key, item in self.items.items() if key in keys})
 
     def merge(self, part: Batch[K, T]) -> None:
-        """Take over what became of a part: items that had left, and are in it again, have come back.
-
-        Args:
-            part: The part.
-        """
+        """Take over what became of a part: items that had left, and are in it again, have come back."""
         self.items |= part.items
         for key in part.items:
             self.failed.pop(key, None)
@@ -79,21 +64,12 @@ class Batch(Generic[K, T]):
             self.leave(key, error)
 
     def leave(self, key: K, error: Chs3Error) -> None:
-        """Set an item aside.
-
-        Args:
-            key: Its key.
-            error: Its error.
-        """
+        """Set an item aside."""
         self.items.pop(key, None)
         self.failed[key] = error
 
     def each(self, judge: Callable[[T], A]) -> dict[K, A]:
-        """Call a function for each item. Those for which it raises an error of this package leave.
-
-        Args:
-            judge: The function.
-        """
+        """Call a function for each item. Those for which it raises an error of this package leave."""
         answers = dict[K, A]()
         for key, item in list(self.items.items()):
             try:
@@ -103,19 +79,11 @@ class Batch(Generic[K, T]):
         return answers
 
     def update(self, change: Callable[[T], T]) -> None:
-        """Replace each item by what a function makes of it; see `each`.
-
-        Args:
-            change: The function.
-        """
+        """Replace each item by what a function makes of it; see `each`."""
         self.items |= self.each(change)
 
     def run(self, steps: Callable[[T], Steps[A]]) -> Steps[dict[K, A]]:
-        """Run a workflow for each item, one after the other. Those for which it fails leave.
-
-        Args:
-            steps: The workflow.
-        """
+        """Run a workflow for each item, one after the other. Those for which it fails leave."""
         answers = dict[K, A]()
         for key, item in list(self.items.items()):
             try:
@@ -125,18 +93,11 @@ class Batch(Generic[K, T]):
         return answers
 
     def advance(self, steps: Callable[[T], Steps[T]]) -> Steps[None]:
-        """Replace each item by the result of a workflow; see `run`.
-
-        Args:
-            steps: The workflow.
-        """
+        """Replace each item by the result of a workflow; see `run`."""
         self.items |= yield from self.run(steps)
 
     def together(self, steps: Steps[A]) -> Steps[A | None]:
         """Run a workflow of all items, unless there is none. If it fails, they all leave.
-
-        Args:
-            steps: The workflow.
 
         Returns:
             Its result; None if it failed.
@@ -153,11 +114,6 @@ class Batch(Generic[K, T]):
 
     def ask(self, ask: Callable[[Sequence[T]], Steps[Sequence[A]]], *, is_repeatable: bool = True) -> Steps[dict[K, A]]:
         """Ask for all items with one statement. If it fails, ask for each by itself, so that its error is its own.
-
-        Args:
-            ask: Asks for some items, and returns the answer of each, in their order.
-            is_repeatable: Whether each may be asked for after the statement of all has failed, which may have taken
-                effect in part; else its error is that of all. True by default.
 
         Returns:
             The answers. Items whose statement failed leave.

@@ -14,10 +14,6 @@ T = TypeVar("T")
 def drive(steps: Steps[T], perform: Callable[[AnyStep], Any]) -> T:
     """Run a workflow.
 
-    Args:
-        steps: The workflow.
-        perform: Performs one step; errors it raises are thrown into the workflow.
-
     Returns:
         The workflow's result.
     """
@@ -46,12 +42,7 @@ async def drive_async(steps: Steps[T], perform: Callable[[AnyStep], Awaitable[An
 
 
 def interpose(steps: Steps[T], perform: Callable[[AnyStep], Steps[Any]]) -> Steps[T]:
-    """Run a workflow inside another one, which may perform its steps differently.
-
-    Args:
-        steps: The inner workflow.
-        perform: Performs one step, as a workflow itself.
-    """
+    """Run a workflow inside another one, which may perform its steps differently."""
     running = Running(steps)
     while (step := running.step) is not None:
         try:
@@ -65,9 +56,6 @@ def interpose(steps: Steps[T], perform: Callable[[AnyStep], Steps[Any]]) -> Step
 
 class Running(Generic[T]):
     """A workflow that waits for the answer to a step; without a step, it has ended with a result.
-
-    Args:
-        steps: The workflow.
 
     Attributes:
         step: The step that waits for its answer; None once the workflow has ended.

@@ -17,11 +17,6 @@ def query_reachable(
 ) -> Steps[dict[Node, list[Row]]]:
     """Query each node.
 
-    Args:
-        name: Name of the step.
-        statements: The statement for each node.
-        errors: Gets the error of each node that did not answer.
-
     Returns:
         The rows of the nodes that answered.
     """
@@ -31,11 +26,7 @@ def query_reachable(
 
 
 def texts_of(errors: Mapping[Node, Chs3Error]) -> dict[Node, str]:
-    """Return the messages of errors.
-
-    Args:
-        errors: The error of each node that did not answer.
-    """
+    """Return the messages of errors."""
     return {node: str(error) for node, error in errors.items()}
 
 
@@ -43,12 +34,7 @@ T = TypeVar("T")
 
 
 def tolerating_errors(steps: Steps[T], errors: dict[Node, Chs3Error]) -> Steps[T]:
-    """Run a workflow that queries all nodes, continuing with those that answer.
-
-    Args:
-        steps: The workflow; it must not need an answer from every node.
-        errors: Gets the error of each node that did not answer.
-    """
+    """Run a workflow that queries all nodes, continuing with those that answer."""
 
     def carry_out(step: AnyStep) -> Steps[Any]:
         if isinstance(step, QueryNodes):
@@ -59,12 +45,7 @@ def tolerating_errors(steps: Steps[T], errors: dict[Node, Chs3Error]) -> Steps[T
 
 
 def capturing_logs(steps: Steps[T], said: list[str]) -> Steps[T]:
-    """Run a workflow and capture its log lines instead of showing them.
-
-    Args:
-        steps: The workflow.
-        said: Gets the log lines.
-    """
+    """Run a workflow and capture its log lines instead of showing them."""
 
     def carry_out(step: AnyStep) -> Steps[Any]:
         if isinstance(step, Log):

@@ -13,15 +13,7 @@ from airflow_provider_chs3.core.workflow.operations import Row
 
 @dataclass(frozen=True, slots=True)
 class NodeProgress:
-    """The progress of an insert on one node.
-
-    Args:
-        shard_num: Its shard, from 1.
-        read_rows: Rows read.
-        memory_bytes: Memory in use.
-        peak_memory_bytes: Peak memory.
-        written_rows: Rows that went into parts.
-    """
+    """The progress of an insert on one node."""
 
     shard_num: int
     read_rows: int
@@ -48,12 +40,7 @@ class InsertProgress:
 
 
 def progress_query(query_ids: Collection[str], cluster: str | None) -> Sql:
-    """Return the query for the progress of inserts on every node; `progress_of` parses the answer.
-
-    Args:
-        query_ids: Query ids of the inserts.
-        cluster: The cluster that they run on; None for a single server.
-    """
+    """Return the query for the progress of inserts on every node; `progress_of` parses the answer."""
     sql = Sql(
         f"SELECT initial_query_id, is_initial_query, {'_shard_num' if cluster else '1'} AS shard, sum(read_rows), "
         f"sum(read_bytes), sum(memory_usage), max(peak_memory_usage), sum(written_rows) "
@@ -64,13 +51,7 @@ def progress_query(query_ids: Collection[str], cluster: str | None) -> Sql:
 
 
 def progress_of(query_id: str, rows: Iterable[Row], cluster: str | None) -> InsertProgress:
-    """Return the progress of one of the inserts.
-
-    Args:
-        query_id: Query id of the insert.
-        rows: The answer to `progress_query`.
-        cluster: The cluster given there.
-    """
+    """Return the progress of one of the inserts."""
     own = [row[1:] for row in rows if row[0] == query_id]
     whole = [row for row in own if row[0]]
     # Where others read, the initiator's row counts what they report to it, and keeps it when they are done.
@@ -121,9 +102,6 @@ class ProgressLines:
 
     What was read once counts until the end, even if the server that reported it does not answer for a while. Where the
     time left becomes longer, the line says why.
-
-    Args:
-        total_rows: Rows to read, if known.
     """
 
     def __init__(self, total_rows: int | None) -> None:
@@ -135,12 +113,7 @@ class ProgressLines:
         self._shards: set[int] = set()
 
     def line(self, progress: InsertProgress, *, seconds: float) -> str:
-        """Return the next line.
-
-        Args:
-            progress: The insert's progress.
-            seconds: Seconds since the start.
-        """
+        """Return the next line."""
         rows = self._read_rows = max(self._read_rows, progress.read_rows)
         self._read_bytes = max(self._read_bytes, progress.read_bytes)
         for each in progress.nodes:

@@ -48,15 +48,7 @@ AnyStep: TypeAlias = Step[Any]
 
 @dataclass(frozen=True, kw_only=True)
 class ListObjects(Step[Iterator[ObjectPage]]):
-    """List a bucket from the worker. Gives an iterator of pages.
-
-    Args:
-        bucket: The bucket, or what the storage has in its place.
-        prefix: Beginning of the keys.
-        narrower: Longer prefixes that a prefix may be cut into, of which no key has two, and without which no key is
-            wanted; none where it cannot be cut. Objects of different pieces may then come in any order, those of one
-            in the storage's. None: the prefix is listed as it is.
-    """
+    """List a bucket from the worker. Gives an iterator of pages."""
 
     bucket: str
     prefix: str
@@ -65,15 +57,7 @@ class ListObjects(Step[Iterator[ObjectPage]]):
 
 @dataclass(frozen=True, kw_only=True)
 class ReadBytes(Step[Iterator[bytes]]):
-    """Read a part of an object on the worker. Gives its bytes in pieces, as they come; who has enough drops the rest.
-
-    Args:
-        bucket: The bucket, or what the storage has in its place.
-        key: The object's key.
-        start: The first byte, from 0.
-        length: Bytes to read; the object has them.
-        connections: How many requests may read parts of them at once.
-    """
+    """Read a part of an object on the worker. Yields the bytes as they arrive; the caller may stop early."""
 
     bucket: str
     key: str
@@ -97,13 +81,7 @@ class ListSnapshot(Step[TableSnapshot]):
 
 @dataclass(frozen=True, kw_only=True)
 class Query(Step[list[Row]]):
-    """Run a statement on the node that the connection leads to. Gives a list of rows.
-
-    Args:
-        sql: The statement.
-        settings: Settings to send with it.
-        answer_seconds: Time limit for its answer; None takes the connection's.
-    """
+    """Run a statement on the node that the connection leads to. Gives a list of rows."""
 
     sql: Sql
     settings: SettingValues = field(default_factory=dict)
@@ -112,15 +90,7 @@ class Query(Step[list[Row]]):
 
 @dataclass(frozen=True, kw_only=True)
 class QueryNodes(Step[dict[Node, list[Row]]]):
-    """Run one statement on each of several nodes, all at once. Gives a list of rows for each node.
-
-    Args:
-        sql: The statement for each node.
-        settings: Settings to send with each.
-        query_id: Beginning of the statements' query ids; None lets the runner choose.
-        is_under_profile: Whether to send none of the settings that make an answer complete, as the profile may
-            forbid them.
-    """
+    """Run one statement on each of several nodes, all at once. Gives a list of rows for each node."""
 
     sql: Mapping[Node, Sql]
     settings: SettingValues = field(default_factory=dict)
@@ -130,24 +100,14 @@ class QueryNodes(Step[dict[Node, list[Row]]]):
 
 @dataclass(frozen=True, kw_only=True)
 class TryQueryNodes(Step[dict[Node, list[Row] | Chs3Error]]):
-    """Run one statement on each of several nodes, all at once. Gives rows, or the error, for each node.
-
-    Args:
-        sql: The statement for each node.
-    """
+    """Run one statement on each of several nodes, all at once. Gives rows, or the error, for each node."""
 
     sql: Mapping[Node, Sql]
 
 
 @dataclass(frozen=True, slots=True)
 class TimedAnswer:
-    """An answer and its duration.
-
-    Args:
-        answer: The answer, or the error.
-        began_at: Start, as Unix time by the worker's clock.
-        seconds: Duration in seconds.
-    """
+    """An answer and its duration."""
 
     answer: Any
     began_at: float
@@ -159,10 +119,6 @@ class TimeQueryNodes(Step[dict[Node, TimedAnswer]]):
     """Run one statement on each of several nodes, all at once, and time each.
 
     Gives for each node `TimedAnswer` rows, or the error.
-
-    Args:
-        sql: The statement for each node.
-        settings: Settings to send with each.
     """
 
     sql: Mapping[Node, Sql]
@@ -181,9 +137,6 @@ class Gather(Step[list[Any]]):
     All of them finish, even if others fail; then the error of the first that failed, in their order, is thrown. Writes
     are in different ones only if no crash between them matters, in whichever order: all others belong to the workflow
     that yields this.
-
-    Args:
-        workflows: The workflows.
     """
 
     workflows: tuple[Steps[Any], ...]
@@ -191,12 +144,7 @@ class Gather(Step[list[Any]]):
 
 @dataclass(frozen=True, slots=True)
 class SourceRead:
-    """The amount read from the storage on all nodes, by the servers' own counters.
-
-    Args:
-        files: Files opened.
-        size_bytes: Bytes received.
-    """
+    """The amount read from the storage on all nodes, by the servers' own counters."""
 
     files: int
     size_bytes: int
@@ -204,15 +152,7 @@ class SourceRead:
 
 @dataclass(frozen=True, slots=True)
 class InsertStats:
-    """Statistics of an insert.
-
-    Args:
-        seconds: Duration in seconds.
-        read_rows: Rows read on all nodes.
-        peak_memory_bytes: Peak memory on one node; None if it was not observed.
-        source: The amount read from the storage; None if the connection does not report it.
-        read_bytes: Bytes read on all nodes: of files without compression, those up to where their readers stopped.
-    """
+    """Statistics of an insert."""
 
     seconds: float
     read_rows: int
@@ -223,19 +163,7 @@ class InsertStats:
 
 @dataclass(frozen=True, kw_only=True)
 class Insert(Step[InsertStats]):
-    """Run the insert and report its progress. Gives `InsertStats`.
-
-    Args:
-        sql: The statement.
-        settings: Settings to send with it.
-        query_id: Its query id.
-        attempt: The nonce of the attempt that it belongs to.
-        cluster: The cluster that it runs on; None for a single server.
-        total_rows: Rows that it will read, if known.
-        paths: Paths of the objects that it reads.
-        bytes_event: The servers' counter of bytes received from its storage; None if there is none.
-        is_started: Whether an earlier process sent it: then only wait for it.
-    """
+    """Run the insert and report its progress. Gives `InsertStats`."""
 
     sql: Sql
     settings: SettingValues

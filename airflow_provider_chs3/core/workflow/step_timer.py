@@ -31,12 +31,7 @@ class StepTimer:
         return self.at_seconds - self.began_seconds
 
     def end(self, name: str, *, at_least_seconds: float = 0.0) -> Steps[StepTimer]:
-        """Add the time since the last step ended to this one.
-
-        Args:
-            name: One of `STEP_NAMES`.
-            at_least_seconds: Lower bound of its duration, including earlier processes.
-        """
+        """Add the time since the last step ended to this one."""
         now = yield from ReadClock(name="Read the clock")
         seconds = max(self.seconds.get(name, 0.0) + now - self.at_seconds, at_least_seconds)
         began_seconds = now if name == "start_over" else self.began_seconds
@@ -49,11 +44,7 @@ class StepTimer:
 
 
 def in_order(seconds: Mapping[str, float]) -> Mapping[str, float]:
-    """Sort steps in the order of `STEP_NAMES`.
-
-    Args:
-        seconds: Step → seconds.
-    """
+    """Sort steps in the order of `STEP_NAMES`."""
     return {name: seconds[name] for name in STEP_NAMES if name in seconds}
 
 

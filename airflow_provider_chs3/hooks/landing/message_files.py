@@ -26,9 +26,6 @@ class MessageFiles:
     Messages may be of more periods than a process may have files open: until all have come, those of a period are
     appended to a file of Arrow.
 
-    Args:
-        grain: The length of the periods.
-        timezone: Name of the time zone in which days and longer periods begin.
     """
 
     def __init__(self, grain: Grain, timezone: str) -> None:

@@ -22,10 +22,6 @@ Answer = TypeVar("Answer")
 class Topic:
     """A topic; close it, or use it in a `with` block.
 
-    Args:
-        name: The topic.
-        kafka_conn_id: Connection of type `kafka`; its extra holds the settings of librdkafka.
-
     Raises:
         ConfigurationError: If a library of the extra `kafka` is missing, or the connection lacks `bootstrap.servers`.
     """
@@ -74,9 +70,6 @@ class Topic:
 
         Where no message is as late, it is the end of the log. No offset is behind the first one of an open transaction.
 
-        Args:
-            at: The point in time.
-
         Raises:
             SourceError: If there is no such topic.
             TransientError: If Kafka did not answer.
@@ -94,9 +87,6 @@ class Topic:
 
     def held(self, partition: int) -> tuple[int, int]:
         """Return the first offset that Kafka still has of a partition, and the one behind the last.
-
-        Args:
-            partition: Its number.
 
         Raises:
             TransientError: If Kafka did not answer.
@@ -122,9 +112,6 @@ class Topic:
 
     def messages(self, offsets: OffsetRange) -> Generator[Any, None, None]:
         """Read the committed messages of a range, in order.
-
-        Args:
-            offsets: The range; its first offset must be held, unless the range is past.
 
         Raises:
             SourceError: If messages of the range expired meanwhile.
@@ -215,9 +202,6 @@ class Topic:
 
 def settings_of(kafka_conn_id: str) -> Mapping[str, Any]:
     """Return the settings of librdkafka that a connection holds.
-
-    Args:
-        kafka_conn_id: The connection.
 
     Raises:
         ConfigurationError: If a library of the extra `kafka` is missing, or the connection lacks `bootstrap.servers`.

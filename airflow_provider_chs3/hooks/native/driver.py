@@ -81,11 +81,6 @@ def open_client(
 ) -> Client:
     """Return a client that connects with its first statement.
 
-    Args:
-        options: The connection.
-        address: One node's address; None takes the connection's hosts, with failover.
-        send_receive_timeout_seconds: Overrides the connection's.
-
     Raises:
         ConfigurationError: A file or a library that the connection needs is not on this machine.
     """

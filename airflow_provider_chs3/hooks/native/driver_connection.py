@@ -44,14 +44,7 @@ _log.setLevel(logging.INFO)
 
 
 def write_settings_of_any_server(settings: Mapping[str, Any], buf: Any, settings_as_strings: bool, flags: int) -> None:
-    """Write settings as the driver does, but so that a server ignores those that only newer ones know.
-
-    Args:
-        settings: Name → value.
-        buf: Where they go.
-        settings_as_strings: Whether the server takes values as text, as all supported ones do.
-        flags: The driver's flags of each setting.
-    """
+    """Write settings as the driver does, but so that a server ignores those that only newer ones know."""
     if not settings_as_strings:
         write_settings(settings, buf, settings_as_strings, flags)
         return

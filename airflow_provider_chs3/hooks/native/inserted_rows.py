@@ -37,11 +37,6 @@ class _Nowhere:
 def misfits_named(columns: Columns, rows: Any, context: Any) -> Iterator[None]:
     """Name the row and the column that the driver cannot send.
 
-    Args:
-        columns: Name and type of each column, as the server gave them.
-        rows: The rows; anything but a list of tuples or lists is left to the driver.
-        context: The driver's, of the connection.
-
     Raises:
         RowError: If a row has too few values or too many, or a value does not fit its column.
     """
@@ -68,13 +63,7 @@ def _check_lengths(columns: Columns, rows: Sequence[Sequence[Any]]) -> None:
 
 
 def first_misfit(columns: Columns, rows: Sequence[Sequence[Any]], context: Any) -> RowError | None:
-    """Return the error of the first row with a value that does not fit its column; None if all fit.
-
-    Args:
-        columns: Name and type of each column.
-        rows: Rows of as many values.
-        context: The driver's, of a connection.
-    """
+    """Return the error of the first row with a value that does not fit its column; None if all fit."""
     found = []
     for at, (name, column_type) in enumerate(columns):
         values = [row[at] for row in rows]

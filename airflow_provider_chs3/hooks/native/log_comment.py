@@ -31,11 +31,7 @@ def airflow_log_comment() -> str:
 
 
 def owner_of(context: Context) -> str:
-    """Return the name of the task instance, whatever its try; empty outside of a run.
-
-    Args:
-        context: Airflow's.
-    """
+    """Return the name of the task instance, whatever its try; empty outside of a run."""
     ti = context.get("ti")
     return "" if ti is None else json.dumps([ti.dag_id, ti.run_id, ti.task_id, ti.map_index])
 

@@ -24,13 +24,7 @@ _INSERT_OF_ROWS = re.compile(r"(\s|--[^\n]*\n|/\*.*?\*/)*INSERT\s.*\bVALUES[\s;]
 
 @dataclass(frozen=True)
 class Bound:
-    """A statement with its parameters, as the driver takes both.
-
-    Args:
-        sql: The statement.
-        parameters: A mapping of values, a list of rows, or None.
-        is_server_side: Whether the server puts the values in.
-    """
+    """A statement with its parameters, as the driver takes both."""
 
     sql: str
     parameters: Any = None
@@ -39,10 +33,6 @@ class Bound:
 
 def bound(sql: str, parameters: Parameters | None) -> Bound:
     """Bind a statement of `ClickHouseHook.execute` to its parameters.
-
-    Args:
-        sql: The statement.
-        parameters: A mapping for `{name:Type}` or `%(name)s`; a list of rows for an `INSERT … VALUES`; or nothing.
 
     Raises:
         ConfigurationError: If parameters and statement do not match.
@@ -74,11 +64,7 @@ def _rows(sql: str, rows: Sequence[Any]) -> list[Any]:
 
 
 class _Expression:
-    """A literal that the driver puts into a statement as it is.
-
-    Args:
-        text: The literal.
-    """
+    """A literal that the driver puts into a statement as it is."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -110,11 +96,7 @@ class _Written:
 
 
 def over_http(parameters: Mapping[str, Any]) -> dict[str, str]:
-    """Return the parameters of a `Bound` that the server puts in, as it takes them over HTTP.
-
-    Args:
-        parameters: Those of `bound`.
-    """
+    """Return the parameters of a `Bound` that the server puts in, as it takes them over HTTP."""
     return {name: _tab_separated(value) for name, value in parameters.items()}
 
 
@@ -174,10 +156,6 @@ def _time(value: datetime) -> str:
 def bind(operation: str, parameters: Parameters | None) -> tuple[str, Mapping[str, Any] | None]:
     """Put a statement and its parameters into the one form that the driver takes: `%(name)s` and a mapping.
 
-    Args:
-        operation: The statement. With parameters, `%%` is one `%`; so is a `%` that begins no placeholder.
-        parameters: A mapping for `%(name)s`, a sequence for `%s`, or nothing.
-
     Raises:
         ConfigurationError: A parameter is missing or left over.
     """
@@ -206,11 +184,7 @@ def bind(operation: str, parameters: Parameters | None) -> tuple[str, Mapping[st
 
 
 def half_character(error: UnicodeEncodeError) -> ConfigurationError:
-    """Return the error of a text that has no UTF-8.
-
-    Args:
-        error: What Python raised.
-    """
+    """Return the error of a text that has no UTF-8."""
     # Not the text around it, which may be a secret.
     half = error.object[error.start]
     return ConfigurationError(f"{half!r} is half a character, which UTF-8 cannot encode: remove it, or send bytes.")

@@ -10,10 +10,6 @@ def rebound(function: Any, **names: Any) -> Any:
     """Return a function that finds other things under some names of its module.
 
     The library's own function stays as it is, for everybody else in this process.
-
-    Args:
-        function: The function.
-        **names: Names of its module, and what they stand for.
     """
     known = {**function.__globals__, **names}
     return FunctionType(function.__code__, known, function.__name__, function.__defaults__, function.__closure__)

@@ -12,12 +12,7 @@ _SHORTEST_PART = 8
 
 
 def scrub(text: str, secrets: Iterable[str]) -> str:
-    """Replace secrets, and any eight or more characters in a row of one, by `***`.
-
-    Args:
-        text: What is going to be shown.
-        secrets: The secrets as they are; their spellings in SQL literals and in URLs are found too.
-    """
+    """Replace secrets, and any eight or more characters in a row of one, by `***`."""
     hidden = [False] * len(text)
     for secret in filter(None, secrets):
         for spelling in {secret, _as_sql_literal(secret), quote(secret, safe="")}:

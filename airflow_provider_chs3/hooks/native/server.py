@@ -10,14 +10,7 @@ from airflow_provider_chs3.hooks.connection import Address
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """The server at the other end of a connection, as it says itself.
-
-    Args:
-        name: Its `display_name`.
-        uuid: Its `serverUUID()`, zero on embedded engines.
-        nodes: The nodes that it is, in all clusters that it knows: `host_name` and `port` of `system.clusters`.
-        clusters: The nodes of each of these clusters.
-    """
+    """The server at the other end of a connection, as it says itself."""
 
     name: str
     uuid: str
@@ -25,9 +18,5 @@ class Server:
     clusters: Sequence[frozenset[Address]]
 
     def nodes_beside(self, address: Address | None) -> int:
-        """Return the number of nodes in the largest cluster with a node, 0 if none has it.
-
-        Args:
-            address: The node's.
-        """
+        """Return the number of nodes in the largest cluster with a node, 0 if none has it."""
         return max((len(cluster) for cluster in self.clusters if address in cluster), default=0)

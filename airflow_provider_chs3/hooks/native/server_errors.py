@@ -47,11 +47,6 @@ def translated_errors(
 ) -> Iterator[None]:
     """Turn what the driver raises into this package's errors.
 
-    Args:
-        client: The client in use.
-        query_id: The id of the statement.
-        secrets: What no message may show; the connection's password is added.
-
     Raises:
         ClickHouseServerError: The server answered with an error.
         ClickHouseConnectionError: It did not answer.
@@ -102,15 +97,7 @@ def _why_not_connected(client: clickhouse_driver.Client, error: BaseException) -
 def server_error(
     code: int, message: str, *, address: str, query_id: str | None, secrets: Sequence[str]
 ) -> ClickHouseServerError:
-    """Return a server's error, without stack trace and secrets.
-
-    Args:
-        code: The error's code.
-        message: The server's message.
-        address: The node that was asked, as `host:port`.
-        query_id: The id of the statement.
-        secrets: Texts that the message may contain and must not show.
-    """
+    """Return a server's error, without stack trace and secrets."""
     message = without_stack_trace(message)
     message = _CANNOT_MODIFY.sub("The user has readonly = 1, and so may send no settings", message)
     remote = _RECEIVED_FROM.findall(message)
@@ -125,12 +112,7 @@ def server_error(
 
 
 def untrusted_certificate(message: str, address: str) -> ConfigurationError | None:
-    """Return the error for a server whose certificate is not trusted, if a message of Python's `ssl` says so.
-
-    Args:
-        message: The message.
-        address: The server, as `host:port`.
-    """
+    """Return the error for a server whose certificate is not trusted, if a message of Python's `ssl` says so."""
     found = _UNTRUSTED.search(message)
     return ConfigurationError(_about_certificate(address, found[1])) if found else None
 
@@ -152,10 +134,6 @@ def _first_line(error: BaseException) -> str:
 
 
 def address_in_use(client: clickhouse_driver.Client) -> str:
-    """Return the address of the node in use, as `host:port`: the driver keeps the one that works in front.
-
-    Args:
-        client: The client.
-    """
+    """Return the address of the node in use, as `host:port`: the driver keeps the one that works in front."""
     host, port = client.connection.hosts[0]
     return f"{host}:{port}"

@@ -74,10 +74,6 @@ _read_block = rebound(BlockInputStream.read, read_column=_read_column, logger=_l
 
 
 def reads_variants(stream: BlockInputStream) -> BlockInputStream:
-    """Let one of the driver's streams read columns of the type `Variant`, and return it.
-
-    Args:
-        stream: What reads the blocks of a result.
-    """
+    """Let one of the driver's streams read columns of the type `Variant`, and return it."""
     stream.read = MethodType(_read_block, stream)
     return stream

@@ -37,11 +37,7 @@ _NAMES = re.compile(r"%\(([^)]+)\)s")
 
 
 class Connection(clickhouse_driver.dbapi.connection.Connection):
-    """A DB-API connection; each of its cursors is a session of its own.
-
-    Args:
-        options: Where to connect to, and how.
-    """
+    """A DB-API connection; each of its cursors is a session of its own."""
 
     def __init__(self, options: ConnectionOptions) -> None:
         (host, port), *_ = options.hosts
@@ -69,10 +65,6 @@ class Cursor(clickhouse_driver.dbapi.cursor.Cursor):
     def execute(self, operation: str, parameters: Parameters | None = None) -> None:
         """Run one statement.
 
-        Args:
-            operation: The statement, with `%s` or `%(name)s` for parameters.
-            parameters: Values for them; without any, the statement stays as it is, `%` included.
-
         Raises:
             ConfigurationError: Parameters and placeholders do not match.
             ClickHouseServerError: The server answered with an error.
@@ -84,10 +76,6 @@ class Cursor(clickhouse_driver.dbapi.cursor.Cursor):
 
     def executemany(self, operation: str, seq_of_parameters: Sequence[Parameters]) -> None:
         """Insert rows as blocks; any other statement runs once for each set of parameters.
-
-        Args:
-            operation: Such as `INSERT INTO t (a, b) VALUES (%s, %s)`.
-            seq_of_parameters: One set of parameters a row, of the types of the columns.
 
         Raises:
             ClickHouseServerError: The server answered with an error.

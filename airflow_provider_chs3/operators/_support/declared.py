@@ -18,11 +18,7 @@ _WIDTH = 116
 
 
 def takes(*arguments: Argument) -> Callable[[Class], Class]:
-    """Describe arguments in the docstring of the class that takes them, after those of its bases.
-
-    Args:
-        *arguments: Those of its `__init__`, which has them in its source for editors, mypy and Airflow.
-    """
+    """Describe arguments in the docstring of the class that takes them, after those of its bases."""
 
     def describe(taking: Class) -> Class:
         DECLARED[taking] = arguments

@@ -27,14 +27,7 @@ if TYPE_CHECKING:
 
 
 def insert_trigger(task: LoadTask, context: Context, step: Insert, request: LoadRequest) -> InsertTrigger:
-    """Return the trigger that waits for an insert, until the task's `execution_timeout` is over.
-
-    Args:
-        task: The task that started it.
-        context: Airflow's context.
-        step: The insert.
-        request: The load.
-    """
+    """Return the trigger that waits for an insert, until the task's `execution_timeout` is over."""
     return InsertTrigger(
         query_id=step.query_id,
         cluster=step.cluster,
@@ -55,15 +48,7 @@ def settle(
     found: Sequence[dict[str, object]],
     deadline: Deadline,
 ) -> Any:
-    """Wait until the merges of loaded periods have settled; a deferrable task leaves its worker for it.
-
-    Args:
-        task: The task that has loaded them.
-        context: Airflow's.
-        results: What the load has done.
-        found: The same as the task returns it.
-        deadline: The end of the task's time.
-    """
+    """Wait until the merges of loaded periods have settled; a deferrable task leaves its worker for it."""
     since, hook = time.time(), task.hook()
     hook.deadline = deadline
     with airflow_errors():

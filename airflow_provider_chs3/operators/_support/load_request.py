@@ -35,13 +35,6 @@ def load_request(
 ) -> LoadRequest:
     """Return one attempt at the periods of a task.
 
-    Args:
-        task: The task, with its templates rendered.
-        context: Airflow's.
-        listing: Says how the servers get at the objects.
-        resumes: The attempt that the task has waited for; None if there is none.
-        period: The first of them.
-
     Raises:
         ConfigurationError: If an argument is wrong.
     """
@@ -72,9 +65,6 @@ def load_request(
 def of_the_nodes(task: ReadsFiles) -> dict[str, Any]:
     """Return the part of a request that says how large the nodes are.
 
-    Args:
-        task: The task, with its templates rendered.
-
     Raises:
         ConfigurationError: If an argument is wrong.
     """
@@ -86,24 +76,13 @@ def of_the_nodes(task: ReadsFiles) -> dict[str, Any]:
 
 
 def end_load(request: LoadRequest, periods: Sequence[Period], **runner_arguments: Any) -> None:
-    """End a load from outside, in a handler of a signal.
-
-    Args:
-        request: The load.
-        periods: The periods.
-        **runner_arguments: Of the `Runner`.
-    """
+    """End a load from outside, in a handler of a signal."""
     stop = StopRequest.of(request, periods)
     Runner(**runner_arguments, in_turns=True).run(stop_load(stop))
 
 
 def what_is_loaded(task: PeriodTask, listing: Listing, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the part of a request that defines what is read, where it goes, and how.
-
-    Args:
-        task: The task, with its templates rendered.
-        listing: Says how the servers get at the objects.
-        arguments: The load's arguments, as far as they are given: those of the task, or of a definition.
 
     Raises:
         ConfigurationError: If an argument is wrong.
@@ -124,10 +103,6 @@ def what_is_loaded(task: PeriodTask, listing: Listing, arguments: Mapping[str, A
 def new_table_of(create_table: str, loaded: Mapping[str, Any]) -> NewTableRequest | None:
     """Return the table that is created if it is missing; None if none is.
 
-    Args:
-        create_table: `never` or `if_missing`.
-        loaded: What `what_is_loaded` returned.
-
     Raises:
         ConfigurationError: If the value is unknown, or the source has no files.
     """
@@ -144,14 +119,7 @@ def new_table_of(create_table: str, loaded: Mapping[str, Any]) -> NewTableReques
 
 
 def load_runner(task: LoadTask, listing: Listing, *, wait: Callable[[Insert], None], **arguments: Any) -> Runner:
-    """Return the runner of a task's load.
-
-    Args:
-        task: The task.
-        listing: Lists the bucket.
-        wait: Called by a deferrable task while its insert runs.
-        **arguments: Arguments of `Runner`.
-    """
+    """Return the runner of a task's load."""
     if task.detaches_inserts:
         return DetachingRunner(listing=listing, wait=wait if task.deferrable else None, **arguments)
     return Runner(listing=listing, **arguments)

@@ -56,11 +56,6 @@ def page_url(*, conn_id: str, table: TableName, periods: Iterable[str]) -> str:
 
     It begins with a slash, so links work under any host name of the API server. The path under which Airflow is served
     comes from `[api] base_url`.
-
-    Args:
-        conn_id: The connection.
-        table: The local table.
-        periods: The periods; empty opens the table.
     """
     location = [("conn_id", conn_id), ("database", table.database), ("table", table.table)]
     query = urlencode([*location, *(("period", period) for period in periods)])

@@ -26,10 +26,6 @@ def check_schedule(task: BaseOperator, *, instead: str) -> None:
 
     Runs of a DAG without a schedule may get a period from their conf, so that they are checked when they run.
 
-    Args:
-        task: The task, in its DAG.
-        instead: What the task could be given instead.
-
     Raises:
         ConfigurationError: If there are none, such as those of `@daily` since Airflow 3.
     """
@@ -53,12 +49,7 @@ def _interval(timetable: Any) -> Any:
 
 
 def data_interval(dag_run: Any, timetable: Any) -> tuple[datetime | None, datetime | None]:
-    """Return start and end of a run's data interval.
-
-    Args:
-        dag_run: The run.
-        timetable: That of its DAG.
-    """
+    """Return start and end of a run's data interval."""
     start, end = dag_run.data_interval_start, dag_run.data_interval_end
     if start is None or start != end or type(timetable).__name__ != "CronDataIntervalTimetable":
         return start, end
@@ -71,12 +62,7 @@ def data_interval(dag_run: Any, timetable: Any) -> tuple[datetime | None, dateti
 
 
 def next_partition(timetable: Any, date: datetime) -> datetime | None:
-    """Return when the partition after one begins, if it is the timetable that makes them.
-
-    Args:
-        timetable: That of the run's DAG.
-        date: When the partition begins.
-    """
+    """Return when the partition after one begins, if it is the timetable that makes them."""
     if type(timetable).__name__ != "CronPartitionTimetable":
         return None
     from airflow.timetables.base import DataInterval, TimeRestriction
@@ -92,11 +78,7 @@ def next_partition(timetable: Any, date: datetime) -> datetime | None:
 
 
 def timezone_of_keys(timetable: Any) -> tzinfo | None:
-    """Return the time zone that partition keys are in: the timetable's, or that of its mapper; None if it has neither.
-
-    Args:
-        timetable: That of the run's DAG.
-    """
+    """Return the time zone that partition keys are in: the timetable's, or its mapper's; None if it has neither."""
     if found := _timezone(timetable):
         return ZoneInfo(found) if isinstance(found, str) else found
     config = getattr(timetable, "partition_mapper_config", None) or {}

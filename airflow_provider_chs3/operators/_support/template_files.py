@@ -25,11 +25,6 @@ def read_files(task: BaseOperator, fields: Sequence[str], environment: Callable[
     A `.json` file holds an object, an `.sql` file a text within one. Airflow's own `template_ext` would hold for all
     arguments, and take the key `trips/{YYYY-MM}/*.json` for a file.
 
-    Args:
-        task: The task.
-        fields: The arguments that may be files.
-        environment: Makes Airflow's environment of templates, which knows the DAG's folders; called if there are files.
-
     Raises:
         ConfigurationError: If a file is missing, or holds no JSON object.
     """

@@ -21,21 +21,12 @@ _NOTHING = ClusterOverview(cluster=None, nodes={}, processes={}, down={})
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterAnswer(Answer):
-    """The state of the nodes.
-
-    Args:
-        seen: Their answers.
-    """
+    """The state of the nodes."""
 
     seen: ClusterOverview = _NOTHING
 
     def as_json(self, periods: PeriodsAnswer, *, readable_dags: Collection[str]) -> dict[str, Any]:
-        """Return the values that `api.schemas.ConnectionNodes` is made of.
-
-        Args:
-            periods: The state of the periods, with what the inserts load.
-            readable_dags: DAGs whose tasks may be named.
-        """
+        """Return the values that `api.schemas.ConnectionNodes` is made of."""
         nodes = sorted({*self.seen.nodes, *self.seen.down})
         return {
             **self._as_json(),

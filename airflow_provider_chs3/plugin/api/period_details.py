@@ -42,23 +42,14 @@ class Seen(NamedTuple, Generic[T]):
 
 
 class SeenDetails(NamedTuple):
-    """The state of a period, and the insert of its newest load.
-
-    Args:
-        details: The state.
-        insert_sql: The insert, without credentials; empty if Airflow does not have it.
-    """
+    """The state of a period, and the insert of its newest load."""
 
     details: PeriodDetails
     insert_sql: str
 
 
 def look_with(look: Look[T]) -> Callable[[str], Seen[T]]:
-    """Return a function that takes a look at the period of a question, as `question_of` names it; it may block.
-
-    Args:
-        look: The workflow, of a cluster, a table and a period.
-    """
+    """Return a function that takes a look at the period of a question, as `question_of` names it; it may block."""
 
     def look_at(question: str) -> Seen[T]:
         conn_id, database, name, text = json.loads(question)
@@ -87,14 +78,7 @@ def details_as_json(
     readable_logs: Container[str],
     readable_xcoms: Container[str],
 ) -> dict[str, Any] | None:
-    """Return what `api.schemas.PeriodDetails` is made of; None of a period that does not exist.
-
-    Args:
-        seen: The state of a period.
-        readable_dags: DAGs whose tasks may be named.
-        readable_logs: DAGs whose errors may be shown with the values that they quote.
-        readable_xcoms: DAGs whose statements may be shown.
-    """
+    """Return what `api.schemas.PeriodDetails` is made of; None of a period that does not exist."""
     if seen.what is None:
         unknown = dict.fromkeys(("load", "inserting", "failure", "last_finished"))
         return unknown | {"error": seen.error, "nodes": [], "history": [], "insert_sql": ""}

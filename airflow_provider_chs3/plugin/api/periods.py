@@ -36,19 +36,7 @@ from airflow_provider_chs3.plugin.xcom import ChangedPeriod, ProvedPeriod, chang
 
 @dataclass(frozen=True, kw_only=True)
 class PeriodsAnswer(Answer):
-    """The state of the periods of all tables.
-
-    Args:
-        cluster: The cluster; None for a single server.
-        nodes: Node → the reason why it did not answer; empty if it did.
-        missed: The nodes that did not answer, and of whose shard no replica did: their rows are in no figure.
-        tables: The periods of each table.
-        axis: All periods of all tables, in order, those of one length together.
-        are_some: Whether there are others, which were not read.
-        changed: Periods whose objects differ from the published ones, as found by plans, or whose base does.
-        derived: The tables that are derived from others.
-        proved: What proofs found of periods that have not changed since.
-    """
+    """The state of the periods of all tables."""
 
     cluster: str | None = None
     nodes: Mapping[str, str]
@@ -63,13 +51,7 @@ class PeriodsAnswer(Answer):
     def as_json(
         self, *, scope: Scope | None, readable_dags: Collection[str], readable_logs: Container[str]
     ) -> dict[str, Any]:
-        """Return the values that `api.schemas.ConnectionPeriods` is made of.
-
-        Args:
-            scope: Only these periods; None for all.
-            readable_dags: DAGs whose tasks may be named.
-            readable_logs: DAGs whose errors may be shown with the values that they quote.
-        """
+        """Return the values that `api.schemas.ConnectionPeriods` is made of."""
         tables = []
         for table, (periods, unread) in self.tables.items():
             shown_periods = [
@@ -131,14 +113,7 @@ def _proved_as_json(proved: ProvedPeriod) -> dict[str, Any]:
 
 
 def question_about(conn_id: str, *, scope: Scope | None = None, until: str = "", is_quick: bool = False) -> str:
-    """Return a question of `look_at_periods` as text, by which answers are shared.
-
-    Args:
-        conn_id: The connection.
-        scope: Only these periods; all by default.
-        until: The newest of the periods that are shown; the newest of all by default.
-        is_quick: Whether the newest of each table will do, if there are many. Default: no.
-    """
+    """Return a question of `look_at_periods` as text, by which answers are shared."""
     place = scope and [scope.dag_id, scope.run_id, scope.task_id, scope.map_index]
     named = sorted((each.table, each.period) for each in scope.named if each.conn_id == conn_id) if scope else []
     return json.dumps([conn_id, place, named, until, is_quick])
@@ -146,9 +121,6 @@ def question_about(conn_id: str, *, scope: Scope | None = None, until: str = "",
 
 def look_at_periods(question: str) -> PeriodsAnswer:
     """Read the state of the tables that a connection leads to; it may block for some seconds.
-
-    Args:
-        question: As `question_about` names it.
 
     Raises:
         Chs3Error: If the cluster does not answer.
@@ -204,12 +176,7 @@ def _is_changed(period: PeriodOverview) -> bool:
 
 
 def missed_nodes(answered: Iterable[Node], down: Iterable[Node]) -> set[Node]:
-    """Return the nodes of whose shard no replica answered.
-
-    Args:
-        answered: The nodes that answered.
-        down: Those that did not.
-    """
+    """Return the nodes of whose shard no replica answered."""
     shards = {node.shard_num for node in answered}
     return {node for node in down if node.shard_num not in shards}
 
@@ -241,23 +208,14 @@ def _not_loaded_since(
 
 
 def dag_ids_of(connections: Iterable[Mapping[str, Any]]) -> set[str]:
-    """Return the DAGs that load the periods of an answer.
-
-    Args:
-        connections: What `PeriodsAnswer.as_json` returned for each connection.
-    """
+    """Return the DAGs that load the periods of an answer."""
     tables = [table for seen in connections for table in seen["tables"]]
     shown = {period["task"]["dag_id"] for table in tables for period in table["periods"] if period["task"]}
     return shown.union(*(table["unread"].dag_ids for table in tables))
 
 
 def is_of_dag_in(owner: str, dag_ids: Container[str]) -> bool:
-    """Check whether a load belongs to one of these DAGs.
-
-    Args:
-        owner: The task of the load, as named in the ledger; empty if not known: then it belongs to none.
-        dag_ids: The DAGs, such as those whose logs a user may read.
-    """
+    """Check whether a load belongs to one of these DAGs."""
     return bool(owner) and _task_of(owner)["dag_id"] in dag_ids
 
 
@@ -276,12 +234,7 @@ def _period_as_json(
 
 
 def task_as_json(owner: str, readable_dags: Collection[str]) -> dict[str, Any] | None:
-    """Return the task of a load as JSON-safe values; None if it is unknown or may not be named.
-
-    Args:
-        owner: The task, as named in the ledger; empty if not known.
-        readable_dags: DAGs whose tasks may be named.
-    """
+    """Return the task of a load as JSON-safe values; None if it is unknown or may not be named."""
     if not owner:
         return None
     task = _task_of(owner)

@@ -23,12 +23,6 @@ def periods_answer(
     """Return what `api.answers.Periods` describes; it queries Airflow's database.
 
     FastAPI would make an object of each of thousands of periods, only to check it: tests check them instead.
-
-    Args:
-        seen: The answer of each connection.
-        scope: Only these periods; None for all.
-        rights: The rights of the user.
-        are_newest: Whether the newest periods are shown. Default: yes.
     """
     readable_dags = rights.readable_dags
     found = [

@@ -33,16 +33,7 @@ _GRACE = timedelta(minutes=10)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Schedule:
-    """The schedule of a DAG.
-
-    Args:
-        is_paused: Whether it is paused.
-        due_at: Time at which Airflow is to create its next run; None if there is none, or may not have another one now.
-        due_for: When that run's data interval begins, in UTC without a time zone; None if not known.
-        is_there: Whether Airflow has it, as its file was read last.
-        is_broken: Whether its file cannot be imported.
-        is_awaited: Whether it has a schedule, or a run that is queued or running.
-    """
+    """The schedule of a DAG."""
 
     is_paused: bool
     due_at: datetime | None
@@ -56,11 +47,7 @@ class Schedule:
         return self.is_there and not self.is_paused and self.due_at is not None and self.due_at + _GRACE < now
 
     def why_no_run(self, state: str) -> str:
-        """Return why no run comes that would change a period, as the end of a sentence about the DAG; else nothing.
-
-        Args:
-            state: The state of the period.
-        """
+        """Return why no run comes that would change a period, as the end of a sentence about the DAG; else nothing."""
         if self.is_there:
             # A plan without a load may have been all that was asked for; a load that was killed was not.
             return "" if self.is_awaited or state != PeriodState.UNFINISHED else "has no schedule, and no run is active"
@@ -68,11 +55,7 @@ class Schedule:
 
 
 def schedules_of(dag_ids: Collection[str]) -> dict[str, Schedule]:
-    """Return the schedules of DAGs, also of those whose files are gone.
-
-    Args:
-        dag_ids: The DAGs.
-    """
+    """Return the schedules of DAGs, also of those whose files are gone."""
     is_at_work = exists().where(DagRun.dag_id == DagModel.dag_id, DagRun.state.in_(State.unfinished_dr_states))
     asked = select(
         DagModel.dag_id,
@@ -113,12 +96,7 @@ class NewestRuns:
 
 
 def newest_runs(dag_ids: Collection[str], *, with_loaders: bool) -> NewestRuns:
-    """Return which DAGs have active runs, and whose newest run failed, also while they are paused.
-
-    Args:
-        dag_ids: The DAGs.
-        with_loaders: Whether to return others that have tasks which load periods, too: they may have loaded none yet.
-    """
+    """Return which DAGs have active runs, and whose newest run failed, also while they are paused."""
     is_busy = and_(DagRun.state.in_(State.unfinished_dr_states), ~DagModel.is_paused)
     asked = (
         select(DagRun.dag_id, DagRun.run_id, DagRun.state, DagRun.end_date)
@@ -170,14 +148,7 @@ def mark_waiting(
     *,
     are_newest: bool = True,
 ) -> None:
-    """Give periods that wait for a run of their DAG that does not come a state of its own.
-
-    Args:
-        connections: What `PeriodsAnswer.as_json` returned for each connection; changed in place.
-        schedules: The schedule of each DAG that the user may read.
-        now: The time.
-        are_newest: Whether the newest periods are among them, of tables whose periods are not all read. Default: yes.
-    """
+    """Give periods that wait for a run of their DAG that does not come a state of its own."""
     overdue = {dag_id for dag_id, schedule in schedules.items() if schedule.is_overdue(now)}
     for table, are_some in ((table, seen["are_some"]) for seen in connections for table in seen["tables"]):
         known = [(period, dag_id) for period in table["periods"] if (dag_id := _dag_of(period)) in schedules]

@@ -29,21 +29,12 @@ class Days(IntEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class ThroughputAnswer(Answer):
-    """The loads and the parts.
-
-    Args:
-        seen: The nodes' answers.
-    """
+    """The loads and the parts."""
 
     seen: Throughput = NOTHING
 
     def as_json(self, *, scope: Scope | None, readable_dags: Collection[str]) -> dict[str, Any]:
-        """Return JSON-safe values.
-
-        Args:
-            scope: Only loads of its periods, judged beside all loads of the table; None for all.
-            readable_dags: DAGs whose tasks may be named.
-        """
+        """Return JSON-safe values."""
         tasks = [(each, task_as_json(each.owner, readable_dags)) for each in self.seen.loads]
         loads = [
             each.model_copy(update={"task": task and Task(**task)})
@@ -68,11 +59,7 @@ class ThroughputAnswer(Answer):
 
 
 def throughput_answers(days: Days) -> LastAnswers[ThroughputAnswer]:
-    """Return the remembered speeds of loads.
-
-    Args:
-        days: Days to look back.
-    """
+    """Return the remembered speeds of loads."""
 
     def look(conn_id: str) -> ThroughputAnswer:
         hook = hook_of(conn_id)

@@ -49,15 +49,7 @@ class Statement:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NodeChange:
-    """Changes of a period on one node.
-
-    Args:
-        rows: Its rows now.
-        published_rows: Those that were published there; None if no load has published any.
-        since: When parts that no load wrote came, as Unix time; None if there are none, or merges have hidden them.
-        statements: What was done, the oldest first, as far as the logs tell.
-        silent: Why logs tell nothing; empty if they were read.
-    """
+    """Changes of a period on one node."""
 
     rows: int
     published_rows: int | None
@@ -73,11 +65,6 @@ class NodeChange:
 
 def look_at_changes(cluster: str | None, target: TableName, period: Period) -> Steps[dict[Node, NodeChange]]:
     """Read what was done to a period since it was published, of each node that answers and has changed.
-
-    Args:
-        cluster: The cluster; None is the single server of the connection.
-        target: The local table.
-        period: The period.
 
     Raises:
         PreflightError: If the cluster is not known.

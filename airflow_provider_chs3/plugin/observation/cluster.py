@@ -17,15 +17,7 @@ Inserts: TypeAlias = Literal["accepted", "delayed", "rejected"]
 
 @dataclass(frozen=True, slots=True)
 class DiskOverview:
-    """A disk.
-
-    Args:
-        name: Its name.
-        kind: `Local`, or another type.
-        free_bytes: Free bytes.
-        reserved_bytes: Free bytes that merges and inserts have reserved.
-        total_bytes: All bytes; None, like the other sizes, if the storage has no limit.
-    """
+    """A disk."""
 
     name: str
     kind: str
@@ -36,19 +28,7 @@ class DiskOverview:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FullTable:
-    """A table's active parts on one node, with the limits of its settings.
-
-    Args:
-        database: Its database.
-        table: Its name.
-        partition_id: The partition with the most parts.
-        partition_parts: Parts of that partition.
-        table_parts: Parts of the table.
-        parts_to_delay_insert: Parts of a partition at which inserts are delayed.
-        parts_to_throw_insert: Parts of a partition at which inserts are rejected.
-        max_parts_in_total: Parts of the table at which inserts are rejected.
-        inserts: What happens to inserts.
-    """
+    """A table's active parts on one node, with the limits of its settings."""
 
     database: str
     table: str
@@ -63,18 +43,7 @@ class FullTable:
 
 @dataclass(frozen=True, slots=True)
 class RunningMerge:
-    """A running merge or mutation.
-
-    Args:
-        database: Database of its table.
-        table: Its table.
-        partition_id: Its partition.
-        is_mutation: Whether it is a mutation.
-        progress: Completed share, 0 to 1.
-        seconds: Seconds since it began.
-        size_bytes: Size on disk of the parts that are merged.
-        parts: Their number.
-    """
+    """A running merge or mutation."""
 
     database: str
     table: str
@@ -88,18 +57,7 @@ class RunningMerge:
 
 @dataclass(frozen=True, slots=True)
 class QueueEntry:
-    """An entry of a replica's queue.
-
-    Args:
-        database: Database of its table.
-        table: Its table.
-        kind: Its type, such as `GET_PART`.
-        part: The part that it makes.
-        age_seconds: Seconds since it was created.
-        tries: Number of tries.
-        last_exception: The error of the last try; empty for none.
-        postpone_reason: The reason why it is postponed; empty if it is not.
-    """
+    """An entry of a replica's queue."""
 
     database: str
     table: str
@@ -113,15 +71,7 @@ class QueueEntry:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Replication:
-    """A node's replicated tables.
-
-    Args:
-        tables: Their number.
-        readonly_tables: Number of those that are read-only.
-        delay_seconds: Delay of the slowest in seconds.
-        queued: Entries of the replication queue.
-        oldest: The oldest of these.
-    """
+    """A node's replicated tables."""
 
     tables: int
     readonly_tables: int
@@ -132,24 +82,7 @@ class Replication:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NodeOverview:
-    """One node.
-
-    Args:
-        version: Version of its server.
-        uptime_seconds: Seconds since the server started.
-        size: The size that loads assume; None if there is a `size_error`.
-        size_error: The problem of its declared size; empty for none.
-        measured: Cores and memory limit as seen by the server; 0 bytes means not known.
-        machine_memory_bytes: RAM of the machine or its container; 0 if the server does not report it.
-        memory_in_use_bytes: Memory of the queries that run there, as far as the user may see them.
-        disks: Its disks.
-        fullest: The tables nearest to their limits.
-        merges: The merges that run longest.
-        merges_running: Number of running merges.
-        pool_busy: Busy threads for merges and mutations.
-        pool_size: Number of these threads.
-        replication: Its replicated tables; None if there is none.
-    """
+    """One node."""
 
     version: str
     uptime_seconds: int
@@ -169,17 +102,7 @@ class NodeOverview:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InsertOverview:
-    """An insert of a load, on all nodes that answered.
-
-    Args:
-        query_id: Its query id.
-        read_rows: Rows read so far.
-        read_bytes: Bytes read so far.
-        memory_bytes: Memory in use, on all nodes.
-        peak_memory_bytes: Peak memory on one node.
-        seconds: Seconds since it began.
-        rows_per_second: Rows read per second so far.
-    """
+    """An insert of a load, on all nodes that answered."""
 
     query_id: str
     read_rows: int
@@ -192,15 +115,7 @@ class InsertOverview:
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterOverview:
-    """The state of a cluster.
-
-    Args:
-        cluster: The cluster; None for a single server.
-        nodes: The nodes that answered.
-        processes: Their queries for inserts of loads, as `core.workflow.insert_progress` reads them: initial query id,
-            whether it is the initial query, rows, bytes, memory, peak, written rows, seconds.
-        down: The reasons why the others did not.
-    """
+    """The state of a cluster."""
 
     cluster: str | None
     nodes: Mapping[Node, NodeOverview]

@@ -40,11 +40,7 @@ def size_query() -> Sql:
 
 
 def state_query(facts: NodeFacts) -> Sql:
-    """Return the query for memory, disks, the tables nearest to their limits, merges, replication and inserts of loads.
-
-    Args:
-        facts: The node's size.
-    """
+    """Return the query for memory, disks, the tables nearest to their limits, merges, replicas and inserts."""
     limits = one_of("name", Limits.__slots__)
     return Sql(f"""
 SELECT
@@ -96,10 +92,6 @@ _UNLIMITED_BYTES = 1024**6
 
 def look_at_cluster(cluster: str | None, specs: Declared) -> Steps[ClusterOverview]:
     """Read the state of every node; one that does not answer is reported as down.
-
-    Args:
-        cluster: The cluster; None is the single server of the connection.
-        specs: The connection's `node_specs`.
 
     Raises:
         PreflightError: If the cluster is not known.

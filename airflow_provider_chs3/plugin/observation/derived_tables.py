@@ -26,13 +26,7 @@ from airflow_provider_chs3.sources.clickhouse.reading import (
 
 
 class Derived(NamedTuple):
-    """The origin of a table that a SELECT fills from another one.
-
-    Args:
-        base: The table that its SELECT reads.
-        view: The materialized view over that which writes to it; empty if there is none.
-        stale: The periods whose base has changed since they were loaded, each with the attempt that loaded it.
-    """
+    """The origin of a table that a SELECT fills from another one."""
 
     base: TableName
     view: str
@@ -40,14 +34,7 @@ class Derived(NamedTuple):
 
 
 class _Base(NamedTuple):
-    """A base as it is now.
-
-    Args:
-        name: Its name.
-        uuids: Its UUID on each node.
-        periods: The period of each partition with rows; None if its id does not tell. Empty if replicas differ.
-        shards: The states of these partitions, by shard and id.
-    """
+    """A base as it is now."""
 
     name: TableName
     uuids: tuple[str, ...]
@@ -64,10 +51,6 @@ def look_at_derived_tables(found: Ledgers, cluster: str | None) -> Steps[dict[Ta
 
     A period is stale where a load would find another base: its partitions are compared as `SelectSource` does. Where a
     node does not answer, or replicas differ, nobody knows. That the SELECT is another one, only a plan tells.
-
-    Args:
-        found: The ledgers of the nodes.
-        cluster: The cluster whose nodes these are; None for a single server. Loads on others saw other nodes.
     """
     versions = yield from _versions(found, cluster or "")
     if not versions:

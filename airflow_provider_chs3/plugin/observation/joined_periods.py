@@ -23,19 +23,7 @@ from airflow_provider_chs3.plugin.observation.snapshots import ClusterSnapshot, 
 
 
 class JoinedPeriod(NamedTuple):
-    """One period, from the nodes that answered.
-
-    Args:
-        table: Its table.
-        period: The period.
-        records: The records of the nodes that have some.
-        partitions: Its partitions on the nodes that have parts of them.
-        nodes: The period on every node.
-        inserting: The newest record of an insert; one node has it.
-        unpublished: The same, unless its load has published the period.
-        is_publishing: Whether that load has recorded that it is about to publish.
-        failure: The failure of its newest load, if it failed.
-    """
+    """One period, from the nodes that answered."""
 
     table: TableName
     period: Period
@@ -77,12 +65,7 @@ class JoinedPeriod(NamedTuple):
 
 
 def gone_periods(seen: ClusterSnapshot, table: TableName) -> Iterator[JoinedPeriod]:
-    """Give the periods of a table that no node has.
-
-    Args:
-        seen: The nodes' answers.
-        table: The table.
-    """
+    """Give the periods of a table that no node has."""
     of_nodes = {node: rows for node, each in seen.nodes.items() if (rows := each.gone.get(table))}
     for period in {period for rows in of_nodes.values() for period in rows}:
         records = {node: period_records(rows[period]) for node, rows in of_nodes.items() if period in rows}
@@ -92,12 +75,7 @@ def gone_periods(seen: ClusterSnapshot, table: TableName) -> Iterator[JoinedPeri
 def joined_periods(
     seen: ClusterSnapshot, only: Collection[TableName] | None
 ) -> Iterator[tuple[TableName, Iterator[JoinedPeriod]]]:
-    """Give the tables in order, each with its periods, in any order.
-
-    Args:
-        seen: The nodes' answers.
-        only: These tables; None for all.
-    """
+    """Give the tables in order, each with its periods, in any order."""
     for table in sorted({table for node in seen.nodes.values() for table in node.tables}):
         if only is None or table in only:
             yield table, _periods(seen, table)

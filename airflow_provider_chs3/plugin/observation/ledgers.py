@@ -42,9 +42,6 @@ class Ledgers(NamedTuple):
 def find_ledgers(cluster: str | None) -> Steps[Ledgers]:
     """Find the ledgers of each node.
 
-    Args:
-        cluster: The cluster; None is the single server of the connection.
-
     Raises:
         PreflightError: If the cluster is not known.
         Chs3Error: If no host of the connection answers.

@@ -18,9 +18,6 @@ def reasons_by_node(verdicts: Sequence[Verdict]) -> str:
     """Return the reasons of the worst verdicts, each once, with the nodes that it is about and their parts.
 
     The speed of merges, and the time that is left, differ between nodes.
-
-    Args:
-        verdicts: The verdict of each node.
     """
     nodes: dict[str, list[str]] = defaultdict(list)
     worst = overall(verdicts)
@@ -32,12 +29,7 @@ def reasons_by_node(verdicts: Sequence[Verdict]) -> str:
 
 
 def have_to_wait(verdicts: Sequence[Verdict], thresholds: Thresholds) -> bool:
-    """Check whether merges wait for a free thread for so long that they would be stuck, or a replica lags.
-
-    Args:
-        verdicts: The verdict of each node.
-        thresholds: The thresholds of merge health.
-    """
+    """Check whether merges wait for a free thread for so long that they would be stuck, or a replica lags."""
     states = [each.state for each in verdicts if each.health is Health.SETTLING and not each.state.merges]
     return any(
         (each.replica and each.replica.delay_seconds > thresholds.max_replica_delay_seconds)
@@ -50,9 +42,6 @@ def unchanged_since(verdicts: Sequence[Verdict]) -> str:
     """Return since when merges make no progress, in UTC; empty if there are no verdicts.
 
     That is when the oldest failed mutation was sent, or else when the parts of the worst node changed last.
-
-    Args:
-        verdicts: The verdict of each node.
     """
     worst = overall(verdicts)
     failed = [
@@ -75,10 +64,6 @@ def way_out(verdicts: Sequence[Verdict], table: TableName) -> str:
     """Return the statement that unblocks a stuck period, for each node with it; empty if no single one does.
 
     It is not for ON CLUSTER, which a cluster without Keeper refuses.
-
-    Args:
-        verdicts: The verdict of each node.
-        table: The table.
     """
     failed = sorted({each.command for verdict in verdicts for each in verdict.state.mutations if each.fail_reason})
     if failed:

@@ -24,16 +24,7 @@ _ORDER: tuple[ObjectState, ...] = ("gone", "changed", "new", "loaded")
 
 
 class ObjectRow(BaseModel):
-    """An object of a period.
-
-    Args:
-        path: Its bucket and key.
-        state: Whether the newest load that published found it new, changed, or as it was, or not at all.
-        size_bytes: Its size.
-        rows: Its rows, if its file has their number; else None.
-        attempt: The load that took it as it is.
-        loaded_at: When that was, as Unix time by the node's clock.
-    """
+    """An object of a period."""
 
     path: str
     state: ObjectState
@@ -44,13 +35,7 @@ class ObjectRow(BaseModel):
 
 
 class PeriodObjects(NamedTuple):
-    """The objects of a period.
-
-    Args:
-        objects: The objects, those of most interest first.
-        is_cut: Whether there are more.
-        why_not: Why there are none; empty if they were read.
-    """
+    """The objects of a period."""
 
     objects: tuple[ObjectRow, ...] = ()
     is_cut: bool = False
@@ -59,11 +44,6 @@ class PeriodObjects(NamedTuple):
 
 def look_at_objects(cluster: str | None, target: TableName, period: Period) -> Steps[PeriodObjects]:
     """Read the objects of a period from one node with a ledger: each records all of them.
-
-    Args:
-        cluster: The cluster; None is the single server of the connection.
-        target: The local table.
-        period: The period.
 
     Raises:
         PreflightError: If the cluster is not known.

@@ -63,18 +63,7 @@ _STANDING = ("intent", "published", "forgotten", "unchanged")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The newest record of one event of a period, in the ledger of one node.
-
-    Args:
-        event: The event.
-        attempt: The load's attempt.
-        sequence: Its number among the period's records on that node.
-        rows: Rows of the period on that node.
-        objects: Objects of the period.
-        source_bytes: Their size in bytes.
-        details: Further columns of a load, by their names.
-        recorded_at: Time of the record, in UTC, by the node's clock.
-    """
+    """The newest record of one event of a period, in the ledger of one node."""
 
     event: str
     attempt: str
@@ -88,14 +77,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class NodeShare:
-    """A node's share of a period.
-
-    Args:
-        rows: Current rows.
-        parts: Current parts.
-        size_bytes: Bytes on disk.
-        published_rows: Rows when the period was published; None if not known.
-    """
+    """A node's share of a period."""
 
     rows: int
     parts: int
@@ -105,14 +87,7 @@ class NodeShare:
 
 @dataclass(frozen=True, slots=True)
 class FinishedLoad:
-    """The newest load of a table that published, of whichever period.
-
-    Args:
-        period: Its period.
-        rows: Rows that it loaded.
-        seconds_by_step: Step → seconds, in order.
-        published_at: Time of its record, as Unix time.
-    """
+    """The newest load of a table that published, of whichever period."""
 
     period: str
     rows: int
@@ -122,21 +97,7 @@ class FinishedLoad:
 
 @dataclass(frozen=True, slots=True)
 class PastEvent:
-    """An event of the period: a load, or that somebody restored, forgot, discarded or adopted it.
-
-    Args:
-        recorded_at: Time of its record, in UTC, by the node's clock.
-        event: `load`, `failed`, `unchanged`, `withheld`, `restored`, `adopted`, `forgotten` or `discarded`.
-        attempt: The load's attempt.
-        owner: The task, as JSON: DAG, run, task, map index; empty if not known.
-        reason: Why it loaded; without values of rows.
-        loaded_objects: Number of the objects that it read.
-        loaded_bytes: Their size in bytes.
-        loaded_rows: Their rows.
-        seconds: Seconds of all of its steps.
-        error: Why it failed, with values of rows, shortened.
-        error_hint: The same without values.
-    """
+    """An event of the period: a load, or that somebody restored, forgot, discarded or adopted it."""
 
     recorded_at: str
     event: str
@@ -153,20 +114,7 @@ class PastEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class PeriodDetails:
-    """One period of one table.
-
-    Args:
-        nodes: The share of each node that answered.
-        down: The reasons why the others did not.
-        load: The newest load that published.
-        is_published: Whether the partition is still what that load published.
-        inserting: A later load that is inserting, or was about to.
-        failure: The failure of the newest load; None if it did not fail.
-        owner: The task of the newest load, as JSON: DAG, run, task, map index; empty if not known.
-        last_finished: The newest load of the table that published; None if there is none.
-        history: What became of the period, the newest first.
-        kept: The attempts whose versions are kept, as far as the connection's user may see their tables.
-    """
+    """One period of one table."""
 
     nodes: Mapping[Node, NodeShare]
     down: Mapping[Node, str]
@@ -188,11 +136,6 @@ class PeriodDetails:
 
 def look_at_period(cluster: str | None, target: TableName, period: Period) -> Steps[PeriodDetails]:
     """Read one period on every node, with two short statements; a node that does not answer is reported as down.
-
-    Args:
-        cluster: The cluster; None is the single server of the connection.
-        target: The local table.
-        period: The period.
 
     Raises:
         PreflightError: If the cluster is not known.
@@ -241,13 +184,7 @@ def _array(selects: Iterable[str]) -> str:
 
 
 def own_parts(target: TableName, period: Period, ledgers: Ledgers) -> dict[Node, str]:
-    """Return the condition on each node's `system.parts`, or its log of parts, for those of a period.
-
-    Args:
-        target: The table.
-        period: The period.
-        ledgers: The ledgers of the nodes.
-    """
+    """Return the condition on each node's `system.parts`, or its log of parts, for those of a period."""
     return {node: _own_parts(target, period, each) for node, each in ledgers.databases.items()}
 
 
@@ -271,13 +208,7 @@ def _records(target: TableName, period: Period, records: TableName, *further: st
 
 
 def of_period_in(target: TableName, period: Period, records: TableName) -> str:
-    """Return the part of a query that names a table of records, and the condition for those of a period.
-
-    Args:
-        target: The table.
-        period: The period.
-        records: The table of records.
-    """
+    """Return the part of a query that names a table of records, and the condition for those of a period."""
     return f"{_of_table(target, records)} AND period = {literal(str(period))}"
 
 

@@ -68,14 +68,7 @@ _OF_HEALTH = {
 
 
 def state_of(found: Found, load: LastLoad, health: Health, held: Held | None = None) -> PeriodState:
-    """Return the state of a period: the first that applies; states that need a person come before temporary ones.
-
-    Args:
-        found: The comparison of its partition with the ledger.
-        load: The outcome of its newest load.
-        health: The health of its merges.
-        held: The version of it that is held; None, the default, if there is none.
-    """
+    """Return the state of a period: the first that applies; states that need a person come before temporary ones."""
     if load is LastLoad.RUNNING:
         return PeriodState.LOADING
     if health is Health.STUCK:

@@ -64,14 +64,7 @@ _HIDDEN = "its rows include those that a lightweight DELETE has hidden, until me
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A task instance.
-
-    Args:
-        dag_id: Its DAG.
-        run_id: Its run.
-        task_id: The task.
-        map_index: Its map index; -1 if it is not mapped.
-    """
+    """A task instance."""
 
     dag_id: str
     run_id: str
@@ -81,12 +74,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """Periods that one insert loaded.
-
-    Args:
-        periods: Which they are, as a text.
-        seconds: Seconds of the whole insert; each period has a share, by the bytes of its objects.
-    """
+    """Periods that one insert loaded."""
 
     periods: str
     seconds: float
@@ -94,12 +82,7 @@ class Together:
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """A proof that a period holds its objects' rows, still valid, as the period has not changed since.
-
-    Args:
-        proved_at: Time of the proof, in UTC.
-        found: The result, as a text.
-    """
+    """A proof that a period holds its objects' rows, still valid, as the period has not changed since."""
 
     proved_at: str
     found: str
@@ -108,30 +91,7 @@ class Seal:
 # Not frozen, as these take half the time to make, and an answer has thousands.
 @dataclass(slots=True, kw_only=True)
 class PeriodRow:
-    """One period of one table, as the page gets it.
-
-    Args:
-        period: The period, such as `2026-10`; `all` of a whole table.
-        state: Its state.
-        why: The reason for the state, as a text without values of rows.
-        since: Since when it has the state, in UTC; empty if not known.
-        statement: SQL that helps a stuck period; empty if there is none.
-        hint: What helps a failed load, which ends the reason; empty if nobody knows.
-        rows: Rows of its partition, on all shards.
-        size_bytes: Bytes on disk, on all nodes.
-        parts: Parts, on all nodes.
-        objects: Number of its objects; 0 if it is not published.
-        source_bytes: Their size in bytes.
-        published_at: Time of its publication, in UTC, by the nodes' clocks; empty if it is not published.
-        insert_seconds: Duration of that load's insert in seconds; None if not known.
-        rows_per_second: Rows that it loaded per second of its insert: all of the period, or those of new objects.
-        together: The periods that one insert loaded together; None if it loaded this one alone.
-        step: The step of the running load; None if no load runs, or it is between two steps.
-        insert: The running insert.
-        ledger_database: Database of the ledger that has it; empty if it is neither published nor held.
-        task: The task of its newest load; None if it is not known, or the user may not know it.
-        seal: Its proof; None if it was never proved, or has changed since.
-    """
+    """One period of one table, as the page gets it."""
 
     #: What has a default is always there, too.
     __pydantic_config__: ClassVar = ConfigDict(json_schema_serialization_defaults_required=True)
@@ -196,12 +156,7 @@ class UnreadPeriods:
 
 
 class TableOverview(NamedTuple):
-    """The periods of a table.
-
-    Args:
-        periods: Those that are shown, and all that are not as they were published.
-        unread: The others.
-    """
+    """The periods of a table."""
 
     periods: tuple[PeriodOverview, ...]
     unread: UnreadPeriods = UnreadPeriods()
@@ -224,14 +179,7 @@ def overview(
     thresholds: Thresholds,
     only: Collection[TableName] | None = None,
 ) -> dict[TableName, TableOverview]:
-    """Return the periods of each table in order, including a few unknown ones between two others.
-
-    Args:
-        seen: The nodes' answers.
-        tasks: What Airflow knows of `owners_to_ask_for`.
-        thresholds: The thresholds of merge health.
-        only: These tables; None, the default, for all.
-    """
+    """Return the periods of each table in order, including a few unknown ones between two others."""
     tables = {}
     for table, periods in joined_periods(seen, only):
         table_facts = next(node.tables[table] for node in seen.nodes.values() if table in node.tables)

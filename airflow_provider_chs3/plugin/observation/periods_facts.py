@@ -44,10 +44,6 @@ _NO_UUID = "00000000-0000-0000-0000-000000000000"
 def look_at_all_tables(cluster: str | None, wanted: Wanted | None = None) -> Steps[ClusterSnapshot]:
     """Read all tables that have a ledger on every node; a node that does not answer is reported as down.
 
-    Args:
-        cluster: The cluster; None is the single server of the connection.
-        wanted: The periods that are read one by one, beside those that are not settled. Default: the newest.
-
     Raises:
         PreflightError: If the cluster is not known.
         Chs3Error: If no host of the connection answers.
@@ -216,10 +212,6 @@ def with_contents(seen: ClusterSnapshot, tables: Collection[TableName]) -> Steps
 
     Without hashes, a mutation that has changed nothing in a period looks like a change; and without the parts that
     merges have joined, so does what they left after a crash.
-
-    Args:
-        seen: The nodes' answers.
-        tables: The tables; at least one.
     """
     down: dict[Node, Chs3Error] = {}
     sql = dict.fromkeys(seen.nodes, periods_queries.partitions(tables, with_content=True))
@@ -305,14 +297,7 @@ def _target(row: Row) -> TableFacts:
 
 
 def target_of(engine: str, engine_full: str, uuid: str, *, partition_key: str = "") -> TableFacts:
-    """Return the facts of a table that the comparison with its ledger, and with its limits, needs.
-
-    Args:
-        engine: Its engine.
-        engine_full: The engine with all its clauses.
-        uuid: Distinguishes it from an earlier table of its name.
-        partition_key: Its expression. Default: not known.
-    """
+    """Return the facts of a table that the comparison with its ledger, and with its limits, needs."""
     return TableFacts(
         engine=engine,
         engine_full=engine_full,

@@ -61,13 +61,7 @@ _OF_HELD = ("dateDiff('second', recorded_at, now64(3))", "why", _RECORDED_AT, "h
 
 
 def records(ledgers: Collection[str], loads: Collection[str], periods: Collection[str] | None = None) -> Sql:
-    """Return the query for the newest records of each period of each table, in all ledgers of a node.
-
-    Args:
-        ledgers: The databases of its ledgers.
-        loads: Those of its tables of loads; at least one database is among both.
-        periods: Only these; all by default.
-    """
+    """Return the query for the newest records of each period of each table, in all ledgers of a node."""
     databases = sorted({*ledgers, *loads})
     only = "1" if periods is None else one_of("period", periods)
     return Sql(" UNION ALL ".join(_records(each, each in ledgers, each in loads, only) for each in databases))
@@ -127,13 +121,7 @@ def _flat(name: str, last: int, *, first: int = 1) -> str:
 
 
 def partitions(tables: Iterable[TableName], ids: Collection[str] | None = None, *, with_content: bool = False) -> Sql:
-    """Return the query for the partitions of tables, for the comparison with the ledger and for merge health.
-
-    Args:
-        tables: The tables; at least one.
-        ids: Only these; all by default.
-        with_content: Whether to ask for the hashes of parts, as in `core.ledger.parts.state_columns`. Default: no.
-    """
+    """Return the query for the partitions of tables, for the comparison with the ledger and for merge health."""
     plain = "NOT startsWith(partition_id, 'patch-')"
     merging = (
         f"countIf({plain}), sumIf(bytes_on_disk, {plain}), "
@@ -147,11 +135,7 @@ def partitions(tables: Iterable[TableName], ids: Collection[str] | None = None, 
 
 
 def sources(tables: Iterable[TableName]) -> Sql:
-    """Return the query for the parts that merges have joined in tables, as far as servers still show them.
-
-    Args:
-        tables: The tables; at least one.
-    """
+    """Return the query for the parts that merges have joined in tables, as far as servers still show them."""
     return Sql(sources_query(_of(tables), by="database, table"))
 
 
@@ -162,14 +146,7 @@ def circumstances(
     *,
     system_tables: Collection[str],
 ) -> Sql:
-    """Return the query for tables, merges, mutations, staging, inserts and disk space.
-
-    Args:
-        tables: The tables that the ledgers name; at least one.
-        uuids: Those under which the ledgers know them: a table may have another name now.
-        unrecorded: Those of which this node's ledgers know nothing: their partitions with rows are asked for, too.
-        system_tables: Tables of `system` that the user sees; see `queue_of`.
-    """
+    """Return the query for tables, merges, mutations, staging, inserts and disk space."""
     of_tables, limits = _of(tables), one_of("name", Limits.__slots__)
     named = f"{_of(tables, name='name')} OR {one_of('toString(uuid)', uuids)}"
     return Sql(f"""

@@ -22,15 +22,7 @@ _LOADED = _FAILURES + 7
 
 
 class InsertRecord(NamedTuple):
-    """The newest record of an insert.
-
-    Args:
-        attempt: The load's attempt.
-        owner: The task that loads, as JSON: DAG, run, task, map index; empty if not known.
-        query_id: The insert that was started last; empty once its end is known.
-        total_rows: Rows that it reads; 0 if not known.
-        recorded_at: Time of the record, as Unix time, by the node's clock.
-    """
+    """The newest record of an insert."""
 
     attempt: str
     owner: str
@@ -41,16 +33,7 @@ class InsertRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FailureRecord:
-    """The newest record of a load that failed.
-
-    Args:
-        attempt: The load's attempt.
-        owner: The task that loads, as in `InsertRecord`.
-        error: The error's message, shortened if long, and hint; they may quote values of rows.
-        kind: The error's class.
-        hint: The hint alone, which quotes no values.
-        recorded_at: Time of the record, in UTC.
-    """
+    """The newest record of a load that failed."""
 
     attempt: str
     owner: str
@@ -66,16 +49,7 @@ class FailureRecord:
 
 
 class LoadRecord(NamedTuple):
-    """The newest record of a load that published; empty if there is none.
-
-    Args:
-        attempt: The load's attempt.
-        owner: The task that loaded, as in `InsertRecord`.
-        insert_seconds: Duration of its insert in seconds.
-        rows: Rows that it loaded.
-        together: The periods that its insert loaded together; empty if it was one alone.
-        together_seconds: Seconds of all of that insert.
-    """
+    """The newest record of a load that published; empty if there is none."""
 
     attempt: str = ""
     owner: str = ""
@@ -86,21 +60,7 @@ class LoadRecord(NamedTuple):
 
 
 class PeriodRecords(NamedTuple):
-    """The newest records of a period in the ledger of one node, all of the current table.
-
-    Args:
-        has_claims: Whether the ledger has any claim of it, even that it was forgotten.
-        record: The record of its state; None if there is none, or it was forgotten.
-        several: Of a period of several partitions, the record of each.
-        held: The version that is held; None if there is none.
-        objects: Number of its objects.
-        recorded_at: Time of that record, in UTC.
-        ledger_database: Database of the ledger with that record, or the held version; empty if only inserts are known.
-        inserting: The newest record of an insert.
-        is_inserting_newer: Whether it is newer than the record of the period's state.
-        failure: The failure of its newest load; None if it did not fail.
-        load: The newest record of a load.
-    """
+    """The newest records of a period in the ledger of one node, all of the current table."""
 
     has_claims: bool
     record: Record | None
@@ -127,40 +87,24 @@ class PeriodRecords(NamedTuple):
 
 
 def unsettled(rows: Iterable[Row]) -> Iterator[PeriodRecords]:
-    """Parse only periods whose newest load failed, or has not published.
-
-    Args:
-        rows: As in `period_records`.
-    """
+    """Parse only periods whose newest load failed, or has not published."""
     for row in rows:
         if max(row[_INSERTS], row[_FAILURES]) > row[_CHECKED] or row[_RECORD] == "intent":
             yield period_records(row)
 
 
 def is_published(row: Row) -> bool:
-    """Check whether a period is published, or was about to be, and not forgotten since.
-
-    Args:
-        row: As in `period_records`.
-    """
+    """Check whether a period is published, or was about to be, and not forgotten since."""
     return bool(row[_STATES]) and row[_RECORD] != "forgotten"
 
 
 def recorded_partition_ids(row: Row) -> set[str]:
-    """Return the partitions of a period; none if only inserts are known.
-
-    Args:
-        row: As in `period_records`.
-    """
+    """Return the partitions of a period; none if only inserts are known."""
     return {each[0] for each in row[_SEVERAL]} or {*filter(None, [row[_PUBLISHED]])}
 
 
 def period_records(row: Row) -> PeriodRecords:
-    """Parse a row of the answer to `periods_queries.records`.
-
-    Args:
-        row: The columns after the period.
-    """
+    """Parse a row of the answer to `periods_queries.records`."""
     objects, recorded_at, ledger_database = row[_OBJECTS:_INSERTS]
     insert_sequence, failure_sequence = row[_INSERTS], row[_FAILURES]
     checked = row[_CHECKED]

@@ -23,13 +23,7 @@ class RunningStep(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TaskAtWork:
-    """A task that has not ended.
-
-    Args:
-        state: Its state in Airflow.
-        started_at: Start of its current try, as Unix time; None if it has not started.
-        silent_since: Its worker's last sign of life, as text in UTC, if that is overdue; else empty.
-    """
+    """A task that has not ended."""
 
     state: str
     started_at: float | None
@@ -38,12 +32,7 @@ class TaskAtWork:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TasksOfLoads:
-    """The tasks of loads, as far as this Airflow knows them: those of another are in neither field.
-
-    Args:
-        at_work: Those that have not ended.
-        failed: Those that have failed, and will not be tried again.
-    """
+    """The tasks of loads, as far as this Airflow knows them: those of another are in neither field."""
 
     at_work: Mapping[str, TaskAtWork]
     failed: Collection[str]
@@ -51,14 +40,7 @@ class TasksOfLoads:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NodeInsert:
-    """A node's part of an insert.
-
-    Args:
-        name: The node.
-        read_rows: Rows that it has read so far.
-        written_rows: Rows that went into its parts so far.
-        memory_bytes: Memory in use.
-    """
+    """A node's part of an insert."""
 
     name: str
     read_rows: int
@@ -68,17 +50,7 @@ class NodeInsert:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunningInsert:
-    """The progress of an insert.
-
-    Args:
-        query_id: Its query id.
-        read_rows: Rows read so far, on all nodes.
-        total_rows: Rows to read; None if not known.
-        read_bytes: Bytes read so far.
-        seconds: Seconds since it began.
-        rows_per_second: Rows read per second so far.
-        nodes: The nodes that still work for it.
-    """
+    """The progress of an insert."""
 
     query_id: str
     read_rows: int
@@ -90,12 +62,7 @@ class RunningInsert:
 
 
 def is_running(seen: ClusterSnapshot, insert: InsertRecord) -> bool:
-    """Check whether any node runs a query of an insert's load.
-
-    Args:
-        seen: The nodes' answers.
-        insert: The record of the insert.
-    """
+    """Check whether any node runs a query of an insert's load."""
     # Query ids begin with the staging's name, which ends with the attempt.
     return any(f"_{insert.attempt}_" in process[0] for node in seen.nodes.values() for process in node.processes)
 
@@ -107,12 +74,6 @@ def running_step(
 
     Verifying and publishing are mostly over in less than a second, and between their queries a load lists objects or
     waits. So its records count as long as they are those of the current try, and its staging is there.
-
-    Args:
-        seen: The nodes' answers.
-        insert: The record of its insert.
-        is_publishing: Whether it has recorded its intent to publish.
-        task: Its task in Airflow; None if that has ended, or was not asked for.
     """
     if insert.query_id and not is_publishing:
         own = (process[0] for node in seen.nodes.values() for process in node.processes)
@@ -132,12 +93,7 @@ def _has_staging(seen: ClusterSnapshot, insert: InsertRecord) -> bool:
 
 
 def running_insert(seen: ClusterSnapshot, insert: InsertRecord) -> RunningInsert | None:
-    """Return the progress of an insert; None if no node runs it.
-
-    Args:
-        seen: The nodes' answers.
-        insert: The record of the insert.
-    """
+    """Return the progress of an insert; None if no node runs it."""
     own = [
         (node, process)
         for node, snapshot in seen.nodes.items()

@@ -51,14 +51,7 @@ class Task(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """The periods that are read one by one, beside those that are not settled.
-
-    Args:
-        until: The newest of the periods of its length; the newest of all by default.
-        task: The tasks whose periods are all read; then no others are needed.
-        named: Further ones.
-        is_quick: Whether to read only the newest recorded periods of each table if there are many. Default: no.
-    """
+    """The periods that are read one by one, beside those that are not settled."""
 
     is_quick: bool = False
     until: str = ""
@@ -67,17 +60,7 @@ class Wanted:
 
 
 class TableSummary(NamedTuple):
-    """The periods of a table on one node.
-
-    Args:
-        settled: Lines of period, partition, attempt and number of nodes.
-        others: Those that have to be read, each with its partitions.
-        unknown: Partitions with rows of which no claim tells, each also as the server shows it.
-        rows: Rows of the table.
-        published_at: Time of its last publication, in UTC.
-        dag_ids: The DAGs that loaded its periods last.
-        uuids: Those of a table that is gone.
-    """
+    """The periods of a table on one node."""
 
     settled: str = ""
     others: Sequence[tuple[str, Sequence[str]]] = ()
@@ -96,12 +79,6 @@ def summaries_query(
     A period is settled if its newest claim is that it was published, if no load has begun or failed since, and if its
     partition has the blocks and rows of that claim, no mutation has passed it since, and it has few parts. Then
     `core.ledger.comparison.standing` finds it unchanged, too.
-
-    Args:
-        ledgers: The databases of its ledgers.
-        loads: Those of its tables of loads; at least one database is among both.
-        spare_parts: The most parts that are few.
-        task: The tasks whose periods count as others. None by default.
     """
     sources = [(each, LEDGER_TABLE) for each in sorted(ledgers)], [(each, LOADS_TABLE) for each in sorted(loads)]
     claims, own_loads = (
@@ -200,9 +177,6 @@ def newest_query(ledgers: Collection[str]) -> Sql:
     """Return the query for the newest periods of each table in all ledgers of a node, and how many there are.
 
     It reads the keys alone, which takes a tenth of the time of `summaries_query`.
-
-    Args:
-        ledgers: The databases of its ledgers; at least one.
     """
     of_each = " UNION DISTINCT ".join(
         f"SELECT DISTINCT target_database, target_table, period FROM {table(TableName(each, LEDGER_TABLE))} "
@@ -217,11 +191,7 @@ def newest_query(ledgers: Collection[str]) -> Sql:
 
 
 def newest_of(answers: Iterable[Iterable[Row]]) -> dict[TableName, set[str]] | None:
-    """Return the newest periods of each table; None if there are not many, so that all can be read.
-
-    Args:
-        answers: Of each node that `newest_query` was sent to.
-    """
+    """Return the newest periods of each table; None if there are not many, so that all can be read."""
     found, counts = dict[TableName, set[str]](), dict[TableName, int]()
     for database, name, periods, count in chain.from_iterable(answers):
         found.setdefault(TableName(database, name), set()).update(periods)
@@ -231,14 +201,7 @@ def newest_of(answers: Iterable[Iterable[Row]]) -> dict[TableName, set[str]] | N
 
 @dataclass(frozen=True, kw_only=True)
 class TableOnNodes:
-    """A table, for the choice of its periods.
-
-    Args:
-        summaries: Its summary on each node that answered.
-        spread: The number of nodes that its periods are spread over.
-        busy: Partitions in which something happens; None for all.
-        partition_key: Its expression.
-    """
+    """A table, for the choice of its periods."""
 
     summaries: Sequence[TableSummary]
     spread: int
@@ -247,14 +210,7 @@ class TableOnNodes:
 
 
 class Choice(NamedTuple):
-    """The periods of a table: those that are read one by one, and the others.
-
-    Args:
-        read: The former.
-        partitions: Their partitions.
-        unread: The others, all of which are published.
-        unknown: The partitions with rows of which no claim tells, each with its period.
-    """
+    """The periods of a table: those that are read one by one, and the others."""
 
     read: set[str]
     partitions: set[str]
@@ -263,14 +219,7 @@ class Choice(NamedTuple):
 
 
 class Choices(NamedTuple):
-    """The periods of all tables.
-
-    Args:
-        tables: Those of each.
-        axis: All periods, in order, those of one length together.
-        window: Of each length, the first and the last of those that are shown, whatever their state.
-        are_some: Whether there are others, which were not read.
-    """
+    """The periods of all tables."""
 
     tables: Mapping[TableName, Choice]
     axis: list[str]
@@ -284,12 +233,7 @@ class Choices(NamedTuple):
 
 
 def choose(tables: Mapping[TableName, TableOnNodes], wanted: Wanted) -> Choices:
-    """Choose the periods that are read one by one: all that are not settled on every node, and those that are shown.
-
-    Args:
-        tables: The tables.
-        wanted: Which are shown.
-    """
+    """Choose the periods that are read one by one: all that are not settled on every node, and those that are shown."""
     settled = {name: _settled(each) for name, each in tables.items()}
     every = {name: _all_periods(each) for name, each in tables.items()}
     axis = _in_order(every)
@@ -317,12 +261,7 @@ def _in_order(periods: Mapping[TableName, Iterable[str]]) -> list[str]:
 def choose_recorded(
     newest: Mapping[TableName, Collection[str]], recorded: Iterable[tuple[TableName, str, Collection[str]]]
 ) -> Choices:
-    """Choose the newest periods whose records name their partitions: of others, nobody knows which have rows.
-
-    Args:
-        newest: Those of each table.
-        recorded: Tables and periods, with the partitions that a node's records name.
-    """
+    """Choose the newest periods whose records name their partitions: of others, nobody knows which have rows."""
     partitions: dict[TableName, dict[str, set[str]]] = {name: {} for name in newest}
     for name, period, ids in recorded:
         if ids and period in newest.get(name, ()):
@@ -363,13 +302,7 @@ def _unknown(of_table: TableOnNodes) -> dict[str, str]:
 
 
 def period_of(partition_id: str, shown: str, key: str) -> Period | None:
-    """Return the period of a partition with the usual keys, alone or in a tuple; None with other keys.
-
-    Args:
-        partition_id: Its id.
-        shown: The partition as the server shows it.
-        key: The table's partition key.
-    """
+    """Return the period of a partition with the usual keys, alone or in a tuple; None with other keys."""
     if not key.startswith("("):
         return period_of_partition(partition_id, key=key)
     # Servers show the dates of tuples with dashes, in quotes.

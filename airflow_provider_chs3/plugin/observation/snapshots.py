@@ -36,33 +36,7 @@ class Partition(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class NodeSnapshot:
-    """The answers of one node.
-
-    Args:
-        tables: Its tables.
-        names: The tables that the ledgers know, by their UUIDs.
-        records: The periods of each table in its ledgers, as text, and what `period_records` parses: one by one, as
-            they would be many objects at once.
-        known: The same periods, and those of earlier tables of these names.
-        tables_with_rows: The tables that have rows, of any period.
-        gone: The published periods of each table in its ledgers that is not there, as `records`; also those of earlier
-            tables of its name.
-        renamed: New names of tables, by the ones that the ledgers know.
-        partitions: The partitions of each table, by their ids, as `partition` parses them.
-        filled_partitions: Of these, the ids of those that hold rows.
-        sources: The parts that merges have joined, by table and partition; none if nobody asked.
-        mutations: The mutations of each table that has had some.
-        broken: Of each table that has some, the parts that the server put aside because it could not read them.
-        staging: Names of staging tables, of any load, and of those that hold rows.
-        structures: Digests of the stored columns of tables and of those that hold rows; none if no table holds any.
-        processes: The queries of loads: initial query id, whether it is the initial query, rows, bytes, memory, peak,
-            written rows, seconds.
-        circumstances: The rest of the answer to `periods_queries.circumstances`.
-        free_bytes: Free bytes on the emptiest of a table's disks.
-        table_parts: Active parts of each table.
-        limits: Limits of each table.
-        unrecorded: Tables of which its ledgers know nothing, with the partitions that hold rows.
-    """
+    """The answers of one node."""
 
     tables: Mapping[TableName, TableFacts] = field(default_factory=dict)
     names: Mapping[str, TableName] = field(default_factory=dict)
@@ -86,12 +60,7 @@ class NodeSnapshot:
     unrecorded: Mapping[TableName, TableSummary] = field(default_factory=dict)
 
     def busy_partitions(self, table: TableName, *, max_replica_delay_seconds: float) -> set[str] | None:
-        """Return the partitions of a table in which something happens; None for all.
-
-        Args:
-            table: The table.
-            max_replica_delay_seconds: Replicas that are further behind may be merging all of them.
-        """
+        """Return the partitions of a table in which something happens; None for all."""
         seen, place = self.circumstances, (table.database, table.table)
         queued = {row[0] for row in seen["queue"].get(place, ())}
         is_behind = any(
@@ -133,23 +102,12 @@ class NodeSnapshot:
         )
 
     def may_publish(self, held: str, table: TableName) -> bool:
-        """Check whether held rows can still be published: their table is there, with the columns of the target.
-
-        Args:
-            held: The name of the table that holds them.
-            table: The target.
-        """
+        """Check whether held rows can still be published: their table is there, with the columns of the target."""
         digests = (digest for name, digest in self.structures.items() if name.table == held)
         return held in self.staging and next(digests, "") == self.structures.get(table, "")
 
     def is_quiet(self, table: TableName, partition: Partition, *, spare_parts: int) -> bool:
-        """Check whether a period's merges are healthy at first sight: it has few parts, and nothing happens to them.
-
-        Args:
-            table: The table.
-            partition: The period's partition.
-            spare_parts: The most parts that are few.
-        """
+        """Check whether a period's merges are healthy at first sight: it has few parts, and nothing happens to them."""
         is_merging = (table.database, table.table, partition.state.partition_id) in self.circumstances["merges"]
         return partition.parts <= spare_parts and table in self._quiet_tables and not is_merging
 
@@ -181,17 +139,7 @@ class NodeSnapshot:
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterSnapshot:
-    """The answers of a cluster.
-
-    Args:
-        cluster: The cluster; None for a single server.
-        nodes: The answers of each node.
-        down: The reasons why the others did not answer.
-        unread: What to do about ledgers that are left out; empty if there are none.
-        choices: The periods that were read one by one, and the others.
-        summaries: The summary of each table on each node.
-        derived: The tables that are derived from others.
-    """
+    """The answers of a cluster."""
 
     cluster: str | None
     nodes: Mapping[Node, NodeSnapshot]
@@ -202,12 +150,7 @@ class ClusterSnapshot:
     derived: Mapping[TableName, Derived]
 
     def versions(self, table: TableName, period: str) -> dict[Node, tuple[int, int, int]]:
-        """Return the highest block of a recorded period on each node, its data version and its rows.
-
-        Args:
-            table: The table.
-            period: The period.
-        """
+        """Return the highest block of a recorded period on each node, its data version and its rows."""
         rows = [row for each in self.nodes.values() if (row := each.records.get(table, {}).get(period))]
         ids = {key for row in rows for key in recorded_partition_ids(row)}
         found = {node: [each.partition(table, key) for key in ids] for node, each in self.nodes.items()}

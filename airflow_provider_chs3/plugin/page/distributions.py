@@ -79,12 +79,7 @@ class EggInfo(egg_info):
 
 
 def _project_urls(url: str, version: str) -> Mapping[str, str]:
-    """Return the links that the index shows beside the description.
-
-    Args:
-        url: The repository's page, as `https://github.com/owner/name`.
-        version: The version, whose tag is `v` and it.
-    """
+    """Return the links that the index shows beside the description."""
     files = f"{url}/blob/v{version}"
     return {
         "Documentation": f"{files}/docs/index.md",
@@ -95,13 +90,7 @@ def _project_urls(url: str, version: str) -> Mapping[str, str]:
 
 
 def _description(readme: str, url: str, version: str) -> str:
-    """Return the README with absolute links to the files of its version, and with badges.
-
-    Args:
-        readme: The README, as Markdown.
-        url: The repository's page, as `https://github.com/owner/name`.
-        version: The version, whose tag is `v` and it.
-    """
+    """Return the README with absolute links to the files of its version, and with badges."""
 
     def absolute(link: re.Match[str]) -> str:
         to = link["to"]

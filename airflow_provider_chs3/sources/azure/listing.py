@@ -36,11 +36,7 @@ _TERMINAL = {
 
 
 class AzureBlobListing(WritableListing):
-    """Lists containers, and says how ClickHouse gets in.
-
-    Args:
-        wasb_conn_id: Connection of type `wasb`.
-    """
+    """Lists containers, and says how ClickHouse gets in."""
 
     def __init__(self, wasb_conn_id: str) -> None:
         self.wasb_conn_id = wasb_conn_id

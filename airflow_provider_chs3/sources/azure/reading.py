@@ -34,15 +34,7 @@ _LITERAL = re.compile(r"(?!.*//)[A-Za-z0-9/_.=\- +,;&@()!$']*")
 
 @dataclass(frozen=True, kw_only=True)
 class AzureAccess:
-    """The access of the ClickHouse servers to the container: a key, a SAS token, an identity, or a named collection.
-
-    Args:
-        account_url: URL of the account, as reachable from the servers; empty with a named collection.
-        account_name: Name of the account, with `account_key`.
-        account_key: A key of the account.
-        sas_token: A shared access signature, without `?` in front.
-        named_collection: A named collection on the servers, with all of this.
-    """
+    """The access of the ClickHouse servers to the container: a key, a SAS token, an identity, or a named collection."""
 
     account_url: str = ""
     account_name: str = ""
@@ -54,12 +46,6 @@ class AzureAccess:
 @dataclass(frozen=True)
 class AzureBlobSource(ObjectSource):
     """Objects in a container of Azure Blob Storage.
-
-    Args:
-        bucket: The container; empty if a named collection names it.
-        template: Template of the names of a period's blobs.
-        access: How the servers get at it.
-        base: The container and a slash; found by listing if a named collection names the container.
 
     Raises:
         ConfigurationError: If the container's name is invalid or missing.

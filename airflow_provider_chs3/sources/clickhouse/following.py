@@ -50,17 +50,7 @@ _LOSES_ROWS = re.compile("Replacing|Coalescing|Collapsing|Graphite")
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """A materialized view whose table follows.
-
-    Args:
-        name: The view.
-        base: The table that it is on.
-        table: The table that it writes to, with its cluster.
-        source: What it makes of the base.
-        periods: Period of the table that is loaded first, from which all others follow → the period of this table.
-        columns: The columns that the view fills, if it leaves others to their defaults; else none.
-        planned: What a load of the table's periods would do now.
-    """
+    """A materialized view whose table follows."""
 
     name: TableName
     base: TableName
@@ -76,10 +66,6 @@ class View:
 
 def find_views(request: LoadRequest, periods: Iterable[Period]) -> Steps[tuple[View, ...]]:
     """Find the views whose tables follow a table, and check that each can.
-
-    Args:
-        request: The load of the table.
-        periods: Its periods.
 
     Returns:
         The views, each after the one that fills its base.
@@ -101,13 +87,7 @@ def find_views(request: LoadRequest, periods: Iterable[Period]) -> Steps[tuple[V
 
 
 def load_of(request: LoadRequest, view: View, period: Period) -> LoadRequest:
-    """Return the load of a view's table.
-
-    Args:
-        request: The load of the table that is loaded first.
-        view: The view.
-        period: A period of its table.
-    """
+    """Return the load of a view's table."""
     reload = _reload_of(request.reload, view)
     shared = {name: getattr(request.policies, name) for name in _SHARED}
     if request.reload and request.reload.replace_rows_of_others and not reload:
@@ -152,12 +132,7 @@ class Followed:
         return next(iter(self.errors.values()), None)
 
     def of(self, views: Sequence[View], period: Period) -> list[dict[str, Any]]:
-        """Return the results of views' tables for a period, as JSON-safe values.
-
-        Args:
-            views: The views.
-            period: The period of the table that is loaded first.
-        """
+        """Return the results of views' tables for a period, as JSON-safe values."""
         pairs = [(view, self.results.get((view.table.target, view.periods[period]))) for view in views]
         return [
             {"view": str(view.name), **{name: each for name, each in found.as_json().items() if name in OF_VIEWS}}
@@ -176,12 +151,6 @@ def follow(
     """Load the tables of views, each after the one that fills its base.
 
     What is published stays so: a retry finds the tables that are behind. One whose base failed is not loaded.
-
-    Args:
-        request: The load of the table that was loaded first.
-        views: The views, as `find_views` returned them.
-        results: What that load did.
-        begin: Is called with each load, and its periods, before it begins.
     """
     followed, several = Followed(), [each for each in results if not each.has_no_objects]
     for view in views:
@@ -244,12 +213,7 @@ def _periods_of(view: View, results: Iterable[LoadResult], reload: Reload | None
 
 
 def behind(views: Iterable[View], reload: Reload | None) -> dict[Period, str]:
-    """Return the periods of the table that is loaded first for which a view's table is behind, each with the reason.
-
-    Args:
-        views: The views.
-        reload: What the run reloads; None if it reloads nothing.
-    """
+    """Return the periods of the table that is loaded first for which a view's table is behind, each with the reason."""
     found = dict[Period, str]()
     for view in views:
         if reload and not _reload_of(reload, view):

@@ -36,23 +36,14 @@ _OF_BLOCKS: Mapping[str, re.Pattern[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class QueryTree:
-    """A line of a SELECT, as a server understands it, with those below it.
-
-    Args:
-        text: The line.
-        below: Those below it.
-    """
+    """A line of a SELECT, as a server understands it, with those below it."""
 
     text: str
     below: list[QueryTree] = field(default_factory=list)
 
     @classmethod
     def of(cls, lines: Iterable[str]) -> QueryTree:
-        """Read what `EXPLAIN QUERY TREE run_passes = 1` returns.
-
-        Args:
-            lines: Its lines.
-        """
+        """Read what `EXPLAIN QUERY TREE run_passes = 1` returns."""
         above = [cls("")]
         for line in lines:
             text = line.lstrip(" ")
@@ -62,11 +53,7 @@ class QueryTree:
         return above[0].below[0] if above[0].below else above[0]
 
     def why_not(self, base: TableName) -> str:
-        """Return why all of the base would not make what its blocks make; empty if it does.
-
-        Args:
-            base: The table that the view is on.
-        """
+        """Return why all of the base would not make what its blocks make; empty if it does."""
         for name, pattern in _OF_BLOCKS.items():
             if any(pattern.match(each.text) for each in self._every()):
                 return f"its SELECT has {name}, which makes something else of the blocks of an INSERT than of a period"
@@ -80,11 +67,7 @@ class QueryTree:
         return ""
 
     def others(self, base: TableName) -> list[str]:
-        """Return the tables that it reads besides the base, as they are then.
-
-        Args:
-            base: The table that the view is on.
-        """
+        """Return the tables that it reads besides the base, as they are then."""
         return sorted({*self._tables()} - {str(base)})
 
     @property

@@ -83,13 +83,7 @@ _STATE = (
 
 
 class _Base(NamedTuple):
-    """The base as it is now.
-
-    Args:
-        context: Its nodes and their facts.
-        partitions: Shard → id of a partition → its state (see `_STATE`), of those with rows.
-        owns: Id → what the partitions of its period have in common, under each form that is asked for.
-    """
+    """The base as it is now."""
 
     context: TargetContext
     partitions: Mapping[int, Mapping[str, tuple[int, ...]]]
@@ -419,12 +413,7 @@ def _of_shards(
 
 
 def states_query(of_tables: str, of_part: str) -> Sql:
-    """Return the query for the state of each partition with rows: table, id, a text of its parts, and the state.
-
-    Args:
-        of_tables: The condition that finds the tables.
-        of_part: SQL for that text.
-    """
+    """Return the query for the state of each partition with rows: table, id, a text of its parts, and the state."""
     return Sql(
         f"SELECT database, table, {PARTITION} AS id, anyIf({of_part}, NOT {_IS_PATCH}), {_STATE} FROM system.parts "
         f"WHERE {of_tables} AND active AND rows > 0 GROUP BY database, table, id HAVING own > 0 ORDER BY id"
@@ -434,24 +423,14 @@ def states_query(of_tables: str, of_part: str) -> Sql:
 def partitions_on_shards(
     ids: Sequence[str], partitions: Mapping[int, Mapping[str, tuple[int, ...]]]
 ) -> dict[int, dict[str, tuple[int, ...]]]:
-    """Return some partitions of each shard, with their states.
-
-    Args:
-        ids: Their ids, in order.
-        partitions: The states of all partitions with rows, by shard and id.
-    """
+    """Return some partitions of each shard, with their states."""
     return {
         shard: {each: states[each] for each in ids if each in states} for shard, states in sorted(partitions.items())
     }
 
 
 def digest_of_base(uuids: Iterable[str], shards: Mapping[int, Mapping[str, tuple[int, ...]]]) -> str:
-    """Return what changes with the rows of a period's base.
-
-    Args:
-        uuids: The base on each node: a table that is dropped and created counts blocks again.
-        shards: The period's partitions there, as `partitions_on_shards` returns them.
-    """
+    """Return what changes with the rows of a period's base."""
     return _digest([sorted(uuids), shards])
 
 

@@ -33,16 +33,6 @@ class Times(Enum):
 class SqlTable:
     """A table whose rows belong to periods.
 
-    Args:
-        name: The table, or a view.
-        schema: Its schema; None where the database has none.
-        time_column: The column that decides the period of a row: a date, or a time.
-        key_column: The column whose values divide a period's rows among the nodes; None lets one node read all rows.
-        fingerprint: An aggregate that changes with the period's rows, in the database's SQL; None takes a digest of all
-            their values.
-        timezone: The zone in which days and longer periods of instants begin, and to which the hours of times without a
-            zone belong.
-
     Raises:
         ConfigurationError: If a text is empty or has characters that databases do not know, or there is no such zone.
     """
@@ -75,14 +65,6 @@ class SqlColumn(KnownColumn):
 
     In addition to what all known columns have:
 
-    Args:
-        written: The expression that the database sends.
-        other: The same from a session that writes texts in another way; empty if none does. Of texts, hexadecimal bytes
-            of UTF-8.
-        read: The expression with which ClickHouse reads what was sent, with `{0}` for the column, and `{is_other}`
-            for whether `other` was sent.
-        clickhouse_type: That expression's type.
-        is_integer: Whether its values are whole numbers.
     """
 
     written: str
@@ -93,12 +75,7 @@ class SqlColumn(KnownColumn):
 
 
 class Dialect(ABC):
-    """The SQL of a database.
-
-    Args:
-        kind: What ClickHouse does differently for it.
-        scheme: The beginning of its URLs.
-    """
+    """The SQL of a database."""
 
     kind: ClassVar[StoreKind]
     scheme: ClassVar[str]
@@ -121,12 +98,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def moment(self, at: datetime, times: Times) -> str:
-        """Return a moment as a literal that a column of such times is compared with.
-
-        Args:
-            at: The moment; with a zone if the column holds instants.
-            times: What the column holds.
-        """
+        """Return a moment as a literal that a column of such times is compared with."""
 
     @abstractmethod
     def day_of(self, column: SqlColumn, times: Times, *, with_hour: bool) -> str:
@@ -164,10 +136,6 @@ class Dialect(ABC):
     def times_for(self, column: SqlColumn, grain: Grain) -> Times:
         """Return what the column of times holds.
 
-        Args:
-            column: The column.
-            grain: The length of periods.
-
         Raises:
             ConfigurationError: If the column says no such period.
         """
@@ -189,12 +157,6 @@ class Dialect(ABC):
         """Return the statement that reads a period's rows, or one slice of them.
 
         Each column is sent under `own_prefix` and its number.
-
-        Args:
-            table: The table.
-            columns: Its columns, the ones that are sent.
-            period: The period.
-            part: The slice's number from 0, and how many there are. Default: all rows.
         """
         by_name, prefix = {each.name: each for each in columns}, own_prefix(columns)
         sent = ", ".join(f"{each.written} AS {prefix}{number}" for number, each in enumerate(columns))
@@ -258,12 +220,6 @@ def _bounds_of(period: Period, times: Times, timezone: str) -> tuple[datetime, d
 
 def periods_touched(span: Period, grain: Grain, times: Times, timezone: str) -> set[Period]:
     """Return the periods that rows of a day or an hour may be in; the reverse of `Dialect.in_period`.
-
-    Args:
-        span: The day or the hour, as the column has it: of instants in UTC.
-        grain: The length of the periods.
-        times: What the column holds.
-        timezone: See `SqlTable`.
 
     Raises:
         ConfigurationError: If they are not within the years of periods.

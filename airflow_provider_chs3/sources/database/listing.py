@@ -30,12 +30,7 @@ _PATH = "_path"
 
 
 class RowsListing(Listing):
-    """Asks a database about a table.
-
-    Args:
-        conn_id: The connection to the database.
-        table: The table.
-    """
+    """Asks a database about a table."""
 
     dialect: ClassVar[Dialect]
     port: ClassVar[int]
@@ -81,10 +76,6 @@ class RowsListing(Listing):
 
     def source(self, *, server_address: str | None, named_collection: str | None) -> SqlSource:
         """Return what the servers read.
-
-        Args:
-            server_address: Host and port as the servers reach them; None takes the connection's.
-            named_collection: A named collection on the servers; None gives them the connection's login.
 
         Raises:
             SourceError: If there is no such table or column.
@@ -195,11 +186,7 @@ class RowsListing(Listing):
         )
 
     def connection_with(self, **extra: Any) -> Connection:
-        """Return Airflow's connection with further options in its extra; its cursors return plain rows.
-
-        Args:
-            **extra: Name → value.
-        """
+        """Return Airflow's connection with further options in its extra; its cursors return plain rows."""
         given = copy.copy(self.connection)
         given.extra = json.dumps({**given.extra_dejson, **extra, "cursor": None})
         return given

@@ -26,16 +26,7 @@ _ANY_PERIOD = Period.of_month(2000, 1)
 
 @dataclass(frozen=True, kw_only=True)
 class SqlAccess:
-    """The access of the ClickHouse servers to the database.
-
-    Args:
-        host: Its host and port, as reachable from the servers; empty with a named collection.
-        database: The database.
-        user: The user.
-        password: The user's password.
-        tls: Arguments of ClickHouse's function that protect the connection, with their values.
-        named_collection: A named collection on the servers, with all of this.
-    """
+    """The access of the ClickHouse servers to the database."""
 
     host: str = ""
     database: str = ""
@@ -59,16 +50,7 @@ class RowSource(Source):
 
 @dataclass(frozen=True, kw_only=True)
 class SqlSource(RowSource):
-    """A table in a database.
-
-    Args:
-        dialect: The database's SQL.
-        table: The table.
-        columns: Its columns.
-        full_name: Database, schema and table, joined by dots, without slashes.
-        access: How the servers get at it.
-        shards: The `server_identity` of the servers of each shard; empty on a single server, and until the insert.
-    """
+    """A table in a database."""
 
     dialect: Dialect
     table: SqlTable
@@ -242,24 +224,13 @@ class SqlSource(RowSource):
 
 
 def version_of(rows: int, keys: int, digest: str) -> str:
-    """Return the version of a period.
-
-    Args:
-        rows: Its rows.
-        keys: The sum of their keys; 0 if keys are not whole numbers.
-        digest: What changes with the rows.
-    """
+    """Return the version of a period."""
     return f"{rows}/{keys}/{digest}"
 
 
 @dataclass(frozen=True)
 class RowsTrial(AccessTrial):
-    """A try to ask the database for a period's version, and for the table's columns.
-
-    Args:
-        source: The source.
-        period: The period; None asks for columns alone, as all periods take a pass over the table.
-    """
+    """A try to ask the database for a period's version, and for the table's columns."""
 
     source: SqlSource
     period: Period | None
@@ -299,12 +270,5 @@ def period_of(path: str) -> Period:
 
 
 def unit_of(place: str, period: Period, *, version: str, size_bytes: int) -> Unit:
-    """Return a period as the object that a load records.
-
-    Args:
-        place: Database, schema and table.
-        period: The period.
-        version: Its version.
-        size_bytes: An estimate of its size.
-    """
+    """Return a period as the object that a load records."""
     return Unit(f"{place}/{period}", size_bytes, version, datetime.fromtimestamp(0, UTC))

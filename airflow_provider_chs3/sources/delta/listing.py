@@ -32,14 +32,7 @@ _MAPPING = "delta.columnMapping.mode"
 
 
 class DeltaListing(TableListing):
-    """Lists the data files of a Delta table.
-
-    Args:
-        uri: `s3://<bucket>/<folder>`.
-        time_column: The column by which rows belong to periods.
-        timezone: The zone in which days and longer periods begin.
-        aws_conn_id: The AWS connection.
-    """
+    """Lists the data files of a Delta table."""
 
     def __init__(self, *, uri: str, time_column: str, timezone: str, aws_conn_id: str | None) -> None:
         super().__init__(aws_conn_id)

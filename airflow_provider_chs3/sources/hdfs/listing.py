@@ -13,11 +13,7 @@ from airflow_provider_chs3.sources.listing import WritableListing, cut
 
 
 class WebHdfsListing(WritableListing):
-    """Lists files of HDFS.
-
-    Args:
-        webhdfs_conn_id: Connection of type `webhdfs`.
-    """
+    """Lists files of HDFS."""
 
     def __init__(self, webhdfs_conn_id: str) -> None:
         self.webhdfs_conn_id = webhdfs_conn_id

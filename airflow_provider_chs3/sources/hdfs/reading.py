@@ -46,12 +46,6 @@ _NAME_NODE = re.compile(r"hdfs://([^/@:?#\s]+@)?[^/@:?#\s]+(:[0-9]+)?")
 class HdfsSource(ObjectSource):
     """Files in HDFS. A path is absolute, and begins with the slash that ends the empty bucket.
 
-    Args:
-        bucket: Empty.
-        template: Template of the paths of a period's files, without the slash at their beginning.
-        name_node_url: URL of the name node, as reachable from the servers, and the user that they read as:
-            `hdfs://user@host:8020`.
-
     Raises:
         ConfigurationError: If that is not such a URL.
     """

@@ -37,14 +37,7 @@ _UNAUTHORIZED = 401
 
 @dataclass(frozen=True, kw_only=True)
 class WebHdfsAccess:
-    """The access that a connection gives.
-
-    Args:
-        urls: Of WebHDFS on each name node, without a slash at the end.
-        user: The user to list as; empty for the server's default.
-        password: For a gateway in front of WebHDFS; None without one.
-        verify: Whether to check a certificate.
-    """
+    """The access that a connection gives."""
 
     urls: tuple[str, ...]
     user: str
@@ -68,12 +61,7 @@ class WebHdfsAccess:
 
 
 class WebHdfsClient:
-    """Asks the name node that leads.
-
-    Args:
-        access: What the connection says.
-        where: What messages call it.
-    """
+    """Asks the name node that leads."""
 
     def __init__(self, access: WebHdfsAccess, where: str) -> None:
         import httpx
@@ -120,10 +108,6 @@ class WebHdfsClient:
         """Return whether somebody is writing a file: a listing has only its whole blocks.
 
         A gateway may not say, nor a name node if the user may not read the file.
-
-        Args:
-            path: The file, without the slash at its beginning.
-            status: What the listing says about it.
         """
         length, block_bytes = status["length"], status.get("blockSize")
         # The last block of a closed file is seldom a whole one, so few files are asked for.

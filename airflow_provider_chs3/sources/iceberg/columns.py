@@ -19,11 +19,7 @@ _AT_ONCE = 12
 
 
 class ColumnHistory:
-    """Finds files whose columns have other names than the table gives them now.
-
-    Args:
-        table: The table.
-    """
+    """Finds files whose columns have other names than the table gives them now."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
@@ -34,9 +30,6 @@ class ColumnHistory:
 
         Footers are read only if a column was ever renamed, or dropped and added again, or may be missing from files:
         else names and ids say the same.
-
-        Args:
-            files: The files.
         """
         if not files or self._is_plain():
             return list(files)

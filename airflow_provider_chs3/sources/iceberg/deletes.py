@@ -27,12 +27,7 @@ _AT_ONCE = 12
 
 
 class DeleteFiles:
-    """The delete files of a snapshot.
-
-    Args:
-        table: The table.
-        entries: Partition spec's number and entry of each file of the snapshot.
-    """
+    """The delete files of a snapshot."""
 
     def __init__(self, table: Table, entries: Iterable[tuple[int, ManifestEntry]]) -> None:
         from pyiceberg.manifest import DataFileContent
@@ -49,12 +44,7 @@ class DeleteFiles:
                 self._by_partition[spec_id, file.partition].append(entry)
 
     def of(self, spec_id: int, entry: ManifestEntry) -> list[IcebergFile]:
-        """Return the delete files that may remove rows of a data file: by partition, order and bounds of its path.
-
-        Args:
-            spec_id: The number of the data file's partition spec.
-            entry: Its entry.
-        """
+        """Return the delete files that may remove rows of a data file: by partition, order and bounds of its path."""
         some = self._by_partition.get((spec_id, entry.data_file.partition), ())
         return [each.data_file for each in chain(self._everywhere, some) if _may_apply(each, entry)]
 
@@ -69,11 +59,6 @@ class DeletedRows:
         self, io: FileIO, files: Sequence[DataFile], deletes: Mapping[str, Collection[IcebergFile]]
     ) -> list[DataFile]:
         """Return the files, each with the positions of its deleted rows.
-
-        Args:
-            io: What reads the table's files.
-            files: Data files to load.
-            deletes: Path of a data file → the delete files that may apply to it.
 
         Raises:
             SourceError: If a delete file is not as the table describes it.
@@ -95,22 +80,14 @@ class DeletedRows:
 
 
 def is_equality(file: IcebergFile) -> bool:
-    """Check whether a delete file names values, and not the positions of rows.
-
-    Args:
-        file: The delete file.
-    """
+    """Check whether a delete file names values, and not the positions of rows."""
     from pyiceberg.manifest import DataFileContent
 
     return bool(file.content == DataFileContent.EQUALITY_DELETES)
 
 
 def digest_of(deletes: Collection[IcebergFile]) -> str:
-    """Return a text that changes with the delete files; empty without any.
-
-    Args:
-        deletes: The delete files.
-    """
+    """Return a text that changes with the delete files; empty without any."""
     if not deletes:
         return ""
     paths = "\n".join(sorted(each.file_path for each in deletes))
@@ -118,13 +95,7 @@ def digest_of(deletes: Collection[IcebergFile]) -> str:
 
 
 def problem_of(path: str, table: str, deletes: Iterable[IcebergFile]) -> str:
-    """Return why the deleted rows of a data file cannot be left out; empty if they can.
-
-    Args:
-        path: The data file.
-        table: The table's name, for people.
-        deletes: The delete files that may apply to it.
-    """
+    """Return why the deleted rows of a data file cannot be left out; empty if they can."""
     for each in deletes:
         if is_equality(each):
             kind = "equality deletes remove"

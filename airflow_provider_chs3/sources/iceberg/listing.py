@@ -35,16 +35,7 @@ _TRANSFORMS = ("year", "month", "day", "hour", "identity")
 
 
 class IcebergListing(TableListing):
-    """Lists the data files of an Iceberg table.
-
-    Args:
-        table: `<namespace>.<table>`.
-        time_column: The column of dates or times by which rows belong to periods.
-        iceberg_conn_id: Connection to the catalog: its properties in `extra`, or `host`, `login` and `password` of a
-            REST catalog.
-        timezone: The zone in which days and longer periods begin.
-        aws_conn_id: The AWS connection.
-    """
+    """Lists the data files of an Iceberg table."""
 
     def __init__(
         self, *, table: str, time_column: str, iceberg_conn_id: str, timezone: str, aws_conn_id: str | None

@@ -16,11 +16,7 @@ _SCHEMES = ("s3", "s3a", "s3n")
 
 
 class TableListing(S3Listing):
-    """Lists the data files of a table in S3.
-
-    Args:
-        aws_conn_id: The AWS connection.
-    """
+    """Lists the data files of a table in S3."""
 
     @property
     @abstractmethod
@@ -40,10 +36,6 @@ class TableListing(S3Listing):
     def snapshot(self, pinned: str | None, periods: Collection[Period]) -> TableSnapshot:
         """Return the data files of a snapshot.
 
-        Args:
-            pinned: The snapshot's id; None for the current one.
-            periods: The periods to load: their files are inspected closely.
-
         Raises:
             ConfigurationError: If the table or the connection is wrong.
             ObjectsChangedError: If the snapshot is gone.
@@ -53,9 +45,6 @@ class TableListing(S3Listing):
 
 def split_url(url: str) -> tuple[str, str]:
     """Return the bucket and the key of a URL in S3.
-
-    Args:
-        url: The URL.
 
     Raises:
         ConfigurationError: If it is not one of S3.
@@ -68,11 +57,7 @@ def split_url(url: str) -> tuple[str, str]:
 
 
 def moments_of(value: date | datetime | Period) -> tuple[datetime, datetime]:
-    """Return the first and the last moment in UTC that a value stands for: a date for its day, a period for all of it.
-
-    Args:
-        value: A date, a time, or a period.
-    """
+    """Return the first and the last moment in UTC that a value stands for: a date for its day, a period for itself."""
     if isinstance(value, Period):
         return value.begin, value.last
     if isinstance(value, datetime):
@@ -82,22 +67,12 @@ def moments_of(value: date | datetime | Period) -> tuple[datetime, datetime]:
 
 
 def moments_between(first: Any, last: Any) -> tuple[datetime, datetime]:
-    """Return the moments of a file by the least and the greatest of its dates or times.
-
-    Args:
-        first: The least one, a date or a datetime; None if it is not known.
-        last: The greatest one.
-    """
+    """Return the moments of a file by the least and the greatest of its dates or times."""
     return ANY_MOMENT if first is None or last is None else (moments_of(first)[0], moments_of(last)[1])
 
 
 def path_of(url: str, *, bucket: str) -> tuple[str, str]:
-    """Return the path of a data file, and its problem if it is not in the table's bucket.
-
-    Args:
-        url: The file's URL.
-        bucket: The table's bucket.
-    """
+    """Return the path of a data file, and its problem if it is not in the table's bucket."""
     found, key = split_url(url)
     path = f"{found}/{key}"
     return path, "" if found == bucket else _is_elsewhere(path, bucket)

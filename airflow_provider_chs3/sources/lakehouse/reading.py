@@ -31,15 +31,7 @@ _ROW_NUMBER = "_row_number"
 
 @dataclass(frozen=True)
 class TableSource(S3Source):
-    """The data files of a table. The first listing pins the table's current snapshot for all that follow.
-
-    Args:
-        table: The table's name, for people.
-        snapshot: The snapshot that is read; None for the one that is current at the first listing.
-        shares_files: Whether a file may hold rows of several periods, each of which takes its own.
-        columns: The table's columns, known from the first listing.
-        deleted: Path → positions of the rows that delete files remove; known from the listing of what is loaded.
-    """
+    """The data files of a table. The first listing pins the table's current snapshot for all that follow."""
 
     kind = replace(S3, contents=DATA_FILES)
 
@@ -146,12 +138,7 @@ class TableSource(S3Source):
 
 @dataclass(frozen=True)
 class TableTrial(AccessTrial):
-    """A try to read a table's snapshot, and a data file of it.
-
-    Args:
-        source: The source.
-        period: The period; None for any.
-    """
+    """A try to read a table's snapshot, and a data file of it."""
 
     source: TableSource
     period: Period | None

@@ -39,14 +39,7 @@ _ONE_MARK = bytes.maketrans(_MARKS, _MARKS[:1] * len(_MARKS))
 
 
 class Listed(NamedTuple):
-    """The objects of a page, as columns of texts.
-
-    Args:
-        keys: May still be encoded as in a URL.
-        sizes: In bytes.
-        etags: Without quotes.
-        times: Of the last writes.
-    """
+    """The objects of a page, as columns of texts."""
 
     keys: list[str]
     sizes: list[str]
@@ -60,9 +53,6 @@ def read_leanly(client: Any) -> None:
     Signing, endpoints, redirects, retries, proxies and errors stay botocore's: this only looks at a body before it
     does, at its event `before-parse`. botocore reads a whole body there, too, to see whether it is an error in
     disguise; that comes second here, when the objects are out of it.
-
-    Args:
-        client: Of boto3, for S3.
     """
     from botocore import handlers
 
@@ -85,9 +75,6 @@ def read_leanly(client: Any) -> None:
 
 def read_page(body: bytes) -> tuple[bytes, Listed] | None:
     """Take the objects out of a page.
-
-    Args:
-        body: The page, as XML.
 
     Returns:
         What is left of the page, and the objects in its order; None where anything is unusual.

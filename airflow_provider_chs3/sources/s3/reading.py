@@ -48,14 +48,6 @@ _SHORTEST_HIDDEN_ID = 8
 class Credentials:
     """Credentials of the ClickHouse servers for the bucket. Exactly one kind, or none for a public bucket.
 
-    Args:
-        access_key_id: Access key, with `secret_access_key`, and `session_token` for temporary keys.
-        secret_access_key: See `access_key_id`.
-        session_token: See `access_key_id`.
-        named_collection: A named collection on the servers, with URL and keys.
-        role_arn: A role that the servers may assume.
-        external_id: The external id that the role asks for, with `role_arn`.
-
     Raises:
         ConfigurationError: If an external id is for no role.
     """
@@ -75,14 +67,6 @@ class Credentials:
 @dataclass(frozen=True)
 class S3Source(ObjectSource):
     """Objects in a bucket of S3.
-
-    Args:
-        bucket: The bucket; empty if a named collection names it.
-        template: Template of the keys of a period.
-        endpoint_url: URL of the storage, as reachable from the ClickHouse servers.
-        credentials: Credentials of the ClickHouse servers.
-        scheme: The scheme of the bucket's URL, for people and for lineage. Default: `s3`.
-        base: The part of `_path` before the key; found by listing if a named collection names the bucket.
 
     Raises:
         ConfigurationError: If the bucket's name is invalid or missing.

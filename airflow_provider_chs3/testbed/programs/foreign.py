@@ -32,13 +32,6 @@ def spawn_program(
 ) -> subprocess.Popen[bytes]:
     """Run a program that ends with this process.
 
-    Args:
-        command: The program and its arguments.
-        log: File to which its output is appended.
-        environment: Variables to set in addition to those of this process.
-        stop_signal: The signal that ends it, also when this process ends; SIGKILL by default, as in a power cut.
-        is_unprivileged: Whether it refuses to run as root: root then runs it as `nobody`. See `hand_over`.
-
     Returns:
         The process, which may not answer yet. `processes.terminate` ends it.
     """
@@ -48,9 +41,6 @@ def spawn_program(
 
 def hand_over(folder: Path) -> dict[str, Any]:
     """Give a folder, and the files in it, to the user as whom root runs programs that refuse root.
-
-    Args:
-        folder: The folder.
 
     Returns:
         Arguments of `subprocess.run` for programs that prepare the folder; empty if this process is not root's.

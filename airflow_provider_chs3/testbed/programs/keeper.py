@@ -35,10 +35,6 @@ class Keeper(Stoppable):
     def __init__(self, folder: Path, port: int) -> None:
         """Start it and wait until it answers.
 
-        Args:
-            folder: Folder for its data; created if it does not exist.
-            port: The port of 127.0.0.1 on which it listens.
-
         Raises:
             RuntimeError: If it is not installed, or does not start.
         """

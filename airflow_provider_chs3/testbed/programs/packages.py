@@ -23,10 +23,6 @@ class ProgramMissingError(RuntimeError):
 def kept(name: str, make: Callable[[Path], None]) -> Path:
     """Return the folder of a program, made once on this machine.
 
-    Args:
-        name: The folder's name, with the program's version.
-        make: Fills an empty folder; called if the program is not there yet.
-
     Returns:
         The folder, below `$CHS3_SERVER_FOLDER`.
     """
@@ -48,9 +44,6 @@ def kept(name: str, make: Callable[[Path], None]) -> Path:
 @contextmanager
 def started_or_skip(start: Callable[[], AbstractContextManager[Server]]) -> Iterator[Server]:
     """Run a server for tests, which skip where its program is missing.
-
-    Args:
-        start: Starts it.
 
     Yields:
         The running server.

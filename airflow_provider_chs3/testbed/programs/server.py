@@ -31,10 +31,6 @@ _ENTRY = "_Z25mainEntryClickHouseServeriPPc"
 def start(folder: Path, time_zone: str = "UTC") -> subprocess.Popen[bytes]:
     """Start the node whose configuration is in `<folder>/.clickhouse-local/config.xml`.
 
-    Args:
-        folder: The node's home; tables go to `data`, the output of the process to `engine.log`.
-        time_zone: Its time zone. Default: UTC.
-
     Returns:
         The process. It may not answer yet.
 

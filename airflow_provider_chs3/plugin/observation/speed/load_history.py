@@ -15,31 +15,7 @@ from airflow_provider_chs3.plugin.observation.speed.slow_loads import MERGES, ST
 
 
 class LoadSpeed(BaseModel):
-    """A load that published, and how fast it was; the page does not get what is excluded.
-
-    Args:
-        database: Database of its table.
-        table: Its table.
-        period: The period.
-        partition_id: Its partition.
-        attempt: The attempt's nonce.
-        owner: The task that loaded, as JSON: DAG, run, task, map index; empty if not known.
-        published_at: Time of its publication, as Unix time by the coordinator's clock.
-        rows: Rows that it loaded.
-        source_bytes: Size of the objects that it read.
-        objects: Their number.
-        parts: Parts at publishing, on all nodes.
-        insert_seconds: Duration of the insert in seconds.
-        peak_memory_bytes: Peak memory on one node; None if not known.
-        memory_bytes: Memory that it was allowed there; None if not known.
-        seconds_by_step: `core.workflow.step_timer.STEP_NAMES` → seconds.
-        storage_seconds: Seconds that the threads waited for the storage, added up; None without a log, and for
-            a storage that servers do not count.
-        merge_seconds: Seconds from publishing to the end of the last merge that followed; None without a log, or while
-            merges run.
-        why_slow: Why it counts as slow beside other loads of its table; empty if it does not.
-        task: The task that loaded; None if it is not known, or the user may not know it.
-    """
+    """A load that published, and how fast it was; the page does not get what is excluded."""
 
     database: str
     table: str
@@ -109,11 +85,7 @@ def _each_second(count: int, seconds: float) -> int | None:
 
 
 def loads_of(rows: Iterable[Row]) -> tuple[LoadSpeed, ...]:
-    """Return the recorded loads, the oldest first.
-
-    Args:
-        rows: The answers of all nodes to `throughput_queries.loads`.
-    """
+    """Return the recorded loads, the oldest first."""
     found = {}
     for database, table, period, attempt, owner, published_at, partition_id, numbers, seconds, memory, steps in rows:
         source_bytes, objects, loaded_rows, parts = numbers

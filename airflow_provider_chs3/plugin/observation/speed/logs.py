@@ -18,12 +18,7 @@ Log = Mapping[Node, list[Row] | str]
 
 
 def ask_log(name: str, statements: Mapping[Node, Sql]) -> Steps[Log]:
-    """Read a log of each node, which it may not have.
-
-    Args:
-        name: What the step is called.
-        statements: The query for each node.
-    """
+    """Read a log of each node, which it may not have."""
     answers = yield from TryQueryNodes(name=name, sql=statements)
     return {node: _why(answer) if isinstance(answer, Chs3Error) else answer for node, answer in answers.items()}
 
@@ -41,9 +36,6 @@ def silent_logs(logs: Mapping[str, Log]) -> dict[Node, tuple[str, ...]]:
 
     A log that was switched on later, or cleared, has no loads. That counts only if it is so on all nodes: the log of a
     node without rows has none, either.
-
-    Args:
-        logs: Name of each log → the nodes' answers.
 
     Returns:
         Node → the reasons.

@@ -14,13 +14,7 @@ _POINTS = 144
 
 @dataclass(frozen=True, slots=True)
 class PartsAt:
-    """The parts of a node at one time.
-
-    Args:
-        at: The time, as Unix time by the node's clock.
-        parts: Active parts of all tables.
-        backlog: Parts beyond one for each partition, which merges could still join.
-    """
+    """The parts of a node at one time."""
 
     at: float
     parts: int
@@ -39,14 +33,6 @@ def parts_over_time(
     """Return the parts of a node over time.
 
     What is known stands at the beginning of its step, so that the points of all nodes have the same times.
-
-    Args:
-        parts: Active parts of each partition now.
-        changes: Partition, time (rounded down to a step) and difference.
-        begun_at: The beginning of the period, as Unix time.
-        known_since: From when on all changes are known; `now` if none are.
-        now: The time of `parts`.
-        step_seconds: Seconds between two of the results.
 
     Returns:
         The results, the oldest first; the last is of now.
@@ -76,12 +62,7 @@ def _beyond_one(parts: int) -> int:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PartsHistory:
-    """The period that is shown.
-
-    Args:
-        now: Its end, as Unix time; the same for all nodes, so that their points have the same times.
-        days: Its length in days.
-    """
+    """The period that is shown."""
 
     now: float
     days: int

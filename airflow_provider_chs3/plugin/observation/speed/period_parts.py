@@ -23,27 +23,14 @@ _DAY_SECONDS = 86_400
 
 @dataclass(frozen=True, slots=True)
 class PartsSince:
-    """The parts of a period on a node from one time to the next.
-
-    Args:
-        at: The time from which there are so many, as Unix time by the node's clock.
-        parts: Active parts.
-    """
+    """The parts of a period on a node from one time to the next."""
 
     at: float
     parts: int
 
 
 class PeriodParts(NamedTuple):
-    """The parts of one period over time.
-
-    Args:
-        begun_at: The beginning of the requested period, as Unix time; None if no node answered.
-        now: Its end.
-        nodes: The parts of each node that logs them, the oldest first, from the time on from which its log knows them;
-            changes within one second are one.
-        silent: The reasons why the others do not.
-    """
+    """The parts of one period over time."""
 
     begun_at: float | None
     now: float | None
@@ -53,11 +40,6 @@ class PeriodParts(NamedTuple):
 
 def look_at_period_parts(cluster: str | None, target: TableName, period: Period) -> Steps[PeriodParts]:
     """Read the parts of a period, and how their number has changed in the last days.
-
-    Args:
-        cluster: The cluster; None is the single server of the connection.
-        target: The local table.
-        period: The period.
 
     Raises:
         PreflightError: If the cluster is not known.
@@ -98,11 +80,6 @@ def _now(target: TableName, condition: str) -> Sql:
 
 def parts_since(parts: int, changes: Iterable[Row], *, now: float) -> tuple[PartsSince, ...]:
     """Return the parts over time.
-
-    Args:
-        parts: The parts now.
-        changes: The answer to `throughput_queries.changes`: what changed, the newest first.
-        now: The time of `parts`, as Unix time.
 
     Returns:
         The parts, the oldest first, from the time on from which they are known.

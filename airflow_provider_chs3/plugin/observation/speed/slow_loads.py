@@ -39,12 +39,7 @@ _WORDS = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LoadTiming:
-    """The timing of one load.
-
-    Args:
-        rows: Rows that it loaded.
-        seconds: Step → seconds: the steps of the load, and as far as known `storage` and `merges`.
-    """
+    """The timing of one load."""
 
     rows: int
     seconds: Mapping[str, float]
@@ -57,12 +52,7 @@ class LoadTiming:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Judgement:
-    """The judgement of a load.
-
-    Args:
-        slow_steps: Step → seconds beyond the usual, the worst first; empty if the load was not slow.
-        why: The judgement as a text.
-    """
+    """The judgement of a load."""
 
     slow_steps: Mapping[str, float] = field(default_factory=dict)
     why: str = ""
@@ -75,9 +65,6 @@ def judge(loads: Sequence[LoadTiming]) -> list[Judgement]:
     than usual; or if the merges after it did. Usual is the larger of two: the median of the seconds, and the median of
     the seconds for each row times the rows of this load, so that a period of twice the rows may take twice as long.
     With fewer than three loads, nothing is usual. The same rule finds the slow steps that explain it.
-
-    Args:
-        loads: The loads of one table, in any order.
 
     Returns:
         A judgement for each, in the same order.

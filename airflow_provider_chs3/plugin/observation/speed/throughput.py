@@ -19,18 +19,7 @@ from airflow_provider_chs3.plugin.observation.speed.parts_over_time import Parts
 
 @dataclass(frozen=True, kw_only=True)
 class Throughput:
-    """The speed of a cluster's loads.
-
-    Args:
-        cluster: The cluster; None for a single server.
-        loads: The loads, the oldest first.
-        is_cut: Whether there were more loads; the oldest are missing.
-        parts: The parts over time, of each node that logs them.
-        nodes: The nodes that answered.
-        down: The reasons why the others did not.
-        silent: Node → the reason why each of its logs has nothing, or not enough.
-        unread: What to do about ledgers that are left out; empty if there are none.
-    """
+    """The speed of a cluster's loads."""
 
     cluster: str | None
     loads: tuple[LoadSpeed, ...]
@@ -50,10 +39,6 @@ def look_at_throughput(cluster: str | None, *, days: int) -> Steps[Throughput]:
     """Read the recorded loads of every node, with further data from its logs.
 
     Logs may be switched off, not granted, or kept for a shorter time: their data is missing then.
-
-    Args:
-        cluster: The cluster; None is the single server of the connection.
-        days: Days to look back.
 
     Raises:
         PreflightError: If the cluster is not known.
@@ -140,10 +125,6 @@ def settle_seconds(events: Iterable[tuple[float, float, str]]) -> dict[str, floa
     A merge follows if it began before merges would have counted as settled (`Thresholds.settled_after_seconds`) since
     the publication, or since the merge before it; later ones, such as an OPTIMIZE of a closed period, do not belong to
     the load.
-
-    Args:
-        events: The events of one partition on one node: begin and end, as Unix time, and the attempt that published;
-            empty for a merge.
 
     Returns:
         Attempt → seconds; 0 if nothing was merged.

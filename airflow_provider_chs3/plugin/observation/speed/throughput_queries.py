@@ -35,12 +35,7 @@ _LOG_BEGUN_AT = (
 
 
 def loads(databases: Iterable[str], *, days: int) -> Sql:
-    """Return the query for the newest recorded loads of a node.
-
-    Args:
-        databases: The databases of its tables of loads.
-        days: Days to look back.
-    """
+    """Return the query for the newest recorded loads of a node."""
     each = " UNION ALL ".join(_loads(each, days=days) for each in databases)
     return Sql(f"SELECT * FROM ({each}) ORDER BY published_at DESC LIMIT {MAX_LOADS}")
 
@@ -74,11 +69,6 @@ def inserts(attempts: Iterable[str], *, begun_at: float, ended_at: float) -> Sql
     The seconds are added up over all threads, which wait in parallel. `ReadBufferFromS3Microseconds` covers the wait
     for an answer and its body; `S3ReadMicroseconds` ends with its first byte. HDFS has no such counter: of a load from
     there it is 0.
-
-    Args:
-        attempts: The attempts of the loads.
-        begun_at: Start of the first, as Unix time.
-        ended_at: End of the last.
     """
     attempt = _ATTEMPT_OF_QUERY.format("initial_query_id")
     events = {kind.time_event for kind in kinds() if kind.time_event}
@@ -105,12 +95,7 @@ def _between(begun_at: float, ended_at: float) -> str:
 
 
 def merges(tables: Iterable[TableName], *, begun_at: float) -> Sql:
-    """Return the query for publications, by attempt, and merges of each partition: begin and end, as Unix time.
-
-    Args:
-        tables: The tables.
-        begun_at: The beginning, as Unix time.
-    """
+    """Return the query for publications, by attempt, and merges of each partition: begin and end, as Unix time."""
     ended_at = "toFloat64(event_time_microseconds)"
     attempt = f"if(event_type = 'NewPart', {_ATTEMPT_OF_QUERY.format('query_id')}, '')"
     return Sql(
@@ -128,12 +113,6 @@ def changes(tables: Iterable[TableName], *, begun_at: float, step_seconds: int, 
     A part is active from the event that adds it to the one that removes it: a merge or mutation that names it, a load
     that published its period again, or else its removal, which comes minutes after a partition was dropped. The last
     row is no change: it has the time from which on the log has all of them. Without any rows, the log is empty.
-
-    Args:
-        tables: The tables.
-        begun_at: The beginning, as Unix time.
-        step_seconds: Times are rounded down to multiples of this.
-        condition: Which of their parts count, as a condition. Default: all.
     """
     recent = since(begun_at - _REMOVAL_SECONDS)
     of_log = f"FROM system.part_log WHERE {recent} AND error = 0 AND {_of(tables)} AND {condition}"
@@ -170,11 +149,7 @@ def changes(tables: Iterable[TableName], *, begun_at: float, step_seconds: int, 
 
 
 def since(begun_at: float) -> str:
-    """Return the condition for the rows of a log from a time on, which are sorted by date and time.
-
-    Args:
-        begun_at: The time, as Unix time.
-    """
+    """Return the condition for the rows of a log from a time on, which are sorted by date and time."""
     date = f"{datetime.fromtimestamp(begun_at - _DAY_SECONDS, UTC):%Y-%m-%d}"
     return f"event_date >= {literal(date)} AND event_time >= fromUnixTimestamp({int(begun_at)})"
 
