@@ -32,6 +32,7 @@ from airflow_provider_chs3.exceptions import (
     VerificationError,
 )
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
 from airflow_provider_chs3.operators._support.load_request import load_request
 from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
@@ -152,9 +153,11 @@ class Rehearsal:
             "files that arrive late": with_more_files,
             "a file that is overwritten": changing(self._load),
             "a file that is deleted": self._load_without_a_file,
-            "a worker that dies during the insert": changing(lambda: self._die(lambda step: isinstance(step, Insert))),
+            "a worker that dies during the insert": changing(lambda: self._die(_is_insert)),
             "a worker that dies before it publishes": changing(lambda: self._die(_is("Record intents"))),
             "a worker that dies while it publishes": changing(lambda: self._die(_is(f"Record {PERIOD} as published"))),
+            "an insert that somebody kills": changing(lambda: self._die(_is_insert, kills=True)),
+            "a new connection for each statement": changing(self._load_over_new_connections),
             "two loads at once": changing(self._load_twice),
             "the wait for merges": self._wait_for_merges,
             "unchanged after all of this": lambda: self._load(status="unchanged"),
@@ -215,7 +218,14 @@ class Rehearsal:
         self.objects.delete_one()
         return self._load()
 
-    def _die(self, is_last: Callable[[AnyStep], bool]) -> str:
+    def _load_over_new_connections(self) -> str:
+        """Behind a load balancer, each statement then begins at another server."""
+        hook = PooledClickHouseHook(clickhouse_conn_id=self.arguments["clickhouse_conn_id"])
+        # It keeps no connection any more.
+        hook.close()
+        return str(Runner(hook=hook, listing=self.listing, log=_LOG).run(self._steps()).only().status)
+
+    def _die(self, is_last: Callable[[AnyStep], bool], *, kills: bool = False) -> str:
         """Run a load up to a step, as if its worker died there, and load again as a retry does."""
         steps = self._steps(settings=_SLOWLY)
         outcome: Any = None
@@ -224,9 +234,11 @@ class Rehearsal:
             if is_last(step):
                 break
             outcome = self.runner.perform(step)
-        if isinstance(step, Insert):
+        if _is_insert(step):
             threading.Thread(target=_perform_quietly, args=(self.runner.perform, step), daemon=True).start()
             time.sleep(0.3)
+            if kills:
+                self.hook.cancel()
         # Without clean-up, as in a killed process.
         steps.close()
         return self._load()
@@ -260,6 +272,10 @@ class Rehearsal:
                 raise TransientError(f"merges have not settled in {_MERGES_TIMEOUT_SECONDS} s.")
             time.sleep(1)
         return "healthy"
+
+
+def _is_insert(step: AnyStep) -> bool:
+    return isinstance(step, Insert)
 
 
 def _is(beginning: str) -> Callable[[AnyStep], bool]:

@@ -8,6 +8,7 @@ where the driver would open another, which may lead elsewhere.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import Counter
@@ -28,10 +29,16 @@ if TYPE_CHECKING:
 _TRIES_PER_NODE = 14
 #: Connections that may fail before any has led to a server.
 _FIRST_TRIES = 3
+#: How long the first answer may take: a service that sleeps, as on ClickHouse Cloud, wakes within a minute or two.
+_WAKING_SECONDS = 120
+#: A connection that fails sooner was refused.
+_SHARE_OF_TIMEOUT = 0.9
 #: A search ends after so many times the time to connect: a frozen server takes all of it, each time.
 _LONGEST_SEARCH_CONNECTS = 3
 #: Idle connections that are kept for each server.
 _KEPT_CONNECTIONS = 8
+
+_LOG = logging.getLogger(__name__)
 
 _WHO_ARE_YOU = "SELECT toString(serverUUID()), groupArray((cluster, host_name, port, is_local)) FROM system.clusters"
 
@@ -86,7 +93,7 @@ class DoorConnections(OpenConnections):
         while tries < max(_FIRST_TRIES, _TRIES_PER_NODE * self._node_count):
             tries += 1
             try:
-                client = self._open(address)
+                client = self._open_awake(address)
             except ClickHouseConnectionError as error:
                 latest = error
             else:
@@ -104,6 +111,26 @@ class DoorConnections(OpenConnections):
         if latest and not met:
             raise latest
         raise self._not_met(address, met, tries, latest)
+
+    def _open_awake(self, address: Address | None) -> Client:
+        """Open a connection; before the first answer, as often as the service takes to wake."""
+        began = tried = time.monotonic()
+        while True:
+            try:
+                return self._open(address)
+            except ClickHouseConnectionError:
+                seconds, tried = time.monotonic() - tried, time.monotonic()
+                is_silent = seconds > _SHARE_OF_TIMEOUT * self.options.connect_timeout_seconds
+                if self._node_count or not is_silent or tried - began > _WAKING_SECONDS:
+                    raise
+                host, port = self.options.hosts[0]
+                _LOG.info(
+                    "%s:%s is silent for %.0f s: waits for the service to answer, it may be waking (up to %s s).",
+                    host,
+                    port,
+                    tried - began,
+                    _WAKING_SECONDS,
+                )
 
     def _open(self, address: Address | None) -> Client:
         """Open a connection, and ask the server which node it is."""

@@ -100,6 +100,13 @@ class TestReplicas:
         with pytest.raises(PreflightError, match=finding):
             drive(find_replicas(surroundings(*[facts] * 4, nodes=NODES)))
 
+    def test_of_an_engine_that_servers_do_not_list_are_one_table_by_its_uuid(self):
+        """As ClickHouse Cloud may have it; nobody has tried."""
+        shared = replace(with_target(engine="SharedMergeTree"), databases={"db": ReplicatedDatabase(0, None)})
+        context = surroundings(shared, shared, nodes=(ONE, ONE_B))
+        granted = {node: [(1,)] for node in (ONE, ONE_B)}
+        assert drive(find_replicas(context), granted, {node: [] for node in (ONE, ONE_B)}).result.shared
+
     def test_take_privileges_of_their_own(self):
         context = surroundings(*[REPLICATED] * 4, nodes=NODES)
         with pytest.raises(AssertionError, match=r"SYSTEM SYNC REPLICA ON `db`\.`trips`, .* ON `db`\.chs3_\*"):

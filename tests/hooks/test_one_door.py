@@ -15,16 +15,19 @@ from airflow_provider_chs3.exceptions import (
     ClickHouseServerError,
     TransientError,
 )
+from airflow_provider_chs3.hooks import one_door
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.hooks.native.driver_connection import Connection
 from airflow_provider_chs3.hooks.native.server import Server
 from airflow_provider_chs3.hooks.one_door import DoorConnections
 from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
+from airflow_provider_chs3.testbed.balancer import Door
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.hooks.connection import Address
     from airflow_provider_chs3.testbed.balancer import LoadBalancer
     from airflow_provider_chs3.testbed.nodes import Cluster
+
 
 WHERE = "SELECT getMacro('replica')"
 
@@ -107,6 +110,46 @@ def test_nobody_behind_the_door_is_said_at_once(door: ClickHouseHook, chs3_balan
     chs3_balancer.stop()
     with pytest.raises(ClickHouseConnectionError, match="nothing listens on this port"):
         door.query(WHERE, address=("node9", 9000))
+
+
+class Sleeping(Door):
+    """It takes connections at once, and passes them on once its service is awake."""
+
+    def __init__(self, cluster: Cluster, *, sleeps_seconds: float) -> None:
+        self._sleeps_seconds = sleeps_seconds
+        super().__init__((cluster.nodes[0].host, cluster.nodes[0].tcp_port))
+
+    def _accept(self) -> None:
+        time.sleep(self._sleeps_seconds)
+        super()._accept()
+
+
+@pytest.fixture
+def asleep(
+    request: pytest.FixtureRequest, chs3_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[ClickHouseHook]:
+    """Leads to a service that wakes after some seconds."""
+    with Sleeping(chs3_cluster, sleeps_seconds=request.param) as sleeping:
+        connection = chs3_cluster.airflow_connection()
+        extra = {**connection["extra"], "one_door": True, "connect_timeout_seconds": 0.5}
+        monkeypatch.setenv(
+            "AIRFLOW_CONN_CHS3_DEFAULT", json.dumps({**connection, "port": sleeping.port, "extra": extra})
+        )
+        yield ClickHouseHook()
+
+
+@pytest.mark.parametrize("asleep", [1.6], indirect=True)
+def test_a_service_that_wakes_is_waited_for(asleep: ClickHouseHook, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", logger=one_door.__name__):
+        assert asleep.query("SELECT 1") == [(1,)]
+    assert "waits for the service to answer, it may be waking (up to 120 s)" in caplog.text
+
+
+@pytest.mark.parametrize("asleep", [10], indirect=True)
+def test_one_that_does_not_wake_in_time_is_an_error(asleep: ClickHouseHook, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(one_door, "_WAKING_SECONDS", 0.7)
+    with pytest.raises(ClickHouseConnectionError, match="it accepts the connection, but sends nothing"):
+        asleep.query("SELECT 1")
 
 
 def test_a_node_that_two_servers_say_to_be_is_refused(door: ClickHouseHook) -> None:

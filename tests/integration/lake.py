@@ -50,9 +50,10 @@ class Lake:
         return [self.on_node(number, sql) for number in range(len(self.cluster.nodes))]
 
     def on_node(self, number: int, sql: str) -> list[tuple[Any, ...]]:
-        if self.cluster.database_engine and sql.startswith("CREATE TABLE "):
-            # The first server of a shard has created it on the others.
-            sql = sql.replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS", 1)
+        for create in ("CREATE TABLE", "CREATE MATERIALIZED VIEW") if self.cluster.database_engine else ():
+            if sql.startswith(f"{create} "):
+                # The first server of a shard has created it on the others.
+                sql = sql.replace(create, f"{create} IF NOT EXISTS", 1)
         with self.cluster.nodes[number].client() as client:
             return client.execute(sql)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from airflow_provider_chs3.testbed.trips import Trips
@@ -9,14 +11,14 @@ from tests.integration.lake import Lake
 from tests.integration.load.test_interrupted import Breaker, Failed
 from tests.integration.publication import test_views_follow
 from tests.integration.publication.test_views_follow import COLUMNS, ZONES, run
-from tests.servers.replicas import TRIPS
+from tests.servers.replicas import TRIPS, replicated
 
 OTHERS = Trips(seed=2, rows_per_period=900, files_per_period=4)
 
 
 @pytest.fixture
 def zones_lake(lake: Lake) -> Lake:
-    engine = f"ReplicatedAggregatingMergeTree('/chs3/{lake.database}/{{shard}}/zones', '{{replica}}')"
+    engine = replicated(replace(lake, table="zones"), "Aggregating")
     run(
         lake,
         f"CREATE TABLE taxi.zones ({COLUMNS}) ENGINE = {engine} PARTITION BY toYYYYMM(month) ORDER BY (month, zone)",

@@ -72,15 +72,15 @@ class RecordTable(NamedTuple):
 
 
 class ReplicatedDatabase(NamedTuple):
-    """A database of engine Replicated: it runs each CREATE, DROP and RENAME on all of its servers.
+    """A database of engine Replicated or Shared: it runs each CREATE, DROP and RENAME on all of its servers.
 
     Args:
         shards: Number of its shards; 0 if the load names no cluster.
-        servers: Number of its servers; 0 likewise.
+        servers: Number of its servers; 0 likewise. None where nobody says: of engine Shared, of ClickHouse Cloud.
     """
 
     shards: int
-    servers: int
+    servers: int | None
 
 
 @dataclass(frozen=True)
@@ -341,7 +341,7 @@ def _node_facts(row: Row, ledger: TableName) -> NodeFacts:
     *target, databases, servers, tables, settings = row[:-6]
     table_settings, version, time_zone, server, memory_bytes, macros = row[-6:]
     of_records, system_tables = tables[0]
-    shared = {name: _replicated(name, servers) if engine == "Replicated" else None for name, engine in databases}
+    shared = {name: _replicated(name, engine, servers) for name, engine in databases}
     is_shared = bool(shared.get(ledger.database))
     records = {name: RecordTable(engine, comment, is_shared) for name, engine, comment in of_records}
     known, permissions, defaults, cores = settings[0]
@@ -366,6 +366,8 @@ def _node_facts(row: Row, ledger: TableName) -> NodeFacts:
     )
 
 
-def _replicated(name: str, servers: Iterable[Row]) -> ReplicatedDatabase:
+def _replicated(name: str, engine: str, servers: Iterable[Row]) -> ReplicatedDatabase | None:
+    if engine not in ("Replicated", "Shared"):
+        return None
     shards = [shard for database, shard in servers if database == name]
-    return ReplicatedDatabase(len(set(shards)), len(shards))
+    return ReplicatedDatabase(len(set(shards)), len(shards) or (None if engine == "Shared" else 0))

@@ -108,7 +108,7 @@ class TableFacts:
     @property
     def is_replicated(self) -> bool:
         """Return whether its parts are replicated automatically."""
-        return self.engine.startswith("Replicated")
+        return self.engine.startswith(("Replicated", "Shared"))
 
     @property
     def is_plain(self) -> bool:

@@ -30,8 +30,7 @@ def find_replicas(context: TargetContext) -> Steps[TargetContext]:
         return context
     needed = privileges_of_replication(context.target, context.ledger, is_shared=bool(context.shared))
     yield from check_privileges(tuple(context.nodes), needed)
-    answers = yield from _ask(context)
-    places = _places(answers)
+    places = _places(context, (yield from _ask(context)))
     if findings := [*_shards(context, places)]:
         raise PreflightError(*findings)
     return replace(context, nodes={node: replace(facts, keeper=places[node]) for node, facts in context.nodes.items()})
@@ -45,8 +44,7 @@ def check_shards(context: TargetContext) -> Steps[None]:
     """
     if not context.table_facts.is_replicated:
         return
-    answers = yield from _ask(context)
-    if findings := [*_shards(context, _places(answers))]:
+    if findings := [*_shards(context, _places(context, (yield from _ask(context))))]:
         raise PreflightError(*findings)
 
 
@@ -57,8 +55,10 @@ def _ask(context: TargetContext) -> QueryNodes:
     return QueryNodes(name=f"Ask for the replicas of {target}", sql=dict.fromkeys(context.nodes, sql))
 
 
-def _places(answers: Mapping[Node, list[Row]]) -> dict[Node, KeeperPlace]:
-    return {node: KeeperPlace(*rows[0]) for node, rows in answers.items()}
+def _places(context: TargetContext, answers: Mapping[Node, list[Row]]) -> dict[Node, KeeperPlace]:
+    # Of an engine that is not listed, in a database of engine Shared, the UUID is the same on all servers.
+    uuids = {node: facts.target.uuid for node, facts in context.nodes.items() if facts.target}
+    return {node: KeeperPlace(*(rows[0] if rows else ("", uuids[node], str(node)))) for node, rows in answers.items()}
 
 
 def _databases(context: TargetContext) -> Iterator[str]:
@@ -86,7 +86,7 @@ def _servers(context: TargetContext) -> Iterator[str]:
     nodes, database = (*context.nodes, *context.absent), context.staging_database
     for node, facts in context.nodes.items():
         shared, replicas = facts.databases[database], [each for each in nodes if each.shard_num == node.shard_num]
-        if shared and shared.servers != len(replicas):
+        if shared and shared.servers not in (None, len(replicas)):
             yield (
                 f"Database {database!r} of engine Replicated has {shared.servers or 'further'} servers, of which "
                 f"{'cluster ' + repr(context.cluster) if context.cluster else 'the connection'} names "

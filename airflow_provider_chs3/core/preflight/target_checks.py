@@ -199,7 +199,7 @@ def _engines(context: TargetContext) -> Iterator[str]:
                 f"`chs3 rehearse --like {context.target} …` on this cluster. Once that has "
                 "passed, loads run until ClickHouse's version, the engine or the storage policy change."
             )
-        elif shards[node.shard_num] > 1 and not engine.startswith("Replicated"):
+        elif shards[node.shard_num] > 1 and facts.target and not facts.target.is_replicated:
             yield (
                 f"Shard {node.shard_num} of cluster {context.cluster!r} has {shards[node.shard_num]} replicas, but "
                 f"{context.target} on {node} is a plain {engine}: each replica would get only a part of the rows. Name "

@@ -119,7 +119,7 @@ class TestEngine:
 
     def test_that_nobody_has_tested_wants_a_rehearsal(self):
         unproven = replace(with_target(engine="SharedReplacingMergeTree"), is_rehearsed=False)
-        (finding,) = findings(surroundings(FACTS, unproven, FACTS))
+        (finding,) = findings(surroundings(replace(unproven, is_rehearsed=True), unproven))
         assert "on ch-2:9000 is a SharedReplacingMergeTree" in finding
 
     def test_that_replicates_must_do_so_on_all_nodes(self):

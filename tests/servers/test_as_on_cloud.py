@@ -1,0 +1,82 @@
+"""One shard of two replicas, as far as servers can be like ClickHouse Cloud.
+
+A Replicated database behind a load balancer, and a user without what is not there: `tests.narrow_user.AS_ON_CLOUD`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
+
+from airflow_provider_chs3.cli.main import main
+from airflow_provider_chs3.core.cluster import untested_engines
+from airflow_provider_chs3.testbed.balancer import LoadBalancer
+from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from airflow_provider_chs3.testbed.programs import keeper
+from tests.integration.lake import PERIOD, Lake, lake_on
+from tests.integration.rehearsing import Rehearse, rehearse
+from tests.narrow_user import AS_ON_CLOUD, narrow_connection
+from tests.servers.replicas import OTHER, TRIPS, replicated
+
+#: A fixture.
+__all__ = ["rehearse"]
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[tuple[ClickHouseCluster, LoadBalancer]]:
+    if why := keeper.missing():
+        pytest.skip(why)
+    with (
+        ClickHouseCluster.start(2, replicas=2, program="server", **AS_ON_CLOUD) as cluster,
+        LoadBalancer.start(cluster) as door,
+    ):
+        yield cluster, door
+
+
+@pytest.fixture
+def lake(
+    service: tuple[ClickHouseCluster, LoadBalancer], chs3_s3: Any, chs3_bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Lake]:
+    cluster, door = service
+    with lake_on(cluster, chs3_s3, chs3_bucket, monkeypatch) as lake:
+        monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(narrow_connection(cluster, through=door)))
+        lake.create_table(engine=replicated(lake))
+        lake.upload(TRIPS)
+        yield lake
+
+
+def test_a_night(lake: Lake) -> None:
+    assert lake.load(wait_for_merges=True)["merges"]["health"] == "healthy"
+    assert lake.load()["status"] == "unchanged"
+    lake.upload(OTHER)
+    assert lake.load()["status"] == "published"
+    assert lake.facts() == OTHER.facts(PERIOD)
+    lake.on_every_node(f"SYSTEM SYNC REPLICA {lake.database}.{lake.table}")
+    assert lake.rows_per_node() == [14_000] * 2
+
+
+def test_the_doctor_says_what_is_missing_and_what_that_costs(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["doctor", "--database", lake.database, "--cluster", lake.cluster.name, "--table", lake.table])
+    out, err = capsys.readouterr()
+    assert (code, err) == (0, ""), out
+    assert "the user lacks SELECT ON system.replication_queue: merge health then waits for all parts" in out
+
+
+@pytest.mark.thorough
+def test_an_engine_that_nobody_has_tested_is_loaded_once_a_rehearsal_has_passed(
+    service: tuple[ClickHouseCluster, LoadBalancer], lake: Lake, rehearse: Rehearse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(untested_engines, "_UNTESTED", ("Replicated",))
+    with pytest.raises(AirflowFailException, match=f"rehearse --like {lake.database}.trips"):
+        lake.load()
+    # Rehearsals may create tables, which the user of loads may not everywhere.
+    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(service[1].airflow_connection()))
+    code, out, err = rehearse("--like", lake.table)
+    assert (code, err) == (0, ""), out
+    assert "a new connection for each statement: published" in out
+    assert lake.load()["status"] == "published"
+    assert lake.facts() == TRIPS.facts(PERIOD)
