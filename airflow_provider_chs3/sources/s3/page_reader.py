@@ -50,27 +50,20 @@ class Listed(NamedTuple):
 def read_leanly(client: Any) -> None:
     """Have a client's pages read here; whatever they are not made of as expected is left to botocore.
 
-    Signing, endpoints, redirects, retries, proxies and errors stay botocore's: this only looks at a body before it
-    does, at its event `before-parse`. botocore reads a whole body there, too, to see whether it is an error in
-    disguise; that comes second here, when the objects are out of it.
+    Signing, endpoints, redirects, retries, proxies and errors stay botocore's: this only looks at a body before its
+    parser does, at its event `before-parse`. botocore first reads each body to see whether it is an error in disguise.
     """
-    from botocore import handlers
 
-    unmask = getattr(handlers, "_handle_200_error", None)
+    def before_parse(response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: Any) -> None:
+        if response_dict["status_code"] != 200:
+            return
+        body = response_dict["body"]
+        # botocore reads whether these are restored.
+        read = None if _ARCHIVED.search(body) else read_page(body)
+        if read is not None:
+            response_dict["body"], customized_response_dict[LISTED] = read
 
-    def before_parse(response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **event: Any) -> None:
-        if event["operation_model"].name == "ListObjectsV2" and response_dict["status_code"] == 200:
-            body = response_dict["body"]
-            # botocore reads whether these are restored.
-            read = None if _ARCHIVED.search(body) else read_page(body)
-            if read is not None:
-                response_dict["body"], customized_response_dict[LISTED] = read
-        if unmask is not None:
-            unmask(response_dict=response_dict, customized_response_dict=customized_response_dict, **event)
-
-    if unmask is not None:
-        client.meta.events.unregister("before-parse.s3.*", unmask)
-    client.meta.events.register_first("before-parse.s3.*", before_parse)
+    client.meta.events.register("before-parse.s3.ListObjectsV2", before_parse)
 
 
 def read_page(body: bytes) -> tuple[bytes, Listed] | None:

@@ -26,7 +26,7 @@ _MOST_IN_QUICK = 100_000
 _BUCKET = "made-up"
 _GATE_SECONDS = {100_000: 10.0}
 #: Below that, imports and queries count for more than objects.
-_GATE_CPU_US = {1_000_000: 6.0}
+_GATE_CPU_US = {1_000_000: 20.0}
 #: A page of a listing, and what Python does not give back, are no growth.
 _FLAT_MIB = 16.0
 _IS_OF_PLAN = "type = 'QueryFinish' AND is_initial_query AND user = 'loader'"
