@@ -93,7 +93,8 @@ class Nodes:
 @pytest.fixture
 def nodes(replicated_cluster: ClickHouseCluster, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nodes]:
     connection = narrow_connection(replicated_cluster)
-    connection["extra"]["alt_hosts"] = f"127.0.0.1:{replicated_cluster.nodes[1].tcp_port}"
+    if not connection["extra"].get("one_door"):
+        connection["extra"]["alt_hosts"] = f"127.0.0.1:{replicated_cluster.nodes[1].tcp_port}"
     monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
     nodes = Nodes(replicated_cluster, lake)
     yield nodes
