@@ -138,7 +138,8 @@ class DoorConnections(OpenConnections):
         from airflow_provider_chs3.hooks.native.server_errors import translated_errors
 
         client = open_client(self.options)
-        with translated_errors(client):
+        # Connections to look at the address would take turns of a load balancer, so that searches met the same servers.
+        with translated_errors(client, is_address_right=self._node_count > 0):
             settings = {**READABLE, "log_comment": airflow_log_comment()}
             client.connection.deadline = time.monotonic() + self.options.connect_timeout_seconds
             ((uuid, rows),) = client.execute(_WHO_ARE_YOU, settings=settings)

@@ -43,9 +43,15 @@ ERROR_NAMES = {code: name for name, code in vars(driver_errors.ErrorCodes).items
 
 @contextmanager
 def translated_errors(
-    client: clickhouse_driver.Client, *, query_id: str | None = None, secrets: Sequence[str] = ()
+    client: clickhouse_driver.Client,
+    *,
+    query_id: str | None = None,
+    secrets: Sequence[str] = (),
+    is_address_right: bool = False,
 ) -> Iterator[None]:
     """Turn what the driver raises into this package's errors.
+
+    An address that is not known to be right is looked at by connections of its own.
 
     Raises:
         ClickHouseServerError: The server answered with an error.
@@ -74,7 +80,8 @@ def translated_errors(
     except _NETWORK_ERRORS as error:
         if untrusted := untrusted_certificate(str(error), address_in_use(client)):
             raise untrusted from None
-        reason = _first_line(error) if client.connection.is_greeted else _why_not_connected(client, error)
+        is_plain = is_address_right or client.connection.is_greeted
+        reason = _first_line(error) if is_plain else _why_not_connected(client, error)
         message = scrub(reason, secrets)
         is_timeout = isinstance(error, driver_errors.SocketTimeoutError | TimeoutError)
         raise ClickHouseConnectionError(message, address_in_use(client), query_id, is_timeout=is_timeout) from None
