@@ -193,7 +193,8 @@ def _end(context: TargetContext, *, queries: str, tables: str, of_several: str =
 
     KILL QUERY answers "finished" while other nodes still run the query, so nodes are asked until none does. The look
     after the drop is a fence: a REPLACE PARTITION that began before it still runs, and is waited for; one that begins
-    later finds no table. Without it, 22 of 25 of a table of 150 parts came over what the successor had published.
+    later finds no table. Where servers that drop do not wait for each other, 22 of 25 of a table of 150 parts came over
+    what the successor had published.
     """
     known, dropped = set[str](), set[str]()
     for _ in range(_END_TIMEOUT_SECONDS):
