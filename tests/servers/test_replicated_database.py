@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
@@ -21,7 +22,7 @@ from airflow_provider_chs3.testbed.programs import keeper
 from tests.faults.strikes import Strikes, strikes
 from tests.integration.lake import PERIOD, Lake, lake_on
 from tests.integration.load.test_interrupted import Breaker, broken_at_each_step
-from tests.narrow_user import WITH_NARROW_USER_OF_SHARDS, WITHOUT_COMPILATION
+from tests.narrow_user import WITH_NARROW_USER_OF_SHARDS, WITHOUT_COMPILATION, narrow_connection
 from tests.servers.replicas import OTHER, TRIPS, replicated
 
 #: A fixture.
@@ -70,6 +71,19 @@ def test_all_tables_of_a_load_are_a_shards_and_hold_one_record_for_it(lake: Lake
     assert lake.facts() == OTHER.facts(PERIOD)
     engines = f"SELECT DISTINCT engine FROM system.tables WHERE database = '{lake.database}' AND name LIKE 'chs3%'"
     assert lake.on_every_node(engines) == [[("ReplicatedMergeTree",)]] * 2
+    events = f"SELECT event, count() FROM {lake.database}.chs3_ledger GROUP BY event ORDER BY event"
+    assert lake.on_every_node(events) == [[("intent", 2), ("published", 2)]] * 2
+
+
+def test_records_are_kept_whatever_token_a_profile_gives(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    connection = narrow_connection(lake.cluster)
+    connection["extra"]["settings"] = {"insert_deduplication_token": "night", "insert_deduplicate": 1}
+    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
+    assert lake.load()["status"] == "published"
+    lake.upload(OTHER)
+    assert lake.load()["reason"] == "its objects changed since it was published"
+    assert lake.load()["status"] == "unchanged"
+    assert lake.facts() == OTHER.facts(PERIOD)
     events = f"SELECT event, count() FROM {lake.database}.chs3_ledger GROUP BY event ORDER BY event"
     assert lake.on_every_node(events) == [[("intent", 2), ("published", 2)]] * 2
 

@@ -67,6 +67,7 @@ def _why_needed(error: ClickHouseConnectionError, node: Node, *, has_others: boo
     if not has_others:
         return error.message
     return (
-        f"{error.message} Another replica of shard {node.shard_num} is up, but Keeper still counts this one as alive "
-        "until its session expires (session_timeout_ms, 30 s by default). After that, loads continue without it."
+        f"{error.message} Another replica of shard {node.shard_num} is up, but Keeper counts this one as alive. If it "
+        "is down, loads continue without it once its session has expired (session_timeout_ms, 30 s by default). If it "
+        "is up, workers must reach it."
     )

@@ -71,6 +71,9 @@ WHOLE: SettingValues = {
     # A ledger row must be visible as soon as its INSERT ends.
     "async_insert": 0,
     "wait_for_async_insert": 1,
+    # Replicated tables take a second record with the token of a profile for one that is there.
+    "insert_deduplicate": 0,
+    "insert_deduplication_token": "",
 }
 
 #: Settings of how values are written, computed and sent.
@@ -121,9 +124,10 @@ READABLE: SettingValues = {"output_format_native_encode_types_in_binary_format":
 COMPLETE: SettingValues = {**WHOLE, **_PLAIN, **READABLE}
 
 #: Settings of newer servers only, which rewrite each SELECT (seen on 26.9). Sent so that a server which does not know
-#: them ignores them. The last one keeps ledger records with equal content.
+#: them ignores them. The last two keep ledger records with equal content.
 NEWER: SettingValues = {
     **{"select": "", "filter": "", "sort": "", "order": "", "page": 0},
+    "deduplicate_insert": "disable",
     "deduplicate_insert_select": "disable",
 }
 
