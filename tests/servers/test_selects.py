@@ -15,9 +15,10 @@ from tests.sources.select_lake import SelectLake
 @pytest.fixture
 def select_lake(replicated_cluster: ClickHouseCluster, monkeypatch: pytest.MonkeyPatch) -> SelectLake:
     database = f"test_{secrets.token_hex(6)}"
+    engine = replicated_cluster.database_engine
     for node in replicated_cluster.nodes:
         with node.client() as client:
-            client.execute(f"CREATE DATABASE {database}")
+            client.execute(f"CREATE DATABASE {database}{engine and ' ENGINE = '}{engine}")
     return SelectLake.create(replicated_cluster, database, monkeypatch, replicated=True)
 
 

@@ -51,7 +51,8 @@ class SelectLake(TripsTarget):
             ("base", "id UInt64, at DateTime('UTC'), zone String, fare UInt32", "MergeTree", base_key, "id"),
             ("zones", columns, engine, key, "(month, zone)"),
         ):
-            path = f"('/chs3/{database}/{{shard}}/{name}', '{{replica}}')" if replicated else ""
+            is_placed = replicated and not cluster.database_engine
+            path = f"('/chs3/{database}/{{shard}}/{name}', '{{replica}}')" if is_placed else ""
             partitions = f"PARTITION BY {by}" if by else ""
             lake.on_every_node(
                 f"CREATE TABLE {database}.{name} ({of}) ENGINE = {prefix}{kind}{path} {partitions} ORDER BY {order}"
