@@ -55,7 +55,7 @@ class SelectLake(TripsTarget):
             path = f"('/chs3/{database}/{{shard}}/{name}', '{{replica}}')" if is_placed else ""
             partitions = f"PARTITION BY {by}" if by else ""
             lake.on_every_node(
-                f"CREATE TABLE {database}.{name} ({of}) ENGINE = {prefix}{kind}{path} {partitions} ORDER BY {order}"
+                f"CREATE TABLE IF NOT EXISTS {database}.{name} ({of}) ENGINE = {prefix}{kind}{path} {partitions} ORDER BY {order}"
             )
         return lake
 
