@@ -54,9 +54,9 @@ class SelectLake(TripsTarget):
             is_placed = replicated and not cluster.database_engine
             path = f"('/chs3/{database}/{{shard}}/{name}', '{{replica}}')" if is_placed else ""
             partitions = f"PARTITION BY {by}" if by else ""
-            lake.on_every_node(
-                f"CREATE TABLE IF NOT EXISTS {database}.{name} ({of}) ENGINE = {prefix}{kind}{path} {partitions} ORDER BY {order}"
-            )
+            table = f"{database}.{name} ({of}) ENGINE = {prefix}{kind}{path} {partitions} ORDER BY {order}"
+            # The first server of a shard has created it on the others, in a Replicated database.
+            lake.on_every_node(f"CREATE TABLE IF NOT EXISTS {table}")
         return lake
 
     @property
