@@ -20,7 +20,7 @@ from airflow_provider_chs3.testbed.programs.keeper import Keeper, missing
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import Lake
 from tests.integration.refusal import refused
-from tests.narrow_user import NARROW, WITH_NARROW_USER, documented_also, in_tests, narrow_connection
+from tests.narrow_user import WITH_NARROW_USER_OF_REPLICAS, narrow_connection
 
 TRIPS = Trips(rows_per_period=600, files_per_period=3)
 
@@ -34,12 +34,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouseClus
     folder: Path = tmp_path_factory.mktemp("keeper")
     # An INSERT into a read-only table waits for minutes otherwise.
     settings = {"insert_keeper_max_retries": 0}
-    also = [in_tests(privilege) for privilege in documented_also("the table is replicated")]
-    users = {NARROW: [*WITH_NARROW_USER["users"][NARROW], *also]}
     with (
         Keeper(folder / "zookeeper", port),
         ClickHouseCluster.start(
-            2, server_settings={"zookeeper": keeper}, user_settings=settings, **WITH_NARROW_USER | {"users": users}
+            2, server_settings={"zookeeper": keeper}, user_settings=settings, **WITH_NARROW_USER_OF_REPLICAS
         ) as it,
     ):
         yield it

@@ -117,14 +117,15 @@ class _Found:
 
     Args:
         row: Its number in the file, from 1.
-        values: Its values for the column, or of the fields that its expression uses, by name; None means NULL.
+        values: Its values for the column, or of the fields that its expression uses, by name; None means NULL, and bytes
+            are no UTF-8.
         is_unparsed: Whether the expression cannot parse one of these texts.
         may_be_lossy: Whether it fits once the column is in `lossy_columns`.
         shows_value: Whether the first value is one of the file's; otherwise it says what is known about that.
     """
 
     row: int
-    values: dict[str, str | None]
+    values: dict[str, str | bytes | None]
     is_unparsed: bool
     may_be_lossy: bool
     shows_value: bool
@@ -137,7 +138,8 @@ class _Found:
     @property
     def has_mark(self) -> bool:
         """Return whether one of the values begins with a byte order mark."""
-        return any(value and value.startswith("\ufeff") for value in self.values.values())
+        texts = (value.decode(errors="replace") if isinstance(value, bytes) else value for value in self.values.values())
+        return any(text and text.startswith("\ufeff") for text in texts)
 
     @property
     def shown(self) -> str:
@@ -147,7 +149,7 @@ class _Found:
         return _cut(self.values[""]) if self.shows_value else str(self.values[""])
 
 
-def _cut(value: str | None) -> str:
+def _cut(value: str | bytes | None) -> str:
     return "NULL" if value is None else repr(value[:SHOWN_CHARACTERS])
 
 

@@ -60,6 +60,13 @@ def test_a_byte_order_mark_without_a_header_is_told_with_the_way_out(lake: Lake,
     assert values(lake, f"toString({name})") == written
 
 
+def test_a_value_that_is_no_utf_8_is_shown_with_its_row(lake: Lake) -> None:
+    create(lake, "s Decimal(9, 2)")
+    lake.put(PREFIX + "a.csv", f"ts,s\n{AT},1\n{AT},".encode() + b"\xa7\xf5\n")
+    message = r"'s' is Decimal.*row 2 of .*a\.csv has s=b'\\xa7\\xf5' for it"
+    refused(lake, message, file_format="CSVWithNames", select={"ts": "ts", "s": "toDecimal64(s, 2)"})
+
+
 @pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("select", [{}, {"ts": "ts", "s": "s"}])
 def test_a_text_that_means_null_is_told_as_null(lake: Lake, select: dict[str, str]) -> None:
