@@ -117,8 +117,8 @@ class _Found:
 
     Args:
         row: Its number in the file, from 1.
-        values: Its values for the column, or of the fields that its expression uses, by name; None means NULL, and bytes
-            are no UTF-8.
+        values: Its values for the column, or of the fields that its expression uses, by name; None means NULL, and
+            bytes are no UTF-8.
         is_unparsed: Whether the expression cannot parse one of these texts.
         may_be_lossy: Whether it fits once the column is in `lossy_columns`.
         shows_value: Whether the first value is one of the file's; otherwise it says what is known about that.
@@ -138,7 +138,7 @@ class _Found:
     @property
     def has_mark(self) -> bool:
         """Return whether one of the values begins with a byte order mark."""
-        texts = (value.decode(errors="replace") if isinstance(value, bytes) else value for value in self.values.values())
+        texts = (each.decode(errors="replace") if isinstance(each, bytes) else each for each in self.values.values())
         return any(text and text.startswith("\ufeff") for text in texts)
 
     @property
