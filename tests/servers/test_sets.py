@@ -71,6 +71,8 @@ def test_a_publication_that_was_broken_off_is_completed(tenants: Tenants, period
 
 @pytest.mark.thorough
 def test_a_replica_that_lost_its_records_goes_by_the_other(tenants: Tenants) -> None:
+    if tenants.lake.cluster.database_engine:
+        pytest.skip("in a Replicated database, TRUNCATE empties the ledger of all replicas")
     tenants.lake.on_node(1, f"TRUNCATE TABLE {tenants.lake.database}.chs3_ledger")
     assert tenants.load(periods=BOTH) == ["unchanged", "unchanged"]
     tenants.lake.on_node(0, f"TRUNCATE TABLE {tenants.lake.database}.chs3_ledger")
