@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from airflow_provider_chs3.core.cluster.node_facts import RecordTable, TargetContext
+from airflow_provider_chs3.core.cluster.node_facts import QUEUE, RecordTable, TargetContext
 from airflow_provider_chs3.core.cluster.replication import create_table
 from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, LOADS_TABLE, OBJECTS_TABLE, RECORDS_SCHEMA
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, literal, one_of, table
@@ -193,7 +193,7 @@ def ledgers_query() -> Sql:
 
     Also for the table of `system` without which replicas' queues are only counted.
     """
-    is_queue = "database = 'system' AND name = 'replication_queue'"
+    is_queue = f"database = 'system' AND name = {literal(QUEUE)}"
     is_of_records = one_of("name", (LEDGER_TABLE, LOADS_TABLE))
     return Sql(f"SELECT name, database, engine, comment FROM system.tables WHERE {is_of_records} OR {is_queue}")
 
