@@ -123,13 +123,14 @@ READABLE: SettingValues = {"output_format_native_encode_types_in_binary_format":
 
 COMPLETE: SettingValues = {**WHOLE, **_PLAIN, **READABLE}
 
-#: Settings of newer servers only, which rewrite each SELECT (seen on 26.9). Sent so that a server which does not know
-#: them ignores them. The last two keep ledger records with equal content.
-NEWER: SettingValues = {
-    **{"select": "", "filter": "", "sort": "", "order": "", "page": 0},
-    "deduplicate_insert": "disable",
-    "deduplicate_insert_select": "disable",
-}
+#: Settings that rewrite each SELECT (seen on 26.9).
+REWRITING: SettingValues = {"select": "", "filter": "", "sort": "", "order": "", "page": 0}
+
+#: Settings without which a ledger would lose records with equal content.
+DEDUPLICATING: SettingValues = {"deduplicate_insert": "disable", "deduplicate_insert_select": "disable"}
+
+#: Settings of newer servers only. Sent so that a server which does not know them ignores them.
+NEWER: SettingValues = {**REWRITING, **DEDUPLICATING}
 
 #: For the many statements of a few rows each. Servers send counters for each sub-query, which nobody reads, and parsing
 #: them took a worker two thirds of its time. From its third run on, they compile what an expression does, which took

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from airflow_provider_chs3.core.source.store_kind import StoreKind
-from airflow_provider_chs3.core.sql.complete_answers import COMPLETE, NEWER, OF_FEW_ROWS
+from airflow_provider_chs3.core.sql.complete_answers import COMPLETE, DEDUPLICATING, OF_FEW_ROWS, REWRITING
 from airflow_provider_chs3.core.sql.quoting import PARSED
 from airflow_provider_chs3.core.values.models import Setting, SettingValue, SettingValues
 
@@ -13,8 +13,7 @@ _NO_DEDUPLICATION = "staging makes retries exact, so deduplication gains nothing
 _EXACT = (
     Setting("parallel_distributed_insert_select", 2, "every node writes what it reads"),
     Setting("insert_deduplicate", 0, _NO_DEDUPLICATION),
-    Setting("deduplicate_insert", "disable", _NO_DEDUPLICATION),
-    Setting("deduplicate_insert_select", "disable", _NO_DEDUPLICATION),
+    *(Setting(name, value, _NO_DEDUPLICATION) for name, value in DEDUPLICATING.items()),
     Setting("optimize_on_insert", 0, "no row is merged away before it is counted"),
     Setting("insert_quorum_parallel", 1, "all replicas of a shard write into one staging"),
     Setting("distributed_foreground_insert", 1, "no row is left in a queue"),
@@ -32,7 +31,7 @@ _EXACT = (
     Setting("offset", 0, "no limit cuts the data off silently"),
     Setting("max_execution_time", 0, "a load may take hours"),
     Setting("max_execution_time_leaf", 0, "a load may take hours"),
-    *(Setting(name, value, "no statement is rewritten") for name, value in NEWER.items()),
+    *(Setting(name, value, "no statement is rewritten") for name, value in REWRITING.items()),
     *(
         Setting(name, value, "servers log statements that they cannot parse, with their keys")
         for name, value in PARSED.items()
