@@ -134,7 +134,7 @@ def reads(periods: Periods, *some: str) -> list[int]:
 
 
 def staging(lake: Lake) -> str:
-    (name,) = {name for name in lake.left_behind() if name.count("_") == 2 and "insert" not in name}
+    (name,) = set(lake.staging_tables())
     return f"{lake.database}.{name}"
 
 
