@@ -53,7 +53,7 @@ class ApprovePeriodsOperator(PeriodOperator):
         from airflow_provider_chs3.core.load.protocol import load_periods
         from airflow_provider_chs3.core.request.load_request import LoadRequest
         from airflow_provider_chs3.core.request.reload import Reload
-        from airflow_provider_chs3.core.values.run_period import parse_periods
+        from airflow_provider_chs3.core.values.period import parse_periods
         from airflow_provider_chs3.operators._support.load_request import what_is_loaded
 
         with airflow_errors():

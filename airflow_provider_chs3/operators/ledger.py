@@ -64,7 +64,7 @@ class LedgerOperator(OnTable, BaseOperator):
     def request(self) -> LedgerRequest:
         """Return the request for the table's periods."""
         from airflow_provider_chs3.core.plans.status import LedgerRequest
-        from airflow_provider_chs3.core.values.run_period import parse_periods
+        from airflow_provider_chs3.core.values.period import parse_periods
 
         return LedgerRequest(
             **self.of_table(self.hook().options),

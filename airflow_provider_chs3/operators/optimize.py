@@ -142,6 +142,6 @@ class OptimizePartitionOperator(OnLoadsPage, BaseOperator):
         )
 
     def _periods(self) -> tuple[Period, ...] | None:
-        from airflow_provider_chs3.core.values.run_period import parse_periods
+        from airflow_provider_chs3.core.values.period import parse_periods
 
         return parse_periods(self.periods) if self.periods else None

@@ -208,8 +208,7 @@ class PlanLoadsOperator(PeriodOperator):
         }
 
     def _periods(self, context: Context) -> WantedPeriods:
-        from airflow_provider_chs3.core.values.period import Period
-        from airflow_provider_chs3.core.values.run_period import parse_periods
+        from airflow_provider_chs3.core.values.period import Period, parse_periods
 
         if self.periods:
             return parse_periods(self.periods)

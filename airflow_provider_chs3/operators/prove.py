@@ -62,7 +62,7 @@ class ComparedPeriodsOperator(PeriodOperator):
             ConfigurationError: If no periods are given.
         """
         from airflow_provider_chs3.core.request.load_request import LoadRequest
-        from airflow_provider_chs3.core.values.run_period import parse_periods
+        from airflow_provider_chs3.core.values.period import parse_periods
         from airflow_provider_chs3.operators._support.load_request import what_is_loaded
 
         if self.periods:

@@ -12,10 +12,10 @@ from airflow.triggers.base import TriggerEvent
 
 from airflow_provider_chs3.core.cluster.table_facts import TableFacts
 from airflow_provider_chs3.core.cluster.topology import TableRequest
-from airflow_provider_chs3.core.ledger.table import Own
 from airflow_provider_chs3.core.merges.health import Verdict, as_json
 from airflow_provider_chs3.core.merges.observation import MergeState, observe_periods
 from airflow_provider_chs3.core.merges.watch import MergeWatch
+from airflow_provider_chs3.core.preflight.period_partitions import PeriodPartitions
 from airflow_provider_chs3.core.values.merge_arguments import Reactions, Thresholds
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.core.values.period import Period
@@ -48,7 +48,7 @@ class Merges(shared_poll.Subject[Periods, States]):
 
     def asker(self, hook: ClickHouseHook) -> Callable[[frozenset[Periods]], Mapping[Periods, States]]:
         """Return the poll of all periods together."""
-        known: dict[TableFacts, dict[Period, Own]] = {}
+        known: dict[TableFacts, dict[Period, PeriodPartitions]] = {}
 
         def ask(wanted: frozenset[Periods]) -> Mapping[Periods, States]:
             by_period: dict[Period, list[MergeState]] = {period: [] for periods in wanted for period in periods}
@@ -59,7 +59,11 @@ class Merges(shared_poll.Subject[Periods, States]):
         return ask
 
     def look(
-        self, hook: ClickHouseHook, periods: Periods, *, known: dict[TableFacts, dict[Period, Own]] | None = None
+        self,
+        hook: ClickHouseHook,
+        periods: Periods,
+        *,
+        known: dict[TableFacts, dict[Period, PeriodPartitions]] | None = None,
     ) -> States:
         """Query every node once.
 

@@ -21,7 +21,8 @@ from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import Contents
 from airflow_provider_chs3.core.ledger.queries import look_up_periods
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record, records_of_replicas
-from airflow_provider_chs3.core.ledger.table import LedgerKey, Own
+from airflow_provider_chs3.core.ledger.table import LedgerKey
+from airflow_provider_chs3.core.preflight.period_partitions import PeriodPartitions
 from airflow_provider_chs3.core.preflight.replicas import find_replicas
 from airflow_provider_chs3.core.publication.publish import publish
 from airflow_provider_chs3.core.request.load_request import Policies
@@ -181,7 +182,7 @@ class TestRecords:
         fields = tuple(getattr(RECORD, name) for name in Record.__dataclass_fields__)
         records = {node: [("2026-10", fields, [""], "", "", 0.0)] * (node == ONE) for node in NODES}
         answer = {node: [([(records[node], [], [])], [], [], 0, "u", [])] for node in NODES}
-        return [*drive(look_up_periods(context, {PERIOD: Own("202610")}), answer).result[PERIOD].values()]
+        return [*drive(look_up_periods(context, {PERIOD: PeriodPartitions("202610")}), answer).result[PERIOD].values()]
 
 
 def load(*, before=()):
@@ -190,7 +191,7 @@ def load(*, before=()):
         context=AROUND,
         attempt=ATTEMPT,
         staging=ATTEMPT.staging(AROUND),
-        own=Own("202610"),
+        own=PeriodPartitions("202610"),
         key_on=lambda node, partition_id="": KEY,
         files=SimpleNamespace(manifest=Manifest(())),
         manifest=Manifest(()),

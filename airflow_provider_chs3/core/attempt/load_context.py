@@ -27,7 +27,8 @@ from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE, Contents
 from airflow_provider_chs3.core.ledger.queries import look_up_beside
 from airflow_provider_chs3.core.ledger.recording import Value
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
-from airflow_provider_chs3.core.ledger.table import LedgerKey, Own
+from airflow_provider_chs3.core.ledger.table import LedgerKey
+from airflow_provider_chs3.core.preflight.period_partitions import PeriodPartitions
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.source.csv_dialect import reading_settings
 from airflow_provider_chs3.core.source.file_set import LOOK_THREADS, Files
@@ -89,7 +90,7 @@ class SharedStaging:
 
     Args:
         attempt: Names it, and the statements of all of them.
-        owns: What the partitions of each have in common (see `Own.value`).
+        owns: What the partitions of each have in common (see `PeriodPartitions.value`).
         is_finished: Whether a dead attempt has filled it, whose publication is completed. False by default.
     """
 
@@ -110,7 +111,7 @@ class LoadContext:
     request: LoadRequest
     context: TargetContext
     files: Files
-    own: Own
+    own: PeriodPartitions
     retry_state: RetryState
     timer: StepTimer = NO_STEPS
     increment: Increment | None = None
@@ -127,7 +128,7 @@ class LoadContext:
         *,
         source: Source,
         manifest: Manifest,
-        own: Own,
+        own: PeriodPartitions,
         timer: StepTimer = NO_STEPS,
     ) -> LoadContext:
         """Create the load of the listed objects into the inspected target."""

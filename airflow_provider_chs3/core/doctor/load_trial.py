@@ -26,7 +26,8 @@ from airflow_provider_chs3.core.doctor.report import Check, describe_error, in_a
 from airflow_provider_chs3.core.files.data_volume import DataVolume
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus
 from airflow_provider_chs3.core.load.period_check import judge, look_at_period
-from airflow_provider_chs3.core.preflight.target_checks import check_target, partitions_of_one
+from airflow_provider_chs3.core.preflight.period_partitions import partitions_of_one
+from airflow_provider_chs3.core.preflight.target_checks import check_target
 from airflow_provider_chs3.core.proof.failed_insert import explain_sample
 from airflow_provider_chs3.core.request.load_request import LoadRequest, parsed_definition
 from airflow_provider_chs3.core.source.source import Source

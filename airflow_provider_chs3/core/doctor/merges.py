@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.doctor.report import Check, in_a_line
+from airflow_provider_chs3.core.ledger.queries import periods_of_partitions
 from airflow_provider_chs3.core.merges.health import Health, Verdict, judge
 from airflow_provider_chs3.core.merges.observation import observe
-from airflow_provider_chs3.core.preflight.target_checks import periods_of_partitions
 from airflow_provider_chs3.core.sql.quoting import Sql, in_table, one_of
 from airflow_provider_chs3.core.sql.server_text import readable
 from airflow_provider_chs3.core.values.merge_arguments import Thresholds

@@ -14,7 +14,7 @@ from airflow_provider_chs3.core.increment.base import why_no_base
 from airflow_provider_chs3.core.increment.removal import check_objects, remove_objects
 from airflow_provider_chs3.core.insertion.staged_rows import count_partitions, staged_of
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
-from airflow_provider_chs3.core.ledger.table import parts_of
+from airflow_provider_chs3.core.preflight.period_partitions import parts_of
 from airflow_provider_chs3.core.sql.quoting import Sql, in_table
 from airflow_provider_chs3.core.staging.partitions import attach_partitions
 from airflow_provider_chs3.core.values.error_codes import QUERY_WAS_CANCELLED

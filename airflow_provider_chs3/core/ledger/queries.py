@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +23,8 @@ from airflow_provider_chs3.core.ledger.records import (
     records_of_replicas,
     uuid_now,
 )
-from airflow_provider_chs3.core.ledger.table import LedgerKey, Own
+from airflow_provider_chs3.core.ledger.table import LedgerKey
+from airflow_provider_chs3.core.preflight.period_partitions import PeriodPartitions, period_of_partition
 from airflow_provider_chs3.core.sql.quoting import Sql, in_table, literal, literals, one_of, table
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Period
@@ -36,7 +37,7 @@ _LOOKED_UP = 6
 
 
 def look_up_periods(
-    context: TargetContext, owns: Mapping[Period, Own]
+    context: TargetContext, owns: Mapping[Period, PeriodPartitions]
 ) -> Steps[dict[Period, dict[Node, PeriodOnNode]]]:
     """Read the newest record of each period on each node, and the periods' parts."""
     name = f"Look up {len(owns)} periods in the ledger"
@@ -44,7 +45,12 @@ def look_up_periods(
 
 
 def look_up_beside(
-    context: TargetContext, owns: Mapping[Period, Own], beside: str = "", *, name: str, with_records: bool = True
+    context: TargetContext,
+    owns: Mapping[Period, PeriodPartitions],
+    beside: str = "",
+    *,
+    name: str,
+    with_records: bool = True,
 ) -> Steps[tuple[dict[Period, dict[Node, PeriodOnNode]], dict[Node, Row]]]:
     """Look periods up with a statement that asks for something else, too.
 
@@ -116,7 +122,7 @@ def look_up_sources(
 def look_up(
     ledger: TableName,
     of: LedgerKey,
-    owns: Mapping[Period, Own],
+    owns: Mapping[Period, PeriodPartitions],
     *,
     with_records: bool,
     beside: str = "",
@@ -162,7 +168,7 @@ def _records(ledger: str, of: LedgerKey, of_periods: str) -> str:
     )
 
 
-def periods_on_node(row: Row, owns: Mapping[Period, Own]) -> dict[Period, PeriodOnNode]:
+def periods_on_node(row: Row, owns: Mapping[Period, PeriodPartitions]) -> dict[Period, PeriodOnNode]:
     """Parse the answer to `look_up`."""
     of_ledger, partitions, mutations, has_rows, table_uuid, put_aside = row
     newest, structures, known = of_ledger[0] if of_ledger else ((), (), ())
@@ -185,7 +191,7 @@ def periods_on_node(row: Row, owns: Mapping[Period, Own]) -> dict[Period, Period
 
 
 def _period_on_node(
-    own: Own,
+    own: PeriodPartitions,
     records: Sequence[Record],
     states: Sequence[PartitionState],
     nothing: PartitionState,
@@ -235,3 +241,22 @@ def _of_newest(several: Iterable[tuple[Record, Sequence[str]]]) -> Sequence[Reco
         # Of a partition the record is lost: nobody knows what is there.
         return [replace(each, event="intent") for each in records]
     return records
+
+
+def periods_of_partitions(context: TargetContext, partition_ids: Collection[str]) -> Steps[dict[str, Period]]:
+    """Return partitions with their periods, as a usual key or a ledger tells them; those of others are left out."""
+    key = context.table_facts.partition_key
+    found = {each: period for each in partition_ids if (period := period_of_partition(each, key=key))}
+    ledgers = [node for node, facts in context.nodes.items() if facts.has_ledger]
+    if len(found) == len(partition_ids) or not ledgers:
+        return found
+    sql = {
+        node: Sql(
+            f"SELECT DISTINCT partition_id, period FROM {table(context.ledger)} "
+            f"WHERE {LedgerKey.on(context, node, WHOLE_TABLE).table_condition} "
+            f"AND {one_of('partition_id', partition_ids)}"
+        )
+        for node in ledgers
+    }
+    answers = yield from QueryNodes(name="Ask the ledgers for the periods of partitions", sql=sql)
+    return found | {partition_id: Period.parse(period) for rows in answers.values() for partition_id, period in rows}

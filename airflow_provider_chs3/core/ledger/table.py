@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.cluster.node_facts import QUEUE, RecordTable, TargetContext
 from airflow_provider_chs3.core.cluster.replication import create_table
-from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, LOADS_TABLE, OBJECTS_TABLE, RECORDS_SCHEMA
-from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, literal, one_of, table
+from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, LOADS_TABLE, RECORDS_SCHEMA
+from airflow_provider_chs3.core.preflight.record_tables import other_schemas
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, one_of, table
 from airflow_provider_chs3.core.values.models import Node, TableName
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import Query, Row, Steps
@@ -117,47 +117,6 @@ _WITHOUT_LIMITS: Mapping[str, int] = {"parts_to_delay_insert": 1_000_000, "parts
 
 
 @dataclass(frozen=True, slots=True)
-class Own:
-    """The condition for partitions of a table to belong to a period.
-
-    Args:
-        value: What they have in common: the id of the only one, or the text of the parts of the key that are of time.
-        of_part: SQL for that text of a row of `system.parts`; empty where a period has one partition.
-    """
-
-    value: str = ""
-    of_part: str = ""
-
-    def __str__(self) -> str:
-        return f"partitions of {self.value}" if self.of_part else f"partition {self.value}"
-
-    @property
-    def columns(self) -> str:
-        """Further columns of `partition_states`: what several partitions have in common, and how each is shown."""
-        shown = "anyIf(partition, NOT startsWith(partition_id, 'patch-'))"
-        return f"anyIf({self.of_part}, NOT startsWith(partition_id, 'patch-')) AS own, {shown}" if self.of_part else ""
-
-    def rows_of(self, name: TableName) -> str:
-        """Return the condition on the rows of a table that finds those of its partitions."""
-        if not self.of_part:
-            return f"_partition_id = {literal(self.value)}"
-        return (
-            f"_partition_id IN (SELECT partition_id FROM system.parts WHERE active AND {self.parts} "
-            f"AND {in_table(name)})"
-        )
-
-    @property
-    def parts(self) -> str:
-        """The condition on `system.parts`, or on `system.merges`, that finds them."""
-        return parts_of([self])
-
-
-def parts_of(owns: Sequence[Own]) -> str:
-    """Return the condition on `system.parts`, or on `system.merges`, that finds the partitions of periods."""
-    return one_of(owns[0].of_part or "partition_id", [each.value for each in owns])
-
-
-@dataclass(frozen=True, slots=True)
 class LedgerKey:
     """The key of records: the table itself, not only its name, and the period."""
 
@@ -224,32 +183,6 @@ def _clusters_query(databases: Iterable[str]) -> Sql:
         for database in databases
     )
     return Sql(f"SELECT DISTINCT cluster FROM ({newest}) WHERE cluster != ''")
-
-
-def other_schemas(context: TargetContext) -> Iterator[str]:
-    """Yield what to do about tables of records that this version of the package has not made."""
-    nodes_by_tables = defaultdict[tuple[tuple[TableName, RecordTable], ...], list[Node]](list)
-    for node, facts in context.nodes.items():
-        tables = ((context.ledger.table, facts.ledger), (OBJECTS_TABLE, facts.objects), (LOADS_TABLE, facts.loads))
-        others = ((TableName(context.ledger.database, name), found) for name, found in tables if found)
-        nodes_by_tables[tuple((name, found) for name, found in others if not found.is_current)].append(node)
-    for tables_of_nodes, nodes in nodes_by_tables.items():
-        if tables_of_nodes:
-            yield other_schema(dict(tables_of_nodes), nodes, target=str(context.target))
-
-
-def other_schema(tables: Mapping[TableName, RecordTable], nodes: Iterable[Node], *, target: str) -> str:
-    """Return what to do about tables that this version of the package has not made."""
-    engine, comment, is_shared = next(iter(tables.values()))
-    wanted, where = ("ReplicatedMergeTree", "one") if is_shared else ("MergeTree", "each")
-    renamed = (f"{table(name)} TO {table(TableName(name.database, f'old_{name.table}'))}" for name in tables)
-    return (
-        f"{' and '.join(map(str, tables))} on {', '.join(map(str, nodes))}: not created by this version of the "
-        f"package, as engine and comment are {engine} and {comment!r}, not {wanted} and {RECORDS_SCHEMA!r}. If "
-        f"another version made what is there, run RENAME TABLE {', '.join(renamed)} on {where} of these nodes, and "
-        f"then chs3 adopt --table {target} --all-periods with the source and the arguments of the loads, which records "
-        "the published periods again. Otherwise give another database as staging_database."
-    )
 
 
 def create_ledger(ledger: TableName, *, engine: str = "MergeTree") -> Sql:

@@ -24,7 +24,7 @@ from airflow_provider_chs3.core.increment.new_objects import load_of_resumable
 from airflow_provider_chs3.core.insertion.insert import Inserted, Verified, await_insert, insert, list_again, verify
 from airflow_provider_chs3.core.insertion.staged_rows import count_partitions
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
-from airflow_provider_chs3.core.ledger.table import Own, make_ledger, make_loads_table
+from airflow_provider_chs3.core.ledger.table import make_ledger, make_loads_table
 from airflow_provider_chs3.core.load.cleaning import clean_up, drop_dead_groups
 from airflow_provider_chs3.core.load.expected_files import insert_as_expected
 from airflow_provider_chs3.core.load.outcome import record_loads, result_of
@@ -32,8 +32,9 @@ from airflow_provider_chs3.core.load.period_check import check_periods, no_objec
 from airflow_provider_chs3.core.load.planning import Planned, plan_periods, planned_together
 from airflow_provider_chs3.core.load.rounds import Round, Tried
 from airflow_provider_chs3.core.object_history.table import make_objects_table
+from airflow_provider_chs3.core.preflight.period_partitions import PeriodPartitions, partitions_of
 from airflow_provider_chs3.core.preflight.replicas import find_replicas
-from airflow_provider_chs3.core.preflight.target_checks import check_target, partitions_of
+from airflow_provider_chs3.core.preflight.target_checks import check_target
 from airflow_provider_chs3.core.publication.checks import try_checks
 from airflow_provider_chs3.core.publication.held import drop_held_of
 from airflow_provider_chs3.core.publication.publish import publish
@@ -102,7 +103,7 @@ def _load(request: LoadRequest, one: Round, tried: Tried) -> Steps[None]:
             one.retry_state,
             source=listed.source,
             manifest=manifest,
-            own=owns.get(period, Own()),
+            own=owns.get(period, PeriodPartitions()),
             timer=timer,
         )
         for period, manifest in manifests.items()

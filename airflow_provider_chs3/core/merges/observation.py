@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from airflow_provider_chs3.core.cluster.node_facts import QUEUE, TargetContext, inspect_target
 from airflow_provider_chs3.core.cluster.table_facts import TableFacts
 from airflow_provider_chs3.core.cluster.topology import TableRequest
-from airflow_provider_chs3.core.ledger.table import Own, parts_of
-from airflow_provider_chs3.core.preflight.target_checks import partitions_of
+from airflow_provider_chs3.core.preflight.period_partitions import PeriodPartitions, partitions_of, parts_of
 from airflow_provider_chs3.core.sql.quoting import Sql, in_table, is_table, one_of
 from airflow_provider_chs3.core.sql.server_text import readable
 from airflow_provider_chs3.core.values.merge_tree_limits import Limits
@@ -83,7 +82,10 @@ class MergeState:
 
 
 def observe_periods(
-    request: TableRequest, periods: tuple[Period, ...], *, known: dict[TableFacts, dict[Period, Own]] | None = None
+    request: TableRequest,
+    periods: tuple[Period, ...],
+    *,
+    known: dict[TableFacts, dict[Period, PeriodPartitions]] | None = None,
 ) -> Steps[tuple[MergeState, ...]]:
     """Find the nodes and partitions, and observe their merges.
 
@@ -100,7 +102,7 @@ def observe_periods(
     return (yield from observe(context, (yield from ids_of(context, {period: owns[period] for period in periods}))))
 
 
-def ids_of(context: TargetContext, owns: Mapping[Period, Own]) -> Steps[dict[str, Period]]:
+def ids_of(context: TargetContext, owns: Mapping[Period, PeriodPartitions]) -> Steps[dict[str, Period]]:
     """Return the ids of the partitions that periods have on any node: id → period."""
     periods = {own.value: period for period, own in owns.items()}
     of_part = next((own.of_part for own in owns.values()), "")

@@ -10,7 +10,7 @@ from airflow_provider_chs3.core.cluster.topology import have_one_replica, nodes_
 from airflow_provider_chs3.core.conversion.column_types import ColumnType
 from airflow_provider_chs3.core.new_table.file_columns import FileColumn, columns_of
 from airflow_provider_chs3.core.new_table.sample import Sample, read_sample
-from airflow_provider_chs3.core.preflight.target_checks import KEYS
+from airflow_provider_chs3.core.preflight.period_partitions import KEYS
 from airflow_provider_chs3.core.source.csv_dialect import Dialect
 from airflow_provider_chs3.core.source.file_set import Files
 from airflow_provider_chs3.core.source.formats import Format, format_of_key

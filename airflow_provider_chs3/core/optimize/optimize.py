@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
+from airflow_provider_chs3.core.ledger.queries import periods_of_partitions
 from airflow_provider_chs3.core.merges.observation import ids_of, inspect_table, observe
 from airflow_provider_chs3.core.merges.poll_interval import grown_seconds
 from airflow_provider_chs3.core.optimize.job import Job, Status, advanced, failed, results, started
@@ -22,7 +23,7 @@ from airflow_provider_chs3.core.optimize.request import (
     query_id_of,
 )
 from airflow_provider_chs3.core.preflight.partition_key import time_of_key
-from airflow_provider_chs3.core.preflight.target_checks import partitions_of, periods_of_partitions
+from airflow_provider_chs3.core.preflight.period_partitions import partitions_of
 from airflow_provider_chs3.core.sql.quoting import Sql, in_table, literal, table
 from airflow_provider_chs3.core.values.models import Node, SettingValues
 from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Period

@@ -21,7 +21,8 @@ from airflow_provider_chs3.core.ledger.table import make_ledger
 from airflow_provider_chs3.core.load.period_check import look_at_period, no_objects
 from airflow_provider_chs3.core.plans.prove import ProofOptions, prove_period
 from airflow_provider_chs3.core.plans.proved_period import EQUAL
-from airflow_provider_chs3.core.preflight.target_checks import check_target, partitions_of_one
+from airflow_provider_chs3.core.preflight.period_partitions import partitions_of_one
+from airflow_provider_chs3.core.preflight.target_checks import check_target
 from airflow_provider_chs3.core.publication.evidence_renewal import structure_text
 from airflow_provider_chs3.core.publication.lasting_rows import find_lasting
 from airflow_provider_chs3.core.request.load_request import LoadRequest, Policies

@@ -11,7 +11,7 @@ from airflow_provider_chs3.core.ledger.recording import add_records
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.plans.status import LedgerRequest, look_at_table
-from airflow_provider_chs3.core.preflight.target_checks import partitions_of
+from airflow_provider_chs3.core.preflight.period_partitions import partitions_of
 from airflow_provider_chs3.core.staging.ending import drop_held, end_attempts
 from airflow_provider_chs3.core.staging.tables import Attempt
 from airflow_provider_chs3.core.values.json_values import AsJson

@@ -26,7 +26,8 @@ from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.new_table.creation import create_if_missing
 from airflow_provider_chs3.core.new_table.suggestion import NewTableRequest
 from airflow_provider_chs3.core.pace.past_loads import Forecast, read_pace
-from airflow_provider_chs3.core.preflight.target_checks import check_target, find_grain, partitions_of
+from airflow_provider_chs3.core.preflight.period_partitions import partitions_of
+from airflow_provider_chs3.core.preflight.target_checks import check_target, find_grain
 from airflow_provider_chs3.core.publication.held import without_unusable
 from airflow_provider_chs3.core.request.load_request import Policies
 from airflow_provider_chs3.core.request.reload import Reload

@@ -22,10 +22,9 @@ from airflow_provider_chs3.core.insertion.insert import explain
 from airflow_provider_chs3.core.insertion.insert_statement import selected
 from airflow_provider_chs3.core.ledger.partition_changes import is_explained
 from airflow_provider_chs3.core.ledger.parts import PARTITION
-from airflow_provider_chs3.core.ledger.queries import look_up_periods
+from airflow_provider_chs3.core.ledger.queries import look_up_periods, periods_of_partitions
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.ledger.structure_record import Structure
-from airflow_provider_chs3.core.ledger.table import Own
 from airflow_provider_chs3.core.plans.digests import (
     NO_ROWS,
     Digest,
@@ -39,7 +38,8 @@ from airflow_provider_chs3.core.plans.digests import (
 )
 from airflow_provider_chs3.core.plans.proved_period import DIFFERS, EQUAL, REFUSED, AsOf, ProvedPeriod
 from airflow_provider_chs3.core.preflight.partition_key import is_of_period, parts_of_key, time_of_key
-from airflow_provider_chs3.core.preflight.target_checks import check_target, partitions_of, periods_of_partitions
+from airflow_provider_chs3.core.preflight.period_partitions import PeriodPartitions, partitions_of
+from airflow_provider_chs3.core.preflight.target_checks import check_target
 from airflow_provider_chs3.core.proof.whole_objects import prove_whole
 from airflow_provider_chs3.core.request.load_request import LoadRequest
 from airflow_provider_chs3.core.source.reading import Batch
@@ -140,7 +140,7 @@ def prove_periods(requests: Sequence[LoadRequest], options: ProofOptions) -> Ste
     return proved
 
 
-def _recorded(context: TargetContext, owns: Mapping[Period, Own]) -> Steps[dict[Period, list[Structure]]]:
+def _recorded(context: TargetContext, owns: Mapping[Period, PeriodPartitions]) -> Steps[dict[Period, list[Structure]]]:
     published = yield from look_up_periods(context, owns)
     return {period: structures_of(nodes) for period, nodes in published.items()}
 

@@ -23,7 +23,8 @@ from airflow_provider_chs3.core.ledger.parts import partition_states
 from airflow_provider_chs3.core.ledger.queries import look_up_periods
 from airflow_provider_chs3.core.ledger.records import IS_STATE, NEWEST_FIRST, NUMBER_OF_HELD, PeriodOnNode, newest
 from airflow_provider_chs3.core.ledger.table import LedgerKey
-from airflow_provider_chs3.core.preflight.target_checks import check_target, grain_of_key, partitions_of
+from airflow_provider_chs3.core.preflight.period_partitions import grain_of_key, partitions_of
+from airflow_provider_chs3.core.preflight.target_checks import check_target
 from airflow_provider_chs3.core.publication.held import without_unusable
 from airflow_provider_chs3.core.sql.quoting import Sql, in_table, table
 from airflow_provider_chs3.core.values.models import Node

@@ -19,12 +19,13 @@ from airflow_provider_chs3.core.ledger.parts import CONTENT
 from airflow_provider_chs3.core.ledger.queries import look_up_periods
 from airflow_provider_chs3.core.ledger.recording import Renewal, Values, renew
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Restored, restored_of
-from airflow_provider_chs3.core.ledger.table import LedgerKey, Own, make_ledger
+from airflow_provider_chs3.core.ledger.table import LedgerKey, make_ledger
 from airflow_provider_chs3.core.load.cleaning import clean_up, clean_up_published
 from airflow_provider_chs3.core.object_history.table import make_objects_table
 from airflow_provider_chs3.core.plans.status import LedgerRequest, look_at_table
+from airflow_provider_chs3.core.preflight.period_partitions import PeriodPartitions, partitions_of
 from airflow_provider_chs3.core.preflight.replicas import find_replicas
-from airflow_provider_chs3.core.preflight.target_checks import check_target, partitions_of
+from airflow_provider_chs3.core.preflight.target_checks import check_target
 from airflow_provider_chs3.core.publication.held import link
 from airflow_provider_chs3.core.publication.publish import publish
 from airflow_provider_chs3.core.publication.versions import BEFORE, Version, dated, find_versions, objects_of
@@ -211,7 +212,7 @@ class _NoSource:
     has_files = True
 
 
-def _load(request: RestoreRequest, context: TargetContext, period: Period, own: Own) -> LoadContext:
+def _load(request: RestoreRequest, context: TargetContext, period: Period, own: PeriodPartitions) -> LoadContext:
     source = cast("Source", _NoSource())
     load = LoadRequest(
         target=request.target,

@@ -98,7 +98,7 @@ class PartsOfKey(NamedTuple):
     of_part: str
 
     def value(self, parts: Sequence[str]) -> str:
-        """Return the expression for what the partitions of a period have in common, as `Own.value` has it."""
+        """Return the expression for what the partitions of a period have in common, as `PeriodPartitions.value` has it."""
         return _text_of(parts) if self.of_part else f"partitionId({', '.join(parts)})"
 
 
@@ -153,7 +153,7 @@ def zones_of_key(context: TargetContext) -> Steps[tuple[str, ...]]:
 
 
 def partitions_query(column: Column, key: PartsOfKey, periods: Sequence[Period], *, zone: str | None) -> str:
-    """Return a SELECT of periods, by the number of `number_of`, each with `Own.value` of its moments.
+    """Return a SELECT of periods, by the number of `number_of`, each with `PeriodPartitions.value` of its moments.
 
     Other periods are among them only where they share a value with one of these.
 

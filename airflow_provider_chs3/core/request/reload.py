@@ -10,8 +10,7 @@ from typing import Any
 
 from airflow_provider_chs3.core.cluster.topology import local_table
 from airflow_provider_chs3.core.values.models import TableName
-from airflow_provider_chs3.core.values.period import Period
-from airflow_provider_chs3.core.values.run_period import parse_periods
+from airflow_provider_chs3.core.values.period import Period, parse_periods
 from airflow_provider_chs3.core.workflow.operations import Steps
 from airflow_provider_chs3.exceptions import ConfigurationError
 

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.cluster.replication import follow
 from airflow_provider_chs3.core.cluster.topology import have_one_replica
-from airflow_provider_chs3.core.ledger.table import Own
 from airflow_provider_chs3.core.merges.observation import inspect_table
+from airflow_provider_chs3.core.preflight.period_partitions import PeriodPartitions, partitions_of_one
 from airflow_provider_chs3.core.preflight.replicas import check_shards
-from airflow_provider_chs3.core.preflight.target_checks import partitions_of_one
 from airflow_provider_chs3.core.sql.quoting import PARSED, Sql, identifier, literal, table
 from airflow_provider_chs3.core.unload.manifest import Fingerprint
 from airflow_provider_chs3.core.unload.request import UnloadRequest
@@ -28,7 +27,7 @@ class UnloadContext:
     """The table and the period to unload, as the servers have them."""
 
     target: TableName
-    own: Own
+    own: PeriodPartitions
     columns: tuple[tuple[str, str], ...]
     nodes: Mapping[str, Node]
     permissions: SettingValues

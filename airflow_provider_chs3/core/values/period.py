@@ -184,3 +184,18 @@ def _parsed(text: str) -> Period | None:
     except ValueError:
         return None
     return Period(begin, grain)
+
+
+def parse_periods(given: Sequence[str] | str | None) -> tuple[Period, ...]:
+    """Parse a list of periods and sort it.
+
+    Raises:
+        ConfigurationError: If one is not a period, they have several lengths, or a template rendered to None.
+    """
+    if given is None:
+        raise ConfigurationError("periods=None: its template rendered to nothing. Give the run a value for it.")
+    texts = given.split(",") if isinstance(given, str) else given
+    periods = {Period.parse(text.strip()) for text in texts}
+    if periods:
+        grain_of(periods)
+    return tuple(sorted(periods))

@@ -221,7 +221,8 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask):
             AirflowSkipException: If the list of periods is empty.
             ConfigurationError: If one is not a period, or the run has none.
         """
-        from airflow_provider_chs3.core.values.run_period import given_period, parse_periods
+        from airflow_provider_chs3.core.values.period import parse_periods
+        from airflow_provider_chs3.operators._support.run_period import given_period
 
         if self.has_periods:
             if periods := parse_periods(self.periods):

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.core.request.reload import Reload
     from airflow_provider_chs3.core.source.source import Source
     from airflow_provider_chs3.core.values.period import Grain, Period
-    from airflow_provider_chs3.core.values.run_period import DagRun
     from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
+    from airflow_provider_chs3.operators._support.run_period import DagRun
     from airflow_provider_chs3.sources.listing import Listing
     from airflow_provider_chs3.sources.storage import Storage
 
@@ -107,7 +107,7 @@ class PeriodTask(OnTable, BaseOperator):
     def _check_key(self, text: str) -> None:
         """Check the template of keys, and that it distinguishes the periods that the DAG file names."""
         from airflow_provider_chs3.core.source.key_template import KeyTemplate
-        from airflow_provider_chs3.core.values.run_period import parse_periods
+        from airflow_provider_chs3.core.values.period import parse_periods
 
         template = KeyTemplate(text)
         for given in (getattr(self, name, None) for name in ("period", "periods", "last_period")):
@@ -196,7 +196,7 @@ class PeriodTask(OnTable, BaseOperator):
         Raises:
             ConfigurationError: If the run has no period, or several.
         """
-        from airflow_provider_chs3.core.values.run_period import period_of_run
+        from airflow_provider_chs3.operators._support.run_period import period_of_run
 
         return period_of_run(self._run(context), grain)
 
@@ -210,13 +210,13 @@ class PeriodTask(OnTable, BaseOperator):
         Raises:
             ConfigurationError: If the run has no period.
         """
-        from airflow_provider_chs3.core.values.run_period import periods_of_run
+        from airflow_provider_chs3.operators._support.run_period import periods_of_run
 
         return periods_of_run(self._run(context), grain, argument=self.argument_for_period or "period")
 
     def _run(self, context: Context) -> DagRun:
         from airflow_provider_chs3.core.values.period import zone_of
-        from airflow_provider_chs3.core.values.run_period import DagRun
+        from airflow_provider_chs3.operators._support.run_period import DagRun
 
         dag_run, dag = context["dag_run"], self.dag if self.has_dag() else None
         timetable = dag and dag.timetable

@@ -10,7 +10,7 @@ from typing import Any
 
 from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, LOADS_TABLE
 from airflow_provider_chs3.core.ledger.records import NEWEST_FIRST
-from airflow_provider_chs3.core.preflight.target_checks import usual_partition_ids
+from airflow_provider_chs3.core.preflight.period_partitions import usual_partition_ids
 from airflow_provider_chs3.core.publication.versions import PREFIX
 from airflow_provider_chs3.core.sql.quoting import Sql, in_table, is_table, literal, literals, table
 from airflow_provider_chs3.core.values.models import Node, TableName

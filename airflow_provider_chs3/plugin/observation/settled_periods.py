@@ -15,7 +15,7 @@ from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, LOADS_TABL
 from airflow_provider_chs3.core.ledger.parts import PARTITION
 from airflow_provider_chs3.core.ledger.records import IS_STATE
 from airflow_provider_chs3.core.ledger.table import COLUMNS, LOADS_COLUMNS
-from airflow_provider_chs3.core.preflight.target_checks import period_of_partition
+from airflow_provider_chs3.core.preflight.period_partitions import period_of_partition
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.sql.server_text import items
 from airflow_provider_chs3.core.values.models import TableName

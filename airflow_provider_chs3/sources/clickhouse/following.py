@@ -21,7 +21,8 @@ from airflow_provider_chs3.core.files.loaded_columns import Selection
 from airflow_provider_chs3.core.load.protocol import load_periods
 from airflow_provider_chs3.core.load.rounds import LoadsOutcome
 from airflow_provider_chs3.core.plans.plan import PlannedPeriod, PlanRequest, compare_periods
-from airflow_provider_chs3.core.preflight.target_checks import check_target, grain_of_key
+from airflow_provider_chs3.core.preflight.period_partitions import grain_of_key
+from airflow_provider_chs3.core.preflight.target_checks import check_target
 from airflow_provider_chs3.core.request.load_request import LoadRequest, Policies
 from airflow_provider_chs3.core.request.reload import Reload
 from airflow_provider_chs3.core.sql.quoting import Sql, is_table, literal, one_of, unquoted

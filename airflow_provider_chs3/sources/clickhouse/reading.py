@@ -21,7 +21,8 @@ from airflow_provider_chs3.core.cluster.replication import follow
 from airflow_provider_chs3.core.cluster.topology import TableRequest
 from airflow_provider_chs3.core.files.parse_errors import reason_of
 from airflow_provider_chs3.core.ledger.parts import PARTITION
-from airflow_provider_chs3.core.preflight.target_checks import grain_of_key, partitions_of, periods_of_partitions
+from airflow_provider_chs3.core.ledger.queries import periods_of_partitions
+from airflow_provider_chs3.core.preflight.period_partitions import grain_of_key, partitions_of
 from airflow_provider_chs3.core.source.contents import DERIVED
 from airflow_provider_chs3.core.source.formats import Format
 from airflow_provider_chs3.core.source.listing import AccessTrial

@@ -10,7 +10,7 @@ import pytest
 
 from airflow_provider_chs3.core.attempt.warnings import warn_of_risks
 from airflow_provider_chs3.core.cluster.node_capacity import Disk, NodeNow, OtherParts
-from airflow_provider_chs3.core.ledger.table import Own
+from airflow_provider_chs3.core.preflight.period_partitions import PeriodPartitions
 from airflow_provider_chs3.core.request.load_request import Policies
 from airflow_provider_chs3.core.values.merge_tree_limits import Limits
 from airflow_provider_chs3.core.values.models import Manifest, Unit
@@ -42,7 +42,7 @@ def said(one=ROOMY, *, two=ROOMY, three=ROOMY, size_bytes=3_000, views=(), perio
         # An increment that removes rows, which rewrites the period.
         increment=SimpleNamespace(removed=("b/k",)) if period_bytes else None,
         manifest=SimpleNamespace(size_bytes=period_bytes),
-        own=Own("202610"),
+        own=PeriodPartitions("202610"),
         request=SimpleNamespace(policies=Policies(), follows_views=False),
         periods=Period.of_month(2026, 10),
         group=None,

@@ -18,7 +18,8 @@ from airflow_provider_chs3.core.ledger.records import (
     PeriodOnNode,
     Record,
 )
-from airflow_provider_chs3.core.ledger.table import LedgerKey, Own, create_ledger
+from airflow_provider_chs3.core.ledger.table import LedgerKey, create_ledger
+from airflow_provider_chs3.core.preflight.period_partitions import PeriodPartitions
 from airflow_provider_chs3.core.sql.quoting import literal
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.core.values.period import Period
@@ -42,7 +43,7 @@ LOADED = PeriodOnNode(PUBLISHED, AS_PUBLISHED)
 EMPTY = PeriodOnNode(None, PartitionState(partition_id="202610"))
 UNKNOWN = PeriodOnNode(None, AS_PUBLISHED)
 HOSTILE = LedgerKey(TableName("d'b", "t; DROP TABLE y --"), "uu'id", Period.of_month(2026, 10), "20'2610")
-OWNS = {HOSTILE.period: Own(HOSTILE.partition_id)}
+OWNS = {HOSTILE.period: PeriodPartitions(HOSTILE.partition_id)}
 LEDGER = TableName("st`aging", LEDGER_TABLE)
 LOOK_UP = look_up(LEDGER, HOSTILE, OWNS, with_records=True).text
 
@@ -149,7 +150,7 @@ class TestAnswer:
             for each, is_whole in records
         ]
         row = ([(rows, [], ["2026-10"] * known)], partitions, [], bool(partitions), "u", [])
-        (period,) = periods_on_node(row, {self.PERIOD: Own("202610")}).values()
+        (period,) = periods_on_node(row, {self.PERIOD: PeriodPartitions("202610")}).values()
         return period
 
     def test_with_a_record(self):
@@ -170,7 +171,7 @@ class TestAnswer:
     def test_structures_are_sent_once(self):
         fields = [getattr(PUBLISHED, name) for name in Record.__dataclass_fields__]
         rows = [(period, (*fields[:-1], "digest"), [""], *NOT_HELD) for period in ("2026-10", "2026-11")]
-        owns = {self.PERIOD: Own("202610"), Period.of_month(2026, 11): Own("202611")}
+        owns = {self.PERIOD: PeriodPartitions("202610"), Period.of_month(2026, 11): PeriodPartitions("202611")}
         found = periods_on_node(([(rows, [("digest", "{}")], [])], [], [], False, "", []), owns)
         assert [each.record.structure for each in found.values() if each.record] == ["{}", "{}"]
 

@@ -12,8 +12,8 @@ from airflow_provider_chs3.core.ledger.mutations import mutations_of
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.queries import look_up_periods
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
-from airflow_provider_chs3.core.ledger.table import Own
 from airflow_provider_chs3.core.plans.plan import PlannedPeriod, group_periods
+from airflow_provider_chs3.core.preflight.period_partitions import PeriodPartitions
 from airflow_provider_chs3.core.source.key_template import KeyTemplate
 from airflow_provider_chs3.core.values.models import Manifest, PeriodObjects, TableName, Unit
 from airflow_provider_chs3.core.values.period import Grain, Period
@@ -144,7 +144,10 @@ class TestLookUp:
             TWO: [([], PARTS_OF_OCTOBER, [MUTATION], 1, "u", [])],
             THREE: [([], [], [], 0, "u", [])],
         }
-        driven = drive(look_up_periods(context, {SEPTEMBER: Own("202609"), OCTOBER: Own("202610")}), answer)
+        driven = drive(
+            look_up_periods(context, {SEPTEMBER: PeriodPartitions("202609"), OCTOBER: PeriodPartitions("202610")}),
+            answer,
+        )
         (step,) = driven.steps
         assert isinstance(step, QueryNodes)
         assert ["chs3_ledger" in sql.text for sql in step.sql.values()] == [True, False, True]

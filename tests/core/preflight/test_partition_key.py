@@ -11,7 +11,7 @@ import pytest
 
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.cluster.table_facts import Column
-from airflow_provider_chs3.core.preflight.target_checks import partitions_of_one
+from airflow_provider_chs3.core.preflight.period_partitions import partitions_of_one
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.core.workflow.operations import QueryNodes

@@ -10,7 +10,8 @@ import pytest
 from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.cluster.table_facts import Column
 from airflow_provider_chs3.core.cluster.topology import ONLY_NODE
-from airflow_provider_chs3.core.preflight.target_checks import check_target, period_of_partition, zone_findings
+from airflow_provider_chs3.core.preflight.period_partitions import period_of_partition
+from airflow_provider_chs3.core.preflight.target_checks import check_target, zone_findings
 from airflow_provider_chs3.core.values.models import Node
 from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Period
 from airflow_provider_chs3.exceptions import PreflightError

@@ -8,8 +8,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from airflow_provider_chs3.core.values.period import Grain, Period
-from airflow_provider_chs3.core.values.run_period import DagRun, period_of_run, periods_of_run
 from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.operators._support.run_period import DagRun, period_of_run, periods_of_run
 
 BERLIN, TOKYO, APIA = ZoneInfo("Europe/Berlin"), ZoneInfo("Asia/Tokyo"), ZoneInfo("Pacific/Apia")
 OCTOBER = Period.of_month(2026, 10)

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from airflow_provider_chs3.core.ledger.queries import look_up, periods_on_node
-from airflow_provider_chs3.core.ledger.table import LedgerKey, Own, create_ledger
+from airflow_provider_chs3.core.ledger.table import LedgerKey, create_ledger
+from airflow_provider_chs3.core.preflight.period_partitions import PeriodPartitions
 from airflow_provider_chs3.core.sql.quoting import literal
 from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.core.values.period import Grain, Period
@@ -50,7 +51,7 @@ def record(lake: Lake, ledger: TableName, keys: list[LedgerKey], *, loads: int) 
 
 def read(lake: Lake, ledger: TableName, keys: list[LedgerKey]) -> tuple[list[int], int]:
     """Rows of the newest record of each period, and the bytes that it took to find them."""
-    query_id, owns = uuid.uuid4().hex, {each.period: Own(each.partition_id) for each in keys}
+    query_id, owns = uuid.uuid4().hex, {each.period: PeriodPartitions(each.partition_id) for each in keys}
     with lake.cluster.nodes[0].client() as client:
         ((*row,),) = client.execute(look_up(ledger, keys[0], owns, with_records=True).text, query_id=query_id)
         client.execute("SYSTEM FLUSH LOGS")

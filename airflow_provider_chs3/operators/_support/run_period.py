@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
-from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Grain, Period, example_of, grain_of
+from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Grain, Period, example_of
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 _NIGHTLY_TIMETABLE = 'CronDataIntervalTimetable("0 3 * * *", timezone="UTC")'
@@ -187,18 +187,3 @@ def _period_at(at: datetime, run: DagRun, grain: Grain) -> Period:
     elif at.tzinfo:
         at = at.astimezone(run.timezone)
     return Period.of(at.replace(tzinfo=None), grain)
-
-
-def parse_periods(given: Sequence[str] | str | None) -> tuple[Period, ...]:
-    """Parse a list of periods and sort it.
-
-    Raises:
-        ConfigurationError: If one is not a period, they have several lengths, or a template rendered to None.
-    """
-    if given is None:
-        raise ConfigurationError("periods=None: its template rendered to nothing. Give the run a value for it.")
-    texts = given.split(",") if isinstance(given, str) else given
-    periods = {Period.parse(text.strip()) for text in texts}
-    if periods:
-        grain_of(periods)
-    return tuple(sorted(periods))
