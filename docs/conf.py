@@ -128,9 +128,9 @@ def _with_tables_of_arguments(app: Sphinx, page: str, source: list[str]) -> None
 
 
 def _table_of_arguments(asked: str) -> str:
-    from airflow_provider_chs3.core.source.csv_dialect import Dialect
-    from airflow_provider_chs3.core.values.arguments import declared
-    from airflow_provider_chs3.core.values.load_arguments import GROUPS
+    from airflow_provider_chs3.core.arguments.declaration import declared
+    from airflow_provider_chs3.core.arguments.load_arguments import GROUPS
+    from airflow_provider_chs3.core.files.csv_dialect import Dialect
     from airflow_provider_chs3.operators._support.declared import arguments_of
     from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 
@@ -140,7 +140,7 @@ def _table_of_arguments(asked: str) -> str:
 
 
 def _table_of_effects() -> str:
-    from airflow_provider_chs3.core.request.effects import EFFECTS
+    from airflow_provider_chs3.core.load.effects import EFFECTS
 
     by_place: dict[str, list[str]] = {}
     for each in EFFECTS.values():
@@ -150,7 +150,7 @@ def _table_of_effects() -> str:
 
 
 def _table_of_switches() -> str:
-    from airflow_provider_chs3.core.request.effects import SWITCHES, written
+    from airflow_provider_chs3.core.load.effects import SWITCHES, written
 
     rows = [
         f"| {', '.join(f'`{written(name)}`' for name in each.names)} | {each.beside} | {each.why} |"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_provider_chs3.core.values.arguments import declared
-from airflow_provider_chs3.core.values.load_arguments import GROUPS
+from airflow_provider_chs3.core.arguments.declaration import declared
+from airflow_provider_chs3.core.arguments.load_arguments import GROUPS
 from airflow_provider_chs3.sources.s3 import S3Objects
 
 _GROUP_OF = {name: group for group, kind in GROUPS.items() for name in declared(kind)}

@@ -14,18 +14,18 @@ from typing import Any
 
 from airflow.providers.common.compat.sdk import BaseOperator
 
-from airflow_provider_chs3.core.merges import health
-from airflow_provider_chs3.core.merges.merge_rate import MergeRate
-from airflow_provider_chs3.core.optimize import job
-from airflow_provider_chs3.core.plans import status
-from airflow_provider_chs3.core.plans.adopt import AdoptedPeriod
-from airflow_provider_chs3.core.plans.digests import ObjectFinding
-from airflow_provider_chs3.core.plans.discard import DiscardedPeriod
-from airflow_provider_chs3.core.plans.forget import ForgottenPeriod
-from airflow_provider_chs3.core.plans.proved_period import ProvedPeriod
-from airflow_provider_chs3.core.plans.versions import ListedVersion, RestoredPeriod
-from airflow_provider_chs3.core.staging.orphans import Orphan
-from airflow_provider_chs3.core.values.load_result import LoadResult
+from airflow_provider_chs3.core.load.load_result import LoadResult
+from airflow_provider_chs3.core.load.orphans import Orphan
+from airflow_provider_chs3.core.periods import status
+from airflow_provider_chs3.core.periods.adopt import AdoptedPeriod
+from airflow_provider_chs3.core.periods.digests import ObjectFinding
+from airflow_provider_chs3.core.periods.discard import DiscardedPeriod
+from airflow_provider_chs3.core.periods.forget import ForgottenPeriod
+from airflow_provider_chs3.core.periods.proved_period import ProvedPeriod
+from airflow_provider_chs3.core.periods.versions import ListedVersion, RestoredPeriod
+from airflow_provider_chs3.core.watch import health
+from airflow_provider_chs3.core.watch import optimize_job as job
+from airflow_provider_chs3.core.watch.merge_rate import MergeRate
 from airflow_provider_chs3.operators._support.period_load_task import PeriodLoadTask
 from airflow_provider_chs3.runners.landing import Landing
 from airflow_provider_chs3.runners.unloading import Unload

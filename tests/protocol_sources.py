@@ -17,7 +17,6 @@ _OPERATOR = _PACKAGE / "transfers" / "s3_to_clickhouse.py"
 _LOAD = ("core", "hooks", "operators", "runners", "sources", "triggers", "exceptions.py")
 #: What becomes of a value on its way from a file into its column, and nothing of when it is written or published.
 _OF_VALUES = (
-    "core/conversion",
     "core/files/file_kinds.py",
     "core/files/naive_timestamps.py",
     "core/files/parquet_footers.py",
@@ -25,8 +24,18 @@ _OF_VALUES = (
     "core/files/row_wise.py",
     "core/files/structs.py",
     "core/files/text_fields.py",
-    "core/proof/misfits.py",
-    "core/source/csv_dialect.py",
+    "core/load/misfits.py",
+    "core/sql/altered_values.py",
+    "core/sql/casts.py",
+    "core/sql/column_types.py",
+    "core/sql/number_casts.py",
+    "core/sql/scalar_casts.py",
+    "core/sql/server_casts.py",
+    "core/sql/strict_casts.py",
+    "core/sql/text_casts.py",
+    "core/sql/time_casts.py",
+    "core/sql/unfit_values.py",
+    "core/files/csv_dialect.py",
 )
 
 

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 SOME = [
     "tests/sources/test_row_loads.py",
     "tests/plugin/test_browser.py",
-    "tests/core/values",
+    "tests/core/model",
     "tests/test_lint.py",
     "tests/sources/test_changing_objects.py",
 ]

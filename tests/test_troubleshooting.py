@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from airflow_provider_chs3.core.values.error_codes import known_codes
+from airflow_provider_chs3.core.model.error_codes import known_codes
 from tests.messages import messages
 
 PAGE = (Path(__file__).parents[1] / "docs" / "troubleshooting.md").read_text(encoding="utf-8")

@@ -9,9 +9,8 @@ from dataclasses import MISSING, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_chs3.core.doctor.privileges import PURPOSES
-from airflow_provider_chs3.core.values.arguments import REQUIRED, Argument, declared
-from airflow_provider_chs3.core.values.load_arguments import (
+from airflow_provider_chs3.core.arguments.declaration import REQUIRED, Argument, declared
+from airflow_provider_chs3.core.arguments.load_arguments import (
     CLUSTER,
     CSV,
     DATABASE,
@@ -22,8 +21,9 @@ from airflow_provider_chs3.core.values.load_arguments import (
     VERSION,
     Files,
 )
-from airflow_provider_chs3.core.values.period import Period, grain_of
-from airflow_provider_chs3.core.values.proof_arguments import OBJECT_COLUMN, SAMPLE
+from airflow_provider_chs3.core.arguments.proof_arguments import OBJECT_COLUMN, SAMPLE
+from airflow_provider_chs3.core.doctor.privileges import PURPOSES
+from airflow_provider_chs3.core.model.period import Period, grain_of
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.sources import OBJECT_STORAGES, STORAGES, storage_class
 

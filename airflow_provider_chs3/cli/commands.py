@@ -15,22 +15,22 @@ from airflow_provider_chs3.cli.arguments import object_storage, periods_of, sour
 from airflow_provider_chs3.cli.doctor_output import described, diagnosis
 from airflow_provider_chs3.cli.rehearse import Rehearsal
 from airflow_provider_chs3.cli.tables import age, rendered, size
-from airflow_provider_chs3.core.new_table.suggestion import NewTable, NewTableRequest, suggest_table
-from airflow_provider_chs3.core.plans.adopt import AdoptedPeriod
-from airflow_provider_chs3.core.plans.discard import DiscardedPeriod
-from airflow_provider_chs3.core.plans.forget import ForgottenPeriod
-from airflow_provider_chs3.core.plans.objects import LoadedObject
-from airflow_provider_chs3.core.plans.plan import PlannedPeriod, forecast_text
-from airflow_provider_chs3.core.plans.proved_period import DIFFERS, EQUAL, ProvedPeriod
-from airflow_provider_chs3.core.plans.status import PeriodInLedger
-from airflow_provider_chs3.core.plans.versions import ListedVersion, RestoredPeriod
-from airflow_provider_chs3.core.request.reload import RELOAD
-from airflow_provider_chs3.core.source.csv_dialect import Dialect
-from airflow_provider_chs3.core.source.formats import format_named
-from airflow_provider_chs3.core.staging.orphans import Orphan
-from airflow_provider_chs3.core.values.load_result import LoadResult
-from airflow_provider_chs3.core.values.models import PeriodObjects, TableName
-from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.files.csv_dialect import Dialect
+from airflow_provider_chs3.core.files.table_suggestion import NewTable, NewTableRequest, suggest_table
+from airflow_provider_chs3.core.load.load_result import LoadResult
+from airflow_provider_chs3.core.load.orphans import Orphan
+from airflow_provider_chs3.core.load.reload import RELOAD
+from airflow_provider_chs3.core.model.formats import format_named
+from airflow_provider_chs3.core.model.models import PeriodObjects, TableName
+from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.periods.adopt import AdoptedPeriod
+from airflow_provider_chs3.core.periods.discard import DiscardedPeriod
+from airflow_provider_chs3.core.periods.forget import ForgottenPeriod
+from airflow_provider_chs3.core.periods.objects import LoadedObject
+from airflow_provider_chs3.core.periods.plan import PlannedPeriod, forecast_text
+from airflow_provider_chs3.core.periods.proved_period import DIFFERS, EQUAL, ProvedPeriod
+from airflow_provider_chs3.core.periods.status import PeriodInLedger
+from airflow_provider_chs3.core.periods.versions import ListedVersion, RestoredPeriod
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.operators.held import ApprovePeriodsOperator, DiscardPeriodsOperator
 from airflow_provider_chs3.operators.ledger import (

@@ -9,14 +9,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from airflow_provider_chs3.cli.tables import rendered, size
+from airflow_provider_chs3.core.arguments.load_arguments import check_definition
 from airflow_provider_chs3.core.doctor.report import Check, CheckOutcome, Diagnosis, NodeReport
 from airflow_provider_chs3.core.doctor.run import DoctorRequest, examine
-from airflow_provider_chs3.core.source.source import Source
-from airflow_provider_chs3.core.source.store_kind import StoreKind
+from airflow_provider_chs3.core.files.source import Source
+from airflow_provider_chs3.core.model.models import TableName
+from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.model.store_kind import StoreKind
 from airflow_provider_chs3.core.tuning.insert_settings import settings_table, tunable
-from airflow_provider_chs3.core.values.load_arguments import check_definition
-from airflow_provider_chs3.core.values.models import TableName
-from airflow_provider_chs3.core.values.period import Period
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.hooks.connection import ConnectionOptions, check_settings

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow_provider_chs3.cli.arguments import OUTPUTS, parser
-from airflow_provider_chs3.core.values.error_codes import is_terminal, with_hint
+from airflow_provider_chs3.core.model.error_codes import is_terminal, with_hint
 from airflow_provider_chs3.exceptions import Chs3Error
 
 if TYPE_CHECKING:

@@ -12,16 +12,16 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from airflow_provider_chs3.cli.rehearsed_objects import CLEAN, RehearsedObjects, stage
-from airflow_provider_chs3.core.cluster.untested_engines import NAME_PREFIX
+from airflow_provider_chs3.core.doctor import rehearsal_tables as scratch
+from airflow_provider_chs3.core.doctor.rehearsal_cleaning import Cleaned, clean_database
+from airflow_provider_chs3.core.doctor.rehearsal_report import Scenario, ScenarioResult
+from airflow_provider_chs3.core.doctor.rehearsal_tables import PERIOD, Where
 from airflow_provider_chs3.core.load.protocol import load_periods
 from airflow_provider_chs3.core.load.rounds import LoadsOutcome
-from airflow_provider_chs3.core.rehearsal import scratch
-from airflow_provider_chs3.core.rehearsal.cleaning import Cleaned, clean_database
-from airflow_provider_chs3.core.rehearsal.report import Scenario, ScenarioResult
-from airflow_provider_chs3.core.rehearsal.scratch import PERIOD, Where
-from airflow_provider_chs3.core.values.error_codes import S3_ERROR, sentence, with_hint
-from airflow_provider_chs3.core.values.models import Node, TableName
-from airflow_provider_chs3.core.workflow.operations import AnyStep, Insert, Steps
+from airflow_provider_chs3.core.model.error_codes import S3_ERROR, sentence, with_hint
+from airflow_provider_chs3.core.model.models import Node, TableName
+from airflow_provider_chs3.core.steps.operations import AnyStep, Insert, Steps
+from airflow_provider_chs3.core.target.untested_engines import NAME_PREFIX
 from airflow_provider_chs3.exceptions import (
     Chs3Error,
     ClickHouseServerError,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from airflow_provider_chs3.core.values.quantities import size_text
+from airflow_provider_chs3.core.model.quantities import size_text
 
 
 def rendered(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

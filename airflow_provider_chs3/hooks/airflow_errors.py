@@ -38,7 +38,7 @@ class _AirflowErrors(AbstractContextManager[None]):
 
 
 def _airflow_error(error: Chs3Error, hints: bool) -> Exception:
-    from airflow_provider_chs3.core.values.error_codes import is_terminal, with_hint
+    from airflow_provider_chs3.core.model.error_codes import is_terminal, with_hint
 
     if is_terminal(error):
         return AirflowFailException(with_hint(error, str(error)) if hints else str(error))

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from airflow.providers.common.compat.sdk import AirflowOptionalProviderFeatureException
 
-from airflow_provider_chs3.core.cluster.topology import with_macros
 from airflow_provider_chs3.core.sql.complete_answers import COMPLETE, NEWER, READABLE
 from airflow_provider_chs3.core.sql.quoting import literal
+from airflow_provider_chs3.core.target.topology import with_macros
 from airflow_provider_chs3.defaults import CLICKHOUSE_CONN_ID
 from airflow_provider_chs3.exceptions import (
     ClickHouseConnectionError,

@@ -20,7 +20,7 @@ from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
-    from airflow_provider_chs3.core.values.load_result import LoadResult
+    from airflow_provider_chs3.core.load.load_result import LoadResult
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -94,7 +94,7 @@ def _cause(error: BaseException) -> str:
 
 def _table_of(task: Task) -> str:
     """Return the table's name as given in the task, with its database."""
-    from airflow_provider_chs3.core.values.models import TableName
+    from airflow_provider_chs3.core.model.models import TableName
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 
     try:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from airflow_provider_chs3.core.values.error_codes import TOO_MANY_QUERIES
+from airflow_provider_chs3.core.model.error_codes import TOO_MANY_QUERIES
 from airflow_provider_chs3.exceptions import ClickHouseServerError
 
 T = TypeVar("T")

@@ -66,7 +66,7 @@ class ClickHouseOperator(BaseClickHouseOperator):
 
     def execute(self, context: Context) -> Any:
         """Run the statements; a deferrable or durable task continues with one that an earlier try left running."""
-        from airflow_provider_chs3.core.values.json_values import as_json
+        from airflow_provider_chs3.core.model.json_values import as_json
 
         self._deadline = Deadline(self.execution_timeout)
         options = self._options()
@@ -116,7 +116,7 @@ class ClickHouseOperator(BaseClickHouseOperator):
         return bool(why)
 
     def _detach(self, context: Context, running: RunningStatement | None, *, is_late: bool = False) -> Any:
-        from airflow_provider_chs3.core.values.json_values import as_json
+        from airflow_provider_chs3.core.model.json_values import as_json
         from airflow_provider_chs3.runners.detached_statements import DetachingStatements
 
         with airflow_errors(hints=False):

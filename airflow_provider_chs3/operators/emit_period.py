@@ -56,7 +56,7 @@ def _is_new(result: Mapping[str, Any]) -> bool:
 
 
 def _key(period: str, key_format: str | None) -> str:
-    from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Grain, Period
+    from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Grain, Period
 
     found = Period.parse(period)
     if key_format is None or found is WHOLE_TABLE:
@@ -96,7 +96,7 @@ class EmitPeriodOperator(BaseOperator):
         Raises:
             AirflowSkipException: If the load changed nothing, or it or the wait for merges failed.
         """
-        from airflow_provider_chs3.core.values.period import Period, range_text
+        from airflow_provider_chs3.core.model.period import Period, range_text
 
         if not self.result or (self._waits_for_merges and not self.merges):
             raise AirflowSkipException("The load, or the wait for its merges, failed: no event is emitted.")

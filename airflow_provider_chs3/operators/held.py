@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_chs3.core.values.load_arguments import OF_APPROVAL, templated
+from airflow_provider_chs3.core.arguments.load_arguments import OF_APPROVAL, templated
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.operators._support.declared import takes
@@ -16,8 +16,8 @@ from airflow_provider_chs3.operators.period import PeriodOperator
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
-    from airflow_provider_chs3.core.plans.discard import DiscardedPeriod
-    from airflow_provider_chs3.core.values.load_result import LoadResult
+    from airflow_provider_chs3.core.load.load_result import LoadResult
+    from airflow_provider_chs3.core.periods.discard import DiscardedPeriod
 
 
 @takes(*OF_APPROVAL)
@@ -50,10 +50,10 @@ class ApprovePeriodsOperator(PeriodOperator):
         Raises:
             AirflowFailException: If no periods are given, or a retry would end the same way.
         """
+        from airflow_provider_chs3.core.load.load_request import LoadRequest
         from airflow_provider_chs3.core.load.protocol import load_periods
-        from airflow_provider_chs3.core.request.load_request import LoadRequest
-        from airflow_provider_chs3.core.request.reload import Reload
-        from airflow_provider_chs3.core.values.period import parse_periods
+        from airflow_provider_chs3.core.load.reload import Reload
+        from airflow_provider_chs3.core.model.period import parse_periods
         from airflow_provider_chs3.operators._support.load_request import what_is_loaded
 
         with airflow_errors():
@@ -91,7 +91,7 @@ class DiscardPeriodsOperator(LedgerOperator):
         Raises:
             AirflowFailException: If no periods are given, or a retry would end the same way.
         """
-        from airflow_provider_chs3.core.plans.discard import discard_periods
+        from airflow_provider_chs3.core.periods.discard import discard_periods
 
         with airflow_errors():
             return self.runner().run(discard_periods(self._request_of_named()))

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperator
 
-from airflow_provider_chs3.core.values.load_arguments import (
+from airflow_provider_chs3.core.arguments.load_arguments import (
     OF_CLEANING,
     OF_LEDGERS,
     OLDER_THAN_SECONDS,
     templated,
 )
-from airflow_provider_chs3.core.values.proof_arguments import PROVE
+from airflow_provider_chs3.core.arguments.proof_arguments import PROVE
 from airflow_provider_chs3.defaults import CLICKHOUSE_CONN_ID
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
@@ -24,11 +24,11 @@ from airflow_provider_chs3.operators.prove import ComparedPeriodsOperator
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
-    from airflow_provider_chs3.core.plans.adopt import AdoptedPeriod
-    from airflow_provider_chs3.core.plans.forget import ForgottenPeriod
-    from airflow_provider_chs3.core.plans.objects import LoadedObject
-    from airflow_provider_chs3.core.plans.status import LedgerRequest, PeriodInLedger
-    from airflow_provider_chs3.core.staging.orphans import Orphan
+    from airflow_provider_chs3.core.load.orphans import Orphan
+    from airflow_provider_chs3.core.periods.adopt import AdoptedPeriod
+    from airflow_provider_chs3.core.periods.forget import ForgottenPeriod
+    from airflow_provider_chs3.core.periods.objects import LoadedObject
+    from airflow_provider_chs3.core.periods.status import LedgerRequest, PeriodInLedger
 
 
 #: The error of tasks that need periods.
@@ -63,8 +63,8 @@ class LedgerOperator(OnTable, BaseOperator):
 
     def request(self) -> LedgerRequest:
         """Return the request for the table's periods."""
-        from airflow_provider_chs3.core.plans.status import LedgerRequest
-        from airflow_provider_chs3.core.values.period import parse_periods
+        from airflow_provider_chs3.core.model.period import parse_periods
+        from airflow_provider_chs3.core.periods.status import LedgerRequest
 
         return LedgerRequest(
             **self.of_table(self.hook().options),
@@ -95,14 +95,14 @@ class ListLedgerOperator(LedgerOperator):
 
     def listed(self) -> list[PeriodInLedger]:
         """Return the periods, as objects."""
-        from airflow_provider_chs3.core.plans.status import list_ledger
+        from airflow_provider_chs3.core.periods.status import list_ledger
 
         with airflow_errors():
             return self.runner().run(list_ledger(self.request()))
 
     def listed_objects(self) -> list[LoadedObject]:
         """Return the objects that the periods were loaded from, also those that later loads have replaced."""
-        from airflow_provider_chs3.core.plans.objects import list_objects
+        from airflow_provider_chs3.core.periods.objects import list_objects
 
         with airflow_errors():
             return self.runner().run(list_objects(self.request()))
@@ -133,7 +133,7 @@ class ForgetPeriodsOperator(LedgerOperator):
         Raises:
             AirflowFailException: If no periods are given, or a retry would end the same way.
         """
-        from airflow_provider_chs3.core.plans.forget import forget_periods
+        from airflow_provider_chs3.core.periods.forget import forget_periods
 
         with airflow_errors():
             if not self.periods:
@@ -174,7 +174,7 @@ class AdoptPeriodsOperator(ComparedPeriodsOperator):
         Raises:
             AirflowFailException: If no periods are given, or a retry would end the same way.
         """
-        from airflow_provider_chs3.core.plans.adopt import adopt_periods
+        from airflow_provider_chs3.core.periods.adopt import adopt_periods
 
         with airflow_errors():
             listing = self.listing()
@@ -226,7 +226,7 @@ class CleanStagingOperator(BaseOperator):
 
     def cleaned(self) -> list[Orphan]:
         """Clean, and return the tables found."""
-        from airflow_provider_chs3.core.staging.orphans import CleanRequest, clean_staging
+        from airflow_provider_chs3.core.load.orphans import CleanRequest, clean_staging
         from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
         from airflow_provider_chs3.runners.blocking import Runner
 

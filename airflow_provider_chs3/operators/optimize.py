@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperator, conf
 
-from airflow_provider_chs3.core.values.load_arguments import (
+from airflow_provider_chs3.core.arguments.load_arguments import (
     CLOSED_FOR_DAYS,
     MAX_RUNNING,
     OF_MERGING,
@@ -25,8 +25,8 @@ from airflow_provider_chs3.operators._support.loads_page import OnLoadsPage
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
-    from airflow_provider_chs3.core.optimize.request import OptimizeRequest
-    from airflow_provider_chs3.core.values.period import Period
+    from airflow_provider_chs3.core.model.period import Period
+    from airflow_provider_chs3.core.watch.optimize_request import OptimizeRequest
 
 
 @takes(*OF_MERGING)
@@ -78,7 +78,7 @@ class OptimizePartitionOperator(OnLoadsPage, BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Merge the periods."""
-        from airflow_provider_chs3.core.optimize.optimize import find_work, merge
+        from airflow_provider_chs3.core.watch.optimize import find_work, merge
 
         with airflow_errors():
             request = self._request()
@@ -110,7 +110,7 @@ class OptimizePartitionOperator(OnLoadsPage, BaseOperator):
         self.is_ended = self.cancel_on_kill
         if self._running is None or not self.cancel_on_kill:
             return
-        from airflow_provider_chs3.core.optimize.cancel import stop_merging
+        from airflow_provider_chs3.core.watch.optimize_cancel import stop_merging
 
         self.log.info("Ending the OPTIMIZEs of this task.")
         self.runner(in_turns=True).run(stop_merging(*self._running))
@@ -129,7 +129,7 @@ class OptimizePartitionOperator(OnLoadsPage, BaseOperator):
         )
 
     def _request(self) -> OptimizeRequest:
-        from airflow_provider_chs3.core.optimize.request import OptimizeRequest
+        from airflow_provider_chs3.core.watch.optimize_request import OptimizeRequest
 
         closed_by = datetime.now(UTC) - timedelta(days=CLOSED_FOR_DAYS.checked(self.closed_for_days))
         return OptimizeRequest(
@@ -142,6 +142,6 @@ class OptimizePartitionOperator(OnLoadsPage, BaseOperator):
         )
 
     def _periods(self) -> tuple[Period, ...] | None:
-        from airflow_provider_chs3.core.values.period import parse_periods
+        from airflow_provider_chs3.core.model.period import parse_periods
 
         return parse_periods(self.periods) if self.periods else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_chs3.core.values.load_arguments import OF_S3, templated
+from airflow_provider_chs3.core.arguments.load_arguments import OF_S3, templated
 from airflow_provider_chs3.defaults import AWS_CONN_ID
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.operators._support.declared import takes

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.providers.common.compat.sdk import conf
 
-from airflow_provider_chs3.core.values.load_arguments import (
+from airflow_provider_chs3.core.arguments.load_arguments import (
     LOOKBACK,
     OF_PLANS,
     PERIODS_PER_TASK,
@@ -27,11 +27,11 @@ from airflow_provider_chs3.plugin.constants import PLAN_KEY
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
-    from airflow_provider_chs3.core.plans.plan import PlannedPeriod, PlanRequest, WantedPeriods
-    from airflow_provider_chs3.core.request.reload import Reload
-    from airflow_provider_chs3.core.values.models import TableName
-    from airflow_provider_chs3.core.values.period import Grain, Period
-    from airflow_provider_chs3.core.workflow.operations import Steps
+    from airflow_provider_chs3.core.load.reload import Reload
+    from airflow_provider_chs3.core.model.models import TableName
+    from airflow_provider_chs3.core.model.period import Grain, Period
+    from airflow_provider_chs3.core.periods.plan import PlannedPeriod, PlanRequest, WantedPeriods
+    from airflow_provider_chs3.core.steps.operations import Steps
     from airflow_provider_chs3.sources.listing import Listing
 
 #: A plan over a whole bucket reports only the newest periods to the page.
@@ -47,7 +47,7 @@ class PlanLoadsOperator(PeriodOperator):
 
     Without `periods`, `lookback` and `all_periods` it checks the periods of the run's partition key or data
     interval; `periods` override the others, and an empty value counts as not given. In a run that asks to reload
-    periods (`core.request.reload`) it returns those periods, whatever its arguments.
+    periods (`core.load.reload`) it returns those periods, whatever its arguments.
 
     Returns:
         The periods to load, such as `2026-10`, in order; with `periods_per_task` a list of them for each group.
@@ -98,7 +98,7 @@ class PlanLoadsOperator(PeriodOperator):
 
     def planned(self, context: Context) -> list[PlannedPeriod]:
         """Return each period, compared with its published state."""
-        from airflow_provider_chs3.core.plans.plan import plan_loads
+        from airflow_provider_chs3.core.periods.plan import plan_loads
         from airflow_provider_chs3.runners.blocking import Runner
 
         with airflow_errors(), closing(self.pooled_hook()) as hook:
@@ -115,11 +115,11 @@ class PlanLoadsOperator(PeriodOperator):
         self, planned: Sequence[PlannedPeriod], reload: Reload | None, listing: Listing
     ) -> Steps[list[PlannedPeriod]]:
         """Return the plan with those periods to load, too, for which the table of a view is behind, or is reloaded."""
-        from airflow_provider_chs3.core.plans.plan import periods_of_other_table
-        from airflow_provider_chs3.core.request.load_request import LoadRequest
-        from airflow_provider_chs3.core.workflow.operations import Log
+        from airflow_provider_chs3.core.load.load_request import LoadRequest
+        from airflow_provider_chs3.core.periods.following import behind, find_views
+        from airflow_provider_chs3.core.periods.plan import periods_of_other_table
+        from airflow_provider_chs3.core.steps.operations import Log
         from airflow_provider_chs3.operators._support.load_request import what_is_loaded
-        from airflow_provider_chs3.sources.clickhouse.following import behind, find_views
 
         if not planned and reload:
             planned = yield from periods_of_other_table(self._request(reload.periods, reload, listing), reload)
@@ -178,7 +178,7 @@ class PlanLoadsOperator(PeriodOperator):
         return int(conf.getint("core", "max_map_length", fallback=1_024))
 
     def _groups(self, planned: Sequence[PlannedPeriod], *, most_periods: int) -> list[list[str]]:
-        from airflow_provider_chs3.core.plans.plan import group_periods
+        from airflow_provider_chs3.core.periods.plan import group_periods
 
         found = group_periods(planned, most_periods=most_periods, most_groups=self._most_tasks)
         groups = [[str(period) for period in group] for group in found]
@@ -208,7 +208,7 @@ class PlanLoadsOperator(PeriodOperator):
         }
 
     def _periods(self, context: Context) -> WantedPeriods:
-        from airflow_provider_chs3.core.values.period import Period, parse_periods
+        from airflow_provider_chs3.core.model.period import Period, parse_periods
 
         if self.periods:
             return parse_periods(self.periods)
@@ -237,12 +237,12 @@ class PlanLoadsOperator(PeriodOperator):
             raise ConfigurationError(f"lookback={count} before {last} is too many: {error}") from error
 
     def _target(self) -> TableName:
-        from airflow_provider_chs3.core.values.models import TableName
+        from airflow_provider_chs3.core.model.models import TableName
 
         return TableName.of(self.table, self.database, default_database=self.hook().options.database)
 
     def _request(self, periods: WantedPeriods, reload: Reload | None, listing: Listing) -> PlanRequest:
-        from airflow_provider_chs3.core.plans.plan import PlanRequest
+        from airflow_provider_chs3.core.periods.plan import PlanRequest
         from airflow_provider_chs3.operators._support.load_request import new_table_of, what_is_loaded
 
         loaded = what_is_loaded(self, listing, self.definition or {})
@@ -260,7 +260,7 @@ class PlanLoadsOperator(PeriodOperator):
 
 def _compared(loaded: Mapping[str, Any], *, with_settings: bool) -> dict[str, Any]:
     """Return the arguments of `PlanRequest` for what a plan compares besides the objects."""
-    from airflow_provider_chs3.core.request.load_request import definition_of, digest_of
+    from airflow_provider_chs3.core.load.load_request import definition_of, digest_of
 
     policies, files = loaded["policies"], {"file_format": loaded["format"], "compression": loaded["compression"]}
     return {

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_provider_chs3.core.values.load_arguments import (
+from airflow_provider_chs3.core.arguments.load_arguments import (
     OF_ADOPTION,
     check_definition,
     templated,
 )
-from airflow_provider_chs3.core.values.proof_arguments import OF_PROOF, SAMPLE
+from airflow_provider_chs3.core.arguments.proof_arguments import OF_PROOF, SAMPLE
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.operators._support.declared import takes
@@ -22,9 +22,9 @@ from airflow_provider_chs3.plugin.constants import PROOF_KEY
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
-    from airflow_provider_chs3.core.plans.proved_period import ProvedPeriod
-    from airflow_provider_chs3.core.request.load_request import LoadRequest
-    from airflow_provider_chs3.core.values.period import Period
+    from airflow_provider_chs3.core.load.load_request import LoadRequest
+    from airflow_provider_chs3.core.model.period import Period
+    from airflow_provider_chs3.core.periods.proved_period import ProvedPeriod
     from airflow_provider_chs3.runners.blocking import Runner
     from airflow_provider_chs3.sources.listing import Listing
 
@@ -61,8 +61,8 @@ class ComparedPeriodsOperator(PeriodOperator):
         Raises:
             ConfigurationError: If no periods are given.
         """
-        from airflow_provider_chs3.core.request.load_request import LoadRequest
-        from airflow_provider_chs3.core.values.period import parse_periods
+        from airflow_provider_chs3.core.load.load_request import LoadRequest
+        from airflow_provider_chs3.core.model.period import parse_periods
         from airflow_provider_chs3.operators._support.load_request import what_is_loaded
 
         if self.periods:
@@ -115,7 +115,7 @@ class ProvePeriodsOperator(ComparedPeriodsOperator):
         Raises:
             AirflowFailException: If no periods are given, or a retry would end the same way.
         """
-        from airflow_provider_chs3.core.plans.prove import ProofOptions, prove_periods
+        from airflow_provider_chs3.core.periods.prove import ProofOptions, prove_periods
 
         with airflow_errors():
             listing = self.listing()

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
-from airflow_provider_chs3.core.values.error_codes import with_hint
-from airflow_provider_chs3.core.workflow.operations import Steps
+from airflow_provider_chs3.core.model.error_codes import with_hint
+from airflow_provider_chs3.core.steps.operations import Steps
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.runners.blocking import Runner

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.core.model.models import TableName
 from airflow_provider_chs3.plugin.xcom import NamedPeriod, named_periods
 
 

@@ -17,7 +17,7 @@ from airflow.models.xcom import XComModel
 from airflow.utils.session import create_session
 from sqlalchemy import and_, func, select
 
-from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.core.model.models import TableName
 from airflow_provider_chs3.plugin.constants import LINK_KEY, PLAN_KEY, PROOF_KEY, SQL_KEY
 
 #: The newest run of each planning task counts: of at most this many tasks, and no older than this many days.

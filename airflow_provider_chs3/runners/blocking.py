@@ -13,14 +13,12 @@ from functools import cached_property, singledispatchmethod
 from itertools import islice
 from typing import Any, TypeVar
 
-from airflow_provider_chs3.core.cluster.topology import ONLY_NODE
-from airflow_provider_chs3.core.optimize.request import ENDED, GOES_ON, StartOnNodes
+from airflow_provider_chs3.core.model.models import Node
+from airflow_provider_chs3.core.model.table_snapshot import TableSnapshot
 from airflow_provider_chs3.core.sql.complete_answers import OF_FEW_ROWS
 from airflow_provider_chs3.core.sql.quoting import Sql
-from airflow_provider_chs3.core.values.models import Node
-from airflow_provider_chs3.core.values.table_snapshot import TableSnapshot
-from airflow_provider_chs3.core.workflow.driving import drive
-from airflow_provider_chs3.core.workflow.operations import (
+from airflow_provider_chs3.core.steps.driving import drive
+from airflow_provider_chs3.core.steps.operations import (
     AnyStep,
     CheckHosts,
     Gather,
@@ -41,6 +39,8 @@ from airflow_provider_chs3.core.workflow.operations import (
     TimeQueryNodes,
     TryQueryNodes,
 )
+from airflow_provider_chs3.core.target.topology import ONLY_NODE
+from airflow_provider_chs3.core.watch.optimize_request import ENDED, GOES_ON, StartOnNodes
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError, ClickHouseServerError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.hooks.connection import Address

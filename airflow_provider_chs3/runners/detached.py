@@ -15,17 +15,17 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_chs3.core.model.error_codes import TOO_MANY_QUERIES, UNKNOWN_TABLE
 from airflow_provider_chs3.core.sql.complete_answers import COMPLETE
 from airflow_provider_chs3.core.sql.quoting import literal
-from airflow_provider_chs3.core.values.error_codes import TOO_MANY_QUERIES, UNKNOWN_TABLE
-from airflow_provider_chs3.core.workflow.insert_progress import (
+from airflow_provider_chs3.core.steps.insert_progress import (
     InsertProgress,
     ProgressLines,
     outcome_query,
     progress_of,
     progress_query,
 )
-from airflow_provider_chs3.core.workflow.operations import Insert, InsertStats
+from airflow_provider_chs3.core.steps.operations import Insert, InsertStats
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ClickHouseServerError, InsertLostError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.hooks.connection import Address, ConnectionOptions

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from airflow_provider_chs3.core.workflow.insert_progress import running_query
+from airflow_provider_chs3.core.steps.insert_progress import running_query
 from airflow_provider_chs3.exceptions import (
     ClickHouseConnectionError,
     ConfigurationError,

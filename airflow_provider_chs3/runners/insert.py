@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from airflow_provider_chs3.core.proof.row_counts import source_read_of
-from airflow_provider_chs3.core.workflow.insert_progress import (
+from airflow_provider_chs3.core.load.row_counts import source_read_of
+from airflow_provider_chs3.core.steps.insert_progress import (
     InsertProgress,
     ProgressLines,
     progress_of,
     progress_query,
 )
-from airflow_provider_chs3.core.workflow.operations import Insert, InsertStats, SourceRead
+from airflow_provider_chs3.core.steps.operations import Insert, InsertStats, SourceRead
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_chs3.core.landing.offsets import (
+from airflow_provider_chs3.core.exchange.topic_offsets import (
     OffsetRange,
     Offsets,
     kept_in_order,
@@ -23,8 +23,8 @@ from airflow_provider_chs3.exceptions import NotReadyError, SourceError
 from airflow_provider_chs3.hooks.landing.message_files import MessageFiles
 
 if TYPE_CHECKING:
-    from airflow_provider_chs3.core.landing.request import LandingRequest
-    from airflow_provider_chs3.core.values.period import Period
+    from airflow_provider_chs3.core.exchange.landing_request import LandingRequest
+    from airflow_provider_chs3.core.model.period import Period
     from airflow_provider_chs3.hooks.landing.topic import Topic
     from airflow_provider_chs3.hooks.shared_objects import SharedObjects
     from airflow_provider_chs3.runners.insert import ProgressLog

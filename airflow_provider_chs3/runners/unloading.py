@@ -8,16 +8,16 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_chs3.core.unload import steps
-from airflow_provider_chs3.core.unload.manifest import UnloadedFile, UnloadManifest
+from airflow_provider_chs3.core.exchange import unload_steps as steps
+from airflow_provider_chs3.core.exchange.unload_manifest import UnloadedFile, UnloadManifest
 from airflow_provider_chs3.exceptions import Chs3Error, SourceError, TransientError, VerificationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from airflow_provider_chs3.core.unload.manifest import Fingerprint
-    from airflow_provider_chs3.core.unload.request import UnloadRequest
-    from airflow_provider_chs3.core.unload.steps import UnloadContext
+    from airflow_provider_chs3.core.exchange.unload_manifest import Fingerprint
+    from airflow_provider_chs3.core.exchange.unload_request import UnloadRequest
+    from airflow_provider_chs3.core.exchange.unload_steps import UnloadContext
     from airflow_provider_chs3.hooks.shared_objects import SharedObjects
     from airflow_provider_chs3.runners.blocking import Runner
 

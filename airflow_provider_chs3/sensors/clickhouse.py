@@ -59,7 +59,7 @@ class ClickHouseSensor(BaseClickHouseOperator, BaseSensorOperator):
         Raises:
             AirflowFailException: If `is_failure` matches the result, or a retry would end the same way.
         """
-        from airflow_provider_chs3.core.values.json_values import as_json
+        from airflow_provider_chs3.core.model.json_values import as_json
 
         rows = self.run_statements()
         if self.is_failure and self.is_failure(rows):

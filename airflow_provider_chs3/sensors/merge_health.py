@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException, BaseSensorOperator, PokeReturnValue, conf
 
-from airflow_provider_chs3.core.values.load_arguments import templated
-from airflow_provider_chs3.core.values.merge_arguments import OF_SENSOR, Reactions, Thresholds
+from airflow_provider_chs3.core.arguments.load_arguments import templated
+from airflow_provider_chs3.core.arguments.merge_arguments import OF_SENSOR, Reactions, Thresholds
 from airflow_provider_chs3.defaults import CLICKHOUSE_CONN_ID
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
@@ -21,8 +21,8 @@ from airflow_provider_chs3.operators._support.loads_page import OnLoadsPage
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
-    from airflow_provider_chs3.core.merges.watch import MergeWatch
-    from airflow_provider_chs3.core.values.period import Period
+    from airflow_provider_chs3.core.model.period import Period
+    from airflow_provider_chs3.core.watch.watch import MergeWatch
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
     from airflow_provider_chs3.triggers.merge_health import MergeWait
 
@@ -92,7 +92,7 @@ class ClickHouseMergeHealthSensor(OnLoadsPage, BaseSensorOperator):
         Raises:
             TaskDeferred: If it has to wait, and is deferrable.
         """
-        from airflow_provider_chs3.core.merges.health import as_json
+        from airflow_provider_chs3.core.watch.health import as_json
 
         with airflow_errors():
             periods = self._periods()
@@ -157,7 +157,7 @@ class ClickHouseMergeHealthSensor(OnLoadsPage, BaseSensorOperator):
 
     def _label(self, context: Context, periods: Sequence[Period]) -> None:
         """Set the period, or the periods, for `map_index_template`."""
-        from airflow_provider_chs3.core.values.period import range_text
+        from airflow_provider_chs3.core.model.period import range_text
 
         if periods:
             context["period"] = range_text(periods)  # type: ignore[typeddict-unknown-key]
@@ -168,7 +168,7 @@ class ClickHouseMergeHealthSensor(OnLoadsPage, BaseSensorOperator):
         context["outcome"] = str(verdicts["health"]).replace("_", " ")  # type: ignore[typeddict-unknown-key]
 
     def _periods(self) -> tuple[Period, ...]:
-        from airflow_provider_chs3.core.values.period import Period
+        from airflow_provider_chs3.core.model.period import Period
 
         if bool(self.period) == (self.periods is not None):
             raise ConfigurationError("Give either period or periods, such as period='2026-10'.")

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from airflow_provider_chs3.core.source.store_kind import StoreKind
+    from airflow_provider_chs3.core.model.store_kind import StoreKind
     from airflow_provider_chs3.sources.storage import Storage
 
 #: The storages of objects: folder → its class, one of which is the `objects` of operators and `scheduled_load`.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 
-from airflow_provider_chs3.core.values.models import ObjectPage, Unit
+from airflow_provider_chs3.core.model.models import ObjectPage, Unit
 
 #: Sixteen objects are read at the same time.
 _PIECE_BYTES = 8 * 1024**2

@@ -9,7 +9,7 @@ from contextvars import copy_context
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from airflow_provider_chs3.core.values.models import ObjectPage
+from airflow_provider_chs3.core.model.models import ObjectPage
 
 #: Requests at the same time: each takes a connection, and a MiB.
 AT_ONCE = 12

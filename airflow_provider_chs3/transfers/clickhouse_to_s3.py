@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_chs3.core.values.arguments import check_destination
+from airflow_provider_chs3.core.arguments.declaration import check_destination
 from airflow_provider_chs3.defaults import AWS_CONN_ID
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.operators._support.period_task import PeriodTask
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
     from airflow.sdk import ObjectStoragePath
 
-    from airflow_provider_chs3.core.unload.request import UnloadRequest
+    from airflow_provider_chs3.core.exchange.unload_request import UnloadRequest
     from airflow_provider_chs3.runners.unloading import Unload
     from airflow_provider_chs3.sources.s3 import S3Objects
 
@@ -107,8 +107,8 @@ class ClickHouseToS3Operator(PeriodTask):
             self._unload.cancel(self.runner(in_turns=True))
 
     def _request(self, context: Context) -> UnloadRequest:
-        from airflow_provider_chs3.core.unload.request import UnloadRequest
-        from airflow_provider_chs3.core.values.period import Period
+        from airflow_provider_chs3.core.exchange.unload_request import UnloadRequest
+        from airflow_provider_chs3.core.model.period import Period
         from airflow_provider_chs3.sources.s3.reading import S3Source
 
         source = self.source(self.listing())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import BaseOperator
 
-from airflow_provider_chs3.core.values.arguments import check_destination
+from airflow_provider_chs3.core.arguments.declaration import check_destination
 from airflow_provider_chs3.defaults import AWS_CONN_ID
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
     from airflow.sdk import ObjectStoragePath
 
-    from airflow_provider_chs3.core.landing.request import LandingRequest
+    from airflow_provider_chs3.core.exchange.landing_request import LandingRequest
     from airflow_provider_chs3.hooks.landing.topic import Topic
     from airflow_provider_chs3.sources.s3 import S3Objects
 
@@ -132,8 +132,8 @@ class KafkaToS3Operator(BaseOperator):
         from airflow.providers.openlineage.extractors import OperatorLineage
         from openlineage.client.event_v2 import InputDataset, OutputDataset
 
-        from airflow_provider_chs3.core.source.key_template import KeyTemplate
-        from airflow_provider_chs3.core.values.period import Period
+        from airflow_provider_chs3.core.files.key_template import KeyTemplate
+        from airflow_provider_chs3.core.model.period import Period
         from airflow_provider_chs3.hooks.landing.topic import settings_of
 
         broker = str(settings_of(self.kafka_conn_id)["bootstrap.servers"]).partition(",")[0]
@@ -152,7 +152,7 @@ class KafkaToS3Operator(BaseOperator):
         return S3Objects(key=self.key, bucket=self.bucket, aws_conn_id=self.aws_conn_id)
 
     def _request(self, context: Context) -> LandingRequest:
-        from airflow_provider_chs3.core.landing.request import LandingRequest
+        from airflow_provider_chs3.core.exchange.landing_request import LandingRequest
 
         zone = self.timezone or (str(self.dag.timezone.name) if self.has_dag() else "UTC")
         return LandingRequest(

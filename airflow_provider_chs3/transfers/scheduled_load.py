@@ -10,7 +10,7 @@ from typing import Any
 from airflow.providers.common.compat.sdk import Asset, BaseOperator, TaskGroup, TriggerRule, task_group
 from airflow.providers.standard.operators.empty import EmptyOperator
 
-from airflow_provider_chs3.core.values.load_arguments import PLANNED
+from airflow_provider_chs3.core.arguments.load_arguments import PLANNED
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.operators._support.period_task import PeriodTask
 from airflow_provider_chs3.operators._support.tasks import LoadTask

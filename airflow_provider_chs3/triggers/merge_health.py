@@ -10,15 +10,15 @@ from typing import Any
 from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.triggers.base import TriggerEvent
 
-from airflow_provider_chs3.core.cluster.table_facts import TableFacts
-from airflow_provider_chs3.core.cluster.topology import TableRequest
-from airflow_provider_chs3.core.merges.health import Verdict, as_json
-from airflow_provider_chs3.core.merges.observation import MergeState, observe_periods
-from airflow_provider_chs3.core.merges.watch import MergeWatch
-from airflow_provider_chs3.core.preflight.period_partitions import PeriodPartitions
-from airflow_provider_chs3.core.values.merge_arguments import Reactions, Thresholds
-from airflow_provider_chs3.core.values.models import TableName
-from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.arguments.merge_arguments import Reactions, Thresholds
+from airflow_provider_chs3.core.model.models import TableName
+from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions
+from airflow_provider_chs3.core.target.table_facts import TableFacts
+from airflow_provider_chs3.core.target.topology import TableRequest
+from airflow_provider_chs3.core.watch.health import Verdict, as_json
+from airflow_provider_chs3.core.watch.observation import MergeState, observe_periods
+from airflow_provider_chs3.core.watch.watch import MergeWatch
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.runners.blocking import Runner
@@ -70,7 +70,7 @@ class Merges(shared_poll.Subject[Periods, States]):
         Args:
             hook: The connection.
             periods: The periods.
-            known: See `core.merges.observation.observe_periods`.
+            known: See `core.watch.observation.observe_periods`.
 
         Returns:
             The state of each period on each node.
@@ -127,7 +127,7 @@ class MergeWait:
 class MergeHealthTrigger(ServerTrigger):
     """Wait until merges have settled, or a person must act.
 
-    Its event holds `result`, as returned by `core.merges.health.as_json`, or `error`, the text of an error that no
+    Its event holds `result`, as returned by `core.watch.health.as_json`, or `error`, the text of an error that no
     retry can fix.
 
     Args:
@@ -135,8 +135,8 @@ class MergeHealthTrigger(ServerTrigger):
         database: Its database; None takes the connection's.
         cluster: The cluster; None takes the Distributed table's, else the connection's.
         periods: The periods, such as `2026-10`.
-        thresholds: Arguments of `core.merges.health.Thresholds`.
-        reactions: Arguments of `core.merges.health.Reactions`.
+        thresholds: Arguments of `core.watch.health.Thresholds`.
+        reactions: Arguments of `core.watch.health.Reactions`.
         poll_interval_seconds: Seconds between two polls while parts change; they grow while nothing does.
     """
 

@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 
 from airflow.triggers.base import TriggerEvent
 
-from airflow_provider_chs3.core.optimize.cancel import stop_merging
-from airflow_provider_chs3.core.optimize.optimize import merge
-from airflow_provider_chs3.core.optimize.request import OptimizeRequest
-from airflow_provider_chs3.core.values.error_codes import is_terminal, with_hint
-from airflow_provider_chs3.core.workflow.driving import drive_async
-from airflow_provider_chs3.core.workflow.operations import AnyStep, Log, Sleep, Steps
+from airflow_provider_chs3.core.model.error_codes import is_terminal, with_hint
+from airflow_provider_chs3.core.steps.driving import drive_async
+from airflow_provider_chs3.core.steps.operations import AnyStep, Log, Sleep, Steps
+from airflow_provider_chs3.core.watch.optimize import merge
+from airflow_provider_chs3.core.watch.optimize_cancel import stop_merging
+from airflow_provider_chs3.core.watch.optimize_request import OptimizeRequest
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.runners.blocking import Runner

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import TriggerEvent
 
-from airflow_provider_chs3.core.workflow.insert_progress import (
+from airflow_provider_chs3.core.steps.insert_progress import (
     InsertProgress,
     ProgressLines,
     progress_of,

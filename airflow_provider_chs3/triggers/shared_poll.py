@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
-from airflow_provider_chs3.core.values.error_codes import is_terminal
+from airflow_provider_chs3.core.model.error_codes import is_terminal
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.triggers.servers import Server, server
@@ -60,7 +60,7 @@ class Subject(ABC, Generic[_Item, _Answer]):
 
         Returns:
             A function from the waiters' items to an answer for each. It is called in a thread, may block, and raises
-            the errors that `core.values.error_codes` classifies: after transient ones it is called again.
+            the errors that `core.model.error_codes` classifies: after transient ones it is called again.
         """
 
 

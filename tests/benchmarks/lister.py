@@ -40,9 +40,9 @@ class ListingResult:
 
 def list_as_we_do(given: Listing) -> ListingResult:
     """List all periods, and fold each into its fingerprint."""
-    from airflow_provider_chs3.core.source.key_template import KeyTemplate
-    from airflow_provider_chs3.core.values.period import Grain
-    from airflow_provider_chs3.core.workflow.driving import drive
+    from airflow_provider_chs3.core.files.key_template import KeyTemplate
+    from airflow_provider_chs3.core.model.period import Grain
+    from airflow_provider_chs3.core.steps.driving import drive
     from airflow_provider_chs3.sources.s3.listing import S3Listing
     from airflow_provider_chs3.sources.s3.reading import S3Source
 

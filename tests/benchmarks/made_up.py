@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-from airflow_provider_chs3.core.values.models import Fingerprint
+from airflow_provider_chs3.core.model.models import Fingerprint
 from airflow_provider_chs3.testbed.processes import HOST, free_ports, is_listening
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from airflow_provider_chs3.core.ledger.table import create_ledger
-from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.core.model.models import TableName
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import create_table_sql
 from tests.benchmarks.made_up import MadeUp

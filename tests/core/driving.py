@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_chs3.core.values.models import ObjectPage, Unit
-from airflow_provider_chs3.core.workflow.operations import Gather, Step, Steps
+from airflow_provider_chs3.core.model.models import ObjectPage, Unit
+from airflow_provider_chs3.core.steps.operations import Gather, Step, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from airflow_provider_chs3.core.cluster.node_facts import NodeFacts, TargetContext
-from airflow_provider_chs3.core.cluster.table_facts import Column, TableFacts
-from airflow_provider_chs3.core.values.models import Node, NodeSpec, TableName
+from airflow_provider_chs3.core.model.models import Node, NodeSpec, TableName
+from airflow_provider_chs3.core.target.node_facts import NodeFacts, TargetContext
+from airflow_provider_chs3.core.target.table_facts import Column, TableFacts
 
 ONE, TWO, THREE = (Node(number, 1, f"ch-{number}", 9000) for number in (1, 2, 3))
 

@@ -95,10 +95,10 @@ def test_importing_it_loads_no_driver_and_no_boto3(loaded_by: dict[str, set[str]
 
 def test_reading_a_dag_imports_what_checks_arguments_and_nothing_that_loads(loaded_by: dict[str, set[str]]) -> None:
     checks = {
-        "airflow_provider_chs3.core.values",
+        "airflow_provider_chs3.core.arguments",
         *(
-            f"airflow_provider_chs3.core.values.{each}"
-            for each in ("arguments", "checks", "load_arguments", "merge_arguments", "proof_arguments")
+            f"airflow_provider_chs3.core.arguments.{each}"
+            for each in ("check_arguments", "declaration", "load_arguments", "merge_arguments", "proof_arguments")
         ),
     }
     loading = {"airflow_provider_chs3.hooks.clickhouse", "airflow_provider_chs3.runners.blocking"}

@@ -8,30 +8,30 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_chs3.core.attempt.load_context import SharedStaging
-from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Staged, periods_of
-from airflow_provider_chs3.core.cluster.node_facts import ReplicatedDatabase, TargetContext
-from airflow_provider_chs3.core.cluster.replication import follow
-from airflow_provider_chs3.core.cluster.topology import KeeperPlace
+from airflow_provider_chs3.core.arguments.check_arguments import Checks
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.loaded_columns import Selection
-from airflow_provider_chs3.core.insertion.insert import Inserted, verify
-from airflow_provider_chs3.core.insertion.staged_rows import partitions_of
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import Contents
 from airflow_provider_chs3.core.ledger.queries import look_up_periods
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record, records_of_replicas
 from airflow_provider_chs3.core.ledger.table import LedgerKey
-from airflow_provider_chs3.core.preflight.period_partitions import PeriodPartitions
-from airflow_provider_chs3.core.preflight.replicas import find_replicas
-from airflow_provider_chs3.core.publication.publish import publish
-from airflow_provider_chs3.core.request.load_request import Policies
+from airflow_provider_chs3.core.load.insert import Inserted, verify
+from airflow_provider_chs3.core.load.load_context import SharedStaging
+from airflow_provider_chs3.core.load.load_request import Policies
+from airflow_provider_chs3.core.load.period_load import PeriodLoad, Staged, periods_of
+from airflow_provider_chs3.core.load.publish import publish
+from airflow_provider_chs3.core.load.staged_rows import partitions_of
+from airflow_provider_chs3.core.load.staging_tables import Attempt, create_staging
+from airflow_provider_chs3.core.model.models import Manifest, Node, TableName
+from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.sql.quoting import Sql
-from airflow_provider_chs3.core.staging.tables import Attempt, create_staging
-from airflow_provider_chs3.core.values.checks import Checks
-from airflow_provider_chs3.core.values.models import Manifest, Node, TableName
-from airflow_provider_chs3.core.values.period import Period
-from airflow_provider_chs3.core.workflow.operations import QueryNodes
+from airflow_provider_chs3.core.steps.operations import QueryNodes
+from airflow_provider_chs3.core.target.node_facts import ReplicatedDatabase, TargetContext
+from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions
+from airflow_provider_chs3.core.target.replicas import find_replicas
+from airflow_provider_chs3.core.target.replication import follow
+from airflow_provider_chs3.core.target.topology import KeeperPlace
 from airflow_provider_chs3.exceptions import PreflightError, TargetChangedError, VerificationError
 from tests.core.driving import drive
 from tests.core.surroundings import FACTS, ONE, TWO, surroundings, with_target
@@ -249,7 +249,7 @@ def published(under_way, *answers, staged=STAGED):
     periods = periods_of(PeriodLoad(load=under_way, before=before, reason="new", plan=PLAN, staged=staged))
     with pytest.MonkeyPatch.context() as patch:
         for module in ("publish", "published_rows"):
-            patch.setattr(f"airflow_provider_chs3.core.publication.{module}.look_up_beside", look_up_beside)
+            patch.setattr(f"airflow_provider_chs3.core.load.{module}.look_up_beside", look_up_beside)
         steps = drive(publish(periods), *answers).steps
     periods.only()
     return steps

@@ -29,6 +29,18 @@ def test_every_room_is_in_the_contract():
     assert sorted(rooms_of_contract()) == sorted(path.parent.name for path in CORE.glob("*/__init__.py"))
 
 
+def test_few_rooms_import_each_other():
+    arrows = {
+        (path.relative_to(CORE).parts[0], imported[1])
+        for path in CORE.glob("*/*.py")
+        for imported in re.finditer(
+            r"^ *from airflow_provider_chs3\.core\.(\w+)", path.read_text("utf-8"), re.MULTILINE
+        )
+    }
+    between = [(room, imported) for room, imported in arrows if room != imported]
+    assert len(between) <= 70, f"{len(between)} arrows between {len(rooms_of_contract())} rooms"
+
+
 def test_a_test_module_is_in_the_room_of_the_module_that_it_is_named_after():
     tests = Path(__file__).parent.glob("*/test_*.py")
     modules = [CORE / path.parent.name / path.name.removeprefix("test_") for path in tests]

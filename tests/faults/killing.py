@@ -24,8 +24,8 @@ from typing import Any
 import pytest
 
 from airflow_provider_chs3 import hooks
-from airflow_provider_chs3.core.insertion import insert
-from airflow_provider_chs3.core.workflow.operations import (
+from airflow_provider_chs3.core.load import insert
+from airflow_provider_chs3.core.steps.operations import (
     Gather,
     ListObjects,
     Log,
@@ -35,7 +35,7 @@ from airflow_provider_chs3.core.workflow.operations import (
     Sleep,
     Step,
 )
-from airflow_provider_chs3.core.workflow.step_timer import StepTimer
+from airflow_provider_chs3.core.steps.step_timer import StepTimer
 from airflow_provider_chs3.runners.blocking import Runner
 
 _PERFORM = Runner.__dict__["perform"]

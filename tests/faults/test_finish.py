@@ -9,7 +9,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 from clickhouse_driver.errors import Error as ClickHouseError
 
-from airflow_provider_chs3.core.workflow.operations import Step
+from airflow_provider_chs3.core.steps.operations import Step
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.killing import (
     ALL,

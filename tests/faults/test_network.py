@@ -9,7 +9,7 @@ from itertools import count
 
 import pytest
 
-from airflow_provider_chs3.core.workflow.operations import Insert, Query, QueryNodes, Step
+from airflow_provider_chs3.core.steps.operations import Insert, Query, QueryNodes, Step
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError, TransientError
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.killing import writes

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_provider_chs3.core.publication import publish
+from airflow_provider_chs3.core.load import publish
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError, TransientError
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import Trips

@@ -18,7 +18,7 @@ from tests.faults.killing import steps_of, writes
 from tests.faults.strikes import Strikes
 from tests.faults.test_nodes import mortal_lake, name_of, own_cluster
 from tests.integration.lake import PERIOD, Lake
-from tests.integration.plans.test_prove import prove
+from tests.integration.periods.test_prove import prove
 from tests.integration.slow import SLOW, SLOW_SETTINGS
 from tests.waiting import wait_until
 

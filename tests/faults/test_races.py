@@ -12,7 +12,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 from clickhouse_driver.errors import ServerException
 
-from airflow_provider_chs3.core.workflow.operations import Insert, QueryNodes, Step
+from airflow_provider_chs3.core.steps.operations import Insert, QueryNodes, Step
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.testbed.trips import Trips

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from airflow_provider_chs3.core.workflow.operations import Step
+from airflow_provider_chs3.core.steps.operations import Step
 from tests.faults.killing import (
     ALL,
     ALL_BUT_THE_FIRST,

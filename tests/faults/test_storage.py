@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_provider_chs3.core.attempt.retry_policy import MAX_NEW_LISTS
+from airflow_provider_chs3.core.load.retry_policy import MAX_NEW_LISTS
 from airflow_provider_chs3.exceptions import ClickHouseServerError, ObjectsChangedError
 from airflow_provider_chs3.testbed.trips import COLUMNS, Trips, read_facts
 from tests.faults.outcome import assert_exact, assert_untouched

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowException, AirflowSkipException
 
-from airflow_provider_chs3.core.workflow.operations import Step
+from airflow_provider_chs3.core.steps.operations import Step
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.operators.ledger import ListLedgerOperator
 from airflow_provider_chs3.runners.blocking import Runner
@@ -26,7 +26,7 @@ from tests.faults.killing import (
     writes,
 )
 from tests.integration.lake import Lake
-from tests.integration.publication.test_versions import Days
+from tests.integration.load.test_versions import Days
 
 #: They kill, or interpose, at each of some twenty steps.
 pytestmark = pytest.mark.timeout(1800)

@@ -20,7 +20,7 @@ from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowTaskTerminated
 from airflow.sdk.execution_time.supervisor import in_process_api_server
 
-from airflow_provider_chs3.core.workflow.operations import Step
+from airflow_provider_chs3.core.steps.operations import Step
 from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
 from airflow_provider_chs3.runners import insert
 from airflow_provider_chs3.testbed.trips import Trips

@@ -40,7 +40,7 @@ TABLE = pa.table(
         "struct": pa.array([{"a": 1, "b": "x"}, {"a": None, "b": ""}, {"a": 3, "b": None}]),
     }
 )
-#: No subnormal ones: 25.8 refuses these, see tests/integration/insertion/test_altered_values.py.
+#: No subnormal ones: 25.8 refuses these, see tests/integration/load/test_altered_values.py.
 HALVES = pa.table({"f16": pa.array(np.array([0.5, 65504, -(2**-14)], np.float16))})
 
 

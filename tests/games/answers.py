@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from airflow_provider_chs3.core.values.merge_arguments import Thresholds
-from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.core.arguments.merge_arguments import Thresholds
+from airflow_provider_chs3.core.model.models import TableName
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.operators.ledger import ListLedgerOperator
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_provider_chs3.core.values.models import Unit
+from airflow_provider_chs3.core.model.models import Unit
 from airflow_provider_chs3.sources.s3.listing import S3Listing
 
 

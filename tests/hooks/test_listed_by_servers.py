@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from airflow_provider_chs3.core.source.key_template import KeyTemplate
-from airflow_provider_chs3.core.values.models import Manifest, PeriodObjects
-from airflow_provider_chs3.core.values.period import Grain, Period
-from airflow_provider_chs3.core.workflow.driving import drive
-from airflow_provider_chs3.core.workflow.operations import Gather
+from airflow_provider_chs3.core.files.key_template import KeyTemplate
+from airflow_provider_chs3.core.model.models import Manifest, PeriodObjects
+from airflow_provider_chs3.core.model.period import Grain, Period
+from airflow_provider_chs3.core.steps.driving import drive
+from airflow_provider_chs3.core.steps.operations import Gather
 from airflow_provider_chs3.sources.s3.page_reader import read_leanly
 from airflow_provider_chs3.sources.s3.reading import Credentials, S3Source
 from airflow_provider_chs3.testbed.s3 import S3Endpoint

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from botocore.session import Session as BotocoreSession
 
-from airflow_provider_chs3.core.workflow.operations import ReadBytes
+from airflow_provider_chs3.core.steps.operations import ReadBytes
 from airflow_provider_chs3.hooks._s3_client import parse_time
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.runners.blocking import Runner

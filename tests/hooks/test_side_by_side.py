@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_provider_chs3.core.source.key_template import KeyTemplate
-from airflow_provider_chs3.core.values.models import ObjectPage, Unit
-from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.files.key_template import KeyTemplate
+from airflow_provider_chs3.core.model.models import ObjectPage, Unit
+from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.exceptions import TransientError
 from airflow_provider_chs3.sources.s3.listing import S3Listing
 from airflow_provider_chs3.sources.side_by_side import AT_ONCE, Page, pages_of

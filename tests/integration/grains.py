@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.integration.lake import Lake
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_provider_chs3.core.insertion import insert
+from airflow_provider_chs3.core.load import insert
 from airflow_provider_chs3.exceptions import SourceError
 from tests.integration.lake import Lake
 

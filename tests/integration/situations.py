@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from airflow_provider_chs3.core.merges.health import Health
-from airflow_provider_chs3.core.values.merge_arguments import Thresholds
+from airflow_provider_chs3.core.arguments.merge_arguments import Thresholds
+from airflow_provider_chs3.core.watch.health import Health
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import create_table_sql
 from tests.integration import slow_merges

@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_chs3.core.workflow.operations import Step
+from airflow_provider_chs3.core.steps.operations import Step
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.operators.held import DiscardPeriodsOperator
 from airflow_provider_chs3.operators.versions import RestorePeriodsOperator, UnpinPeriodsOperator
@@ -20,7 +20,7 @@ from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.arguments import grouped
 from tests.faults.killing import Worker, perform, performing
-from tests.integration.publication.test_hold import run
+from tests.integration.load.test_hold import run
 from tests.nights.spans import Span
 
 if TYPE_CHECKING:

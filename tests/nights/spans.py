@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
-from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.model.period import Period
 
 #: How many keys there are.
 KEYS = 80

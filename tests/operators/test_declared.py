@@ -12,8 +12,8 @@ from airflow.providers.common.compat.sdk import DAG, BaseOperator, conf
 from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_provider_chs3 import defaults
-from airflow_provider_chs3.core.values.arguments import REQUIRED, Argument, declared
-from airflow_provider_chs3.core.values.load_arguments import GROUPS
+from airflow_provider_chs3.core.arguments.declaration import REQUIRED, Argument, declared
+from airflow_provider_chs3.core.arguments.load_arguments import GROUPS
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.operators._support.declared import DECLARED, arguments_of
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator

@@ -14,7 +14,7 @@ import pytest
 from airflow.providers.common.compat.sdk import DAG
 from airflow.timetables.interval import CronDataIntervalTimetable
 
-from airflow_provider_chs3.core.values.period import Grain, Period
+from airflow_provider_chs3.core.model.period import Grain, Period
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.operators._support.period_task import PeriodTask
 from airflow_provider_chs3.sources.s3 import S3Objects

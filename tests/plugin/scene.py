@@ -21,7 +21,7 @@ from airflow.sdk import DAG
 from airflow.utils.session import create_session
 from sqlalchemy import update
 
-from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.testbed.nodes import Cluster
 from airflow_provider_chs3.testbed.s3 import S3Endpoint

@@ -144,7 +144,7 @@ def test_periods_that_are_loaded_together_tell_it_too(
     step: str,
 ) -> None:
     # Only inserts that take longer than a test may record that they have ended.
-    monkeypatch.setattr("airflow_provider_chs3.core.insertion.insert._RECORDED_FROM_SECONDS", 0)
+    monkeypatch.setattr("airflow_provider_chs3.core.load.insert._RECORDED_FROM_SECONDS", 0)
     both, lake = ("2026-09", "2026-10"), several_periods.lake
     several_periods.load(*both)
     seen = seen_at(strikes, held_at, lambda: periods(as_user, lake, lake.table))

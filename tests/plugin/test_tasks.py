@@ -14,7 +14,7 @@ from airflow.models.dagrun import DagRun
 from airflow.sdk import DAG
 from fastapi.testclient import TestClient
 
-from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.core.model.models import TableName
 from airflow_provider_chs3.exceptions import NotReadyError
 from airflow_provider_chs3.operators._support.loads_page import page_url
 from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator

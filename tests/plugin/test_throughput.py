@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from airflow_provider_chs3.core.values.merge_arguments import Thresholds
+from airflow_provider_chs3.core.arguments.merge_arguments import Thresholds
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import Trips

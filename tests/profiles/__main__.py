@@ -17,7 +17,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from airflow_provider_chs3.core.attempt import retry_policy
+from airflow_provider_chs3.core.load import retry_policy
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.s3 import S3Server
 from tests.profiles.hostile import Case, Hostile, alone, at_random, in_turn

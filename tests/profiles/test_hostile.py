@@ -26,7 +26,7 @@ def test_loads_under_hostile_profiles_are_exact_or_refused(
         pytest.skip("servers of others have profiles of their own")
     for name in ("AIRFLOW_CONN_CHS3_DEFAULT", "AIRFLOW_CONN_AWS_DEFAULT"):
         monkeypatch.setenv(name, "")
-    monkeypatch.setattr("airflow_provider_chs3.core.attempt.retry_policy.WAIT_SECONDS", 0)
+    monkeypatch.setattr("airflow_provider_chs3.core.load.retry_policy.WAIT_SECONDS", 0)
     cases = [*ONCE_BROKEN, *at_random(Hostile(chs3_cluster), cases=CASES, seed=SEED)]
     outcomes = {case.name: outcome for case, outcome in carry_out(chs3_s3, cases[part])}
     assert {outcomes[case.name].kind for case in ONCE_BROKEN if case in cases[part]} <= {"exact"}

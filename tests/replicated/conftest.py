@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from clickhouse_driver import Client
 
-from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.model.models import Node
 from tests.replicated.debian_cluster import debian_cluster, missing
 
 FIRST, FOLLOWER, OTHER_SHARD = 0, 1, 2

@@ -19,7 +19,7 @@ from typing import Any
 
 from clickhouse_driver import Client
 
-from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.testbed.node_config import to_xml
 from airflow_provider_chs3.testbed.processes import HOST, free_ports, is_listening, kill, wait_until
 from airflow_provider_chs3.testbed.programs import keeper

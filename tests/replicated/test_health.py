@@ -12,14 +12,14 @@ import pytest
 from clickhouse_driver import Client
 from clickhouse_driver.errors import ServerException
 
-from airflow_provider_chs3.core.cluster.node_facts import QUEUE
-from airflow_provider_chs3.core.merges.health import Health, Verdict, judge
-from airflow_provider_chs3.core.merges.observation import Replica, queue_query, replica_of, replicas_query
-from airflow_provider_chs3.core.values.merge_arguments import Thresholds
-from airflow_provider_chs3.core.values.models import Node, TableName
+from airflow_provider_chs3.core.arguments.merge_arguments import Thresholds
+from airflow_provider_chs3.core.model.models import Node, TableName
+from airflow_provider_chs3.core.target.node_facts import QUEUE
+from airflow_provider_chs3.core.watch.health import Health, Verdict, judge
+from airflow_provider_chs3.core.watch.observation import Replica, queue_query, replica_of, replicas_query
 from airflow_provider_chs3.testbed.processes import HOST, free_ports
 from airflow_provider_chs3.testbed.programs.keeper import Keeper
-from tests.core.merges.test_health import FEW
+from tests.core.watch.test_health import FEW
 from tests.replicated import debian_cluster
 from tests.replicated.conftest import FIRST, FOLLOWER, Replicated
 from tests.waiting import wait_until

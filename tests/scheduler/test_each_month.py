@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow import sdk
 
-from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
 from tests.scheduler.airflow_services import AirflowServices
 

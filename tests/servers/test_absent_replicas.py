@@ -20,7 +20,7 @@ from airflow_provider_chs3.testbed.trips import PeriodFacts, Trips, read_facts
 from tests.faults.strikes import Strikes, strikes
 from tests.integration import deferring
 from tests.integration.lake import PERIOD, Lake
-from tests.integration.plans.test_prove import prove
+from tests.integration.periods.test_prove import prove
 from tests.narrow_user import narrow_connection
 from tests.servers.replicas import OTHER, TRIPS
 from tests.waiting import wait_until

@@ -13,7 +13,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.cli.main import main
-from airflow_provider_chs3.core.cluster import untested_engines
+from airflow_provider_chs3.core.target import untested_engines
 from airflow_provider_chs3.testbed.balancer import LoadBalancer
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.programs import keeper

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.faults.killing import ALL, ONLY_THE_FIRST, Strike
-from tests.integration.publication.test_hold import HOLDS, run
+from tests.integration.load.test_hold import HOLDS, run
 from tests.integration.sets import Tenants
 from tests.servers.test_sets import BOTH, assert_exact, put, tenants
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.lake import Lake
-from tests.integration.plans.test_prove import prove
+from tests.integration.periods.test_prove import prove
 
 WHERE = {"key": "trips/{YYYY-MM}/"}
 

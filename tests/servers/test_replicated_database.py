@@ -13,10 +13,10 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 from clickhouse_driver.errors import ServerException
 
-from airflow_provider_chs3.core.cluster.topology import RECORDS_SCHEMA
-from airflow_provider_chs3.core.staging.tables import Attempt
-from airflow_provider_chs3.core.values.models import TableName
-from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.load.staging_tables import Attempt
+from airflow_provider_chs3.core.model.models import TableName
+from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.target.topology import RECORDS_SCHEMA
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.programs import keeper
 from tests.faults.strikes import Strikes, strikes

@@ -12,8 +12,8 @@ from airflow_provider_chs3.exceptions import ReplicasBehindError
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.nodes import User
 from airflow_provider_chs3.testbed.trips import PeriodFacts, read_facts
+from tests.integration.exchange.test_unload_interrupted import Killed, killed_at
 from tests.integration.lake import PERIOD, Lake
-from tests.integration.unload.test_unload_interrupted import Killed, killed_at
 from tests.integration.unloading import MANIFEST, ids, keys, manifest, unload
 from tests.narrow_user import documented
 from tests.servers.replicas import TRIPS, replicated

@@ -7,7 +7,7 @@ from airflow.providers.common.compat.sdk import AirflowSkipException
 
 from tests.faults.killing import ALL, ONLY_THE_FIRST, Strike
 from tests.integration.lake import Lake
-from tests.integration.publication.test_versions import Days
+from tests.integration.load.test_versions import Days
 from tests.servers.replicas import replicated
 
 PERIOD = "2026-10"

@@ -8,9 +8,9 @@ import pytest
 
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import Lake
+from tests.integration.load import test_views_follow
 from tests.integration.load.test_interrupted import Breaker, Failed
-from tests.integration.publication import test_views_follow
-from tests.integration.publication.test_views_follow import COLUMNS, ZONES, run
+from tests.integration.load.test_views_follow import COLUMNS, ZONES, run
 from tests.servers.replicas import TRIPS, replicated
 
 OTHERS = Trips(seed=2, rows_per_period=900, files_per_period=4)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from airflow_provider_chs3.core.source.key_template import KeyTemplate
-from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.files.key_template import KeyTemplate
+from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.sources.azure.reading import AzureAccess, AzureBlobSource
 

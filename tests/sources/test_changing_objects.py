@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_provider_chs3.core.workflow.operations import Step
+from airflow_provider_chs3.core.steps.operations import Step
 from airflow_provider_chs3.exceptions import Chs3Error
 from tests.faults.killing import Strike, steps_of, strikes_after, strikes_amid
 from tests.faults.strikes import Strikes, strikes

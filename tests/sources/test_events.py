@@ -6,8 +6,8 @@ import json
 from typing import Any
 from urllib.parse import quote_plus
 
-from airflow_provider_chs3.core.source.key_template import KeyTemplate
-from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.files.key_template import KeyTemplate
+from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.sources.s3.events import NamedPeriods, named_periods
 
 JANUARY, MARCH = Period.of_month(2026, 1), Period.of_month(2026, 3)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_provider_chs3.core.landing.offsets import OffsetRange
-from airflow_provider_chs3.core.landing.request import LandingRequest
-from airflow_provider_chs3.core.values.period import Grain, Period
+from airflow_provider_chs3.core.exchange.landing_request import LandingRequest
+from airflow_provider_chs3.core.exchange.topic_offsets import OffsetRange
+from airflow_provider_chs3.core.model.period import Grain, Period
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.landing.message_files import MessageFiles
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator

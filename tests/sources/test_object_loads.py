@@ -13,7 +13,7 @@ import lz4.frame
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_provider_chs3.core.workflow.operations import Insert, InsertStats
+from airflow_provider_chs3.core.steps.operations import Insert, InsertStats
 from airflow_provider_chs3.exceptions import NotReadyError
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.plugin.observation.speed.throughput_queries import inserts

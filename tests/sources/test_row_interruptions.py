@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_provider_chs3.core.attempt import retry_policy
+from airflow_provider_chs3.core.load import retry_policy
 from airflow_provider_chs3.exceptions import ClickHouseServerError, TransientError
 from airflow_provider_chs3.testbed.processes import terminate
 from airflow_provider_chs3.testbed.programs.packages import started_or_skip

@@ -7,9 +7,9 @@ from fnmatch import fnmatchcase
 
 import pytest
 
-from airflow_provider_chs3.core.source.key_template import KeyTemplate
+from airflow_provider_chs3.core.files.key_template import KeyTemplate
+from airflow_provider_chs3.core.model.models import Manifest, Unit
 from airflow_provider_chs3.core.sql.quoting import literal
-from airflow_provider_chs3.core.values.models import Manifest, Unit
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.sources.s3.reading import Credentials, S3Source
 

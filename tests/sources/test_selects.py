@@ -12,7 +12,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.sdk import DAG
 
-from airflow_provider_chs3.core.workflow.operations import Insert, InsertStats
+from airflow_provider_chs3.core.steps.operations import Insert, InsertStats
 from airflow_provider_chs3.exceptions import ConfigurationError, NotReadyError
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.runners.blocking import Runner

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
+from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.sql.quoting import Sql
-from airflow_provider_chs3.core.values.models import Node
-from airflow_provider_chs3.core.workflow.operations import (
+from airflow_provider_chs3.core.steps.operations import (
     Gather,
     Insert,
     InsertSideBySide,

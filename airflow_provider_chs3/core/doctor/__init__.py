@@ -1,1 +1,1 @@
-"""Check everything that a load depends on: one module for each kind of check."""
+"""Check everything that a load depends on; rehearse the promise on the user's servers."""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from airflow_provider_chs3.core.arguments.merge_arguments import Thresholds
 from airflow_provider_chs3.core.doctor.report import Check
-from airflow_provider_chs3.core.merges.health import FREE_SPACE_FACTOR
+from airflow_provider_chs3.core.load.staging_tables import KEPT_BYTES
+from airflow_provider_chs3.core.model.models import Node
+from airflow_provider_chs3.core.model.quantities import size_text
 from airflow_provider_chs3.core.sql.quoting import Sql
-from airflow_provider_chs3.core.staging.tables import KEPT_BYTES
-from airflow_provider_chs3.core.values.merge_arguments import Thresholds
-from airflow_provider_chs3.core.values.models import Node
-from airflow_provider_chs3.core.values.quantities import size_text
-from airflow_provider_chs3.core.workflow.fan_out import query_reachable
-from airflow_provider_chs3.core.workflow.operations import Row, Steps
+from airflow_provider_chs3.core.steps.fan_out import query_reachable
+from airflow_provider_chs3.core.steps.operations import Row, Steps
+from airflow_provider_chs3.core.watch.health import FREE_SPACE_FACTOR
 from airflow_provider_chs3.exceptions import Chs3Error
 
 #: A smaller free fraction of a disk is too little: a merge of a tenth of its data would no longer fit.

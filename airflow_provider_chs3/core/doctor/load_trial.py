@@ -8,38 +8,38 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from airflow_provider_chs3.core.attempt.decision import Skip
-from airflow_provider_chs3.core.attempt.history import read_history
-from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan, plan_insert, read_files
-from airflow_provider_chs3.core.attempt.load_context import LoadContext
-from airflow_provider_chs3.core.attempt.recorded_load import (
+from airflow_provider_chs3.core.doctor.report import Check, describe_error, in_a_line
+from airflow_provider_chs3.core.files.data_volume import DataVolume
+from airflow_provider_chs3.core.files.source import Source
+from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus
+from airflow_provider_chs3.core.load.decision import Skip
+from airflow_provider_chs3.core.load.failed_insert import explain_sample
+from airflow_provider_chs3.core.load.history import read_history
+from airflow_provider_chs3.core.load.insert_plan import InsertPlan, plan_insert, read_files
+from airflow_provider_chs3.core.load.load_context import LoadContext
+from airflow_provider_chs3.core.load.load_request import LoadRequest, parsed_definition
+from airflow_provider_chs3.core.load.period_check import judge, look_at_period
+from airflow_provider_chs3.core.load.recorded_load import (
     as_recorded,
     is_known,
     knowing_settings_of,
     newest_structures,
 )
-from airflow_provider_chs3.core.attempt.retry_policy import RetryState
-from airflow_provider_chs3.core.attempt.warnings import warn_of_risks
-from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, ask_nodes_now
-from airflow_provider_chs3.core.cluster.node_facts import TargetContext
-from airflow_provider_chs3.core.doctor.report import Check, describe_error, in_a_line
-from airflow_provider_chs3.core.files.data_volume import DataVolume
-from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus
-from airflow_provider_chs3.core.load.period_check import judge, look_at_period
-from airflow_provider_chs3.core.preflight.period_partitions import partitions_of_one
-from airflow_provider_chs3.core.preflight.target_checks import check_target
-from airflow_provider_chs3.core.proof.failed_insert import explain_sample
-from airflow_provider_chs3.core.request.load_request import LoadRequest, parsed_definition
-from airflow_provider_chs3.core.source.source import Source
-from airflow_provider_chs3.core.source.store_kind import StoreKind
+from airflow_provider_chs3.core.load.retry_policy import RetryState
+from airflow_provider_chs3.core.load.warnings import warn_of_risks
+from airflow_provider_chs3.core.model.models import Manifest, Node, NodeSpec, Setting, SettingValues
+from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.model.quantities import quantity
+from airflow_provider_chs3.core.model.store_kind import StoreKind
+from airflow_provider_chs3.core.steps.fan_out import capturing_logs
+from airflow_provider_chs3.core.steps.operations import Steps
+from airflow_provider_chs3.core.target.node_capacity import NodeNow, ask_nodes_now
+from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.target.period_partitions import partitions_of_one
+from airflow_provider_chs3.core.target.target_checks import check_target
 from airflow_provider_chs3.core.tuning.exact_settings import REQUIRED_SETTINGS
 from airflow_provider_chs3.core.tuning.insert_settings import load_settings, without_exact
 from airflow_provider_chs3.core.tuning.resource_share import ShareOptions, resource_share_of, smallest
-from airflow_provider_chs3.core.values.models import Manifest, Node, NodeSpec, Setting, SettingValues
-from airflow_provider_chs3.core.values.period import Period
-from airflow_provider_chs3.core.values.quantities import quantity
-from airflow_provider_chs3.core.workflow.fan_out import capturing_logs
-from airflow_provider_chs3.core.workflow.operations import Steps
 from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError, PreflightError, SourceError
 
 #: A look at the first values takes a moment; only a load reads all of them.

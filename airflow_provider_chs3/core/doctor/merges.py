@@ -6,18 +6,18 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from airflow_provider_chs3.core.cluster.node_facts import TargetContext
+from airflow_provider_chs3.core.arguments.merge_arguments import Thresholds
 from airflow_provider_chs3.core.doctor.report import Check, in_a_line
 from airflow_provider_chs3.core.ledger.queries import periods_of_partitions
-from airflow_provider_chs3.core.merges.health import Health, Verdict, judge
-from airflow_provider_chs3.core.merges.observation import observe
+from airflow_provider_chs3.core.model.models import Node
+from airflow_provider_chs3.core.model.quantities import quantity
 from airflow_provider_chs3.core.sql.quoting import Sql, in_table, one_of
 from airflow_provider_chs3.core.sql.server_text import readable
-from airflow_provider_chs3.core.values.merge_arguments import Thresholds
-from airflow_provider_chs3.core.values.models import Node
-from airflow_provider_chs3.core.values.quantities import quantity
-from airflow_provider_chs3.core.workflow.fan_out import query_reachable
-from airflow_provider_chs3.core.workflow.operations import Row, Steps
+from airflow_provider_chs3.core.steps.fan_out import query_reachable
+from airflow_provider_chs3.core.steps.operations import Row, Steps
+from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.watch.health import Health, Verdict, judge
+from airflow_provider_chs3.core.watch.observation import observe
 from airflow_provider_chs3.exceptions import Chs3Error
 
 _NAME = "merges"
@@ -107,6 +107,6 @@ def _of_backlog(seen: Mapping[Node, Row]) -> Iterator[str]:
 
 
 def _are_many(parts: int, size_bytes: int, limits: Mapping[str, int]) -> bool:
-    """Apply the rule of `core.merges.health` with the server's limits; a named table's own limits count instead."""
+    """Apply the rule of `core.watch.health` with the server's limits; a named table's own limits count instead."""
     is_counted = size_bytes <= parts * limits["max_avg_part_size_for_too_many_parts"]
     return is_counted and parts > Thresholds().stuck_fraction * limits["parts_to_delay_insert"]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, SizedNode, size_nodes
-from airflow_provider_chs3.core.cluster.node_facts import TargetContext
-from airflow_provider_chs3.core.cluster.topology import ONLY_NODE
 from airflow_provider_chs3.core.doctor.report import Check, in_a_line
-from airflow_provider_chs3.core.values.models import Node, NodeSpec
-from airflow_provider_chs3.core.values.quantities import size_text
+from airflow_provider_chs3.core.model.models import Node, NodeSpec
+from airflow_provider_chs3.core.model.quantities import size_text
+from airflow_provider_chs3.core.target.node_capacity import NodeNow, SizedNode, size_nodes
+from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.target.topology import ONLY_NODE
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 #: With fewer cores, a load has no second core for merges.

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median_low
 
-from airflow_provider_chs3.core.cluster.topology import too_old
 from airflow_provider_chs3.core.doctor.report import Check, in_lines, named
+from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.sql.quoting import Sql
-from airflow_provider_chs3.core.values.models import Node
-from airflow_provider_chs3.core.workflow.operations import Steps, TimedAnswer, TimeQueryNodes
+from airflow_provider_chs3.core.steps.operations import Steps, TimedAnswer, TimeQueryNodes
+from airflow_provider_chs3.core.target.topology import too_old
 from airflow_provider_chs3.exceptions import Chs3Error
 
 #: Clocks that NTP sets are closer than this; it also covers the time that a busy server takes to read its own.

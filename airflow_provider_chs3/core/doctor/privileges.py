@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from airflow_provider_chs3.core.cluster.topology import TableLocation
 from airflow_provider_chs3.core.doctor.report import Check, named
-from airflow_provider_chs3.core.preflight.privileges import (
+from airflow_provider_chs3.core.model.models import Node
+from airflow_provider_chs3.core.model.store_kind import StoreKind
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier
+from airflow_provider_chs3.core.steps.fan_out import query_reachable
+from airflow_provider_chs3.core.steps.operations import Steps
+from airflow_provider_chs3.core.target.privileges import (
     FORBIDDING,
     RequiredPrivileges,
     forbidden_by,
@@ -21,11 +25,7 @@ from airflow_provider_chs3.core.preflight.privileges import (
     privileges_of_proving,
     privileges_of_replication,
 )
-from airflow_provider_chs3.core.source.store_kind import StoreKind
-from airflow_provider_chs3.core.sql.quoting import Sql, identifier
-from airflow_provider_chs3.core.values.models import Node
-from airflow_provider_chs3.core.workflow.fan_out import query_reachable
-from airflow_provider_chs3.core.workflow.operations import Steps
+from airflow_provider_chs3.core.target.topology import TableLocation
 from airflow_provider_chs3.exceptions import Chs3Error
 
 #: The purposes of a user, and the commands, operators and sensors that each covers.

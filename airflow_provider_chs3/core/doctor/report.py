@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from airflow_provider_chs3.core.values.error_codes import hint_of
-from airflow_provider_chs3.core.values.models import Node, Setting
+from airflow_provider_chs3.core.model.error_codes import hint_of
+from airflow_provider_chs3.core.model.models import Node, Setting
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError, ClickHouseServerError
 
 _ACCESS_DENIED = 497

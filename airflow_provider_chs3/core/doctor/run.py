@@ -10,10 +10,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from airflow_provider_chs3.core.cluster.node_capacity import NodeNow, ask_nodes_now
-from airflow_provider_chs3.core.cluster.node_facts import TargetContext, look_at
-from airflow_provider_chs3.core.cluster.row_policies import OF_A_LOAD, find_filtered
-from airflow_provider_chs3.core.cluster.topology import TableLocation, TableRequest, resolve_table
 from airflow_provider_chs3.core.doctor.disks import check_replication, check_room
 from airflow_provider_chs3.core.doctor.load_trial import TrialSetup, check_period, check_settings, check_table
 from airflow_provider_chs3.core.doctor.merges import check_backlog, check_merges_of
@@ -29,17 +25,21 @@ from airflow_provider_chs3.core.doctor.nodes import (
 from airflow_provider_chs3.core.doctor.privileges import check_rights, privileges_by_purpose
 from airflow_provider_chs3.core.doctor.report import Check, Diagnosis, NodeReport, describe_error, in_a_line
 from airflow_provider_chs3.core.doctor.storage import StorageProbe, check_storage, look_at_storage
-from airflow_provider_chs3.core.preflight.profile_constraints import check_passed_on, explain_refusal, find_constraints
-from airflow_provider_chs3.core.source.source import Source
-from airflow_provider_chs3.core.source.store_kind import StoreKind
+from airflow_provider_chs3.core.files.source import Source
+from airflow_provider_chs3.core.model.error_codes import SETTING_CONSTRAINT
+from airflow_provider_chs3.core.model.models import Node, NodeSpec, Setting, SettingValues
+from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.model.store_kind import StoreKind
 from airflow_provider_chs3.core.sql.server_defaults import neutral_settings
+from airflow_provider_chs3.core.steps.fan_out import tolerating_errors
+from airflow_provider_chs3.core.steps.operations import CheckHosts, Steps, TimedAnswer
+from airflow_provider_chs3.core.target.node_capacity import NodeNow, ask_nodes_now
+from airflow_provider_chs3.core.target.node_facts import TargetContext, look_at
+from airflow_provider_chs3.core.target.profile_constraints import check_passed_on, explain_refusal, find_constraints
+from airflow_provider_chs3.core.target.row_policies import OF_A_LOAD, find_filtered
+from airflow_provider_chs3.core.target.topology import TableLocation, TableRequest, resolve_table
 from airflow_provider_chs3.core.tuning.exact_settings import needed_settings
 from airflow_provider_chs3.core.tuning.insert_settings import names_to_look_up
-from airflow_provider_chs3.core.values.error_codes import SETTING_CONSTRAINT
-from airflow_provider_chs3.core.values.models import Node, NodeSpec, Setting, SettingValues
-from airflow_provider_chs3.core.values.period import Period
-from airflow_provider_chs3.core.workflow.fan_out import tolerating_errors
-from airflow_provider_chs3.core.workflow.operations import CheckHosts, Steps, TimedAnswer
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, PreflightError
 
 _NO_NODE = "no node answers"

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from airflow_provider_chs3.core.doctor.report import Check, describe_error, in_lines
-from airflow_provider_chs3.core.source.source import Source
+from airflow_provider_chs3.core.files.source import Source
+from airflow_provider_chs3.core.model.error_codes import is_of_storage, is_refused
+from airflow_provider_chs3.core.model.models import Node, SettingValues, Unit
+from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.sql.quoting import PARSED, Sql
-from airflow_provider_chs3.core.values.error_codes import is_of_storage, is_refused
-from airflow_provider_chs3.core.values.models import Node, SettingValues, Unit
-from airflow_provider_chs3.core.values.period import Period
-from airflow_provider_chs3.core.workflow.operations import ReadClock, Steps, TimedAnswer, TimeQueryNodes
+from airflow_provider_chs3.core.steps.operations import ReadClock, Steps, TimedAnswer, TimeQueryNodes
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError
 
 _SETTINGS: SettingValues = {

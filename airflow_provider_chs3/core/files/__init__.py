@@ -1,1 +1,1 @@
-"""Find out what a period's files hold: columns, rows, bytes, and which are read together."""
+"""Find a period's objects, and what they hold; suggest a table for them."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.files.file_groups import Reading
-from airflow_provider_chs3.core.source.file_set import Files
+from airflow_provider_chs3.core.files.file_set import Files
 
 #: How many times larger than its file text is at least; a guess that is too high would leave cores without work.
 _RATIOS = {"gzip": 3.0, "zstd": 3.0, "xz": 4.0, "lz4": 2.0}

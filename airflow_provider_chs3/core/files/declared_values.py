@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from airflow_provider_chs3.core.cluster.table_facts import Column
-from airflow_provider_chs3.core.conversion.altered_values import ALTERATIONS
-from airflow_provider_chs3.core.conversion.casts import Casting
-from airflow_provider_chs3.core.conversion.column_types import COMPOUND, ColumnType
-from airflow_provider_chs3.core.conversion.server_casts import Cast, all_hold
 from airflow_provider_chs3.core.files.field_values import FieldValues, over, used_fields
 from airflow_provider_chs3.core.files.loaded_columns import LoadedColumn
 from airflow_provider_chs3.core.files.parquet_footers import FooterSchema
+from airflow_provider_chs3.core.sql.altered_values import ALTERATIONS
+from airflow_provider_chs3.core.sql.casts import Casting
+from airflow_provider_chs3.core.sql.column_types import COMPOUND, ColumnType
 from airflow_provider_chs3.core.sql.quoting import identifier
+from airflow_provider_chs3.core.sql.server_casts import Cast, all_hold
+from airflow_provider_chs3.core.target.table_facts import Column
 
 #: What readers alter, by format; of Parquet, footers say it of each column.
 _OF_READERS: Mapping[str, tuple[str, ...]] = {"Arrow": ("date64",), "ORC": ("saturated",)}

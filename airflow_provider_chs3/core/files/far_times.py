@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from airflow_provider_chs3.core.cluster.table_facts import Column
-from airflow_provider_chs3.core.conversion.casts import Casting
-from airflow_provider_chs3.core.conversion.column_types import ColumnType
-from airflow_provider_chs3.core.conversion.server_casts import DATES, TIMES
 from airflow_provider_chs3.core.files.file_groups import Reading
+from airflow_provider_chs3.core.files.file_set import Files
 from airflow_provider_chs3.core.files.loaded_columns import FileGroup
-from airflow_provider_chs3.core.source.file_set import Files
+from airflow_provider_chs3.core.sql.casts import Casting
+from airflow_provider_chs3.core.sql.column_types import ColumnType
 from airflow_provider_chs3.core.sql.quoting import identifier
-from airflow_provider_chs3.core.workflow.operations import Steps
+from airflow_provider_chs3.core.sql.server_casts import DATES, TIMES
+from airflow_provider_chs3.core.steps.operations import Steps
+from airflow_provider_chs3.core.target.table_facts import Column
 
 #: Up to their zone, if they have one; the second is the finest that holds all years to 9999.
 _NANOSECONDS = "DateTime64(9"

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from airflow_provider_chs3.core.cluster.table_facts import Column
-from airflow_provider_chs3.core.conversion.server_casts import Cast
 from airflow_provider_chs3.core.sql.quoting import identifier, literal
+from airflow_provider_chs3.core.sql.server_casts import Cast
+from airflow_provider_chs3.core.target.table_facts import Column
 
 
 class FieldValues(Protocol):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from airflow_provider_chs3.core.files.file_set import Files
 from airflow_provider_chs3.core.files.loaded_columns import structure_of
 from airflow_provider_chs3.core.files.parse_errors import mark_sentence, unreadable
 from airflow_provider_chs3.core.files.text_fields import TEXT_TYPE
-from airflow_provider_chs3.core.source.file_set import Files
+from airflow_provider_chs3.core.model.error_codes import is_of_servers
+from airflow_provider_chs3.core.model.models import SettingValues
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
-from airflow_provider_chs3.core.values.error_codes import is_of_servers
-from airflow_provider_chs3.core.values.models import SettingValues
-from airflow_provider_chs3.core.workflow.operations import Gather, Log, Query, Steps
+from airflow_provider_chs3.core.steps.operations import Gather, Log, Query, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError, SourceError
 
 #: How the names of formats end whose files begin with a line of names.

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from airflow_provider_chs3.core.cluster.table_facts import Column
+from airflow_provider_chs3.core.files.file_set import Files
 from airflow_provider_chs3.core.files.loaded_columns import FileGroup, LoadedColumn
-from airflow_provider_chs3.core.source.file_set import Files
-from airflow_provider_chs3.core.source.reading import Batch
-from airflow_provider_chs3.core.values.models import Manifest
+from airflow_provider_chs3.core.files.reading import Batch
+from airflow_provider_chs3.core.model.models import Manifest
+from airflow_provider_chs3.core.target.table_facts import Column
 
 
 @dataclass(frozen=True)

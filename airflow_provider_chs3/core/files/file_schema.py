@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from airflow_provider_chs3.core.cluster.table_facts import Column
 from airflow_provider_chs3.core.files.data_volume import row_width_bytes
 from airflow_provider_chs3.core.files.declared_values import DeclaredValues
 from airflow_provider_chs3.core.files.field_values import TextFields, without_mark
 from airflow_provider_chs3.core.files.file_columns import check_servers_read, describe
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.file_kinds import FileKind, kinds_of, split_kinds
+from airflow_provider_chs3.core.files.file_set import Files
 from airflow_provider_chs3.core.files.inner_keys import check_apart, has_whole_objects, with_whole_objects
 from airflow_provider_chs3.core.files.loaded_columns import (
     VIRTUAL_COLUMNS,
@@ -23,15 +23,15 @@ from airflow_provider_chs3.core.files.loaded_columns import (
 )
 from airflow_provider_chs3.core.files.naive_timestamps import NaiveTimestamps
 from airflow_provider_chs3.core.files.parse_errors import file_of, unreadable
+from airflow_provider_chs3.core.files.reading import Batch
 from airflow_provider_chs3.core.files.row_wise import check_row_wise
 from airflow_provider_chs3.core.files.structs import check_elements, check_no_containers, check_orders
 from airflow_provider_chs3.core.files.text_fields import TEXT_TYPE, TextField, read_as
-from airflow_provider_chs3.core.source.file_set import Files
-from airflow_provider_chs3.core.source.formats import Format
-from airflow_provider_chs3.core.source.reading import Batch
+from airflow_provider_chs3.core.model.error_codes import is_of_servers
+from airflow_provider_chs3.core.model.formats import Format
 from airflow_provider_chs3.core.sql.quoting import identifier
-from airflow_provider_chs3.core.values.error_codes import is_of_servers
-from airflow_provider_chs3.core.workflow.operations import Steps
+from airflow_provider_chs3.core.steps.operations import Steps
+from airflow_provider_chs3.core.target.table_facts import Column
 from airflow_provider_chs3.exceptions import ClickHouseServerError, SourceError
 
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from airflow_provider_chs3.core.conversion.column_types import COMPOUND, ColumnType
 from airflow_provider_chs3.core.files.loaded_columns import LoadedColumn
 from airflow_provider_chs3.core.files.text_fields import TEXT_TYPE
+from airflow_provider_chs3.core.sql.column_types import COMPOUND, ColumnType
 from airflow_provider_chs3.core.sql.quoting import identifier, literals
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
 

@@ -7,15 +7,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_provider_chs3.core.cluster.table_facts import Column
-from airflow_provider_chs3.core.conversion.casts import Casting
-from airflow_provider_chs3.core.conversion.column_types import ColumnType
-from airflow_provider_chs3.core.conversion.server_casts import Cast
-from airflow_provider_chs3.core.conversion.strict_casts import is_unparsed
-from airflow_provider_chs3.core.conversion.unfit_values import Misfits
-from airflow_provider_chs3.core.source.csv_dialect import Dialect
+from airflow_provider_chs3.core.arguments.load_arguments import COLUMNS, SELECT, Casts
+from airflow_provider_chs3.core.files.csv_dialect import Dialect
+from airflow_provider_chs3.core.sql.casts import Casting
+from airflow_provider_chs3.core.sql.column_types import ColumnType
 from airflow_provider_chs3.core.sql.quoting import identifier
-from airflow_provider_chs3.core.values.load_arguments import COLUMNS, SELECT, Casts
+from airflow_provider_chs3.core.sql.server_casts import Cast
+from airflow_provider_chs3.core.sql.strict_casts import is_unparsed
+from airflow_provider_chs3.core.sql.unfit_values import Misfits
+from airflow_provider_chs3.core.target.table_facts import Column
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
 
 #: Virtual columns of the s3 functions, about each row's file. A column of the file itself with the same name hides one.

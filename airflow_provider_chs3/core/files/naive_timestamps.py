@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from airflow_provider_chs3.core.cluster.table_facts import Column
-from airflow_provider_chs3.core.cluster.time_zones import is_utc
-from airflow_provider_chs3.core.conversion.column_types import ColumnType
-from airflow_provider_chs3.core.conversion.server_casts import TIMES, Cast
 from airflow_provider_chs3.core.files.field_values import over, used_fields
 from airflow_provider_chs3.core.files.file_kinds import FileKind
 from airflow_provider_chs3.core.files.loaded_columns import LoadedColumn
+from airflow_provider_chs3.core.sql.column_types import ColumnType
 from airflow_provider_chs3.core.sql.quoting import identifier, literal
+from airflow_provider_chs3.core.sql.server_casts import TIMES, Cast
+from airflow_provider_chs3.core.target.table_facts import Column
+from airflow_provider_chs3.core.target.time_zones import is_utc
 from airflow_provider_chs3.exceptions import SourceError
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from airflow_provider_chs3.core.source.file_set import Files
-from airflow_provider_chs3.core.source.reading import Batch
+from airflow_provider_chs3.core.files.file_set import Files
+from airflow_provider_chs3.core.files.reading import Batch
+from airflow_provider_chs3.core.model.error_codes import BAD_ARGUMENTS, is_of_servers
 from airflow_provider_chs3.core.sql.quoting import Sql
-from airflow_provider_chs3.core.values.error_codes import BAD_ARGUMENTS, is_of_servers
-from airflow_provider_chs3.core.workflow.operations import Query, Row, Steps
+from airflow_provider_chs3.core.steps.operations import Query, Row, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError, SourceError
 
 _SCHEMAS_OF_PARQUET = """

@@ -5,9 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from airflow_provider_chs3.core.cluster.table_facts import Column
-from airflow_provider_chs3.core.conversion.server_casts import Cast
-from airflow_provider_chs3.core.conversion.strict_casts import strict
 from airflow_provider_chs3.core.files.field_values import FieldValues
 from airflow_provider_chs3.core.files.loaded_columns import (
     VIRTUAL_COLUMNS,
@@ -16,9 +13,12 @@ from airflow_provider_chs3.core.files.loaded_columns import (
     structure_of,
 )
 from airflow_provider_chs3.core.files.parse_errors import reason_of
+from airflow_provider_chs3.core.model.models import SettingValues
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
-from airflow_provider_chs3.core.values.models import SettingValues
-from airflow_provider_chs3.core.workflow.operations import Query, Steps
+from airflow_provider_chs3.core.sql.server_casts import Cast
+from airflow_provider_chs3.core.sql.strict_casts import strict
+from airflow_provider_chs3.core.steps.operations import Query, Steps
+from airflow_provider_chs3.core.target.table_facts import Column
 from airflow_provider_chs3.exceptions import ClickHouseServerError, ConfigurationError, SourceError
 
 #: What EXPLAIN AST shows of `SELECT <one expression>` before the expression itself.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from airflow_provider_chs3.core.cluster.table_facts import Column
-from airflow_provider_chs3.core.conversion.casts import CONTAINERS, elements_of, has_elements_of, shape_for
-from airflow_provider_chs3.core.conversion.column_types import COMPOUND, ColumnType
 from airflow_provider_chs3.core.files.loaded_columns import LoadedColumn
-from airflow_provider_chs3.core.source.source import Source
+from airflow_provider_chs3.core.files.source import Source
+from airflow_provider_chs3.core.sql.casts import CONTAINERS, elements_of, has_elements_of, shape_for
+from airflow_provider_chs3.core.sql.column_types import COMPOUND, ColumnType
 from airflow_provider_chs3.core.sql.quoting import identifier
+from airflow_provider_chs3.core.target.table_facts import Column
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
 
 #: What takes a text of any form.

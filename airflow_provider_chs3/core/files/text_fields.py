@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from airflow_provider_chs3.core.conversion.casts import is_variant_of_scalars, roomy_type, shape_for
-from airflow_provider_chs3.core.conversion.column_types import COMPOUND, ColumnType
-from airflow_provider_chs3.core.conversion.server_casts import TEXTS, is_integer
-from airflow_provider_chs3.core.source.formats import Format
+from airflow_provider_chs3.core.model.formats import Format
+from airflow_provider_chs3.core.sql.casts import is_variant_of_scalars, roomy_type, shape_for
+from airflow_provider_chs3.core.sql.column_types import COMPOUND, ColumnType
 from airflow_provider_chs3.core.sql.quoting import identifier, literal
+from airflow_provider_chs3.core.sql.server_casts import TEXTS, is_integer
 
 #: The type of a text field that an expression reads.
 TEXT_TYPE = "Nullable(String)"

@@ -1,1 +1,1 @@
-"""Record periods, look them up, and decide whether a period is still as recorded."""
+"""Record periods and their objects, and decide whether a period is still as recorded."""

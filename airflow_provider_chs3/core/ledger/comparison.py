@@ -9,7 +9,6 @@ from enum import Enum
 from functools import lru_cache
 from typing import NamedTuple
 
-from airflow_provider_chs3.core.cluster.table_facts import TableFacts
 from airflow_provider_chs3.core.ledger.partition_changes import (
     fit_rows,
     is_explained,
@@ -23,7 +22,8 @@ from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import Contents, Evidence
 from airflow_provider_chs3.core.ledger.records import Held, PeriodOnNode, Record, restored_of
 from airflow_provider_chs3.core.ledger.structure_record import Structure, difference
-from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.model.models import Node
+from airflow_provider_chs3.core.target.table_facts import TableFacts
 
 
 class ComparisonStatus(Enum):

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from airflow_provider_chs3.core.cluster.table_facts import TableFacts
 from airflow_provider_chs3.core.ledger.mutations import are_elsewhere, wait_for
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import DATA_DIGITS, Contents, Evidence, Part
+from airflow_provider_chs3.core.target.table_facts import TableFacts
 
 
 def is_explained(recorded: Evidence, state: PartitionState, *, table_facts: TableFacts) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, Self, TypeAlias
 
 from airflow_provider_chs3.core.ledger.mutations import Mutation
 from airflow_provider_chs3.core.ledger.parts import MOST_PARTS, NOTHING_BESIDE, Contents, Evidence, Part
-from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.model.models import Node
 
 Broken: TypeAlias = tuple[tuple[str, int, int], ...]
 

@@ -7,8 +7,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from airflow_provider_chs3.core.cluster.node_facts import TargetContext
-from airflow_provider_chs3.core.cluster.replication import catch_up
 from airflow_provider_chs3.core.ledger.mutations import Mutation, mutations_of, mutations_query
 from airflow_provider_chs3.core.ledger.partition_changes import are_merged
 from airflow_provider_chs3.core.ledger.partition_state import Broken, PartitionState
@@ -24,11 +22,13 @@ from airflow_provider_chs3.core.ledger.records import (
     uuid_now,
 )
 from airflow_provider_chs3.core.ledger.table import LedgerKey
-from airflow_provider_chs3.core.preflight.period_partitions import PeriodPartitions, period_of_partition
+from airflow_provider_chs3.core.model.models import Node, TableName
+from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period
 from airflow_provider_chs3.core.sql.quoting import Sql, in_table, literal, literals, one_of, table
-from airflow_provider_chs3.core.values.models import Node, TableName
-from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Period
-from airflow_provider_chs3.core.workflow.operations import QueryNodes, Row, Steps
+from airflow_provider_chs3.core.steps.operations import QueryNodes, Row, Steps
+from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions, period_of_partition
+from airflow_provider_chs3.core.target.replication import catch_up
 
 #: Most periods share one structure, which is sent once.
 _STRUCTURE_KEY = "hex(cityHash64(structure))"

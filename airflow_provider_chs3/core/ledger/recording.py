@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.ledger.records import IS_STATE, NEWEST_FIRST
 from airflow_provider_chs3.core.ledger.table import COLUMNS, LOAD_EVENTS, LedgerKey
+from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, is_table, literal, literals, table
-from airflow_provider_chs3.core.values.models import Node, TableName
-from airflow_provider_chs3.core.workflow.operations import QueryNodes
+from airflow_provider_chs3.core.steps.operations import QueryNodes
+from airflow_provider_chs3.core.target.node_facts import TargetContext
 
 #: A value of a column; numbers by name are those of a Map.
 Value: TypeAlias = str | int | float | Sequence[str] | Mapping[str, float] | None

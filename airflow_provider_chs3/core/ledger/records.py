@@ -10,8 +10,8 @@ from typing import Any, Self
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState, total
 from airflow_provider_chs3.core.ledger.parts import Part
 from airflow_provider_chs3.core.ledger.table import LedgerKey
+from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.sql.quoting import is_table
-from airflow_provider_chs3.core.values.models import Node
 
 _DAY_SECONDS = 24 * 60 * 60
 _NOTHING = PartitionState()

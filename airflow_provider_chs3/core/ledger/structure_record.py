@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from airflow_provider_chs3.core.cluster.node_facts import TargetContext
-from airflow_provider_chs3.core.cluster.table_facts import Column
-from airflow_provider_chs3.core.cluster.time_zones import going_by_servers
+from airflow_provider_chs3.core.model.models import SettingValues
 from airflow_provider_chs3.core.sql.server_defaults import is_about_reading
-from airflow_provider_chs3.core.values.models import SettingValues
+from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.target.table_facts import Column
+from airflow_provider_chs3.core.target.time_zones import going_by_servers
 
 #: JSON-safe: see `structure_of`.
 Structure: TypeAlias = Mapping[str, Any]

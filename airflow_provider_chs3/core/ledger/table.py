@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from airflow_provider_chs3.core.cluster.node_facts import QUEUE, RecordTable, TargetContext
-from airflow_provider_chs3.core.cluster.replication import create_table
-from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, LOADS_TABLE, RECORDS_SCHEMA
-from airflow_provider_chs3.core.preflight.record_tables import other_schemas
+from airflow_provider_chs3.core.model.models import Node, TableName
+from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, one_of, table
-from airflow_provider_chs3.core.values.models import Node, TableName
-from airflow_provider_chs3.core.values.period import Period
-from airflow_provider_chs3.core.workflow.operations import Query, Row, Steps
+from airflow_provider_chs3.core.steps.operations import Query, Row, Steps
+from airflow_provider_chs3.core.target.node_facts import QUEUE, RecordTable, TargetContext
+from airflow_provider_chs3.core.target.record_tables import other_schemas
+from airflow_provider_chs3.core.target.replication import create_table
+from airflow_provider_chs3.core.target.topology import LEDGER_TABLE, LOADS_TABLE, RECORDS_SCHEMA
 from airflow_provider_chs3.exceptions import PreflightError
 
 #: What the tables of claims and of loads have in common.

@@ -1,1 +1,1 @@
-"""Load one period, from the first step to the last."""
+"""Load periods: list, inspect, compare, plan, stage, insert, verify, publish, record."""

@@ -7,53 +7,53 @@ from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 
-from airflow_provider_chs3.core.attempt.decision import PeriodFacts, Refuse, Skip, decide
-from airflow_provider_chs3.core.attempt.discovery import list_and_inspect
-from airflow_provider_chs3.core.attempt.load_context import LoadContext, Loads, look_up_all
-from airflow_provider_chs3.core.attempt.newer_records import check_none_newer
-from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, periods_of
-from airflow_provider_chs3.core.attempt.resume import DoneInsert, ResumableLoad, record_insert
-from airflow_provider_chs3.core.cluster.node_facts import TargetContext
-from airflow_provider_chs3.core.increment.completion import (
+from airflow_provider_chs3.core.ledger.objects_table import make_objects_table
+from airflow_provider_chs3.core.ledger.partition_state import PartitionState
+from airflow_provider_chs3.core.ledger.table import make_ledger, make_loads_table
+from airflow_provider_chs3.core.load.checks import try_checks
+from airflow_provider_chs3.core.load.cleaning import clean_up, drop_dead_groups
+from airflow_provider_chs3.core.load.decision import PeriodFacts, Refuse, Skip, decide
+from airflow_provider_chs3.core.load.discovery import list_and_inspect
+from airflow_provider_chs3.core.load.expected_files import insert_as_expected
+from airflow_provider_chs3.core.load.held import drop_held_of
+from airflow_provider_chs3.core.load.increment_completion import (
     begin_increments,
     check_bases,
     complete_increments,
     look_at_bases,
 )
-from airflow_provider_chs3.core.increment.new_objects import load_of_resumable
-from airflow_provider_chs3.core.insertion.insert import Inserted, Verified, await_insert, insert, list_again, verify
-from airflow_provider_chs3.core.insertion.staged_rows import count_partitions
-from airflow_provider_chs3.core.ledger.partition_state import PartitionState
-from airflow_provider_chs3.core.ledger.table import make_ledger, make_loads_table
-from airflow_provider_chs3.core.load.cleaning import clean_up, drop_dead_groups
-from airflow_provider_chs3.core.load.expected_files import insert_as_expected
+from airflow_provider_chs3.core.load.insert import Inserted, Verified, await_insert, insert, list_again, verify
+from airflow_provider_chs3.core.load.load_context import LoadContext, Loads, look_up_all
+from airflow_provider_chs3.core.load.load_request import LoadRequest
+from airflow_provider_chs3.core.load.new_objects import load_of_resumable
+from airflow_provider_chs3.core.load.newer_records import check_none_newer
 from airflow_provider_chs3.core.load.outcome import record_loads, result_of
 from airflow_provider_chs3.core.load.period_check import check_periods, no_objects, skipped
+from airflow_provider_chs3.core.load.period_load import PeriodLoad, periods_of
 from airflow_provider_chs3.core.load.planning import Planned, plan_periods, planned_together
+from airflow_provider_chs3.core.load.publish import publish
+from airflow_provider_chs3.core.load.resume import DoneInsert, ResumableLoad, record_insert
+from airflow_provider_chs3.core.load.rivals import take_over
 from airflow_provider_chs3.core.load.rounds import Round, Tried
-from airflow_provider_chs3.core.object_history.table import make_objects_table
-from airflow_provider_chs3.core.preflight.period_partitions import PeriodPartitions, partitions_of
-from airflow_provider_chs3.core.preflight.replicas import find_replicas
-from airflow_provider_chs3.core.preflight.target_checks import check_target
-from airflow_provider_chs3.core.publication.checks import try_checks
-from airflow_provider_chs3.core.publication.held import drop_held_of
-from airflow_provider_chs3.core.publication.publish import publish
-from airflow_provider_chs3.core.publication.shared_table import publish_from_shared_table
-from airflow_provider_chs3.core.request.load_request import LoadRequest
-from airflow_provider_chs3.core.staging.ending import (
+from airflow_provider_chs3.core.load.shared_table import publish_from_shared_table
+from airflow_provider_chs3.core.load.staged_rows import count_partitions
+from airflow_provider_chs3.core.load.staging_cleanup import (
     check_not_superseded,
     end_attempts_with,
     end_earlier_attempts,
     rename_staging,
 )
-from airflow_provider_chs3.core.staging.rivals import take_over
-from airflow_provider_chs3.core.staging.tables import create_staging
+from airflow_provider_chs3.core.load.staging_tables import create_staging
+from airflow_provider_chs3.core.model.error_codes import QUERY_WAS_CANCELLED
+from airflow_provider_chs3.core.model.models import Manifest, Node
+from airflow_provider_chs3.core.model.period import Period, range_text
+from airflow_provider_chs3.core.steps.operations import Gather, Log, Steps
+from airflow_provider_chs3.core.steps.step_timer import StepTimer, start_timer
+from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions, partitions_of
+from airflow_provider_chs3.core.target.replicas import find_replicas
+from airflow_provider_chs3.core.target.target_checks import check_target
 from airflow_provider_chs3.core.tuning.exact_settings import REQUIRED_SETTINGS
-from airflow_provider_chs3.core.values.error_codes import QUERY_WAS_CANCELLED
-from airflow_provider_chs3.core.values.models import Manifest, Node
-from airflow_provider_chs3.core.values.period import Period, range_text
-from airflow_provider_chs3.core.workflow.operations import Gather, Log, Steps
-from airflow_provider_chs3.core.workflow.step_timer import StepTimer, start_timer
 from airflow_provider_chs3.exceptions import (
     Chs3Error,
     ClickHouseConnectionError,

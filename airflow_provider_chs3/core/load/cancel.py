@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from airflow_provider_chs3.core.attempt.resume import attempts_of
-from airflow_provider_chs3.core.cluster.node_facts import inspect_target
-from airflow_provider_chs3.core.cluster.topology import PassedRequest
-from airflow_provider_chs3.core.request.load_request import LoadRequest
-from airflow_provider_chs3.core.staging.ending import end_attempts_with
+from airflow_provider_chs3.core.load.load_request import LoadRequest
+from airflow_provider_chs3.core.load.resume import attempts_of
+from airflow_provider_chs3.core.load.staging_cleanup import end_attempts_with
+from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.steps.operations import Steps
+from airflow_provider_chs3.core.target.node_facts import inspect_target
+from airflow_provider_chs3.core.target.topology import PassedRequest
 from airflow_provider_chs3.core.tuning.exact_settings import DDL_SETTINGS
-from airflow_provider_chs3.core.values.period import Period
-from airflow_provider_chs3.core.workflow.operations import Steps
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from airflow_provider_chs3.core.attempt.load_context import LoadContext
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, newest
-from airflow_provider_chs3.core.publication.held import held_attempt
-from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
-from airflow_provider_chs3.core.staging.ending import (
+from airflow_provider_chs3.core.load.held import held_attempt
+from airflow_provider_chs3.core.load.load_context import LoadContext
+from airflow_provider_chs3.core.load.staging_cleanup import (
     drop_staging,
     end_attempts,
     end_attempts_with,
     end_named,
     find_groups,
 )
-from airflow_provider_chs3.core.staging.tables import Attempt
-from airflow_provider_chs3.core.values.models import Node
-from airflow_provider_chs3.core.values.period import Period
-from airflow_provider_chs3.core.workflow.operations import Log, Steps
+from airflow_provider_chs3.core.load.staging_tables import Attempt
+from airflow_provider_chs3.core.model.models import Node
+from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
+from airflow_provider_chs3.core.steps.operations import Log, Steps
 from airflow_provider_chs3.exceptions import Chs3Error
 
 

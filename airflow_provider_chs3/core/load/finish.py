@@ -9,33 +9,33 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 
-from airflow_provider_chs3.core.attempt.load_context import LoadContext, SharedStaging, look_up_all, values_of
-from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Periods, Staged, periods_of
-from airflow_provider_chs3.core.insertion.staged_rows import count_partitions, staged_of
 from airflow_provider_chs3.core.ledger.comparison import evidence_of, intended_contents
+from airflow_provider_chs3.core.ledger.object_records import recorded_objects
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE
 from airflow_provider_chs3.core.ledger.recording import RecordOnNode, add_records
 from airflow_provider_chs3.core.ledger.records import Held, PeriodOnNode, Record
 from airflow_provider_chs3.core.load.cleaning import clean_up
-from airflow_provider_chs3.core.object_history.records import recorded_objects
-from airflow_provider_chs3.core.publication.held import held_attempt, link
-from airflow_provider_chs3.core.publication.members import members_of, members_on
-from airflow_provider_chs3.core.publication.publish import publish
-from airflow_provider_chs3.core.publication.shared_table import find_superseded
-from airflow_provider_chs3.core.publication.versions import keep_versions
-from airflow_provider_chs3.core.staging.ending import (
+from airflow_provider_chs3.core.load.held import held_attempt, link
+from airflow_provider_chs3.core.load.load_context import LoadContext, SharedStaging, look_up_all, values_of
+from airflow_provider_chs3.core.load.members import members_of, members_on
+from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, Staged, periods_of
+from airflow_provider_chs3.core.load.publish import publish
+from airflow_provider_chs3.core.load.rivals import settle_with_rivals, take_over
+from airflow_provider_chs3.core.load.shared_table import find_superseded
+from airflow_provider_chs3.core.load.staged_rows import count_partitions, staged_of
+from airflow_provider_chs3.core.load.staging_cleanup import (
     check_not_superseded,
     end_earlier_attempts,
     end_named,
     find_published_from,
     rename_staging,
 )
-from airflow_provider_chs3.core.staging.rivals import settle_with_rivals, take_over
-from airflow_provider_chs3.core.staging.tables import Attempt, create_staging
-from airflow_provider_chs3.core.values.models import Node
-from airflow_provider_chs3.core.values.period import Period
-from airflow_provider_chs3.core.workflow.operations import Gather, Log, Steps
+from airflow_provider_chs3.core.load.staging_tables import Attempt, create_staging
+from airflow_provider_chs3.core.load.versions import keep_versions
+from airflow_provider_chs3.core.model.models import Node
+from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.steps.operations import Gather, Log, Steps
 from airflow_provider_chs3.exceptions import SupersededError, TargetChangedError, TransientError, VerificationError
 
 

@@ -6,26 +6,26 @@ import json
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-from airflow_provider_chs3.core.attempt.history import values_of_reading
-from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan
-from airflow_provider_chs3.core.attempt.load_context import LoadContext, values_of_load
-from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Periods, Staged
-from airflow_provider_chs3.core.insertion.insert import Inserted, Verified
+from airflow_provider_chs3.core.arguments.check_arguments import CheckResult, text_of
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
+from airflow_provider_chs3.core.ledger.past_loads import SLOW_SECONDS, read_pace
 from airflow_provider_chs3.core.ledger.recording import Value, Values, add_records
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.ledger.table import LOADS_COLUMNS, make_loads_table
-from airflow_provider_chs3.core.pace.past_loads import SLOW_SECONDS, read_pace
+from airflow_provider_chs3.core.load.history import values_of_reading
+from airflow_provider_chs3.core.load.insert import Inserted, Verified
+from airflow_provider_chs3.core.load.insert_plan import InsertPlan
+from airflow_provider_chs3.core.load.load_context import LoadContext, values_of_load
+from airflow_provider_chs3.core.load.load_result import LoadResult
+from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, Staged
+from airflow_provider_chs3.core.load.staging_cleanup import begins_with_any
+from airflow_provider_chs3.core.load.staging_tables import PERIODS_IN_COMMENT, Attempt, holds_any, in_staging, nonce_of
+from airflow_provider_chs3.core.model.error_codes import hint_of, is_terminal
+from airflow_provider_chs3.core.model.models import Node, SettingValues
+from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.model.quantities import objects_text, quantity, size_text
 from airflow_provider_chs3.core.sql.quoting import Sql, literals, one_of, table
-from airflow_provider_chs3.core.staging.ending import begins_with_any
-from airflow_provider_chs3.core.staging.tables import PERIODS_IN_COMMENT, Attempt, holds_any, in_staging, nonce_of
-from airflow_provider_chs3.core.values.checks import CheckResult, text_of
-from airflow_provider_chs3.core.values.error_codes import hint_of, is_terminal
-from airflow_provider_chs3.core.values.load_result import LoadResult
-from airflow_provider_chs3.core.values.models import Node, SettingValues
-from airflow_provider_chs3.core.values.period import Period
-from airflow_provider_chs3.core.values.quantities import objects_text, quantity, size_text
-from airflow_provider_chs3.core.workflow.operations import Log, Steps
+from airflow_provider_chs3.core.steps.operations import Log, Steps
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, NotReadyError, SupersededError
 
 #: Columns of the record of a load that its result has.

@@ -6,7 +6,12 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from airflow_provider_chs3.core.attempt.decision import (
+from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, Found, is_changed, is_elsewhere
+from airflow_provider_chs3.core.ledger.partition_state import PartitionState
+from airflow_provider_chs3.core.ledger.parts import Evidence
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode
+from airflow_provider_chs3.core.load.cleaning import clean_up_published
+from airflow_provider_chs3.core.load.decision import (
     OF_OTHERS,
     Add,
     Decision,
@@ -19,36 +24,31 @@ from airflow_provider_chs3.core.attempt.decision import (
     decide,
     reads_all,
 )
-from airflow_provider_chs3.core.attempt.load_context import LoadContext, Loads, look_up_all, look_up_caught_up
-from airflow_provider_chs3.core.attempt.newer_records import (
+from airflow_provider_chs3.core.load.evidence_renewal import renew_records
+from airflow_provider_chs3.core.load.finish import approve, as_held, check_approved, finish, not_held
+from airflow_provider_chs3.core.load.held import drop_held_of, without_unusable
+from airflow_provider_chs3.core.load.load_context import LoadContext, Loads, look_up_all, look_up_caught_up
+from airflow_provider_chs3.core.load.load_request import LoadRequest
+from airflow_provider_chs3.core.load.load_result import LoadResult
+from airflow_provider_chs3.core.load.new_objects import find_increments, text_of
+from airflow_provider_chs3.core.load.newer_records import (
     check_listed_since,
     check_none_newer,
     published_meanwhile,
     records_of,
 )
-from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Periods, periods_of
-from airflow_provider_chs3.core.attempt.resume import PUBLISHED_BY_OWNER, own_attempts, published_by_owner
-from airflow_provider_chs3.core.increment.new_objects import find_increments, text_of
-from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, Found, is_changed, is_elsewhere
-from airflow_provider_chs3.core.ledger.partition_state import PartitionState
-from airflow_provider_chs3.core.ledger.parts import Evidence
-from airflow_provider_chs3.core.ledger.records import PeriodOnNode
-from airflow_provider_chs3.core.load.cleaning import clean_up_published
-from airflow_provider_chs3.core.load.finish import approve, as_held, check_approved, finish, not_held
 from airflow_provider_chs3.core.load.outcome import record_unchanged, result_of
-from airflow_provider_chs3.core.publication.evidence_renewal import renew_records
-from airflow_provider_chs3.core.publication.held import drop_held_of, without_unusable
-from airflow_provider_chs3.core.publication.publish import key_of_other_type
-from airflow_provider_chs3.core.publication.versions import drop_older_versions, find_versions
-from airflow_provider_chs3.core.request.load_request import LoadRequest
-from airflow_provider_chs3.core.request.reload import RELOAD
+from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, periods_of
+from airflow_provider_chs3.core.load.publish import key_of_other_type
+from airflow_provider_chs3.core.load.reload import RELOAD
+from airflow_provider_chs3.core.load.resume import PUBLISHED_BY_OWNER, own_attempts, published_by_owner
+from airflow_provider_chs3.core.load.versions import drop_older_versions, find_versions
+from airflow_provider_chs3.core.model.models import Node, TableName
+from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.model.quantities import quantity, size_text
 from airflow_provider_chs3.core.sql.quoting import Sql, is_table, table
-from airflow_provider_chs3.core.values.load_result import LoadResult
-from airflow_provider_chs3.core.values.models import Node, TableName
-from airflow_provider_chs3.core.values.period import Period
-from airflow_provider_chs3.core.values.quantities import quantity, size_text
-from airflow_provider_chs3.core.workflow.operations import Gather, Log, QueryNodes, Steps
-from airflow_provider_chs3.core.workflow.step_timer import StepTimer
+from airflow_provider_chs3.core.steps.operations import Gather, Log, QueryNodes, Steps
+from airflow_provider_chs3.core.steps.step_timer import StepTimer
 from airflow_provider_chs3.exceptions import (
     Chs3Error,
     NotReadyError,

@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from airflow_provider_chs3.core.attempt.discovery import needed_by
-from airflow_provider_chs3.core.attempt.history import TableHistory, read_history
-from airflow_provider_chs3.core.attempt.insert_plan import InsertPlan, plan_insert, read_files
-from airflow_provider_chs3.core.attempt.load_context import GroupOfFiles, LoadContext
-from airflow_provider_chs3.core.attempt.new_columns import settle_new_columns
-from airflow_provider_chs3.core.attempt.period_load import PeriodLoad, Periods, periods_of
-from airflow_provider_chs3.core.attempt.retry_policy import RetryState
-from airflow_provider_chs3.core.attempt.warnings import warn_of_risks
-from airflow_provider_chs3.core.cluster.node_capacity import ask_nodes_now
 from airflow_provider_chs3.core.files.file_groups import Reading
-from airflow_provider_chs3.core.increment.new_objects import why_not_alone
+from airflow_provider_chs3.core.load.discovery import needed_by
+from airflow_provider_chs3.core.load.history import TableHistory, read_history
+from airflow_provider_chs3.core.load.insert_plan import InsertPlan, plan_insert, read_files
+from airflow_provider_chs3.core.load.load_context import GroupOfFiles, LoadContext
+from airflow_provider_chs3.core.load.new_columns import settle_new_columns
+from airflow_provider_chs3.core.load.new_objects import why_not_alone
 from airflow_provider_chs3.core.load.period_check import check_whole
-from airflow_provider_chs3.core.preflight.partition_key import is_of_period, parts_of_key, time_of_key
-from airflow_provider_chs3.core.preflight.privileges import privilege_of_filling, why_not_granted
-from airflow_provider_chs3.core.preflight.profile_constraints import check_passed_on, check_taken
-from airflow_provider_chs3.core.proof.whole_objects import prove_whole
-from airflow_provider_chs3.core.values.models import Manifest
-from airflow_provider_chs3.core.values.quantities import quantity
-from airflow_provider_chs3.core.workflow.operations import Gather, Log, Steps
+from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, periods_of
+from airflow_provider_chs3.core.load.retry_policy import RetryState
+from airflow_provider_chs3.core.load.warnings import warn_of_risks
+from airflow_provider_chs3.core.load.whole_objects import prove_whole
+from airflow_provider_chs3.core.model.models import Manifest
+from airflow_provider_chs3.core.model.quantities import quantity
+from airflow_provider_chs3.core.steps.operations import Gather, Log, Steps
+from airflow_provider_chs3.core.target.node_capacity import ask_nodes_now
+from airflow_provider_chs3.core.target.partition_key import is_of_period, parts_of_key, time_of_key
+from airflow_provider_chs3.core.target.privileges import privilege_of_filling, why_not_granted
+from airflow_provider_chs3.core.target.profile_constraints import check_passed_on, check_taken
 
 #: Of more bytes, the look at the files is a small part of the load, whose progress shows how many rows they have.
 _MOST_BYTES = 1024**3

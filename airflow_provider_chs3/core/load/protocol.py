@@ -6,13 +6,13 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 
+from airflow_provider_chs3.core.files.table_creation import create_if_missing
 from airflow_provider_chs3.core.load.attempt import attempt
+from airflow_provider_chs3.core.load.load_request import LoadRequest
+from airflow_provider_chs3.core.load.load_result import LoadResult
 from airflow_provider_chs3.core.load.rounds import OF_ALL, LoadsOutcome, Round, first_rounds, further_rounds
-from airflow_provider_chs3.core.new_table.creation import create_if_missing
-from airflow_provider_chs3.core.request.load_request import LoadRequest
-from airflow_provider_chs3.core.values.load_result import LoadResult
-from airflow_provider_chs3.core.values.period import Period
-from airflow_provider_chs3.core.workflow.operations import Log, Steps
+from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.steps.operations import Log, Steps
 from airflow_provider_chs3.exceptions import Chs3Error
 
 
@@ -22,8 +22,8 @@ def load_periods(request: LoadRequest, periods: Sequence[Period]) -> Steps[Loads
     Periods are inserted with one statement where they can be. One that fails leaves, and the others are published; it
     is loaded by itself then, so that its error is its own. A load starts over by itself after errors that pass, or that
     other settings avoid: objects that change, too little memory, servers that are full (see
-    `core.attempt.retry_policy`). If inserts outlive the process that started them, the same workflow resumes one that
-    an earlier process of the task started (see `core.attempt.resume`).
+    `core.load.retry_policy`). If inserts outlive the process that started them, the same workflow resumes one that
+    an earlier process of the task started (see `core.load.resume`).
 
     Returns:
         The result or the error of each period; of those that failed, unless the error says otherwise, the target is

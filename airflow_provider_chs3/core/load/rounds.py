@@ -6,21 +6,21 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from airflow_provider_chs3.core.attempt.discovery import inspect_target_for_load
-from airflow_provider_chs3.core.attempt.load_context import LoadContext
-from airflow_provider_chs3.core.attempt.resume import ResumableLoad, find_resumable_loads
-from airflow_provider_chs3.core.attempt.retry_policy import Retry, RetryState, next_retry
-from airflow_provider_chs3.core.cluster.node_facts import TargetContext
 from airflow_provider_chs3.core.files.parse_errors import file_of
-from airflow_provider_chs3.core.insertion.insert import check_objects
+from airflow_provider_chs3.core.load.discovery import inspect_target_for_load
+from airflow_provider_chs3.core.load.insert import check_objects
+from airflow_provider_chs3.core.load.load_context import LoadContext
+from airflow_provider_chs3.core.load.load_request import LoadRequest
+from airflow_provider_chs3.core.load.load_result import LoadResult
 from airflow_provider_chs3.core.load.outcome import record_failure
-from airflow_provider_chs3.core.request.load_request import LoadRequest
-from airflow_provider_chs3.core.values.error_codes import QUERY_WAS_CANCELLED, is_terminal, sentence, with_hint
-from airflow_provider_chs3.core.values.load_result import LoadResult
-from airflow_provider_chs3.core.values.period import Period
-from airflow_provider_chs3.core.values.quantities import quantity
-from airflow_provider_chs3.core.workflow.operations import Log, Sleep, Steps
-from airflow_provider_chs3.core.workflow.step_timer import StepTimer, start_timer
+from airflow_provider_chs3.core.load.resume import ResumableLoad, find_resumable_loads
+from airflow_provider_chs3.core.load.retry_policy import Retry, RetryState, next_retry
+from airflow_provider_chs3.core.model.error_codes import QUERY_WAS_CANCELLED, is_terminal, sentence, with_hint
+from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.model.quantities import quantity
+from airflow_provider_chs3.core.steps.operations import Log, Sleep, Steps
+from airflow_provider_chs3.core.steps.step_timer import StepTimer, start_timer
+from airflow_provider_chs3.core.target.node_facts import TargetContext
 from airflow_provider_chs3.exceptions import (
     Chs3Error,
     ClickHouseConnectionError,

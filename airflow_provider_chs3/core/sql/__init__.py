@@ -1,1 +1,1 @@
-"""Write SQL: quoting, and settings that make answers complete under every profile."""
+"""Write SQL: quoting, complete answers under every profile, casts that lose nothing."""

@@ -9,8 +9,8 @@ The oldest supported server knows each except those of `NEWER`, as they are sent
 
 from __future__ import annotations
 
+from airflow_provider_chs3.core.model.models import SettingValues
 from airflow_provider_chs3.core.sql.quoting import PARSED, Sql, settings_clause
-from airflow_provider_chs3.core.values.models import SettingValues
 
 #: Settings that could truncate an answer, hide rows or add some: every load needs these values.
 WHOLE: SettingValues = {
@@ -142,7 +142,7 @@ OF_FEW_ROWS: SettingValues = {
     "compile_sort_description": 0,
 }
 
-#: For loads without absent replicas (`core.cluster.absent_replicas`). A frozen one accepts connections and never
+#: For loads without absent replicas (`core.target.absent_replicas`). A frozen one accepts connections and never
 #: answers: by default servers wait three times ten seconds for it (seen on 25.8), before each part of a statement.
 WITHOUT_ABSENT: SettingValues = {"handshake_timeout_ms": 1000, "connections_with_failover_max_tries": 1}
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from airflow_provider_chs3.core.values.models import SettingValues, TableName
+from airflow_provider_chs3.core.model.models import SettingValues, TableName
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 HIDDEN = "'[HIDDEN]'"

@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from airflow_provider_chs3.core.model.models import SettingValue, SettingValues
 from airflow_provider_chs3.core.sql.complete_answers import NEWER
 from airflow_provider_chs3.core.sql.quoting import literal, literals
-from airflow_provider_chs3.core.values.models import SettingValue, SettingValues
 
 #: Prefixes of their names.
 _FAMILIES = (

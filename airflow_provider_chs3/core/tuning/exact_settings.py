@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from airflow_provider_chs3.core.source.store_kind import StoreKind
+from airflow_provider_chs3.core.model.models import Setting, SettingValue, SettingValues
+from airflow_provider_chs3.core.model.store_kind import StoreKind
 from airflow_provider_chs3.core.sql.complete_answers import COMPLETE, DEDUPLICATING, OF_FEW_ROWS, REWRITING
 from airflow_provider_chs3.core.sql.quoting import PARSED
-from airflow_provider_chs3.core.values.models import Setting, SettingValue, SettingValues
 
 _NO_DEDUPLICATION = "staging makes retries exact, so deduplication gains nothing"
 
@@ -55,7 +55,7 @@ EXACT_NAMES = frozenset(each.name for each in _EXACT) | {"insert_null_as_default
 #: problem that it guards against.
 REQUIRED_SETTINGS = ("parallel_distributed_insert_select", "insert_deduplicate", "optimize_on_insert")
 
-#: Whether REPLACE PARTITION may empty a partition. Set only if nothing was staged: `core.publication.publish`.
+#: Whether REPLACE PARTITION may empty a partition. Set only if nothing was staged: `core.load.publish`.
 EMPTY_SOURCE = "allow_replace_partition_from_empty_source"
 
 #: Sent with REPLACE PARTITION and DROP TABLE, as servers otherwise refuse both for periods over 50 GB.

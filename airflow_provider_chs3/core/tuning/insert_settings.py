@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from airflow_provider_chs3.core.files.csv_dialect import READING_SETTING_NAMES
 from airflow_provider_chs3.core.files.data_volume import DataVolume
-from airflow_provider_chs3.core.source.csv_dialect import READING_SETTING_NAMES
-from airflow_provider_chs3.core.source.store_kind import StoreKind
+from airflow_provider_chs3.core.model.models import ADAPTIVE_BUFFERS, Setting, SettingValue, SettingValues
+from airflow_provider_chs3.core.model.store_kind import StoreKind
 from airflow_provider_chs3.core.sql.complete_answers import COMPLETE, WHOLE, WITHOUT_ABSENT
 from airflow_provider_chs3.core.sql.server_defaults import is_about_reading
 from airflow_provider_chs3.core.tuning.exact_settings import DDL_SETTINGS, EMPTY_SOURCE, exact_names, exact_settings
 from airflow_provider_chs3.core.tuning.reader_settings import downloads, read_threads, reader_bytes, reader_memory
 from airflow_provider_chs3.core.tuning.resource_share import BLOCKS_OF_A_THREAD, ResourceShare, is_small
-from airflow_provider_chs3.core.values.models import ADAPTIVE_BUFFERS, Setting, SettingValue, SettingValues
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 #: The server's default block, in bytes and in rows: smaller blocks only make more parts.

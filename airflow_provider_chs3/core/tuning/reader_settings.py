@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from airflow_provider_chs3.core.files.data_volume import DataVolume
+from airflow_provider_chs3.core.model.models import Setting
 from airflow_provider_chs3.core.tuning.resource_share import ResourceShare
-from airflow_provider_chs3.core.values.models import Setting
 
 #: With many small files, each thread mostly waits for the storage. On two cores, 8 threads took 0.36 of the time of 2
 #: with S3 100 ms away, and 0.83 with S3 on loopback; 16 gained nothing more.

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
-from airflow_provider_chs3.core.cluster.node_capacity import NodeNow
+from airflow_provider_chs3.core.arguments.declaration import field_of
+from airflow_provider_chs3.core.arguments.load_arguments import PARALLEL_LOADS, MemoryShare
 from airflow_provider_chs3.core.files.data_volume import DataVolume
-from airflow_provider_chs3.core.values.arguments import field_of
-from airflow_provider_chs3.core.values.load_arguments import PARALLEL_LOADS, MemoryShare
-from airflow_provider_chs3.core.values.models import NodeSpec
-from airflow_provider_chs3.core.values.quantities import size_text
+from airflow_provider_chs3.core.model.models import NodeSpec
+from airflow_provider_chs3.core.model.quantities import size_text
+from airflow_provider_chs3.core.target.node_capacity import NodeNow
 
 #: The `memory_share` with which loads have all memory of a node.
 ISOLATED = 1.0

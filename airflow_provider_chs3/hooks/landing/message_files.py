@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from airflow_provider_chs3.core.values.period import FIRST_YEAR, LAST_YEAR, WHOLE_TABLE, Grain, Period
+from airflow_provider_chs3.core.model.period import FIRST_YEAR, LAST_YEAR, WHOLE_TABLE, Grain, Period
 from airflow_provider_chs3.exceptions import SourceError
 
 #: What is held in memory before a row group is written: of keys and values, and of messages, each with a kilobyte more.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Self, TypeVar
 
-from airflow_provider_chs3.core.landing.offsets import OffsetRange
+from airflow_provider_chs3.core.exchange.topic_offsets import OffsetRange
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError, TransientError
 
 _ANSWER_SECONDS = 30.0

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from inspect import cleandoc
 from typing import TypeVar
 
-from airflow_provider_chs3.core.values.arguments import Argument
+from airflow_provider_chs3.core.arguments.declaration import Argument
 
 Class = TypeVar("Class", bound=type)
 

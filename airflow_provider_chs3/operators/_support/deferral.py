@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_chs3.core.arguments.merge_arguments import merge_health
 from airflow_provider_chs3.core.load.cancel import StopRequest
-from airflow_provider_chs3.core.merges.health import as_json
-from airflow_provider_chs3.core.request.load_request import LoadRequest
-from airflow_provider_chs3.core.values.load_result import LoadResult
-from airflow_provider_chs3.core.values.merge_arguments import merge_health
-from airflow_provider_chs3.core.workflow.operations import Insert
+from airflow_provider_chs3.core.load.load_request import LoadRequest
+from airflow_provider_chs3.core.load.load_result import LoadResult
+from airflow_provider_chs3.core.steps.operations import Insert
+from airflow_provider_chs3.core.watch.health import as_json
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.hooks.deadline import Deadline

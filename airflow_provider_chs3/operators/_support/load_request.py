@@ -6,17 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_chs3.core.arguments.check_arguments import Checks
+from airflow_provider_chs3.core.arguments.load_arguments import CREATE_TABLE, VIEWS, Tuning
+from airflow_provider_chs3.core.files.table_suggestion import NewTableRequest
 from airflow_provider_chs3.core.load.cancel import StopRequest, stop_load
-from airflow_provider_chs3.core.new_table.suggestion import NewTableRequest
-from airflow_provider_chs3.core.request.load_request import LoadRequest, parsed_definition
+from airflow_provider_chs3.core.load.load_request import LoadRequest, parsed_definition
+from airflow_provider_chs3.core.load.staging_tables import make_nonce
+from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.sql.server_defaults import is_about_reading
-from airflow_provider_chs3.core.staging.tables import make_nonce
+from airflow_provider_chs3.core.steps.operations import Insert
 from airflow_provider_chs3.core.tuning.insert_settings import tunable
 from airflow_provider_chs3.core.tuning.resource_share import ShareOptions
-from airflow_provider_chs3.core.values.checks import Checks
-from airflow_provider_chs3.core.values.load_arguments import CREATE_TABLE, VIEWS, Tuning
-from airflow_provider_chs3.core.values.period import Period
-from airflow_provider_chs3.core.workflow.operations import Insert
 from airflow_provider_chs3.hooks.connection import check_settings, parse_node_specs
 from airflow_provider_chs3.hooks.native.log_comment import owner_of
 from airflow_provider_chs3.runners.blocking import Runner

@@ -14,7 +14,7 @@ from airflow_provider_chs3.plugin.constants import HAS_PAGE, LINK_KEY, NAVIGATIO
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import BaseOperatorLink, Context
 
-    from airflow_provider_chs3.core.values.models import TableName
+    from airflow_provider_chs3.core.model.models import TableName
     from airflow_provider_chs3.runners.blocking import Runner
 
 
@@ -34,8 +34,8 @@ class OnLoadsPage(OnTable):
             runner: The runner of the task.
             periods: The task's periods; empty means the whole table.
         """
-        from airflow_provider_chs3.core.cluster.topology import local_table
-        from airflow_provider_chs3.core.values.models import TableName
+        from airflow_provider_chs3.core.model.models import TableName
+        from airflow_provider_chs3.core.target.topology import local_table
 
         ti = context.get("ti")
         if ti is None or not HAS_PAGE or self.loads_page_url:

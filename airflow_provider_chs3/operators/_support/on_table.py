@@ -66,7 +66,7 @@ class OnTable(_Task):
         Args:
             options: The connection, which has those that are not given.
         """
-        from airflow_provider_chs3.core.values.models import TableName
+        from airflow_provider_chs3.core.model.models import TableName
 
         return {
             "target": TableName.of(self.table, self.database, default_database=options.database),

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from openlineage.client.event_v2 import InputDataset, OutputDataset
     from openlineage.client.facet_v2 import DatasetFacet
 
-    from airflow_provider_chs3.core.request.load_request import LoadRequest
-    from airflow_provider_chs3.core.values.load_result import LoadResult
-    from airflow_provider_chs3.core.values.models import TableName
-    from airflow_provider_chs3.core.values.period import Period
-    from airflow_provider_chs3.core.workflow.operations import Insert
+    from airflow_provider_chs3.core.load.load_request import LoadRequest
+    from airflow_provider_chs3.core.load.load_result import LoadResult
+    from airflow_provider_chs3.core.model.models import TableName
+    from airflow_provider_chs3.core.model.period import Period
+    from airflow_provider_chs3.core.steps.operations import Insert
 
 #: More objects are reported as the prefix of their keys: catalogues have a node for each dataset.
 _MOST_OBJECTS = 20
@@ -49,7 +49,7 @@ class LoadLineage(PeriodTask):
 
     def get_openlineage_facets_on_complete(self, task_instance: object) -> OperatorLineage[Any, Any]:
         """Return the objects that were read, the table with its rows, the statement and its id."""
-        from airflow_provider_chs3.core.values.period import Period
+        from airflow_provider_chs3.core.model.period import Period
 
         if not self.results:  # it was skipped
             return self._lineage(inserts=(), inputs=[])
@@ -97,7 +97,7 @@ class LoadLineage(PeriodTask):
     def _inputs(self, paths: Sequence[str], *, periods: Sequence[Period]) -> list[InputDataset]:
         from openlineage.client.event_v2 import InputDataset
 
-        from airflow_provider_chs3.core.source.key_template import KeyTemplate
+        from airflow_provider_chs3.core.files.key_template import KeyTemplate
 
         try:
             table = self.store.beside(self.servers).table_dataset()
@@ -136,7 +136,7 @@ class LoadLineage(PeriodTask):
     def _output(self, *, with_schema: bool) -> OutputDataset:
         from openlineage.client.event_v2 import OutputDataset
 
-        from airflow_provider_chs3.core.values.models import TableName
+        from airflow_provider_chs3.core.model.models import TableName
 
         options = self.hook().options
         table = TableName.of(self.table, self.database, default_database=options.database)

@@ -23,15 +23,15 @@ from airflow_provider_chs3.plugin.constants import SQL_KEY
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
-    from airflow_provider_chs3.core.request.load_request import LoadRequest
-    from airflow_provider_chs3.core.values.load_result import LoadResult
-    from airflow_provider_chs3.core.values.period import Period
-    from airflow_provider_chs3.core.workflow.operations import AnyStep, Insert
+    from airflow_provider_chs3.core.load.load_request import LoadRequest
+    from airflow_provider_chs3.core.load.load_result import LoadResult
+    from airflow_provider_chs3.core.model.period import Period
+    from airflow_provider_chs3.core.periods.following import View
+    from airflow_provider_chs3.core.steps.operations import AnyStep, Insert
     from airflow_provider_chs3.exceptions import Chs3Error
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
     from airflow_provider_chs3.hooks.deadline import Deadline
     from airflow_provider_chs3.runners.blocking import Runner
-    from airflow_provider_chs3.sources.clickhouse.following import View
     from airflow_provider_chs3.sources.listing import Listing
 
 
@@ -115,10 +115,10 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask):
             raise
 
     def _load(self, context: Context, *, resumes: str | None) -> Any:
+        from airflow_provider_chs3.core.arguments.merge_arguments import merge_health
         from airflow_provider_chs3.core.load.protocol import load_periods
-        from airflow_provider_chs3.core.values.merge_arguments import merge_health
-        from airflow_provider_chs3.core.values.period import range_text
-        from airflow_provider_chs3.core.workflow.driving import drive
+        from airflow_provider_chs3.core.model.period import range_text
+        from airflow_provider_chs3.core.steps.driving import drive
         from airflow_provider_chs3.operators._support.load_request import load_runner
         from airflow_provider_chs3.runners.blocking import Runner
 
@@ -168,7 +168,7 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask):
         """Return the views whose tables are loaded, too, once it is certain that each can be."""
         if not request.follows_views:
             return ()
-        from airflow_provider_chs3.sources.clickhouse.following import find_views
+        from airflow_provider_chs3.core.periods.following import find_views
 
         return runner.run(find_views(request, periods))
 
@@ -177,7 +177,7 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask):
         assert self._request is not None  # the load of the table that they follow
         if not self._request.follows_views:
             return None
-        from airflow_provider_chs3.sources.clickhouse.following import follow
+        from airflow_provider_chs3.core.periods.following import follow
 
         request, periods = self._request, self._loading
 
@@ -197,7 +197,7 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask):
 
     def _perform(self, context: Context, runner: Runner, step: AnyStep) -> Any:
         """Carry out a step as the runner does, and show each insert before."""
-        from airflow_provider_chs3.core.workflow.operations import Insert
+        from airflow_provider_chs3.core.steps.operations import Insert
         from airflow_provider_chs3.runners.insert import shown_sql
 
         if isinstance(step, Insert):
@@ -221,7 +221,7 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask):
             AirflowSkipException: If the list of periods is empty.
             ConfigurationError: If one is not a period, or the run has none.
         """
-        from airflow_provider_chs3.core.values.period import parse_periods
+        from airflow_provider_chs3.core.model.period import parse_periods
         from airflow_provider_chs3.operators._support.run_period import given_period
 
         if self.has_periods:
@@ -252,7 +252,7 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask):
         Raises:
             AirflowFailException: If it does.
         """
-        from airflow_provider_chs3.core.values.period import range_text
+        from airflow_provider_chs3.core.model.period import range_text
 
         skipped = [each for each in results if each.status == "skipped"]
         with airflow_errors():

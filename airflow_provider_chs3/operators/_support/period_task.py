@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.providers.common.compat.sdk import BaseOperator
 
-from airflow_provider_chs3.core.values.load_arguments import OF_PERIOD_TASKS, templated
+from airflow_provider_chs3.core.arguments.load_arguments import OF_PERIOD_TASKS, templated
 from airflow_provider_chs3.defaults import CLICKHOUSE_CONN_ID
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.operators._support.declared import takes
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     import jinja2
     from airflow.providers.common.compat.sdk import Context
 
-    from airflow_provider_chs3.core.request.reload import Reload
-    from airflow_provider_chs3.core.source.source import Source
-    from airflow_provider_chs3.core.values.period import Grain, Period
+    from airflow_provider_chs3.core.files.source import Source
+    from airflow_provider_chs3.core.load.reload import Reload
+    from airflow_provider_chs3.core.model.period import Grain, Period
     from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
     from airflow_provider_chs3.operators._support.run_period import DagRun
     from airflow_provider_chs3.sources.listing import Listing
@@ -100,14 +100,14 @@ class PeriodTask(OnTable, BaseOperator):
         super()._do_render_template_fields(parent, template_fields, context, jinja_env, seen_oids)
         # Also where nothing uses it, as the task is given its period: it is a mistake all the same.
         if parent is self and self.timezone:
-            from airflow_provider_chs3.core.values.period import zone_of
+            from airflow_provider_chs3.core.model.period import zone_of
 
             zone_of(self.timezone)
 
     def _check_key(self, text: str) -> None:
         """Check the template of keys, and that it distinguishes the periods that the DAG file names."""
-        from airflow_provider_chs3.core.source.key_template import KeyTemplate
-        from airflow_provider_chs3.core.values.period import parse_periods
+        from airflow_provider_chs3.core.files.key_template import KeyTemplate
+        from airflow_provider_chs3.core.model.period import parse_periods
 
         template = KeyTemplate(text)
         for given in (getattr(self, name, None) for name in ("period", "periods", "last_period")):
@@ -132,7 +132,7 @@ class PeriodTask(OnTable, BaseOperator):
         Raises:
             ConfigurationError: If the request in the conf is not valid.
         """
-        from airflow_provider_chs3.core.request.reload import reload_of
+        from airflow_provider_chs3.core.load.reload import reload_of
 
         return reload_of(getattr(context.get("dag_run"), "conf", None))
 
@@ -178,8 +178,8 @@ class PeriodTask(OnTable, BaseOperator):
 
     def grain(self) -> Grain:
         """Ask the servers how long the periods are that the table is partitioned by."""
-        from airflow_provider_chs3.core.cluster.topology import TableRequest
-        from airflow_provider_chs3.core.preflight.target_checks import find_grain
+        from airflow_provider_chs3.core.target.target_checks import find_grain
+        from airflow_provider_chs3.core.target.topology import TableRequest
 
         runner = self.runner()
         request = TableRequest(**self.of_table(runner.hook.options), staging_database=self.staging_database)
@@ -215,7 +215,7 @@ class PeriodTask(OnTable, BaseOperator):
         return periods_of_run(self._run(context), grain, argument=self.argument_for_period or "period")
 
     def _run(self, context: Context) -> DagRun:
-        from airflow_provider_chs3.core.values.period import zone_of
+        from airflow_provider_chs3.core.model.period import zone_of
         from airflow_provider_chs3.operators._support.run_period import DagRun
 
         dag_run, dag = context["dag_run"], self.dag if self.has_dag() else None

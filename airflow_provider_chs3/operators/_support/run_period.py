@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
-from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Grain, Period, example_of
+from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Grain, Period, example_of
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 _NIGHTLY_TIMETABLE = 'CronDataIntervalTimetable("0 3 * * *", timezone="UTC")'

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.providers.common.compat.sdk import conf
 
-from airflow_provider_chs3.core.values.load_arguments import OF_LOADS, OF_READING, check_groups, templated
+from airflow_provider_chs3.core.arguments.load_arguments import OF_LOADS, OF_READING, check_groups, templated
 from airflow_provider_chs3.defaults import PROGRESS_INTERVAL_SECONDS
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.operators._support.declared import takes

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_chs3.core.values.load_arguments import GROUPS
+from airflow_provider_chs3.core.arguments.load_arguments import GROUPS
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import Any
 
-from airflow_provider_chs3.core.values.merge_arguments import Thresholds
-from airflow_provider_chs3.core.values.models import Node, TableName
+from airflow_provider_chs3.core.arguments.merge_arguments import Thresholds
+from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.plugin.cache import Answer, LastAnswers, carry_out, without_collections
 from airflow_provider_chs3.plugin.connections import hook_of, tasks_of
 from airflow_provider_chs3.plugin.observation.derived_tables import Derived

@@ -15,7 +15,7 @@ from airflow.utils.state import DagRunState, State
 from sqlalchemy import ColumnElement, and_, case, exists, false, func, or_, select
 from sqlalchemy.orm import aliased
 
-from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.plugin.constants import LOADERS
 from airflow_provider_chs3.plugin.observation.period_state import HOLDS_ITS_ROWS, PeriodState
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.plugin.api.periods import task_as_json
 from airflow_provider_chs3.plugin.cache import Answer, LastAnswers, carry_out
 from airflow_provider_chs3.plugin.connections import hook_of

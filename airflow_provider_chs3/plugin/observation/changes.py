@@ -6,14 +6,14 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from operator import attrgetter
 
-from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE
 from airflow_provider_chs3.core.ledger.mutations import Mutation
 from airflow_provider_chs3.core.ledger.records import IS_STATE, NEWEST_FIRST
+from airflow_provider_chs3.core.model.models import Node, TableName
+from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, literals
-from airflow_provider_chs3.core.values.models import Node, TableName
-from airflow_provider_chs3.core.values.period import Period
-from airflow_provider_chs3.core.workflow.fan_out import query_reachable
-from airflow_provider_chs3.core.workflow.operations import Row, Steps
+from airflow_provider_chs3.core.steps.fan_out import query_reachable
+from airflow_provider_chs3.core.steps.operations import Row, Steps
+from airflow_provider_chs3.core.target.topology import LEDGER_TABLE
 from airflow_provider_chs3.plugin.observation.ledgers import find_ledgers
 from airflow_provider_chs3.plugin.observation.period_details import of_period_in, own_parts
 from airflow_provider_chs3.plugin.observation.speed.logs import ask_log

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from airflow_provider_chs3.core.cluster.node_capacity import SizedNode
-from airflow_provider_chs3.core.values.models import Node, NodeSpec
-from airflow_provider_chs3.core.workflow.insert_progress import progress_of
-from airflow_provider_chs3.core.workflow.operations import Row
+from airflow_provider_chs3.core.model.models import Node, NodeSpec
+from airflow_provider_chs3.core.steps.insert_progress import progress_of
+from airflow_provider_chs3.core.steps.operations import Row
+from airflow_provider_chs3.core.target.node_capacity import SizedNode
 
 #: What happens to inserts into a table.
 Inserts: TypeAlias = Literal["accepted", "delayed", "rejected"]

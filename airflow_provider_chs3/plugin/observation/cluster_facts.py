@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from airflow_provider_chs3.core.cluster.node_capacity import Declared, NodeNow, SizedNode, physical_memory, size_nodes
-from airflow_provider_chs3.core.cluster.node_facts import SIZE, NodeFacts, TargetContext
-from airflow_provider_chs3.core.cluster.topology import nodes_of
-from airflow_provider_chs3.core.merges.observation import queue_of
+from airflow_provider_chs3.core.model.merge_tree_limits import Limits
+from airflow_provider_chs3.core.model.models import Node, NodeSpec, TableName
 from airflow_provider_chs3.core.sql.quoting import Sql, one_of
 from airflow_provider_chs3.core.sql.server_text import readable
-from airflow_provider_chs3.core.values.merge_tree_limits import Limits
-from airflow_provider_chs3.core.values.models import Node, NodeSpec, TableName
-from airflow_provider_chs3.core.workflow.fan_out import query_reachable, texts_of
-from airflow_provider_chs3.core.workflow.operations import Row, Steps
+from airflow_provider_chs3.core.steps.fan_out import query_reachable, texts_of
+from airflow_provider_chs3.core.steps.operations import Row, Steps
+from airflow_provider_chs3.core.target.node_capacity import Declared, NodeNow, SizedNode, physical_memory, size_nodes
+from airflow_provider_chs3.core.target.node_facts import SIZE, NodeFacts, TargetContext
+from airflow_provider_chs3.core.target.topology import nodes_of
+from airflow_provider_chs3.core.watch.observation import queue_of
 from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError
 from airflow_provider_chs3.plugin.observation.cluster import (
     ClusterOverview,

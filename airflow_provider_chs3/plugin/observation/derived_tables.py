@@ -6,23 +6,23 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from airflow_provider_chs3.core.attempt.warnings import VIEW_TO
-from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, OBJECTS_TABLE
 from airflow_provider_chs3.core.ledger.records import IS_STATE
-from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
-from airflow_provider_chs3.core.values.models import Node, TableName
-from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Grain, Period
-from airflow_provider_chs3.core.workflow.fan_out import query_reachable
-from airflow_provider_chs3.core.workflow.operations import Row, Steps
-from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError
-from airflow_provider_chs3.plugin.observation.ledgers import Ledgers
-from airflow_provider_chs3.plugin.observation.settled_periods import parsed, period_of
-from airflow_provider_chs3.sources.clickhouse.reading import (
+from airflow_provider_chs3.core.load.warnings import VIEW_TO
+from airflow_provider_chs3.core.model.models import Node, TableName
+from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Grain, Period
+from airflow_provider_chs3.core.periods.select_source import (
     VERSION,
     digest_of_base,
     partitions_on_shards,
     states_query,
 )
+from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
+from airflow_provider_chs3.core.steps.fan_out import query_reachable
+from airflow_provider_chs3.core.steps.operations import Row, Steps
+from airflow_provider_chs3.core.target.topology import LEDGER_TABLE, OBJECTS_TABLE
+from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError
+from airflow_provider_chs3.plugin.observation.ledgers import Ledgers
+from airflow_provider_chs3.plugin.observation.settled_periods import parsed, period_of
 
 
 class Derived(NamedTuple):

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
-from airflow_provider_chs3.core.values.models import Node, TableName
-from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.model.models import Node, TableName
+from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.plugin.observation.periods_records import (
     FailureRecord,
     InsertRecord,

@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from airflow_provider_chs3.core.merges.health import Health, Verdict, overall
+from airflow_provider_chs3.core.arguments.merge_arguments import Thresholds
+from airflow_provider_chs3.core.model.models import TableName
+from airflow_provider_chs3.core.model.quantities import quantity
 from airflow_provider_chs3.core.sql.quoting import in_table, literal
 from airflow_provider_chs3.core.sql.quoting import table as quoted
-from airflow_provider_chs3.core.values.merge_arguments import Thresholds
-from airflow_provider_chs3.core.values.models import TableName
-from airflow_provider_chs3.core.values.quantities import quantity
+from airflow_provider_chs3.core.watch.health import Health, Verdict, overall
 
 
 def reasons_by_node(verdicts: Sequence[Verdict]) -> str:

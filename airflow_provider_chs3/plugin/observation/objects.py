@@ -7,11 +7,11 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from pydantic import BaseModel
 
-from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, OBJECTS_TABLE
+from airflow_provider_chs3.core.model.models import TableName
+from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.sql.quoting import Sql
-from airflow_provider_chs3.core.values.models import TableName
-from airflow_provider_chs3.core.values.period import Period
-from airflow_provider_chs3.core.workflow.operations import Row, Steps
+from airflow_provider_chs3.core.steps.operations import Row, Steps
+from airflow_provider_chs3.core.target.topology import LEDGER_TABLE, OBJECTS_TABLE
 from airflow_provider_chs3.plugin.observation.ledgers import find_ledgers
 from airflow_provider_chs3.plugin.observation.period_details import of_period_in
 from airflow_provider_chs3.plugin.observation.speed.logs import ask_log

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from enum import Enum, StrEnum
 
-from airflow_provider_chs3.core.attempt.decision import Hold, PeriodFacts, Refuse, Skip, decide
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, Found
 from airflow_provider_chs3.core.ledger.records import Held
-from airflow_provider_chs3.core.merges.health import Health
-from airflow_provider_chs3.core.request.load_request import Policies
+from airflow_provider_chs3.core.load.decision import Hold, PeriodFacts, Refuse, Skip, decide
+from airflow_provider_chs3.core.load.load_request import Policies
+from airflow_provider_chs3.core.watch.health import Health
 
 
 class PeriodState(StrEnum):

@@ -10,8 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from pydantic import ConfigDict
 
-from airflow_provider_chs3.core.attempt.decision import PeriodFacts, decide
-from airflow_provider_chs3.core.cluster.table_facts import TableFacts
+from airflow_provider_chs3.core.arguments.merge_arguments import Thresholds
 from airflow_provider_chs3.core.ledger.comparison import (
     ComparisonStatus,
     ExpectedPeriod,
@@ -21,10 +20,11 @@ from airflow_provider_chs3.core.ledger.comparison import (
     standing,
 )
 from airflow_provider_chs3.core.ledger.records import Held, records_of_replicas
-from airflow_provider_chs3.core.merges.health import Health, Verdict, judge, overall
-from airflow_provider_chs3.core.staging.tables import Attempt
-from airflow_provider_chs3.core.values.merge_arguments import Thresholds
-from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.core.load.decision import PeriodFacts, decide
+from airflow_provider_chs3.core.load.staging_tables import Attempt
+from airflow_provider_chs3.core.model.models import TableName
+from airflow_provider_chs3.core.target.table_facts import TableFacts
+from airflow_provider_chs3.core.watch.health import Health, Verdict, judge, overall
 from airflow_provider_chs3.plugin.observation.joined_periods import JoinedPeriod, gone_periods, joined_periods
 from airflow_provider_chs3.plugin.observation.merge_reasons import (
     have_to_wait,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from airflow_provider_chs3.core.ledger.records import Held, Record
-from airflow_provider_chs3.core.workflow.operations import Row
+from airflow_provider_chs3.core.steps.operations import Row
 from airflow_provider_chs3.plugin.observation import periods_queries
 
 #: Where the columns of `periods_queries.records` begin, without table and period.

@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from airflow_provider_chs3.core.values.models import Node
-from airflow_provider_chs3.core.workflow.insert_progress import progress_of
-from airflow_provider_chs3.core.workflow.operations import Row
+from airflow_provider_chs3.core.model.models import Node
+from airflow_provider_chs3.core.steps.insert_progress import progress_of
+from airflow_provider_chs3.core.steps.operations import Row
 from airflow_provider_chs3.plugin.observation.periods_records import InsertRecord
 from airflow_provider_chs3.plugin.observation.snapshots import ClusterSnapshot
 

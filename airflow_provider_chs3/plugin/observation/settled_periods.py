@@ -11,16 +11,16 @@ from functools import lru_cache
 from itertools import chain, groupby
 from typing import Any, NamedTuple
 
-from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, LOADS_TABLE
 from airflow_provider_chs3.core.ledger.parts import PARTITION
 from airflow_provider_chs3.core.ledger.records import IS_STATE
 from airflow_provider_chs3.core.ledger.table import COLUMNS, LOADS_COLUMNS
-from airflow_provider_chs3.core.preflight.period_partitions import period_of_partition
+from airflow_provider_chs3.core.model.models import TableName
+from airflow_provider_chs3.core.model.period import Grain, Period
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.sql.server_text import items
-from airflow_provider_chs3.core.values.models import TableName
-from airflow_provider_chs3.core.values.period import Grain, Period
-from airflow_provider_chs3.core.workflow.operations import Row
+from airflow_provider_chs3.core.steps.operations import Row
+from airflow_provider_chs3.core.target.period_partitions import period_of_partition
+from airflow_provider_chs3.core.target.topology import LEDGER_TABLE, LOADS_TABLE
 
 #: So many of the newest periods are read in all; of each table at least as many as a wide screen shows.
 _NEWEST, _LEAST_OF_TABLE = 6_000, 64

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow_provider_chs3.sources.storage import Storage, same_names
 
 if TYPE_CHECKING:
-    from airflow_provider_chs3.core.source.object_source import ObjectSource
+    from airflow_provider_chs3.core.files.object_source import ObjectSource
     from airflow_provider_chs3.sources.azure.listing import AzureBlobListing
 
 
@@ -48,7 +48,7 @@ class AzureBlobs(Storage):
 
     def source(self, listing: Any) -> ObjectSource:
         """Return what the servers read; see `Storage.source`."""
-        from airflow_provider_chs3.core.source.key_template import KeyTemplate
+        from airflow_provider_chs3.core.files.key_template import KeyTemplate
         from airflow_provider_chs3.sources.azure.reading import AzureAccess, AzureBlobSource
 
         held = AzureAccess(named_collection=self.named_collection) if self.named_collection else listing.access()

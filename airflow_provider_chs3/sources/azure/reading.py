@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
-from airflow_provider_chs3.core.source.object_source import ObjectSource
-from airflow_provider_chs3.core.source.store_kind import StoreKind, exact_files
+from airflow_provider_chs3.core.files.object_source import ObjectSource
+from airflow_provider_chs3.core.model.store_kind import StoreKind, exact_files
 from airflow_provider_chs3.core.sql.quoting import Sql, literals
 from airflow_provider_chs3.exceptions import ConfigurationError
 

@@ -12,8 +12,8 @@ from airflow_provider_chs3.sources.listing import Listing
 from airflow_provider_chs3.sources.storage import Storage
 
 if TYPE_CHECKING:
-    from airflow_provider_chs3.core.values.models import ObjectPage
-    from airflow_provider_chs3.sources.clickhouse.reading import SelectSource
+    from airflow_provider_chs3.core.model.models import ObjectPage
+    from airflow_provider_chs3.core.periods.select_source import SelectSource
 
 
 @dataclass(kw_only=True)
@@ -60,9 +60,9 @@ class ClickHouseRows(Storage):
 
     def source(self, listing: Any) -> SelectSource:
         """Return what the servers read; see `Storage.source`."""
-        from airflow_provider_chs3.core.cluster.topology import TableRequest
-        from airflow_provider_chs3.core.values.models import TableName
-        from airflow_provider_chs3.sources.clickhouse.reading import SelectSource
+        from airflow_provider_chs3.core.model.models import TableName
+        from airflow_provider_chs3.core.periods.select_source import SelectSource
+        from airflow_provider_chs3.core.target.topology import TableRequest
 
         assert self.servers is not None  # set by `beside`
         _, of_table = self.servers()

@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import ClassVar
 
-from airflow_provider_chs3.core.source.formats import Format
-from airflow_provider_chs3.core.source.reading import KnownColumn
-from airflow_provider_chs3.core.source.store_kind import StoreKind
-from airflow_provider_chs3.core.values.models import Setting
-from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Grain, Period, zone_of
+from airflow_provider_chs3.core.files.reading import KnownColumn
+from airflow_provider_chs3.core.model.formats import Format
+from airflow_provider_chs3.core.model.models import Setting
+from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Grain, Period, zone_of
+from airflow_provider_chs3.core.model.store_kind import StoreKind
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 TEXT = "Nullable(String)"

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import Self
 
-from airflow_provider_chs3.core.source.listing import AccessTrial
-from airflow_provider_chs3.core.source.reading import Batch
-from airflow_provider_chs3.core.source.source import Checksum, Source
-from airflow_provider_chs3.core.source.store_kind import StoreKind
+from airflow_provider_chs3.core.files.listing import AccessTrial
+from airflow_provider_chs3.core.files.row_source import RowSource, period_of, rows_and_keys, rows_of
+from airflow_provider_chs3.core.files.source import Checksum
+from airflow_provider_chs3.core.model.error_codes import UNKNOWN_FUNCTION
+from airflow_provider_chs3.core.model.models import Manifest, PeriodObjects, SettingValues, Unit
+from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Grain, Period
+from airflow_provider_chs3.core.model.store_kind import StoreKind
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals, one_of
-from airflow_provider_chs3.core.values.error_codes import UNKNOWN_FUNCTION
-from airflow_provider_chs3.core.values.models import Manifest, PeriodObjects, SettingValues, Unit
-from airflow_provider_chs3.core.values.period import WHOLE_TABLE, Grain, Period
-from airflow_provider_chs3.core.workflow.operations import ListObjects, Query, Steps
+from airflow_provider_chs3.core.steps.operations import ListObjects, Query, Steps
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, PreflightError, SourceError
 from airflow_provider_chs3.sources.database.dialect import Dialect, SqlColumn, SqlTable, own_prefix
 
@@ -34,18 +33,6 @@ class SqlAccess:
     password: str = field(default="", repr=False)
     tls: tuple[tuple[str, str], ...] = ()
     named_collection: str | None = None
-
-
-class RowSource(Source):
-    """A source of rows: each of its periods is one unit."""
-
-    def batches(self, manifest: Manifest) -> list[Batch]:
-        """Return one batch for each period."""
-        return [Batch(self.glob_of(each.path), (each.path,)) for each in manifest.objects]
-
-    def glob_of(self, path: str) -> str:
-        """Return the period as text."""
-        return str(period_of(path))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +150,7 @@ class SqlSource(RowSource):
         """Return what the keys of all rows add up to, if the table has a key of whole numbers."""
         if not any(each.is_integer and each.name == self.table.key_column for each in self.columns):
             return None
-        total = sum(_rows_and_keys(each.version)[1] for each in manifest.objects)
+        total = sum(rows_and_keys(each.version)[1] for each in manifest.objects)
         return Checksum(column=str(self.table.key_column), total=total)
 
     def table_function(
@@ -223,11 +210,6 @@ class SqlSource(RowSource):
         return function.between(view, f" WHERE {condition}))")
 
 
-def version_of(rows: int, keys: int, digest: str) -> str:
-    """Return the version of a period."""
-    return f"{rows}/{keys}/{digest}"
-
-
 @dataclass(frozen=True)
 class RowsTrial(AccessTrial):
     """A try to ask the database for a period's version, and for the table's columns."""
@@ -251,24 +233,3 @@ class RowsTrial(AccessTrial):
     def read_on_server(self, listed: Sequence[Unit]) -> Sql | None:
         """Return the statement that reads the columns; None if the period has no rows."""
         return None if self.period and not listed else self.source.describe(self.period or _ANY_PERIOD)
-
-
-def _rows_and_keys(version: str) -> tuple[int, int]:
-    """Return a period's rows and the sum of their keys, of what `version_of` returned."""
-    rows, keys, _ = version.split("/")
-    return int(rows), int(keys)
-
-
-def rows_of(manifest: Manifest) -> int:
-    """Return the rows of all periods of a manifest, by their versions."""
-    return sum(_rows_and_keys(each.version)[0] for each in manifest.objects)
-
-
-def period_of(path: str) -> Period:
-    """Return the period of what `unit_of` returned, by its path."""
-    return Period.parse(path.rpartition("/")[2])
-
-
-def unit_of(place: str, period: Period, *, version: str, size_bytes: int) -> Unit:
-    """Return a period as the object that a load records."""
-    return Unit(f"{place}/{period}", size_bytes, version, datetime.fromtimestamp(0, UTC))

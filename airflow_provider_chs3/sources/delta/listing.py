@@ -8,8 +8,8 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from airflow_provider_chs3.core.values.period import FIRST_YEAR, LAST_YEAR, Period
-from airflow_provider_chs3.core.values.table_snapshot import ANY_MOMENT, DataFile, TableSnapshot
+from airflow_provider_chs3.core.model.period import FIRST_YEAR, LAST_YEAR, Period
+from airflow_provider_chs3.core.model.table_snapshot import ANY_MOMENT, DataFile, TableSnapshot
 from airflow_provider_chs3.exceptions import (
     Chs3Error,
     ConfigurationError,

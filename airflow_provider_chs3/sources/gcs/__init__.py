@@ -11,7 +11,7 @@ from airflow_provider_chs3.sources.storage import Storage, same_names
 if TYPE_CHECKING:
     from airflow.sdk import ObjectStoragePath
 
-    from airflow_provider_chs3.core.source.object_source import ObjectSource
+    from airflow_provider_chs3.core.files.object_source import ObjectSource
     from airflow_provider_chs3.sources.listing import Listing
 
 
@@ -50,7 +50,7 @@ class GcsObjects(Storage):
 
     def source(self, listing: Any) -> ObjectSource:
         """Return what the servers read; see `Storage.source`."""
-        from airflow_provider_chs3.core.source.key_template import KeyTemplate
+        from airflow_provider_chs3.core.files.key_template import KeyTemplate
         from airflow_provider_chs3.exceptions import ConfigurationError
         from airflow_provider_chs3.sources.s3.reading import Credentials, S3Source
 

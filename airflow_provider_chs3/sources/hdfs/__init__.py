@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow_provider_chs3.sources.storage import Storage
 
 if TYPE_CHECKING:
-    from airflow_provider_chs3.core.source.object_source import ObjectSource
+    from airflow_provider_chs3.core.files.object_source import ObjectSource
     from airflow_provider_chs3.sources.listing import Listing
 
 
@@ -46,7 +46,7 @@ class HdfsFiles(Storage):
 
     def source(self, listing: Any) -> ObjectSource:
         """Return what the servers read; see `Storage.source`."""
-        from airflow_provider_chs3.core.source.key_template import KeyTemplate
+        from airflow_provider_chs3.core.files.key_template import KeyTemplate
         from airflow_provider_chs3.sources.hdfs.reading import HdfsSource
 
         return HdfsSource(self.place, KeyTemplate(self.template), self.hdfs_url.rstrip("/"))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from airflow_provider_chs3.core.source.object_source import ObjectSource
-from airflow_provider_chs3.core.source.store_kind import StoreKind, exact_files
+from airflow_provider_chs3.core.files.object_source import ObjectSource
+from airflow_provider_chs3.core.model.error_codes import is_without_name_node
+from airflow_provider_chs3.core.model.models import Manifest, SettingValues, Unit
+from airflow_provider_chs3.core.model.store_kind import StoreKind, exact_files
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
-from airflow_provider_chs3.core.values.error_codes import is_without_name_node
-from airflow_provider_chs3.core.values.models import Manifest, SettingValues, Unit
-from airflow_provider_chs3.core.workflow.operations import Query, Steps
+from airflow_provider_chs3.core.steps.operations import Query, Steps
 from airflow_provider_chs3.exceptions import (
     ClickHouseConnectionError,
     ClickHouseServerError,

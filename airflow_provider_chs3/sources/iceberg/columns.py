@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_chs3.core.values.table_snapshot import DataFile
+from airflow_provider_chs3.core.model.table_snapshot import DataFile
 
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema

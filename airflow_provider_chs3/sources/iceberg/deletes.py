@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_chs3.core.values.table_snapshot import DataFile
+from airflow_provider_chs3.core.model.table_snapshot import DataFile
 from airflow_provider_chs3.exceptions import SourceError
 from airflow_provider_chs3.sources.lakehouse.listing import split_url
 

@@ -8,8 +8,8 @@ from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_chs3.core.values.period import Grain, Period
-from airflow_provider_chs3.core.values.table_snapshot import ANY_MOMENT, DataFile, TableSnapshot
+from airflow_provider_chs3.core.model.period import Grain, Period
+from airflow_provider_chs3.core.model.table_snapshot import ANY_MOMENT, DataFile, TableSnapshot
 from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError, ObjectsChangedError, TransientError
 from airflow_provider_chs3.sources.iceberg.columns import ColumnHistory
 from airflow_provider_chs3.sources.iceberg.deletes import DeletedRows, DeleteFiles, digest_of, problem_of

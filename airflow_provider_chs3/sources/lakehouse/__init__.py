@@ -32,7 +32,7 @@ class LakehouseTable(Storage):
 
     def source(self, listing: Any) -> TableSource:
         """Return what the servers read; see `Storage.source`."""
-        from airflow_provider_chs3.core.source.key_template import KeyTemplate
+        from airflow_provider_chs3.core.files.key_template import KeyTemplate
         from airflow_provider_chs3.sources.lakehouse.reading import TableSource
 
         credentials, endpoint_url = listing.access()

@@ -7,8 +7,8 @@ from collections.abc import Collection
 from datetime import UTC, date, datetime, time
 from typing import Any
 
-from airflow_provider_chs3.core.values.period import Period
-from airflow_provider_chs3.core.values.table_snapshot import ANY_MOMENT, TableSnapshot
+from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.model.table_snapshot import ANY_MOMENT, TableSnapshot
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.sources.s3.listing import S3Listing
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from datetime import datetime
 
-from airflow_provider_chs3.core.source.contents import ROWS
-from airflow_provider_chs3.core.source.store_kind import StoreKind
-from airflow_provider_chs3.core.values.models import Setting
+from airflow_provider_chs3.core.model.contents import ROWS
+from airflow_provider_chs3.core.model.models import Setting
+from airflow_provider_chs3.core.model.store_kind import StoreKind
 from airflow_provider_chs3.sources.database.dialect import (
     NULLS,
     TYPED,

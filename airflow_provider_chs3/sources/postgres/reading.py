@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from airflow_provider_chs3.core.source.contents import ROWS
-from airflow_provider_chs3.core.source.store_kind import StoreKind
-from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.model.contents import ROWS
+from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.model.store_kind import StoreKind
 from airflow_provider_chs3.sources.database.dialect import (
     NULLS,
     TYPED,

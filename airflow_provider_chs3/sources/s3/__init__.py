@@ -62,7 +62,7 @@ class S3Objects(Storage):
 
     def source(self, listing: Any) -> S3Source:
         """Return what the servers read; see `Storage.source`."""
-        from airflow_provider_chs3.core.source.key_template import KeyTemplate
+        from airflow_provider_chs3.core.files.key_template import KeyTemplate
         from airflow_provider_chs3.sources.s3.reading import Credentials, S3Source
 
         place, template = self.place, KeyTemplate(self.template)

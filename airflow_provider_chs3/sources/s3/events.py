@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_plus
 
-from airflow_provider_chs3.core.source.key_template import KeyTemplate
-from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.files.key_template import KeyTemplate
+from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.sources.s3 import S3Objects
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_plus
 
-from airflow_provider_chs3.core.values.models import ObjectPage, Unit
+from airflow_provider_chs3.core.model.models import ObjectPage, Unit
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError, TransientError
 from airflow_provider_chs3.sources.listing import WritableListing
 from airflow_provider_chs3.sources.s3.page_reader import ARCHIVES, LISTED, read_leanly

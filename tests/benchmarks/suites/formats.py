@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_provider_chs3.core.values.models import SettingValues
+from airflow_provider_chs3.core.model.models import SettingValues
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import COLUMNS, create_table_sql
 from tests.benchmarks.lake import BUCKET, TABLE, Lake, Periods

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from airflow_provider_chs3.core.values.models import SettingValues
+from airflow_provider_chs3.core.model.models import SettingValues
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import create_table_sql
 from tests.benchmarks.lake import BUCKET, TABLE, Lake, Periods

@@ -13,10 +13,9 @@ from unittest import mock
 import lz4.frame
 import zstandard
 
-from airflow_provider_chs3.core.attempt.load_context import LoadContext
-from airflow_provider_chs3.core.load import planning
-from airflow_provider_chs3.core.proof import whole_objects
-from airflow_provider_chs3.core.workflow.operations import Log, Steps
+from airflow_provider_chs3.core.load import planning, whole_objects
+from airflow_provider_chs3.core.load.load_context import LoadContext
+from airflow_provider_chs3.core.steps.operations import Log, Steps
 from airflow_provider_chs3.testbed.trips import create_table_sql
 from tests.benchmarks.lake import BUCKET, TABLE, Lake
 from tests.benchmarks.rounds import Figures, Table, Verdict, measure_in_turns

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.sources.database.dialect import Dialect, SqlColumn, SqlTable
 from airflow_provider_chs3.sources.mysql.reading import MySql
 from airflow_provider_chs3.sources.postgres.reading import Postgres

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from airflow_provider_chs3.core.cluster.node_capacity import NodeNow
 from airflow_provider_chs3.core.doctor.node_capacity import check_specs, find_sizes
-from airflow_provider_chs3.core.values.models import NodeSpec
+from airflow_provider_chs3.core.model.models import NodeSpec
+from airflow_provider_chs3.core.target.node_capacity import NodeNow
 from tests.core.surroundings import FACTS, ONE, TWO, surroundings
 
 AROUND = surroundings(FACTS, FACTS, nodes=(ONE, TWO))

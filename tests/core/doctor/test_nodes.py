@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from airflow_provider_chs3.core.doctor.nodes import Clock, NodeProbe, check_clocks, check_versions, probe_nodes
 from airflow_provider_chs3.core.doctor.report import CheckOutcome
-from airflow_provider_chs3.core.workflow.operations import TimedAnswer
+from airflow_provider_chs3.core.steps.operations import TimedAnswer
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError
 from tests.core.driving import drive
 from tests.core.surroundings import ONE, THREE, TWO

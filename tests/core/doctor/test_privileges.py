@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from airflow_provider_chs3.core.cluster.topology import TableLocation
 from airflow_provider_chs3.core.doctor.privileges import PURPOSES, check_rights, privileges_by_purpose
 from airflow_provider_chs3.core.doctor.report import CheckOutcome
-from airflow_provider_chs3.core.preflight.privileges import RequiredPrivileges
-from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.core.model.models import TableName
+from airflow_provider_chs3.core.target.privileges import RequiredPrivileges
+from airflow_provider_chs3.core.target.topology import TableLocation
 from airflow_provider_chs3.sources.s3.reading import S3
 from tests.core.surroundings import ONE, TWO
 

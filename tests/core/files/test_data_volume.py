@@ -8,11 +8,11 @@ import pytest
 
 from airflow_provider_chs3.core.files.data_volume import row_width_bytes, shape_of
 from airflow_provider_chs3.core.files.file_groups import Reading
+from airflow_provider_chs3.core.files.file_set import Files
+from airflow_provider_chs3.core.files.key_template import KeyTemplate
 from airflow_provider_chs3.core.files.loaded_columns import FileGroup
-from airflow_provider_chs3.core.source.file_set import Files
-from airflow_provider_chs3.core.source.formats import format_named
-from airflow_provider_chs3.core.source.key_template import KeyTemplate
-from airflow_provider_chs3.core.values.models import Manifest, Unit
+from airflow_provider_chs3.core.model.formats import format_named
+from airflow_provider_chs3.core.model.models import Manifest, Unit
 from airflow_provider_chs3.sources.s3.reading import Credentials, S3Source
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from airflow_provider_chs3.core.files.file_columns import describe
-from airflow_provider_chs3.core.source.file_set import Files
-from airflow_provider_chs3.core.source.formats import format_named
-from airflow_provider_chs3.core.source.key_template import KeyTemplate
-from airflow_provider_chs3.core.values.models import Manifest
-from airflow_provider_chs3.core.workflow.operations import Gather, Log
+from airflow_provider_chs3.core.files.file_set import Files
+from airflow_provider_chs3.core.files.key_template import KeyTemplate
+from airflow_provider_chs3.core.model.formats import format_named
+from airflow_provider_chs3.core.model.models import Manifest
+from airflow_provider_chs3.core.steps.operations import Gather, Log
 from airflow_provider_chs3.sources.s3.reading import Credentials, S3Source
 from tests.core.driving import drive
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_chs3.core.cluster.table_facts import Column
-from airflow_provider_chs3.core.conversion.server_casts import Cast
 from airflow_provider_chs3.core.files.loaded_columns import LoadedColumn, Selection, plain_columns, structure_of
+from airflow_provider_chs3.core.sql.server_casts import Cast
+from airflow_provider_chs3.core.target.table_facts import Column
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
 
 ID, AT, NOTE = Column("id", "UInt64"), Column("at", "DateTime"), Column("note", "String", "DEFAULT", "''")

@@ -17,7 +17,7 @@ from airflow_provider_chs3.core.ledger.comparison import (
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import Contents, Evidence, Part
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
-from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.model.models import Node
 from tests.core.surroundings import TARGET
 
 ONE, TWO, THREE = (Node(number, 1, f"ch-{number}", 9000) for number in (1, 2, 3))

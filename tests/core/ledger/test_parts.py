@@ -11,7 +11,7 @@ from airflow_provider_chs3.core.ledger.mutations import Mutation
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import Contents, Evidence, Part
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
-from airflow_provider_chs3.core.values.models import Node
+from airflow_provider_chs3.core.model.models import Node
 from tests.core.surroundings import TARGET
 
 NODE = Node(1, 1, "127.0.0.1", 9000)

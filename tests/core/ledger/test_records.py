@@ -8,8 +8,6 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_provider_chs3.core.cluster.node_facts import NodeFacts, RecordTable
-from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import PARTITION
 from airflow_provider_chs3.core.ledger.queries import look_up, periods_on_node
@@ -19,10 +17,12 @@ from airflow_provider_chs3.core.ledger.records import (
     Record,
 )
 from airflow_provider_chs3.core.ledger.table import LedgerKey, create_ledger
-from airflow_provider_chs3.core.preflight.period_partitions import PeriodPartitions
+from airflow_provider_chs3.core.model.models import TableName
+from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.sql.quoting import literal
-from airflow_provider_chs3.core.values.models import TableName
-from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.target.node_facts import NodeFacts, RecordTable
+from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions
+from airflow_provider_chs3.core.target.topology import LEDGER_TABLE
 from tests.core.surroundings import FACTS, ONE, surroundings
 
 PUBLISHED = Record(

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_provider_chs3.core.cluster.table_facts import Column
 from airflow_provider_chs3.core.ledger.structure_record import (
     as_text,
     difference,
@@ -15,6 +14,7 @@ from airflow_provider_chs3.core.ledger.structure_record import (
     settings_of_reading,
     structure_of,
 )
+from airflow_provider_chs3.core.target.table_facts import Column
 from tests.core.surroundings import TARGET, surroundings, with_target
 
 AT = Column("at", "DateTime", in_partition_key=True)

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from airflow_provider_chs3.core.load.load_result import LoadResult
 from airflow_provider_chs3.core.load.outcome import report
-from airflow_provider_chs3.core.values.load_result import LoadResult
-from airflow_provider_chs3.core.values.models import TableName
-from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.model.models import TableName
+from airflow_provider_chs3.core.model.period import Period
 
 RESULT = LoadResult(
     status="published",

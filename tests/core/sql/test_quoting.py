@@ -6,8 +6,8 @@ import re
 
 import pytest
 
+from airflow_provider_chs3.core.model.models import TableName
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals, table
-from airflow_provider_chs3.core.values.models import TableName
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 HOSTILE = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_chs3.core.files.data_volume import DataVolume
+from airflow_provider_chs3.core.model.models import NodeSpec, Setting
 from airflow_provider_chs3.core.tuning.exact_settings import DDL_SETTINGS, REQUIRED_SETTINGS, exact_names
 from airflow_provider_chs3.core.tuning.insert_settings import (
     TUNED_NAMES,
@@ -16,7 +17,6 @@ from airflow_provider_chs3.core.tuning.insert_settings import (
     without_exact,
 )
 from airflow_provider_chs3.core.tuning.resource_share import ISOLATED, ShareOptions, resource_share_of
-from airflow_provider_chs3.core.values.models import NodeSpec, Setting
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.sources.s3.reading import S3
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_chs3.core.files.data_volume import DataVolume
-from airflow_provider_chs3.core.values.models import NodeSpec
+from airflow_provider_chs3.core.model.models import NodeSpec
 from tests.core.tuning.test_insert_settings import GIB, MIB, tuned
 
 

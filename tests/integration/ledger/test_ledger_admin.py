@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_provider_chs3.core.plans import adopt as adopting
+from airflow_provider_chs3.core.periods import adopt as adopting
 from airflow_provider_chs3.core.sql.quoting import table
 from airflow_provider_chs3.operators.ledger import (
     AdoptPeriodsOperator,

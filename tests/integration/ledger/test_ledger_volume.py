@@ -9,10 +9,10 @@ import pytest
 
 from airflow_provider_chs3.core.ledger.queries import look_up, periods_on_node
 from airflow_provider_chs3.core.ledger.table import LedgerKey, create_ledger
-from airflow_provider_chs3.core.preflight.period_partitions import PeriodPartitions
+from airflow_provider_chs3.core.model.models import TableName
+from airflow_provider_chs3.core.model.period import Grain, Period
 from airflow_provider_chs3.core.sql.quoting import literal
-from airflow_provider_chs3.core.values.models import TableName
-from airflow_provider_chs3.core.values.period import Grain, Period
+from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions
 from tests.integration.lake import Lake
 
 #: As long as that of a few parts.

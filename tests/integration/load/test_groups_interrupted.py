@@ -17,7 +17,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.sdk.exceptions import AirflowTaskTerminated
 
 from airflow_provider_chs3.core.sql.quoting import literal
-from airflow_provider_chs3.core.workflow.operations import AnyStep, Insert
+from airflow_provider_chs3.core.steps.operations import AnyStep, Insert
 from airflow_provider_chs3.exceptions import ClickHouseServerError
 from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
 from airflow_provider_chs3.runners.blocking import Runner

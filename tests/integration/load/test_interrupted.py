@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_chs3.core.workflow.operations import Step
+from airflow_provider_chs3.core.steps.operations import Step
 from airflow_provider_chs3.exceptions import TransientError
 from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.testbed.trips import Trips

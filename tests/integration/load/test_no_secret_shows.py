@@ -15,8 +15,8 @@ from urllib.parse import quote
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_provider_chs3.core.attempt import retry_policy
-from airflow_provider_chs3.core.values.period import Period
+from airflow_provider_chs3.core.load import retry_policy
+from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.exceptions import ClickHouseServerError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.operators._support.load_request import load_request

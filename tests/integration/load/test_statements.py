@@ -10,9 +10,9 @@ import pytest
 from airflow_provider_chs3.hooks.connection import Address
 from tests.faults.killing import on_no_clock
 from tests.integration.counting import is_within, of_nodes, opened, sent
-from tests.integration.merges.test_merge_health import look
-from tests.integration.plans.test_plan_periods import plan
+from tests.integration.periods.test_plan_periods import plan
 from tests.integration.several_periods import PERIODS, Periods, periods
+from tests.integration.watch.test_merge_health import look
 
 #: Fixtures.
 __all__ = ["opened", "periods", "sent"]

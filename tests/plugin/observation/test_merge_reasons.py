@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_provider_chs3.core.merges.observation import MergeState
-from airflow_provider_chs3.core.values.merge_arguments import Thresholds
-from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.core.arguments.merge_arguments import Thresholds
+from airflow_provider_chs3.core.model.models import TableName
+from airflow_provider_chs3.core.watch.observation import MergeState
 from airflow_provider_chs3.plugin.observation.merge_reasons import (
     have_to_wait,
     reasons_by_node,
     unchanged_since,
     way_out,
 )
-from tests.core.merges.test_health import FAILED, FEW, MANY, MERGE, ONE, REPLICA, TWO, verdict
+from tests.core.watch.test_health import FAILED, FEW, MANY, MERGE, ONE, REPLICA, TWO, verdict
 
 TABLE = TableName("d", "it's")
 STUCK = [verdict(replace(FEW, mutations=(FAILED,), node=node)) for node in (ONE, TWO)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, Found
-from airflow_provider_chs3.core.merges.health import Health
+from airflow_provider_chs3.core.watch.health import Health
 from airflow_provider_chs3.plugin.observation.period_state import LastLoad, PeriodState, state_of
 
 NOTHING = (LastLoad.NONE, Health.HEALTHY)

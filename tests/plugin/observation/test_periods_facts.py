@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_chs3.core.cluster.node_facts import RecordTable
-from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, LOADS_TABLE
-from airflow_provider_chs3.core.values.merge_tree_limits import Limits
-from airflow_provider_chs3.core.values.models import Node, TableName
-from airflow_provider_chs3.core.workflow.operations import Step, TryQueryNodes
+from airflow_provider_chs3.core.model.merge_tree_limits import Limits
+from airflow_provider_chs3.core.model.models import Node, TableName
+from airflow_provider_chs3.core.steps.operations import Step, TryQueryNodes
+from airflow_provider_chs3.core.target.node_facts import RecordTable
+from airflow_provider_chs3.core.target.topology import LEDGER_TABLE, LOADS_TABLE
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError
 from airflow_provider_chs3.plugin.observation.periods_facts import look_at_all_tables
 from tests.core.driving import Driven, drive

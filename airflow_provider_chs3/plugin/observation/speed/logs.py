@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
+from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.sql.quoting import Sql
-from airflow_provider_chs3.core.values.models import Node
-from airflow_provider_chs3.core.workflow.operations import Row, Steps, TryQueryNodes
+from airflow_provider_chs3.core.steps.operations import Row, Steps, TryQueryNodes
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError
 
 _ACCESS_DENIED = 497

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 
-from airflow_provider_chs3.core.workflow.operations import Row
+from airflow_provider_chs3.core.steps.operations import Row
 
 _DAY_SECONDS = 86_400
 #: Points for each node, whatever the range.

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from airflow_provider_chs3.core.model.models import Node, TableName
+from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.sql.quoting import Sql, in_table
-from airflow_provider_chs3.core.values.models import Node, TableName
-from airflow_provider_chs3.core.values.period import Period
-from airflow_provider_chs3.core.workflow.fan_out import query_reachable, texts_of
-from airflow_provider_chs3.core.workflow.operations import Row, Steps
+from airflow_provider_chs3.core.steps.fan_out import query_reachable, texts_of
+from airflow_provider_chs3.core.steps.operations import Row, Steps
 from airflow_provider_chs3.plugin.observation.ledgers import find_ledgers
 from airflow_provider_chs3.plugin.observation.period_details import own_parts
 from airflow_provider_chs3.plugin.observation.speed import throughput_queries

@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from airflow_provider_chs3.core.values.merge_arguments import Thresholds
-from airflow_provider_chs3.core.values.models import Node
-from airflow_provider_chs3.core.workflow.fan_out import query_reachable, texts_of
-from airflow_provider_chs3.core.workflow.operations import Row, Steps
+from airflow_provider_chs3.core.arguments.merge_arguments import Thresholds
+from airflow_provider_chs3.core.model.models import Node
+from airflow_provider_chs3.core.steps.fan_out import query_reachable, texts_of
+from airflow_provider_chs3.core.steps.operations import Row, Steps
 from airflow_provider_chs3.plugin.observation.ledgers import find_ledgers
 from airflow_provider_chs3.plugin.observation.speed import throughput_queries
 from airflow_provider_chs3.plugin.observation.speed.load_history import LoadSpeed, judged, loads_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 
-from airflow_provider_chs3.core.cluster.topology import LOADS_TABLE
+from airflow_provider_chs3.core.model.models import TableName
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
-from airflow_provider_chs3.core.values.models import TableName
+from airflow_provider_chs3.core.target.topology import LOADS_TABLE
 from airflow_provider_chs3.sources import kinds
 
 #: The most loads that a node returns, the newest.

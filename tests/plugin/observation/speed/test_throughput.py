@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_chs3.core.cluster.node_facts import RecordTable
-from airflow_provider_chs3.core.cluster.topology import LEDGER_TABLE, LOADS_TABLE
-from airflow_provider_chs3.core.values.models import Node, TableName
-from airflow_provider_chs3.core.workflow.operations import Step, TryQueryNodes
+from airflow_provider_chs3.core.model.models import Node, TableName
+from airflow_provider_chs3.core.steps.operations import Step, TryQueryNodes
+from airflow_provider_chs3.core.target.node_facts import RecordTable
+from airflow_provider_chs3.core.target.topology import LEDGER_TABLE, LOADS_TABLE
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError
 from airflow_provider_chs3.plugin.observation.speed.throughput import Throughput, look_at_throughput, settle_seconds
 from tests.core.driving import Driven, drive, server_error

@@ -1,0 +1,1 @@
+"""Declare what users give: names, types, defaults, checks."""

@@ -1,0 +1,94 @@
+"""The arguments of a wait for merges."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from airflow_provider_chs3.core.arguments.declaration import Group, argument, check_names, declared
+from airflow_provider_chs3.core.arguments.load_arguments import (
+    CLICKHOUSE_CONN_ID,
+    CLUSTER,
+    DATABASE,
+    DEFERRABLE,
+    PERIOD,
+    PERIODS,
+    TABLE,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Thresholds(Group):
+    """Limits for part counts and times.
+
+    Raises:
+        ConfigurationError: If a value is out of range.
+    """
+
+    spare_parts: int = argument(
+        10, "Number of parts that a settled period may have on a node, besides those too large to merge.", least=0
+    )
+    # The server sleeps for 5 to 60 seconds between two merges.
+    settled_after_seconds: float = argument(
+        120, "Seconds without a merge or a change of parts after which they have settled.", least=0
+    )
+    stuck_after_seconds: float = argument(
+        600, "Seconds without progress after which many parts, or a mutation, are stuck.", least=0
+    )
+    stuck_fraction: float = argument(
+        0.5,
+        "Fraction of `parts_to_delay_insert` (for a period) or `max_parts_in_total` (for the table) above which parts "
+        "are many.",
+        least=0,
+        most=1,
+    )
+    # As `max_replica_delay_for_distributed_queries`.
+    max_replica_delay_seconds: float = argument(300, "Seconds of delay above which a replica lags.", least=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reactions(Group):
+    """The user's choice of what to do about each verdict.
+
+    Raises:
+        ConfigurationError: If a value is not known.
+    """
+
+    on_settled_with_too_many_parts: str = argument("continue", "`continue`, or `fail`.", choices=("continue", "fail"))
+    on_stuck: str = argument(
+        "fail",
+        "`fail`, without retries, as a person must act; `wait` until the sensor's timeout, or `continue`.",
+        choices=("fail", "wait", "continue"),
+    )
+
+
+#: In the order of the sensor's signature.
+OF_SENSOR = (
+    TABLE,
+    replace(PERIOD, help="The period, such as `2026-10`; or give `periods`.", without=""),
+    replace(PERIODS, help="Several periods, as a list, which may be empty.", type="Sequence[str] | None"),
+    *(DATABASE, CLUSTER, CLICKHOUSE_CONN_ID),
+    *declared(Reactions).values(),
+    *(replace(each, is_template=False) for each in declared(Thresholds).values()),
+    replace(
+        DEFERRABLE,
+        help="Whether to wait in Airflow's triggerer after the first poke, whatever the `mode`: it polls after 10 "
+        "seconds, then every `poke_interval`, and less often, up to every 5 minutes, while nothing changes.",
+    ),
+)
+
+
+def merge_health(given: Mapping[str, Any] | None) -> tuple[Thresholds, Reactions]:
+    """Read the arguments of a load's wait for merges.
+
+    Raises:
+        ConfigurationError: If a name is not known, or a value is wrong.
+    """
+    thresholds, reactions = declared(Thresholds), declared(Reactions)
+    check_names("merge_health", given, (*thresholds, *reactions))
+    given = given or {}
+    return (
+        Thresholds(**{name: value for name, value in given.items() if name in thresholds}),
+        Reactions(**{name: value for name, value in given.items() if name in reactions}),
+    )

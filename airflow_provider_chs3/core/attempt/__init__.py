@@ -1,1 +1,0 @@
-"""Decide what happens to a period; discover, plan, resume and retry one attempt at a load."""

@@ -1,1 +1,0 @@
-"""Find the table: on which nodes, which are up, and what each has."""

@@ -1,1 +1,0 @@
-"""Convert a value to another type, and show that nothing of it was lost."""

@@ -1,0 +1,201 @@
+"""The rows and the table of a rehearsal: few rows, with values that are easily changed or lost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import TypeAlias
+
+from airflow_provider_chs3.core.ledger.table import make_ledger
+from airflow_provider_chs3.core.model.models import Node, TableName
+from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, is_table, literal, table
+from airflow_provider_chs3.core.steps.operations import QueryNodes, Steps
+from airflow_provider_chs3.core.target.node_facts import NodeFacts, TargetContext, inspect_target
+from airflow_provider_chs3.core.target.replicas import find_replicas
+from airflow_provider_chs3.core.target.replication import create_table as make_table
+from airflow_provider_chs3.core.target.topology import LEDGER_TABLE, TableLocation, TableRequest
+from airflow_provider_chs3.core.target.untested_engines import family, remember
+from airflow_provider_chs3.exceptions import PreflightError
+
+#: Long ago, so that no real data is there.
+PERIOD = Period.of_month(2001, 2)
+ROWS_PER_FILE = 40
+
+Row: TypeAlias = tuple[int, datetime, Decimal, str | None, tuple[str, ...]]
+
+_TYPES = {
+    "id": "UInt64",
+    "ts": "DateTime('UTC')",
+    "fare": "Decimal(9, 2)",
+    "note": "Nullable(String)",
+    "tags": "Array(String)",
+}
+_NOTES = (None, "", "\\N", "NULL", 'a "quoted", text', "ünïcödé", "two\nlines", "'; --")
+_TAGS: tuple[tuple[str, ...], ...] = ((), ("a",), ("a,b", ""), ("]", "'"))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Where(TableRequest):
+    """The place of a rehearsal.
+
+    In addition to the table's arguments:
+
+    Args:
+        like: A table whose engine, replicas and settings it copies; None creates a plain MergeTree.
+    """
+
+    like: TableName | None = None
+
+    @property
+    def ledger(self) -> TableName:
+        """The ledger of its loads."""
+        return TableName(self.target.database, LEDGER_TABLE)
+
+
+def rows_of_file(number: int, *, version: int) -> list[Row]:
+    """Return the rows of a file."""
+    begin, end = datetime(2001, 2, 1, tzinfo=UTC), datetime(2001, 2, 28, 23, 59, 59, tzinfo=UTC)
+    first = (version * 1000 + number) * ROWS_PER_FILE
+    rows: list[Row] = []
+    for location in range(ROWS_PER_FILE):
+        at = (begin, end, begin + timedelta(hours=location, seconds=number))[location % 3]
+        fare = Decimal(first + location) / 100 * (-1 if location % 5 == 0 else 1)
+        rows.append((first + location, at, fare, _NOTES[location % len(_NOTES)], _TAGS[location % len(_TAGS)]))
+    return rows
+
+
+def body_of_file(rows: Iterable[Row]) -> bytes:
+    """Return the rows as JSON lines."""
+    lines = (
+        {"id": each[0], "ts": f"{each[1]:%Y-%m-%d %H:%M:%S}", "fare": str(each[2]), "note": each[3], "tags": each[4]}
+        for each in rows
+    )
+    return "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A table to create for a rehearsal."""
+
+    location: TableLocation
+    context: TargetContext
+    engines: Mapping[Node, str]
+
+
+def plan_table(where: Where) -> Steps[Plan]:
+    """Find the nodes and plan the rehearsal's table for each, without creating anything.
+
+    Raises:
+        PreflightError: If the cluster or the database is not known, or the table to copy cannot be loaded.
+        ClickHouseConnectionError: If a node does not answer.
+    """
+    context = yield from _inspect_target(where, where.like or where.target, staging_database=where.target.database)
+    if findings := list(_hindrances(where, context)):
+        raise PreflightError(*findings)
+    if where.like:
+        context = yield from find_replicas(context)
+    location = TableLocation(
+        cluster=context.cluster, target=where.target, ledger=where.ledger, nodes=tuple(context.nodes)
+    )
+    return Plan(location, context, {node: _engine(where, context, node) for node in context.nodes})
+
+
+def create_table(plan: Plan) -> Steps[None]:
+    """Create the rehearsal's table on every node."""
+    target = plan.location.target
+    columns = ", ".join(f"{name} {declared}" for name, declared in _TYPES.items())
+    head = f"CREATE TABLE {table(target)} ({columns}) ENGINE ="
+    sql = {node: Sql(f"{head} {engine}") for node, engine in plan.engines.items()}
+    yield from make_table(plan.context, target, sql, name=f"Create {target}")
+
+
+def _hindrances(where: Where, context: TargetContext) -> Iterator[str]:
+    like = where.like and context.target
+    if finding := context.missing_database(where.target.database):
+        yield finding
+    elif like is None and len(context.publishers) < len(context.nodes):
+        yield (
+            f"Cluster {context.cluster!r} has shards of several replicas, which a plain MergeTree would not keep "
+            "in sync: give --like DATABASE.TABLE, the replicated table that loads go into."
+        )
+    elif like and (finding := context.missing_target("check --like DATABASE.TABLE")):
+        yield finding
+    elif like:
+        engines = {facts.target.engine for facts in context.nodes.values() if facts.target}
+        for engine in sorted(each for each in engines if not each.endswith("MergeTree")):
+            yield f"{like} is a {engine}, not a MergeTree: give --like the table that loads go into."
+
+
+def _engine(where: Where, context: TargetContext, node: Node) -> str:
+    facts = context.nodes[node]
+    settings = _settings_of(facts.target.settings if facts.target else "")
+    comment = literal("table of a rehearsal; can be dropped")
+    is_replicated = facts.keeper is not None
+    engine = context.engine_beside(node, where.target.table) if is_replicated else _engine_like(facts)
+    return f"{engine} PARTITION BY toYYYYMM(ts) ORDER BY id{settings} COMMENT {comment}"
+
+
+def _engine_like(facts: NodeFacts) -> str:
+    return f"{family(facts.target.engine) if facts.target else ''}MergeTree"
+
+
+def _settings_of(settings: str) -> str:
+    return f" SETTINGS {settings}" if settings else ""
+
+
+def read_table(where: Where, cluster: str | None) -> Sql:
+    """Read all rows of the rehearsal's table, once for each shard."""
+    target = where.target
+    source = (
+        f"cluster({literal(cluster)}, {identifier(target.database)}, {identifier(target.table)})"
+        if cluster
+        else table(target)
+    )
+    return Sql(f"SELECT {', '.join(_TYPES)} FROM {source} ORDER BY id")
+
+
+def digests(where: Where, nodes: Sequence[Node]) -> Steps[dict[Node, object]]:
+    """Read a digest of the rows on every node: the replicas of a shard must agree."""
+    sql = Sql(f"SELECT count(), sum(cityHash64(*)) FROM {table(where.target)}")
+    answers = yield from QueryNodes(name=f"Read {where.target} on every node", sql=dict.fromkeys(nodes, sql))
+    return {node: rows[0] for node, rows in answers.items()}
+
+
+def look_at_servers(where: Where, nodes: Sequence[Node]) -> Steps[tuple[tuple[str, ...], str]]:
+    """Return the versions of the servers, and the engine of the rehearsal's table with its clauses."""
+    sql = Sql(f"SELECT version(), (SELECT any(engine_full) FROM system.tables WHERE {is_table(where.target)})")
+    answers = yield from QueryNodes(name="Ask every node for its version", sql=dict.fromkeys(nodes, sql))
+    versions = sorted({rows[0][0] for rows in answers.values()})
+    return tuple(versions), answers[nodes[0]][0][1]
+
+
+def remember_passed(where: Where, staging_database: str | None) -> Steps[TableName | None]:
+    """Record that the rehearsal has passed, if loads into tables of its engine require one.
+
+    Returns:
+        The ledger with the record; None if the engine needs no rehearsal.
+    """
+    if where.like is None:
+        return None
+    ledger = TableName(staging_database or where.like.database, LEDGER_TABLE)
+    context = yield from _inspect_target(where, where.like, staging_database=ledger.database)
+    if not any(facts.target and family(facts.target.engine) for facts in context.nodes.values()):
+        return None
+    yield from make_ledger(context, context.nodes)
+    sql = dict.fromkeys(context.recorders, remember(ledger, where.like))
+    yield from QueryNodes(name="Record that the rehearsal has passed", sql=sql, settings=context.record_settings)
+    return ledger
+
+
+def _inspect_target(where: Where, target: TableName, *, staging_database: str) -> Steps[TargetContext]:
+    request = TableRequest(
+        target=target,
+        cluster=where.cluster,
+        default_cluster=where.default_cluster,
+        staging_database=staging_database,
+    )
+    return (yield from inspect_target(request, needs_all=True))

@@ -1,0 +1,1 @@
+"""Unload periods to objects, and land the messages of topics as objects."""

@@ -1,0 +1,370 @@
+"""A source of objects: renders the table function and lists. What differs between storages is below it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import chain, islice
+from typing import NamedTuple, Self, TypeVar
+
+from airflow_provider_chs3.core.files.folding import FoldedPeriod, Folding
+from airflow_provider_chs3.core.files.globs import any_name, glob_of_key, grouped_by_glob, plain_prefix
+from airflow_provider_chs3.core.files.key_template import KeyTemplate
+from airflow_provider_chs3.core.files.listing import AccessTrial
+from airflow_provider_chs3.core.files.prefixes import PeriodKeys
+from airflow_provider_chs3.core.files.reading import Batch
+from airflow_provider_chs3.core.files.source import Source
+from airflow_provider_chs3.core.model.formats import format_of_key
+from airflow_provider_chs3.core.model.models import Manifest, ObjectPage, PeriodObjects, Unit
+from airflow_provider_chs3.core.model.period import Grain, Period, grain_of
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals
+from airflow_provider_chs3.core.steps.operations import Gather, ListObjects, Query, Steps
+from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
+
+T = TypeVar("T")
+
+#: One page of a listing of S3.
+_LISTED_BY_WORKER = 1_000
+#: With one thread, a server stops listing at this number of objects.
+_LISTED_BY_SERVER = 100
+#: Prefixes that are listed each by itself. More are often those of a backfill.
+_FEW_PREFIXES = 4
+
+
+class _Pass(NamedTuple):
+    """A pass over a prefix."""
+
+    keys: PeriodKeys
+    periods: Collection[Period] | None
+    narrower: Callable[[str], Sequence[str]] | None = None
+
+
+@dataclass(frozen=True)
+class ObjectSource(Source):
+    """Objects in a storage: how they are listed, and what reads them.
+
+    Where ClickHouse itself lists, a template with `**` or a trailing `/` does not find keys with braces two or more
+    levels below its literal prefix.
+
+    Args:
+        bucket: The bucket, or its equivalent in the storage; empty if a named collection names it.
+        template: Template of the keys of a period.
+        base: The part of `_path` before the key; found by listing if a named collection names the bucket.
+    """
+
+    bucket: str
+    template: KeyTemplate
+    base: str = field(default="", kw_only=True)
+
+    @property
+    @abstractmethod
+    def url(self) -> str:
+        """The bucket as a URL, for people and for lineage."""
+
+    @property
+    @abstractmethod
+    def server_url(self) -> str:
+        """The URL at which the servers look for the storage; empty if a named collection says it."""
+
+    @property
+    def place(self) -> str:
+        """The bucket, or else the named collection, for messages."""
+        return self.bucket or self.named_collection or ""
+
+    @property
+    def pattern(self) -> str:
+        """The template of a period's keys, for messages."""
+        return self.template.text
+
+    @property
+    def lists_through_clickhouse(self) -> bool:
+        """Return whether ClickHouse lists the objects, because the worker has no keys."""
+        return self.named_collection is not None
+
+    @abstractmethod
+    def _located(self, glob: str) -> Sql:
+        """Return the arguments that say where the objects are and who reads them, without a named collection."""
+
+    def table_function(
+        self,
+        glob: str,
+        *,
+        file_format: str,
+        cluster: str | None = None,
+        structure: str = "auto",
+        compression: str = "auto",
+    ) -> Sql:
+        """Return the table function that reads objects: that of all nodes if a cluster is given.
+
+        See `Source.table_function`.
+        """
+        name, first = self.kind.function, ""
+        if cluster:
+            name, first = f"{name}Cluster", f"{literal(cluster)}, "
+        shape = {"format": file_format, "structure": structure, "compression_method": compression}
+        if self.named_collection:
+            given = {self.kind.glob_argument: glob, **shape}
+            named = ", ".join(f"{argument} = {literal(value)}" for argument, value in given.items())
+            return Sql(f"{name}({first}{identifier(self.named_collection)}, {named})")
+        in_order = literals(shape[argument] for argument in self.kind.shape)
+        return self._located(glob).between(f"{name}({first}", f", {in_order})")
+
+    def list_periods(self, periods: Collection[Period]) -> Steps[tuple[Self, dict[Period, Manifest]]]:
+        """List the objects of periods, in one pass over each prefix that they share.
+
+        Returns:
+            The source, with its base known from now on, and the manifest of each period.
+
+        Raises:
+            SourceError: If ClickHouse cannot read an object because of its key.
+        """
+        if not periods:
+            return self, {}
+        source, listed = self, dict[Period, Manifest]()
+        of_grain = self._at(grain_of(periods))
+        for found, manifests in (yield from of_grain._listed_by(of_grain._list, periods)):
+            # A prefix without objects does not show the base of a named collection.
+            source = found if any(each.objects for each in manifests.values()) or not listed else source
+            listed |= manifests
+        return source, {period: listed[period] for period in sorted(periods)}
+
+    def summarize_periods(self, periods: Collection[Period] | Grain) -> Steps[dict[Period, PeriodObjects]]:
+        """List periods for a comparison alone, page by page: all of them may not fit into memory.
+
+        S3 lists in the order of keys; other storages and ClickHouse may not. A period that was not listed in order is
+        listed again, alone. See `Source.summarize_periods`.
+        """
+        wanted = None if isinstance(periods, Grain) else periods
+        of_grain = self._at(periods if isinstance(periods, Grain) else grain_of(periods))
+        folded = {period: FoldedPeriod() for period in wanted or ()}
+        for found in (yield from of_grain._listed_by(of_grain._fold, wanted)):
+            folded.update(found)
+        if wanted is None and not folded:
+            raise SourceError(f"No object of any period under {self.place}/{self.pattern}: check bucket and key.")
+        listed = {period: found.summary for period, found in folded.items()}
+        for period in (period for period, found in folded.items() if not found.is_sorted):
+            _, manifest = yield from self.list_period(period)
+            listed[period] = PeriodObjects.of(manifest)
+        return listed
+
+    def _at(self, grain: Grain) -> Self:
+        return replace(self, template=self.template.at(grain))
+
+    def _listed_by(self, list_pass: Callable[[_Pass], Steps[T]], periods: Collection[Period] | None) -> Steps[list[T]]:
+        """Return the results of all passes: at the same time, unless each is a query to one server."""
+        from_worker = not self.lists_through_clickhouse
+        passes = [list_pass(each) for each in _passes_of(self.template, periods, may_join=from_worker)]
+        return (yield from _run(passes, at_once=from_worker))
+
+    def _list(self, each_pass: _Pass) -> Steps[tuple[Self, dict[Period, Manifest]]]:
+        periods = each_pass.periods or ()
+        source, pages = yield from self._pages(each_pass)
+        start, each_keys = len(source.base), {period: self.template.keys_of(period) for period in periods}
+        found: dict[Period, list[Unit]] = {period: [] for period in periods}
+        for each in chain.from_iterable(page.objects() for page in pages):
+            key = each.path[start:]
+            for period in self._periods_of(key, periods):
+                if each_keys[period].select(key, each.size_bytes):
+                    source.check_readable(each, key)
+                    found[period].append(each)
+        return source, {period: Manifest.of(some) for period, some in found.items()}
+
+    def _periods_of(self, key: str, periods: Collection[Period]) -> Sequence[Period]:
+        if len(periods) == 1 and self.template.is_read_in_one_way and self.template.is_exact:
+            return tuple(periods)
+        period = self.template.period_of(key)
+        return (period,) if period is not None and period in periods else ()
+
+    def _fold(self, each_pass: _Pass) -> Steps[dict[Period, FoldedPeriod]]:
+        source, pages = yield from self._pages(each_pass)
+        folding = Folding(self.template, source.base, each_pass.periods)
+        for page in pages:
+            folding.add(page)
+        return folding.periods
+
+    def missing_marker(self, ready_key: str, period: Period) -> Steps[str]:
+        """Return the key of a period's ready marker if it is not there; see `Source.missing_marker`."""
+        key = ready_key
+        if "{" in ready_key:
+            keys = KeyTemplate(ready_key).keys_of(period)
+            if not keys.is_one_key:
+                raise ConfigurationError(
+                    f"policies['ready_key']={ready_key!r} must name one object: remove wildcards and days from it."
+                )
+            key = keys.prefix
+        elif "/" not in ready_key:
+            prefix = self.template.keys_of(period).prefix
+            key = prefix[: prefix.rfind("/") + 1] + ready_key
+        source, pages = yield from self._listed(key, levels_below=0)
+        return "" if any(f"{source.base}{key}" in page.paths for page in pages) else key
+
+    def _pages(self, each_pass: _Pass) -> Steps[tuple[Self, Iterable[ObjectPage]]]:
+        """Return the source, with its base known from now on, and a stream of pages if the worker lists."""
+        keys, narrower = each_pass.keys, each_pass.narrower
+        return (yield from self._listed(keys.prefix, levels_below=keys.levels_below, narrower=narrower))
+
+    def _listed(
+        self, prefix: str, *, levels_below: int | None, narrower: Callable[[str], Sequence[str]] | None = None
+    ) -> Steps[tuple[Self, Iterable[ObjectPage]]]:
+        if not self.lists_through_clickhouse:
+            name = f"List {self.url}/{prefix}"
+            pages: Iterable[ObjectPage] = yield from ListObjects(
+                name=name, bucket=self.bucket, prefix=prefix, narrower=narrower
+            )
+            return replace(self, base=f"{self.bucket}/"), pages
+        plain = plain_prefix(prefix)
+        glob = plain + "**"
+        if levels_below is not None:
+            glob = plain + any_name(prefix[len(plain) :].count("/") + levels_below)
+        columns = f"SELECT {self.kind.path}, _size, _etag, toUnixTimestamp(_time) FROM "
+        sql = self.table_function(glob, file_format="One").between(columns)
+        rows = yield from Query(name=f"List {glob} through ClickHouse", sql=sql, settings=self.kind.quick_failure)
+        listed = [
+            Unit(path, size, etag.strip('"'), datetime.fromtimestamp(written, UTC))
+            for path, size, etag, written in rows
+        ]
+        return replace(self, base=self.base_of(listed, plain)), [ObjectPage.of(listed)]
+
+    def base_of(self, listed: Sequence[Unit], prefix: str) -> str:
+        """Return the part of all paths before the prefix: the bucket, and the rest of the collection's URL."""
+        if not listed or not self.named_collection:
+            return f"{self.bucket}/"
+        first = listed[0].path
+        # Also at the very start: the collection's URL may end before the bucket.
+        starts = [
+            at
+            for at in range(len(first))
+            if prefix and (not at or first[at - 1] == "/") and first.startswith(prefix, at)
+        ]
+        for start in starts:
+            base = first[:start]
+            if all(each.path.startswith(base + prefix) for each in listed):
+                return base
+        return first[: first.index("/") + 1]
+
+    def batches(self, manifest: Manifest) -> list[Batch]:
+        """Group the manifest's objects into few batches: one, except for keys with special characters of globs."""
+        grouped = grouped_by_glob([each.path for each in manifest.objects], base=self.base)
+        return [Batch(glob, paths, self.kind.path) for glob, paths in grouped]
+
+    def glob_of(self, path: str) -> str:
+        """Return a glob that matches one object, and rarely another."""
+        return glob_of_key(path[len(self.base) :])
+
+    def for_worker(self, path: str) -> tuple[str, str] | None:
+        """Return the bucket and the key by which the worker reads an object; see `Source.for_worker`."""
+        return None if self.lists_through_clickhouse else (self.bucket, path.removeprefix(self.base))
+
+    def beginning_of(self, batch: Batch) -> str:
+        """Return how the paths of a batch begin, as they are listed."""
+        return self.base + plain_prefix(batch.glob)
+
+    def access_trial(self, period: Period | None) -> AccessTrial:
+        """Return a try to get at a period's objects, or at those of any period."""
+        return ObjectTrial(self, period)
+
+    def check_readable(self, each: Unit, key: str) -> None:
+        """Check that ClickHouse can read an object.
+
+        Raises:
+            SourceError: If something in its key means something else to ClickHouse.
+        """
+        if unreadable := next((part for part in self.kind.unreadable if part in key), ""):
+            raise SourceError(
+                f"ClickHouse cannot read {each.path}: {unreadable!r} in a key has a special meaning for it. Copy the "
+                "object to another key, or leave it out with key=…."
+            )
+
+
+@dataclass(frozen=True)
+class ObjectTrial(AccessTrial):
+    """A try to list the first objects of a period, and to read one."""
+
+    source: ObjectSource
+    period: Period | None
+
+    @property
+    def where(self) -> str:
+        """The prefix that is listed, for messages."""
+        return f"{self.source.place}/{self._keys.prefix}"
+
+    @property
+    def options(self) -> str:
+        """The options of the command line that say where the objects are."""
+        return "--bucket and --key"
+
+    @property
+    def _keys(self) -> PeriodKeys:
+        template = self.source.template
+        return template.keys_of(self.period) if self.period else template.keys_of_all
+
+    def list_from_worker(self) -> Steps[Sequence[Unit]] | None:
+        """List the first page from the worker; None if ClickHouse lists."""
+        return None if self.source.lists_through_clickhouse else self._first_page()
+
+    def _first_page(self) -> Steps[Sequence[Unit]]:
+        name = f"List objects under {self.source.url}/{self._keys.prefix}"
+        pages = yield from ListObjects(name=name, bucket=self.source.bucket, prefix=self._keys.prefix)
+        return list(islice(chain.from_iterable(page.objects() for page in pages), _LISTED_BY_WORKER))
+
+    def list_on_server(self) -> Sql:
+        """Return the statement by which a server lists the first objects."""
+        function = self.source.table_function(f"{plain_prefix(self._keys.prefix)}**", file_format="One")
+        columns = f"{self.source.kind.path}, _size, _etag, toUnixTimestamp(_time)"
+        return function.between(f"SELECT {columns} FROM ", f" LIMIT {_LISTED_BY_SERVER}")
+
+    def read_on_server(self, listed: Sequence[Unit]) -> Sql | None:
+        """Return the statement that reads the footer of Parquet, or the first line of another file."""
+        source, keys = self.source, self._keys
+        source = replace(source, base=source.base_of(listed, plain_prefix(keys.prefix)))
+        fitting = [each for each in listed if keys.select(each.path[len(source.base) :], each.size_bytes)]
+        return read_a_little(source, fitting)
+
+
+def _passes_of(template: KeyTemplate, periods: Collection[Period] | None, *, may_join: bool) -> list[_Pass]:
+    """Return the passes that list the objects of periods: one for each prefix, or of many one for all.
+
+    A page holds the keys of many small periods; a prefix that has more than a page is cut.
+    """
+    if periods is None:
+        return [_Pass(template.keys_of_all, None, template.narrower)]
+    by_prefix: dict[str, set[Period]] = defaultdict(set)
+    for period in periods:
+        by_prefix[template.keys_of(period).prefix].add(period)
+    if len(by_prefix) > _FEW_PREFIXES and may_join:
+        keys, narrower = template.together(periods)
+        return [_Pass(keys, periods, narrower)]
+    return [_Pass(template.keys_of(min(some)), some) for some in by_prefix.values()]
+
+
+def _run(passes: Sequence[Steps[T]], *, at_once: bool) -> Steps[list[T]]:
+    """Return the results of passes."""
+    if len(passes) == 1 or not at_once:
+        results = []
+        for each in passes:
+            results.append((yield from each))
+        return results
+    return (yield from Gather(name=f"List {len(passes)} prefixes", workflows=tuple(passes)))
+
+
+def read_a_little(source: ObjectSource, objects: Sequence[Unit]) -> Sql | None:
+    """Return the statement that reads the footer of Parquet, or the first line of another file; None without any."""
+    if not objects:
+        return None
+    path = min(objects, key=lambda each: each.size_bytes).path
+    glob = source.glob_of(path)
+    if _is_parquet(path):
+        function = source.table_function(glob, file_format="ParquetMetadata")
+        return function.between("SELECT num_rows FROM ", " LIMIT 1")
+    function = source.table_function(glob, file_format="LineAsString", structure="line String")
+    return function.between("SELECT length(line) FROM ", " LIMIT 1")
+
+
+def _is_parquet(path: str) -> bool:
+    try:
+        return format_of_key(path).name == "Parquet"
+    except ConfigurationError:
+        return False

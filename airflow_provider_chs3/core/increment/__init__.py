@@ -1,1 +1,0 @@
-"""Decide whether a period's new objects can be loaded alone, and add them to its published rows."""

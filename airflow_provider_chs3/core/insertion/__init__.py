@@ -1,1 +1,0 @@
-"""Insert a period's objects into staging."""

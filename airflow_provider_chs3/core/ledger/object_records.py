@@ -1,0 +1,133 @@
+"""Write and read which objects a period was loaded from."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import groupby, islice, repeat
+from operator import itemgetter
+from typing import NamedTuple
+
+from airflow_provider_chs3.core.ledger.objects_table import objects_table
+from airflow_provider_chs3.core.ledger.table import LedgerKey
+from airflow_provider_chs3.core.model.models import Manifest, Node, TableName, Unit
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals, table
+from airflow_provider_chs3.core.steps.operations import QueryNodes, Steps
+from airflow_provider_chs3.core.target.node_facts import TargetContext
+
+#: One statement holds so many objects: about 3 MB of text.
+_OBJECTS_PER_STATEMENT = 20_000
+_OF_OBJECT = ("path", "size_bytes", "etag", "last_modified", "rows")
+#: No key of S3 holds this character: XML has no way to write it.
+_SEPARATOR = "\0"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+class ObjectsOfPeriod(NamedTuple):
+    """The objects that an attempt at a period reads."""
+
+    keys: Mapping[Node, LedgerKey]
+    objects: Sequence[Unit]
+    base: str
+    rows: Sequence[int] | None
+
+
+def record_objects(
+    context: TargetContext, periods: Sequence[ObjectsOfPeriod], *, attempt: str, query_id: str
+) -> Steps[None]:
+    """Record the objects that an attempt reads, on every node. They count once the ledger says it was published."""
+    # The last column is text, empty where rows are not known.
+    counted = ((each, (one, str(rows))) for each in periods for one, rows in _with_rows(each))
+    for batch in _batches(counted):
+        # Once for all nodes: of many objects it is megabytes.
+        arrays = [(period, _arrays([one for _, one in some])) for period, some in groupby(batch, key=itemgetter(0))]
+        yield from QueryNodes(
+            name=f"Record {len(batch)} objects",
+            sql={
+                node: _insert(
+                    context.ledger, [(period.keys[node], period.base, array) for period, array in arrays], attempt
+                )
+                for node in context.recorders
+            },
+            settings=context.record_settings,
+            query_id=query_id,
+        )
+
+
+def _batches(
+    objects: Iterable[tuple[ObjectsOfPeriod, tuple[Unit, str]]],
+) -> Iterator[list[tuple[ObjectsOfPeriod, tuple[Unit, str]]]]:
+    remaining = iter(objects)
+    while batch := list(islice(remaining, _OBJECTS_PER_STATEMENT)):
+        yield batch
+
+
+def _arrays(objects: Collection[tuple[Unit, str]]) -> str:
+    """Send each column as one text: a literal for each value would make servers slow and reach their limits."""
+    columns = (
+        [each.path for each, _ in objects],
+        [str(each.size_bytes) for each, _ in objects],
+        [each.version for each, _ in objects],
+        [str((each.last_modified - _EPOCH) // _MILLISECOND) for each, _ in objects],
+        [rows for _, rows in objects],
+    )
+    return ", ".join(f"splitByChar('\\0', {literal(_SEPARATOR.join(values))})" for values in columns)
+
+
+def _insert(ledger: TableName, of_periods: Sequence[tuple[LedgerKey, str, str]], attempt: str) -> Sql:
+    key = of_periods[0][0]
+    same = {
+        "target_database": key.target.database,
+        "target_table": key.target.table,
+        "target_uuid": key.target_uuid,
+        "attempt": attempt,
+    }
+    names = ", ".join(map(identifier, (*same, "period", "partition_id", "base", *_OF_OBJECT)))
+    periods = ", ".join(
+        f"({literals((str(key.period), key.partition_id, base))}, arrayZip({arrays}))"
+        for key, base, arrays in of_periods
+    )
+    return Sql(
+        f"INSERT INTO {table(objects_table(ledger))} ({names}) "
+        f"SELECT {literals(same.values())}, of_period.1, of_period.2, of_period.3, each.1, toUInt64(each.2), each.3, "
+        "fromUnixTimestamp64Milli(toInt64(each.4), 'UTC'), toUInt64OrNull(each.5) "
+        f"FROM (SELECT arrayJoin([{periods}]) AS of_period) ARRAY JOIN of_period.4 AS each"
+    )
+
+
+def _with_rows(period: ObjectsOfPeriod) -> Iterator[tuple[Unit, int | str]]:
+    return zip(period.objects, period.rows, strict=True) if period.rows is not None else zip(period.objects, repeat(""))
+
+
+def recorded_rows(ledger: TableName, node: Node, key: LedgerKey, *, base: str) -> Steps[dict[str, int | None]]:
+    """Read the rows of the objects that a period was published from, by path; None where files do not give them."""
+    sql = Sql(f"SELECT path, rows FROM {_published(ledger, [(key, base)])}")
+    return dict((yield from QueryNodes(name="Read how many rows each object had", sql={node: sql}))[node])
+
+
+def recorded_objects(
+    ledger: TableName, node: Node, periods: Sequence[tuple[LedgerKey, str]], *, intended: str = ""
+) -> Steps[list[Manifest]]:
+    """Read the objects that periods were published from, as one node recorded them.
+
+    What it returns is proof only if its fingerprint is the one in the ledger: rows may be missing or stale.
+    """
+    published = _published(ledger, periods, intended=intended)
+    sql = Sql(f"SELECT period, path, size_bytes, etag, toUnixTimestamp64Milli(last_modified) FROM {published}")
+    rows = (yield from QueryNodes(name="Read which objects the period was loaded from", sql={node: sql}))[node]
+    found = defaultdict[str, list[Unit]](list)
+    for period, path, size_bytes, etag, milliseconds in rows:
+        found[period].append(Unit(path, size_bytes, etag, _EPOCH + milliseconds * _MILLISECOND))
+    return [Manifest.of(found[str(key.period)]) for key, _ in periods]
+
+
+def _published(ledger: TableName, periods: Sequence[tuple[LedgerKey, str]], *, intended: str = "") -> str:
+    """Return the rows of attempts that the ledger has as published."""
+    key = periods[0][0]
+    bases = ", ".join(f"({literals((str(key.period), base))})" for key, base in periods)
+    of_periods = f"{key.table_condition} AND (period, base) IN ({bases})"
+    attempts = f"SELECT period, attempt FROM {table(ledger)} WHERE {of_periods} AND (event = 'published'"
+    attempts += f" OR attempt = {literal(intended)})" if intended else ")"
+    return f"{table(objects_table(ledger))} WHERE {of_periods} AND (period, attempt) IN ({attempts})"

@@ -1,0 +1,190 @@
+"""Check what is about to be published: the rows in staging, with the published ones at hand."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime
+
+from airflow_provider_chs3.core.arguments.check_arguments import (
+    COLUMN_CHECKS,
+    Bound,
+    Check,
+    CheckResult,
+    ColumnCheck,
+    StatementCheck,
+    TableCheck,
+    text_of,
+)
+from airflow_provider_chs3.core.files.parse_errors import reason_of
+from airflow_provider_chs3.core.load.load_context import LoadContext
+from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods
+from airflow_provider_chs3.core.model.error_codes import is_of_servers
+from airflow_provider_chs3.core.model.models import TableName
+from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.model.quantities import quantity
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, table
+from airflow_provider_chs3.core.steps.operations import Log, Row, Steps
+from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.exceptions import CheckFailedError, ClickHouseServerError, ConfigurationError, TransientError
+
+_NO_ROWS = "0"
+
+
+def try_checks(load: LoadContext) -> Steps[None]:
+    """Have the servers analyze all checks before anything is written: an unknown column is found now.
+
+    Raises:
+        ConfigurationError: If one cannot be computed.
+    """
+    target = _Rows(load.context, load.context.target, _NO_ROWS)
+    for check in load.request.checks.requested:
+        sql = f"DESCRIBE ({_asked(check, target, target)})"
+        yield from _ask(load.context, sql, name=f"Try the check {check.name}", checks=(check,))
+
+
+def check_rows(periods: Periods) -> Steps[dict[Period, int]]:
+    """Check what is staged of each period, which is all that it will hold.
+
+    Returns:
+        How many rows the checks have seen of each, for `check_seen` once it is known how many are staged.
+    """
+    checked = yield from periods.run(_check)
+    periods.update(lambda each: _with_results(each, checked[each.period][0]))
+    return {period: rows for period, (_, rows) in checked.items()}
+
+
+def _with_results(each: PeriodLoad, results: tuple[CheckResult, ...]) -> PeriodLoad:
+    failed = text_of(results) if each.load.request.policies.on_failed_check == "hold" else ""
+    why = "; ".join(filter(None, (each.held_because, f"checks failed: {failed}" if failed else "")))
+    return replace(each, checks=results, held_because=why)
+
+
+def check_seen(each: PeriodLoad, rows: int) -> None:
+    """Check that the checks have seen all rows that are about to be published.
+
+    Raises:
+        TransientError: If these are more or fewer.
+    """
+    staged = sum(each.staged[node].rows for node in each.load.context.publishers)
+    if each.checks and rows != staged:
+        raise TransientError(
+            f"Checks of {each.period} saw {rows:,} of {staged:,} staged rows: the replicas that the servers asked "
+            "differ from those that publish. A retry loads the period again."
+        )
+
+
+def _check(each: PeriodLoad) -> Steps[tuple[tuple[CheckResult, ...], int]]:
+    load, checks = each.load, each.load.request.checks.requested
+    # What a dead attempt was about to publish has passed them.
+    if each.intended or not checks:
+        return (), 0
+    names = (load.staging, load.context.target)
+    # Of several partitions, each node looks among its own (seen on 25.8 and 26.9).
+    staged, published = (_Rows(load.context, name, load.own.rows_of(name)) for name in names)
+    yield from Log(name=f"{each.period}: checking what is staged ({quantity(len(checks), 'check')}).")
+    results, seen = yield from _results_of_columns(each, staged)
+    for check in checks:
+        if not isinstance(check, ColumnCheck):
+            sql = _asked(check, staged, published)
+            rows = yield from _ask(load.context, sql, name=f"Check {check.name} of {each.period}", checks=(check,))
+            results.append(_result(check, rows))
+    failed = text_of(results)
+    if failed and load.request.policies.on_failed_check == "fail":
+        raise CheckFailedError(
+            f"{load.context.target} {each.period} was not published, as checks failed: {failed}. The table is "
+            "unchanged. Fix the objects or the checks, or publish anyway with policies={'on_failed_check': 'warn'}."
+        )
+    if failed and load.request.policies.on_failed_check == "warn":
+        yield from Log(name=f"Warning: {each.period} is published although checks failed: {failed}.")
+    return tuple(results), seen
+
+
+def _results_of_columns(each: PeriodLoad, staged: _Rows) -> Steps[tuple[list[CheckResult], int]]:
+    """Ask for all columns at once, and count the rows: those that a node's replica lacks must not escape."""
+    seen, results, by_clause = 0, list[CheckResult](), defaultdict[str, list[ColumnCheck]](list, {"": []})
+    for check in each.load.request.checks.requested:
+        if isinstance(check, ColumnCheck):
+            by_clause[check.clause].append(check)
+    for clause, checks in by_clause.items():
+        name = f"Check columns of {each.period}"
+        sql = _asked_of_columns(checks, staged, clause)
+        (row,) = yield from _ask(each.load.context, sql, name=name, checks=checks)
+        seen = seen if clause else int(row[0])
+        found = zip(checks, row[1::2], row[2::2], strict=True)
+        results += [CheckResult(one.name, one.wanted, _shown(value), bool(passed)) for one, value, passed in found]
+    return results, seen
+
+
+def _result(check: Check, rows: Sequence[Row]) -> CheckResult:
+    values = list(rows[0]) if rows else []
+    found, has_passed = ", ".join(map(_shown, values)) or "no row", bool(values) and all(values)
+    if isinstance(check, TableCheck):
+        # Where there is no row, none makes the statement false.
+        has_passed = values != [0]
+        found = str(has_passed).lower()
+    return CheckResult(check.name, check.wanted, found, has_passed)
+
+
+def _shown(value: object) -> str:
+    return "NULL" if value is None else str(value)
+
+
+def _ask(context: TargetContext, sql: str, *, name: str, checks: Sequence[Check]) -> Steps[Sequence[Row]]:
+    try:
+        return (yield from context.on_coordinator(name=name, sql=Sql(sql), settings=context.evaluating))
+    except ClickHouseServerError as error:
+        if is_of_servers(error):
+            raise
+        names = ", ".join(each.name for each in checks)
+        raise ConfigurationError(f"The check {names} cannot be computed: {reason_of(error)}.") from error
+
+
+class _Rows:
+    """Some rows of a table, on all nodes."""
+
+    def __init__(self, context: TargetContext, name: TableName, condition: str) -> None:
+        names = f"{identifier(name.database)}, {identifier(name.table)}"
+        self.source = f"cluster({literal(context.cluster)}, {names})" if context.cluster else table(name)
+        self.condition = condition
+
+    def where(self, clause: str = "") -> str:
+        """Return FROM and WHERE; the clause ends with its line, as a comment in it would."""
+        further = f" AND (\n{clause}\n)" if clause else ""
+        return f"FROM {self.source} WHERE {self.condition}{further}"
+
+
+def _asked(check: Check, staged: _Rows, published: _Rows) -> str:
+    match check:
+        case ColumnCheck():
+            return _asked_of_columns([check], staged, check.clause)
+        case TableCheck():
+            passes = f"CASE WHEN (\n{check.statement}\n) THEN 1 ELSE 0 END AS chs3_passes"
+            return f"SELECT minOrNull(chs3_passes) FROM (SELECT {passes} {staged.where(check.clause)})"
+        case StatementCheck():
+            tables = f"staged AS (SELECT * {staged.where()}), published AS (SELECT * {published.where()})"
+            return f"WITH {tables} SELECT * FROM (\n{check.statement}\n) LIMIT 1"
+
+
+def _asked_of_columns(checks: Sequence[ColumnCheck], staged: _Rows, clause: str) -> str:
+    values = [text for each in checks for text in _values(each)]
+    return f"SELECT {', '.join(['count()', *values])} {staged.where(clause)}"
+
+
+def _values(check: ColumnCheck) -> Iterator[str]:
+    value = COLUMN_CHECKS[check.kind].format(identifier(check.column))
+    passes = " AND ".join(f"({value} {each.operator} {_bound(each)})" for each in check.bounds)
+    yield f"toString({value})"
+    yield f"ifNull({passes}, 0)"
+
+
+def _bound(bound: Bound) -> str:
+    value = bound.value
+    if isinstance(value, datetime):
+        moment = value.astimezone(UTC) if value.tzinfo else value
+        zone = ", 'UTC'" if value.tzinfo else ""
+        return f"toDateTime64({literal(f'{moment:%Y-%m-%d %H:%M:%S.%f}')}, 6{zone})"
+    if isinstance(value, date):
+        return f"toDate32({literal(value.isoformat())})"
+    return literal(value) if isinstance(value, str) else str(value)

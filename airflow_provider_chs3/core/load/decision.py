@@ -1,0 +1,186 @@
+"""Decide what happens to a period: loads, plans, the page, the doctor and adoption ask here, and get one answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, Found
+from airflow_provider_chs3.core.ledger.records import Held
+from airflow_provider_chs3.core.load.load_request import Policies
+from airflow_provider_chs3.core.load.load_result import TO_DECIDE
+from airflow_provider_chs3.core.load.reload import ASKED_FOR
+from airflow_provider_chs3.core.model.models import TableName
+from airflow_provider_chs3.core.model.quantities import size_text
+from airflow_provider_chs3.exceptions import TargetChangedError
+
+
+class Refusal(Enum):
+    """The reason why a load is refused."""
+
+    NO_OBJECTS, ROWS_UNKNOWN, TARGET_CHANGED, FEWER_NODES, REPLICA_DOWN, SHRANK, WHOLE_TABLE, NOT_HELD = range(8)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The decision about a period."""
+
+    reason: str
+    held_because: str = field(default="", kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Skip(Decision):
+    """Nothing is left to do: it is as published, or pinned; or `has_no_objects`, where that is not an error."""
+
+    has_no_objects: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse(Decision):
+    """Its load ends with an error, for the reason `refusal`."""
+
+    refusal: Refusal
+
+
+class Hold(Decision):
+    """A version of what its objects are now is held: a person decides whether it is published."""
+
+
+class Whole(Decision):
+    """All of its objects are loaded."""
+
+
+class Add(Decision):
+    """Its new objects alone are loaded."""
+
+
+class Finish(Decision):
+    """A dead attempt has staged it: its publication is completed, if its staging is there as it was."""
+
+
+#: What may also be what a load did between two looks of a server.
+OF_OTHERS = (ComparisonStatus.ROWS_UNKNOWN, ComparisonStatus.TARGET_CHANGED)
+#: Where a table is loaded for the first time, or another policy allows to load it again.
+_NEEDS_NO_PERMISSION = (
+    ComparisonStatus.NEW,
+    ComparisonStatus.FEWER_NODES,
+    *OF_OTHERS,
+)
+#: The comparison of a period without rows and records.
+NEVER_LOADED = Found(ComparisonStatus.NEW, (), ComparisonStatus.NEW.value)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PeriodFacts:
+    """Facts about a period."""
+
+    found: Found = NEVER_LOADED
+    objects: int | None = None
+    contents: str = "objects"
+    size_bytes: int = 0
+    published_bytes: int = 0
+    is_reload: bool = False
+    lacks_replica: bool = False
+    intended: str = ""
+    why_whole: str | None = None
+    held: Held | None = None
+    why_not_held: str = ""
+    is_approval: bool = False
+    is_published_table: bool = False
+
+
+def decide(facts: PeriodFacts, policies: Policies | None = None) -> Decision:
+    """Decide what happens to a period.
+
+    What is published as its objects are stays so, whatever is asked of other objects.
+    """
+    policies = policies or Policies()
+    why = facts.found.why
+    if stays := _stays(facts):
+        return stays
+    if facts.is_approval:
+        why_not = facts.why_not_held or "it was held for too long"
+        return Finish(why) if facts.intended else Refuse(why_not, Refusal.NOT_HELD)
+    if facts.objects == 0 and policies.on_no_objects != "empty":
+        reason = f"no {facts.contents}"
+        is_skipped = policies.on_no_objects == "skip"
+        return Skip(reason, has_no_objects=True) if is_skipped else Refuse(reason, Refusal.NO_OBJECTS)
+    if refusal := _refusal(facts, policies):
+        return Refuse(why, refusal)
+    return _loaded(facts, policies)
+
+
+def _loaded(facts: PeriodFacts, policies: Policies) -> Decision:
+    (found, _, why), held_because = facts.found, _why_held(facts, policies)
+    if found is ComparisonStatus.UNCHANGED:
+        return Whole(ASKED_FOR)
+    if facts.intended and not facts.is_reload:
+        return Finish(why)
+    if found is ComparisonStatus.OBJECTS_CHANGED and facts.why_whole == "":
+        return Add(why, held_because=held_because)
+    if _reloads_table(facts) and not policies.reload_whole_table:
+        return Refuse(facts.why_whole or why, Refusal.WHOLE_TABLE)
+    return Whole(why, held_because=held_because)
+
+
+def _stays(facts: PeriodFacts) -> Decision | None:
+    """Return the decision to leave a period as it is; None if it is to change."""
+    if facts.found.standing is ComparisonStatus.PINNED:
+        return Refuse(facts.found.why, Refusal.NOT_HELD) if facts.is_approval else Skip(facts.found.why)
+    if facts.is_reload:
+        return None
+    if facts.held and not facts.held.is_over:
+        return Hold(f"held since {facts.held.since} UTC: {facts.held.why}. {TO_DECIDE}")
+    return Skip(facts.found.why) if facts.found.standing is ComparisonStatus.UNCHANGED else None
+
+
+def reads_all(target: TableName, sizes: str, why: str) -> TargetChangedError:
+    """Return the error of `Refusal.WHOLE_TABLE`: a load raises it, and a plan reports it beforehand."""
+    return TargetChangedError(
+        f"{target} has no partitions, so this would load it whole again, reading {sizes}: {why}. The table is "
+        "unchanged. To allow this, give policies={'reload_whole_table': True}, for example for one run. With "
+        "increments={'object_column': …}, loads replace only the rows of overwritten and deleted objects, up to a "
+        "quarter of the table's bytes."
+    )
+
+
+def _reloads_table(facts: PeriodFacts) -> bool:
+    """Check whether a table would be read whole again, without anybody having asked for it."""
+    if not (facts.is_published_table and facts.objects) or facts.is_reload:
+        return False
+    may_add = facts.found.standing is ComparisonStatus.OBJECTS_CHANGED and facts.why_whole is None
+    return not may_add and facts.found.standing not in _NEEDS_NO_PERMISSION
+
+
+def _refusal(facts: PeriodFacts, policies: Policies) -> Refusal | None:
+    found = facts.found.standing
+    if policies.on_target_changed != "reload":
+        if found in OF_OTHERS and facts.lacks_replica:
+            return Refusal.REPLICA_DOWN
+        if found is ComparisonStatus.FEWER_NODES:
+            return Refusal.FEWER_NODES
+    if _is_of_others(facts, policies) and policies.on_target_changed != "hold":
+        return Refusal.ROWS_UNKNOWN if found is ComparisonStatus.ROWS_UNKNOWN else Refusal.TARGET_CHANGED
+    return Refusal.SHRANK if _shrank(facts, policies) and policies.on_shrink == "fail" else None
+
+
+def _why_held(facts: PeriodFacts, policies: Policies) -> str:
+    """Return why a person decides about what a load would replace; empty if none does. No other policy forbids it."""
+    whys = [facts.found.why] if _is_of_others(facts, policies) else []
+    if _shrank(facts, policies):
+        shrank = f"shrank from {size_text(facts.published_bytes)} to {size_text(facts.size_bytes)}"
+        whys.append(f"its {facts.contents} {shrank} since they were published")
+    return "; ".join(whys)
+
+
+def _is_of_others(facts: PeriodFacts, policies: Policies) -> bool:
+    """Check whether a load would replace rows of others, and no argument allows it."""
+    if facts.found.standing is ComparisonStatus.ROWS_UNKNOWN:
+        return not policies.replace_unknown
+    return facts.found.standing is ComparisonStatus.TARGET_CHANGED and policies.on_target_changed != "reload"
+
+
+def _shrank(facts: PeriodFacts, policies: Policies) -> bool:
+    least_bytes = facts.published_bytes * (1 - policies.max_shrink_fraction)
+    return bool(facts.objects) and facts.size_bytes < least_bytes

@@ -1,0 +1,182 @@
+"""Refuse arguments that have no effect: by the format of files, by the kind of source, and by other arguments.
+
+docs/reference/arguments.md shows these tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_chs3.core.arguments.declaration import Group, declared
+from airflow_provider_chs3.core.arguments.load_arguments import (
+    GROUPS,
+    MERGE_HEALTH,
+    Files,
+    Increments,
+    PolicyGroup,
+)
+from airflow_provider_chs3.core.files.csv_dialect import Dialect
+from airflow_provider_chs3.core.model.formats import FORMATS, Format
+from airflow_provider_chs3.exceptions import ConfigurationError
+
+#: Their readers give times without a zone.
+_WITH_NAIVE_TIMES = ("Parquet", "ORC", "Arrow")
+
+
+@dataclass(frozen=True)
+class Effect:
+    """An argument, and where it has an effect."""
+
+    group: str
+    name: str
+    of: Callable[[Format], bool] = lambda file_format: True
+    why: str = ""
+    way_out: str = "Leave it out."
+    is_of_rows: bool = False
+
+    @property
+    def key(self) -> str:
+        """The argument as users write it."""
+        return f"{self.group}[{self.name!r}]"
+
+    @property
+    def where(self) -> str:
+        """The formats on which it has an effect, and whether it has one on rows of a database, for people."""
+        formats = [name for name, each in FORMATS.items() if self.of(each)]
+        shown = "all formats" if len(formats) == len(FORMATS) else ", ".join(formats)
+        return f"{shown}; rows of databases and of SELECTs" if self.is_of_rows else shown
+
+
+_OF_CSV = "csv={…} describes CSV alone"
+_TSV_AS_CSV = (
+    "Leave it out; for a TSV file with quotes instead of backslashes, give files={'file_format': 'CSVWithNames'} and "
+    "csv={'delimiter': '\\t'}."
+)
+_SKIP_IN_TSV = "Leave it out; in TSV, settings={'input_format_tsv_skip_first_lines': 1} skips a line."
+
+#: Those that depend on the format of files.
+_BY_FORMAT = (
+    *(
+        Effect("csv", name, lambda each: each.is_csv, _OF_CSV, _SKIP_IN_TSV if name == "skip_lines" else _TSV_AS_CSV)
+        for name in declared(Dialect)
+    ),
+    Effect("files", "count_again", lambda each: each.name != "Parquet", "its footers have the rows"),
+    Effect("files", "unproved_codecs", lambda each: not each.has_footer, "its footer proves that an object is whole"),
+    Effect(
+        "casts",
+        "naive_timestamps",
+        lambda each: each.name in _WITH_NAIVE_TIMES,
+        "times without a zone are in that of their column",
+    ),
+    Effect(
+        "policies",
+        "on_new_columns",
+        lambda each: each.names_columns,
+        "its files do not name their columns",
+        is_of_rows=True,
+    ),
+)
+#: Further ones that are about files, whatever their format.
+_OF_FILES: Mapping[type[Group], tuple[str, ...]] = {
+    Files: ("file_format", "compression"),
+    Increments: ("incremental", "max_increments", "object_column"),
+    PolicyGroup: ("on_other_periods", "min_object_age_seconds"),
+}
+
+#: Group and name → where it has an effect. All other arguments have one everywhere.
+EFFECTS: Mapping[tuple[str, str], Effect] = {
+    (each.group, each.name): each
+    for each in (*_BY_FORMAT, *(Effect(kind.group, name) for kind, names in _OF_FILES.items() for name in names))
+}
+
+
+@dataclass(frozen=True)
+class Switch:
+    """Arguments that other arguments switch off."""
+
+    names: tuple[str, ...]
+    beside: str
+    is_off: Callable[[Mapping[str, Any]], bool]
+    why: str
+    way_out: str = "Leave one of them out."
+
+
+_HOLDING = ("on_failed_check", "on_shrink", "on_target_changed")
+
+#: Arguments of their own that others switch off.
+_IN_NO_GROUP = (MERGE_HEALTH,)
+
+#: A policy about checks is looked at only where a load's checks are known.
+SWITCHES = (
+    Switch(
+        ("max_increments", "object_column"),
+        "with increments={'incremental': False}",
+        lambda all_of: not all_of["incremental"],
+        "each load reads all of the period",
+    ),
+    Switch(
+        ("on_shrink",),
+        "with policies={'max_shrink_fraction': 1}",
+        lambda all_of: bool(all_of["max_shrink_fraction"] == 1),
+        "a period may lose all of its bytes",
+    ),
+    Switch(
+        ("on_failed_check",),
+        "without checks",
+        lambda all_of: "checks" in all_of and not all_of["checks"],
+        "no check can fail",
+        "Leave it out, or give checks={…}.",
+    ),
+    Switch(
+        ("hold_limit_days",),
+        f"unless one of {', '.join(_HOLDING)} is 'hold'",
+        lambda all_of: "hold" not in [all_of[name] for name in _HOLDING],
+        "no rows are held",
+        "Leave it out, or give policies={'on_failed_check': 'hold'}.",
+    ),
+    Switch(
+        (MERGE_HEALTH.name,),
+        "without wait_for_merges=True",
+        lambda all_of: not all_of.get("wait_for_merges"),
+        "the load does not wait for merges",
+        "Leave it out, or give wait_for_merges=True.",
+    ),
+)
+
+
+def check_switches(groups: Sequence[Group], arguments: Mapping[str, Any]) -> None:
+    """Check that arguments have an effect beside each other.
+
+    Raises:
+        ConfigurationError: If one has none.
+    """
+    given = {name for group in groups for name in group.changes}
+    given |= {each.name for each in _IN_NO_GROUP if arguments.get(each.name, each.default) not in (each.default, {})}
+    of_groups = {name: getattr(group, name) for group in groups for name in declared(type(group))}
+    all_of = {**arguments, **of_groups}
+    for switch in SWITCHES:
+        if switch.is_off(all_of) and (off := [name for name in switch.names if name in given]):
+            raise ConfigurationError(f"{written(off[0])} has no effect {switch.beside}: {switch.why}. {switch.way_out}")
+
+
+def written(name: str) -> str:
+    """Return an argument as users write it, with its group if it is in one."""
+    return next((kind[name].written for kind in map(declared, GROUPS.values()) if name in kind), name)
+
+
+def check_effects(given: Iterable[tuple[str, str]], file_format: Format) -> None:
+    """Check that arguments have an effect on files of a format.
+
+    Raises:
+        ConfigurationError: If one has none.
+    """
+    for each in (EFFECTS[key] for key in given if key in EFFECTS):
+        if not each.of(file_format):
+            raise ConfigurationError(f"{each.key} has no effect on {file_format.name}: {each.why}. {each.way_out}")
+
+
+def about_files(given: Iterable[tuple[str, str]]) -> list[str]:
+    """Return those of the arguments that have no effect where there are no files."""
+    return [EFFECTS[key].key for key in given if key in EFFECTS and not EFFECTS[key].is_of_rows]

@@ -1,0 +1,96 @@
+"""The evidence that is recorded of a published period, and its renewal after merges and ALTERs."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from airflow_provider_chs3.core.files.loaded_columns import LoadedColumn
+from airflow_provider_chs3.core.ledger.comparison import as_recorded, evidence_of
+from airflow_provider_chs3.core.ledger.partition_state import rows_of_shards
+from airflow_provider_chs3.core.ledger.recording import RecordOnNode, Renewal, add_records, renew
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
+from airflow_provider_chs3.core.ledger.structure_record import as_text, loaded_of
+from airflow_provider_chs3.core.ledger.table import make_ledger
+from airflow_provider_chs3.core.load.load_context import LoadContext, evidence_of_state, periods_text, values_of
+from airflow_provider_chs3.core.model.models import Node
+from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.steps.operations import Log, QueryNodes, Steps
+from airflow_provider_chs3.exceptions import Chs3Error
+
+
+def structure_text(
+    load: LoadContext, node: Node, *, loaded: Iterable[LoadedColumn] = (), in_files: Iterable[str] | None = None
+) -> str:
+    """Return the structure for a node's record: the table, and the data loaded into it."""
+    selection = load.request.selection
+    every_column = not selection.columns and not selection.select
+    return as_text(
+        load.request.structure(load.context, shard_num=node.shard_num),
+        loaded_of((each.column.name for each in loaded), in_files, every_column=every_column),
+        # Unlike the rest it is not renewed: a TTL that was changed may have removed rows already.
+        {"engine": load.context.table_facts.definition, "definition": load.request.recorded_definition},
+    )
+
+
+def renew_records(loads: Sequence[LoadContext], periods: Mapping[Period, Mapping[Node, PeriodOnNode]]) -> Steps[None]:
+    """Record the evidence of unchanged periods again, if merges changed their parts or ALTERs the table.
+
+    The fewer merges lie between a record and the current parts, the more it proves. A column that the table got since
+    is compared from now on, because a merge writes its default into the parts. Replicas that were down while others
+    published get their record, so that the others may be down next time. If this fails, the periods are published
+    nevertheless.
+    """
+    context = loads[0].context
+    renewals, steps = defaultdict[Node, list[Renewal]](list), list[QueryNodes]()
+    for load in loads:
+        found = periods[load.request.period]
+        shards = rows_of_shards({node: period.state for node, period in found.items()})
+        for node, period in found.items():
+            if period.record and period.is_of_replica:
+                steps.append(_copy(load, node, period.record, period, shards))
+            elif period.record and period.has_history and not _is_up_to_date(load, node, period, shards):
+                structure, attempt = _structure_of_now(load, node, period.record), period.record.attempt
+                # All of them, as the newest records of a period are of one number.
+                for one in period.each:
+                    evidence = evidence_of_state(as_recorded(one), shards)
+                    renewals[node].append(Renewal(load.key_on(node, one.partition_id), attempt, evidence, structure))
+    renewed = {node: renew(context.ledger, renewals[node]) for node in context.recorders if node in renewals}
+    if renewed:
+        steps.append(QueryNodes(name=_name(loads), sql=renewed, settings=context.record_settings))
+    try:
+        yield from make_ledger(context, renewed)
+        for step in steps:
+            yield from step
+    except Chs3Error as error:
+        yield from Log(name=f"The period is as published, but its current parts could not be recorded: {error}")
+
+
+def _copy(load: LoadContext, node: Node, newest: Record, period: PeriodOnNode, shards: Mapping[int, int]) -> QueryNodes:
+    """Return the step that records what another replica has, for one that was down when that was written."""
+    structure = _structure_of_now(load, node, newest)
+    records = list[RecordOnNode]()
+    for one in period.each:
+        state = as_recorded(one)
+        values = values_of(load, rows=state.rows, state=state, rows_of_shards=shards, structure=structure)
+        records.append((node, load.key_on(node, one.partition_id), {**values, **newest.of_attempt}))
+    return add_records(load.context, "published", records, name=_name([load]), number=newest.sequence)
+
+
+def _name(loads: Sequence[LoadContext]) -> str:
+    return f"Record the parts of {periods_text(loads)} again"
+
+
+def _is_up_to_date(load: LoadContext, node: Node, period: PeriodOnNode, shards: Mapping[int, int]) -> bool:
+    return all(
+        one.record is not None
+        and evidence_of(one.record) == as_recorded(one).evidence(shards)
+        and one.record.structure == _structure_of_now(load, node, one.record)
+        for one in period.each
+    )
+
+
+def _structure_of_now(load: LoadContext, node: Node, newest: Record) -> str:
+    """Return the current table, which gives the same rows as the recorded one, with the recorded files."""
+    return as_text(json.loads(newest.structure), load.request.structure(load.context, shard_num=node.shard_num))

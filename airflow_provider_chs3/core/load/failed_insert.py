@@ -1,0 +1,195 @@
+"""Explain a failed insert: find where a file cannot be parsed, or a value not converted, by repeating the failure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from airflow_provider_chs3.core.files.file_columns import check_beginning
+from airflow_provider_chs3.core.files.file_groups import Reading
+from airflow_provider_chs3.core.files.file_set import Files
+from airflow_provider_chs3.core.files.loaded_columns import DOES_NOT_FIT, VIRTUAL_COLUMNS, FileGroup, LoadedColumn
+from airflow_provider_chs3.core.files.parse_errors import file_of, reason_of, unreadable
+from airflow_provider_chs3.core.files.reading import Batch
+from airflow_provider_chs3.core.model.error_codes import is_of_servers
+from airflow_provider_chs3.core.model.models import SettingValues
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal
+from airflow_provider_chs3.core.steps.operations import Log, Steps
+from airflow_provider_chs3.exceptions import ClickHouseServerError
+
+#: So that rows are counted from the file's first one.
+IN_ORDER: SettingValues = {
+    "max_threads": 1,
+    "max_parsing_threads": 1,
+    "input_format_parquet_preserve_order": 1,
+}
+SHOWN_CHARACTERS = 200
+#: "cannot be safely converted", of a type that a text was read as on the way: it says no reason.
+_WITHOUT_REASON = 70
+
+
+def explain_parsing(files: Files, reading: Reading, error: ClickHouseServerError) -> Steps[str | None]:
+    """Describe where a file could not be parsed, by reading that file alone and in order.
+
+    Returns:
+        A sentence with object, row and, if known, column; None if the error names no object of the period, or the
+        object can be read now.
+
+    Raises:
+        SourceError: If its beginning is the reason: `check_beginning`.
+    """
+    path = files.source.path_in_error(file_of(error))
+    group = next((group for group, batch in reading.batches(files) if path in batch.paths), None)
+    if group is None:
+        return None
+    function = files.read(files.source.glob_of(path), structure=group.structure, on_cluster=False)
+    columns = ", ".join(map(identifier, group.types))
+    sql = function.between("SELECT count() FROM ", f" WHERE NOT ignore({columns})")
+    again = yield from _error_of(files, f"Look where {path} cannot be read", sql)
+    if again:
+        yield from check_beginning(files, path)
+    return unreadable(path, files.format, again) if again else None
+
+
+def explain_conversion(files: Files, reading: Reading, *, null_as_default: bool) -> Steps[str | None]:
+    """Find the value that cannot be converted, by converting fewer and fewer.
+
+    Each statement halves the objects, rows or columns, until one is left.
+
+    Returns:
+        A sentence with object, row and column; None if nothing fails.
+    """
+    yield from Log(name="Looking for the value that does not fit: the period is read again, in ever fewer rows.")
+    for group, batch in reading.batches(files):
+        hunt = _Hunt(files, group, null_as_default)
+        if (yield from hunt.of_paths(batch, batch.paths)):
+            return (yield from hunt.find(batch))
+    return None
+
+
+def explain_sample(files: Files, reading: Reading, *, rows: int, null_as_default: bool) -> Steps[str | None]:
+    """Describe what would fail the insert, if it is among the first rows of some files.
+
+    Returns:
+        A sentence with object, row and column; None if nothing fails.
+    """
+    for group, batch in reading.batches(files):
+        hunt = _Hunt(files, group, null_as_default)
+        for path in batch.paths:
+            if error := (yield from hunt.of_rows(path, rows, group.loaded)):
+                found = yield from explain_parsing(files, reading, error)
+                return found or (yield from hunt.find_in(path, rows)) or f"{path}: {reason_of(error)}."
+    return None
+
+
+def _error_of(
+    files: Files, name: str, sql: Sql, settings: SettingValues = IN_ORDER
+) -> Steps[ClickHouseServerError | None]:
+    """Return the error of a look, if files caused it."""
+    try:
+        yield from files.look(name, sql, settings)
+    except ClickHouseServerError as error:
+        if is_of_servers(error):
+            raise
+        return error
+    return None
+
+
+def _fewest(of: int, fails: Callable[[int], Steps[ClickHouseServerError | None]]) -> Steps[int]:
+    """Return the smallest number of them that fails, given that all of them fail."""
+    fewest = 1
+    while fewest < of:
+        middle = (fewest + of) // 2
+        if (yield from fails(middle)):
+            of = middle
+        else:
+            fewest = middle + 1
+    return fewest
+
+
+@dataclass(frozen=True)
+class _Hunt:
+    """A search for the value that fails, in ever fewer values of a group of files."""
+
+    files: Files
+    group: FileGroup
+    null_as_default: bool
+
+    def of_paths(self, batch: Batch, paths: Sequence[str]) -> Steps[ClickHouseServerError | None]:
+        """Return the error of converting all values of some files."""
+        function = self.files.read(batch.glob, structure=self.group.structure)
+        condition = f" WHERE {self.files.source.condition_of(*paths)}"
+        sql = function.between(f"SELECT {self._all_of(self.group.loaded)} FROM ", condition)
+        return (yield from _error_of(self.files, f"Look for what does not fit in {len(paths)} files", sql, {}))
+
+    def find(self, batch: Batch) -> Steps[str | None]:
+        """Return a sentence about the first value that fails; None if it does not fail alone."""
+        number = yield from _fewest(len(batch.paths), lambda some: self.of_paths(batch, batch.paths[:some]))
+        path = batch.paths[number - 1]
+        sql = self._rows_of(path).between("SELECT count() FROM (", ")")
+        (rows,) = (yield from self.files.look(f"Count the rows of {path}", sql))[0]
+        return (yield from self.find_in(path, rows))
+
+    def find_in(self, path: str, rows: int) -> Steps[str | None]:
+        """Return a sentence about the first value of a file's first rows that fails; None if it does not fail alone."""
+        loaded = self.group.loaded
+        # Some conversions fail whatever the rows hold, and without any.
+        row = (yield from _fewest(rows, lambda some: self.of_rows(path, some, loaded))) if rows else 0
+        column = yield from _fewest(len(loaded), lambda some: self.of_rows(path, row, loaded[:some]))
+        each = loaded[column - 1]
+        error = yield from self.of_rows(path, row, [each])
+        if error is None:
+            return None
+        if not row:
+            return _conversion_sentence(each, path, None, error, fixed=self.files.source.kind.contents.holder)
+        value, where = (yield from self._value(path, row, each)), f"row {row:,} of {path}"
+        return _conversion_sentence(each, where, value, error, fixed=self.files.source.kind.contents.holder)
+
+    def _rows_of(self, path: str) -> Sql:
+        glob = self.files.source.glob_of(path)
+        function = self.files.read(glob, structure=self.group.structure, on_cluster=False)
+        used = [name for name in VIRTUAL_COLUMNS if any(name in each.source for each in self.group.loaded)]
+        columns = ", ".join(map(identifier, dict.fromkeys([*used, *self.group.types])))
+        return function.between(f"SELECT {columns} FROM ", f" WHERE {self.files.source.condition_of(path)}")
+
+    def of_rows(self, path: str, rows: int, columns: Sequence[LoadedColumn]) -> Steps[ClickHouseServerError | None]:
+        """Return the error of converting the values of some columns in a file's first rows."""
+        sql = self._rows_of(path).between(f"SELECT {self._all_of(columns)} FROM (", f" LIMIT {rows})")
+        return (yield from _error_of(self.files, f"Look at {rows} rows of {path}", sql))
+
+    def _all_of(self, columns: Sequence[LoadedColumn]) -> str:
+        """Return an expression that fails if one of the conversions does; AND would skip unused results."""
+        values = [each.cast(null_as_default=self.null_as_default).value for each in columns]
+        held = [holds for each in columns if (holds := each.holds(null_as_default=self.null_as_default))]
+        thrown = [f"throwIf(NOT ifNull({holds}, 0), {literal(DOES_NOT_FIT)})" for holds in held]
+        return f"any(ignore({', '.join([*values, *thrown])}))"
+
+    def _value(self, path: str, row: int, each: LoadedColumn) -> Steps[str | None]:
+        """Return the value that is converted; None if a user's expression fails before."""
+        of_source = f"SELECT tuple(toString({each.source})) FROM ("
+        sql = self._rows_of(path).between(of_source, f" LIMIT {row - 1}, 1)")
+        try:
+            rows = yield from self.files.look(f"Look at row {row} of {path}", sql, IN_ORDER)
+        except ClickHouseServerError as error:
+            if is_of_servers(error):
+                raise
+            return None
+        value = rows[0][0][0]
+        return "NULL" if value is None else str(value)
+
+
+def _conversion_sentence(
+    each: LoadedColumn, where: str, value: str | None, error: ClickHouseServerError, *, fixed: str
+) -> str:
+    says_nothing = error.code == _WITHOUT_REASON or DOES_NOT_FIT in error.message
+    reason = "" if says_nothing else f": {reason_of(error)}"
+    name = each.column.name
+    if value is None:
+        return (
+            f"Column {name!r} cannot be filled from {where}{reason}. Fix the {fixed}, or the expression in "
+            "select={…}."
+        )
+    return (
+        f"Column {name!r} is {each.column.type}, but {where} has {value[:SHOWN_CHARACTERS]!r} for it{reason}. "
+        f"Widen the column, fix the {fixed}, or give an expression with select={{…}}."
+    )

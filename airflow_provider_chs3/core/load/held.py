@@ -1,0 +1,129 @@
+"""Keep what is staged of a period instead of publishing it, until a person decides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from airflow_provider_chs3.core.ledger.comparison import evidence_of
+from airflow_provider_chs3.core.ledger.partition_state import PartitionState
+from airflow_provider_chs3.core.ledger.parts import partition_states
+from airflow_provider_chs3.core.ledger.records import Held, PeriodOnNode
+from airflow_provider_chs3.core.load.decision import PeriodFacts
+from airflow_provider_chs3.core.load.load_context import LoadContext, SharedStaging
+from airflow_provider_chs3.core.load.period_load import PeriodLoad, Staged
+from airflow_provider_chs3.core.load.staged_partitions import attach_partitions
+from airflow_provider_chs3.core.load.staged_rows import count_staged
+from airflow_provider_chs3.core.load.staging_cleanup import drop_held, end_named
+from airflow_provider_chs3.core.load.staging_tables import Attempt, create_staging
+from airflow_provider_chs3.core.model.models import Node, TableName
+from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.sql.quoting import Sql, in_table
+from airflow_provider_chs3.core.steps.operations import Log, Steps
+from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.target.table_facts import TableFacts, differences, target_facts, target_query
+from airflow_provider_chs3.exceptions import Chs3Error, VerificationError
+
+
+def keep_held(each: PeriodLoad) -> Steps[dict[Node, Staged]]:
+    """Link what is staged of a period to a table that later loads leave alone, and return what that holds.
+
+    Raises:
+        VerificationError: If it does not hold what was staged.
+    """
+    load = each.load
+    own = held_attempt(load, load.request.nonce)
+    # An earlier process of the same attempt may have died here.
+    yield from end_named(load.context, [own.name])
+    yield from create_staging(load.context, own, without_merges=True)
+    return (yield from link(each.load, load.staging, own, each.staged))
+
+
+def link(load: LoadContext, source: TableName, to: Attempt, wanted: Mapping[Node, Staged]) -> Steps[dict[Node, Staged]]:
+    """Attach partitions of one table to another, which is hard links, and return what that holds then.
+
+    Raises:
+        VerificationError: If it does not hold that.
+    """
+    target, of_shards = to.staging(load.context), {node.shard_num: node for node in sorted(wanted, reverse=True)}
+    yield from attach_partitions(
+        load.context,
+        source,
+        target,
+        ((node, key) for node in of_shards.values() for key in wanted[node].partitions),
+        name=f"Take the rows of {load.request.period} out of {source}",
+        # It begins as those of the load's attempt do: who ends it ends these statements.
+        query_id=f"{load.attempt.name if to.hold_limit_days else to.name}_link",
+    )
+    now = yield from count_staged(of_attempt(load, to), name=f"Count what {target} holds")
+    for node, each in wanted.items():
+        if now[node].counts != (each.counts[0], {}):
+            raise VerificationError(
+                f"{target} on {node} got {now[node].rows} of the {each.rows} rows of {load.request.period} that "
+                f"{source} held: somebody drops parts of these tables. The period was not published."
+            )
+    return now
+
+
+def of_attempt(load: LoadContext, attempt: Attempt) -> LoadContext:
+    """Return a load of one period with the staging of an attempt."""
+    return replace(load, shared=SharedStaging(attempt, frozenset([load.own.value])))
+
+
+def held_attempt(load: LoadContext, nonce: str) -> Attempt:
+    """Return the attempt that names the table with what an attempt has left to a person's decision."""
+    days = load.request.policies.hold_limit_days
+    return Attempt(load.context.target, (load.request.period,), nonce, hold_limit_days=days)
+
+
+def without_unusable(
+    context: TargetContext, period: Period, facts: PeriodFacts, nodes: Mapping[Node, PeriodOnNode]
+) -> Steps[PeriodFacts]:
+    """Return what is known about a period: nothing is held of it if its table cannot be published from.
+
+    That is so if it is gone from a node, has not the parts that were checked, or if the target was altered since, as
+    partitions fit only a table of the same structure.
+    """
+    if facts.held is None:
+        return facts
+    name = Attempt(context.target, (period,), facts.held.record.attempt, hold_limit_days=1).name
+    held = TableName(context.staging_database, name)
+    parts = f"(SELECT groupArray(found) FROM ({partition_states(in_table(held))}))"
+    sql = Sql(f"SELECT {target_query(held)}, {parts}")
+    answers = yield from context.on_each(name="Look at what is held", sql=sql)
+    for node, ((*row, partitions),) in answers.items():
+        states = {key: PartitionState.of(key, fields) for key, fields in partitions}
+        if why := _why_unusable(context, held, target_facts(row), nodes[node].held, states):
+            return replace(facts, held=None, why_not_held=why)
+    return facts
+
+
+def _why_unusable(
+    context: TargetContext,
+    held: TableName,
+    table_facts: TableFacts | None,
+    claims: Held | None,
+    states: Mapping[str, PartitionState],
+) -> str:
+    if table_facts is None:
+        return f"table {held.table}, which held it, is gone"
+    target = context.table_facts
+    if altered := differences(table_facts, target):
+        return f"the table was altered since it was held: {'; '.join(altered)}"
+    before = {each.name for each in table_facts.stored}
+    if added := [each.name for each in target.stored if each.name not in before]:
+        return f"the table got {'column' if len(added) == 1 else 'columns'} {', '.join(added)} since it was held"
+    for each in claims.records if claims else ():
+        checked, is_now = evidence_of(each).beside, states.get(each.partition_id, PartitionState()).contents
+        is_same = checked.of_parts is None or is_now.has_parts_of(checked)
+        if checked.rows != is_now.rows or not is_same:
+            return f"somebody changed table {held.table}, which holds it: {checked.rows} rows were checked"
+    return ""
+
+
+def drop_held_of(load: LoadContext, *, but: str = "") -> Steps[None]:
+    """Drop what is held of a period, as it was replaced; if that fails, cleaning does it."""
+    try:
+        yield from drop_held(load.context, held_attempt(load, but))
+    except Chs3Error as error:
+        yield from Log(name=f"What was held of {load.request.period} could not be dropped; cleaning does it. ({error})")

@@ -1,0 +1,85 @@
+"""Read what earlier loads of a table recorded for the next one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from airflow_provider_chs3.core.files.file_groups import Reading
+from airflow_provider_chs3.core.load.load_context import LoadContext
+from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
+from airflow_provider_chs3.core.steps.operations import Row, Steps
+
+#: Loads that must have read their files alike: of files whose types change now and then, a load would often start over.
+_LOADS_ALIKE = 3
+#: What is recorded of files that are not alike.
+_NOT_ALIKE = "[]"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableHistory:
+    """The history of a table, from the first node's ledger.
+
+    Args:
+        memory_steps: How often the newest load had to lower its need of memory.
+        memory_bytes: Memory that this load could use.
+        expected: How the files of this load are read if they are like those of the newest ones, with an estimate of
+            their rows and bytes; None if there were none, or they were not alike.
+    """
+
+    memory_steps: int = 0
+    memory_bytes: int = 0
+    expected: Reading | None = None
+
+
+def read_history(load: LoadContext) -> Steps[TableHistory]:
+    """Read the table's history from the first node's ledger, with one statement."""
+    context = load.context
+    if not context.nodes[context.coordinator].has_loads:
+        return TableHistory()
+    ask = context.on_coordinator(name="Look up earlier loads of the table", sql=_history_query(load))
+    ((loads, readings),) = yield from ask
+    memory_steps, memory_bytes = loads[0] if loads else (0, 0)
+    return TableHistory(
+        memory_steps=memory_steps,
+        memory_bytes=memory_bytes,
+        expected=_expected(load, readings),
+    )
+
+
+def _expected(load: LoadContext, rows: Sequence[Row]) -> Reading | None:
+    if len({text for text, *_ in rows}) != 1 or rows[0][0] == _NOT_ALIKE:
+        return None
+    text, row_count, size_bytes, uncompressed_bytes = rows[0]
+    reading, times = Reading.of_json(json.loads(text)), load.files.manifest.size_bytes / max(size_bytes, 1)
+    if not {each.column for each in reading.loaded} <= {*load.context.table_facts.columns}:
+        return None
+    return replace(reading, rows=round(row_count * times), uncompressed_bytes=round(uncompressed_bytes * times))
+
+
+def values_of_reading(load: LoadContext, reading: Reading) -> dict[str, str | int]:
+    """Return the values of a load's record by which the next one expects what is in its files."""
+    is_typed = load.files.format.name == "Parquet" and bool(reading.groups)
+    text = reading.of_others.as_text if reading.of_others else _NOT_ALIKE
+    return {"reading": text if is_typed else "", "uncompressed_bytes": reading.uncompressed_bytes or 0}
+
+
+def _history_query(load: LoadContext) -> Sql:
+    context, key = load.context, load.key_on(load.context.coordinator)
+    newest_load = (
+        f"SELECT memory_steps, memory_bytes FROM {table(context.loads)} "
+        f"WHERE {key.table_condition} AND event = 'load' ORDER BY recorded_at DESC LIMIT 1"
+    )
+    newest_readings = (
+        f"SELECT reading, loaded_rows, loaded_bytes, uncompressed_bytes FROM {table(context.loads)} "
+        f"WHERE {key.table_condition} AND event = 'load' AND definition = {literal(load.request.definition)} "
+        f"AND reading != '' ORDER BY recorded_at DESC LIMIT {_LOADS_ALIKE}"
+    )
+    return Sql(f"SELECT ({_as_array(newest_load)}), ({_as_array(newest_readings)})")
+
+
+def _as_array(select: str) -> str:
+    # Not a tuple out of a sub-query: that is a Nullable(Tuple(…)), which clickhouse-driver cannot read.
+    columns, rest = select.removeprefix("SELECT ").split(" FROM ", 1)
+    return f"SELECT groupArray(found) FROM (SELECT ({columns}) AS found FROM {rest})"

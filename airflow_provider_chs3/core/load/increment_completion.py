@@ -1,0 +1,241 @@
+"""Complete staging with what is published: hard links to its parts, which copy nothing and may be dropped again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode
+from airflow_provider_chs3.core.load.increment_base import why_no_base
+from airflow_provider_chs3.core.load.load_context import LoadContext, look_up_all, node_key, periods_text
+from airflow_provider_chs3.core.load.object_removal import check_objects, remove_objects
+from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, Staged
+from airflow_provider_chs3.core.load.staged_partitions import attach_partitions
+from airflow_provider_chs3.core.load.staged_rows import count_partitions, staged_of
+from airflow_provider_chs3.core.model.error_codes import QUERY_WAS_CANCELLED
+from airflow_provider_chs3.core.model.models import Node
+from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.model.quantities import quantity
+from airflow_provider_chs3.core.sql.quoting import Sql, in_table
+from airflow_provider_chs3.core.steps.operations import Gather, Log, Sleep, Steps, TryQueryNodes
+from airflow_provider_chs3.core.target.period_partitions import parts_of
+from airflow_provider_chs3.core.target.replication import follow
+from airflow_provider_chs3.exceptions import BaseChangedError, ClickHouseServerError, VerificationError
+
+#: REPLACE PARTITION cancels the merges of its partition. With a load every few minutes no longer one would ever end.
+_LONGEST_WAIT_FOR_MERGES_SECONDS = 600
+#: Most merges of a night's parts end within a second: wait as long again as was waited, up to this.
+_FIRST_WAIT_SECONDS, _LONGEST_POLL_SECONDS = 0.25, 5.0
+
+
+class Bases(NamedTuple):
+    """The published partitions of periods that objects are added to."""
+
+    periods: Periods
+    now: Mapping[Period, Mapping[Node, PeriodOnNode]]
+
+
+def look_at_bases(periods: Periods, *, first: bool = False) -> Steps[Bases]:
+    """Wait for merges of periods, and look them up again, with all replicas in step; `check_bases` comes next."""
+    looked = periods.part(lambda each: each.load.adds and each.load.attaches_first is first)
+    if not looked.items:
+        return Bases(looked, {})
+    context = looked.first.load.context
+    yield from looked.together(follow(context, context.target))
+    looks = (_wait_for_merges(list(looked)), looked.ask(_look_up))
+    has_waited, now = yield from Gather(name="Look at what is published", workflows=looks)
+    if has_waited:
+        # Merges have replaced parts meanwhile.
+        yield from looked.together(follow(context, context.target))
+        now = yield from looked.ask(_look_up)
+    return Bases(looked, now)
+
+
+def _look_up(some: Sequence[PeriodLoad]) -> Steps[list[dict[Node, PeriodOnNode]]]:
+    return (yield from look_up_all([each.load for each in some]))
+
+
+def check_bases(periods: Periods, bases: Bases) -> None:
+    """Remember what is published as the parts to attach. Periods whose base changed leave."""
+    looked = bases.periods.those(periods.items)
+    looked.failed = {period: error for period, error in bases.periods.failed.items() if period in periods.items}
+    looked.each(lambda each: require_base(each.load, each.before, bases.now[each.period]))
+    for period, error in looked.failed.items():
+        periods.leave(period, error)
+    periods.update(lambda each: replace(each, before=bases.now.get(each.period, each.before)))
+
+
+def require_base(load: LoadContext, before: Mapping[Node, PeriodOnNode], now: Mapping[Node, PeriodOnNode]) -> None:
+    """Check that the published period is still the one that the load has decided to add to.
+
+    Raises:
+        BaseChangedError: If anybody changed it.
+    """
+    why = why_no_base(now, load.context.table_facts)
+    attempts = [{period.record.attempt for period in periods.values() if period.record} for periods in (before, now)]
+    if not why and attempts[0] != attempts[1]:
+        why = "another load published it"
+    if why:
+        raise BaseChangedError(
+            f"{load.context.target}, {load.request.period}, changed while objects were added: {why}."
+        )
+
+
+def begin_increments(periods: Periods) -> Steps[None]:
+    """Attach what new objects are added to where it must come first, now that no other load can publish."""
+    first = periods.part(lambda each: each.load.adds and each.load.attaches_first)
+    yield from first.together(_attach_first(first))
+    periods.merge(first)
+
+
+def _attach_first(periods: Periods) -> Steps[None]:
+    staged = yield from count_partitions(periods.first.load, name="Count what is staged")
+    periods.update(lambda each: replace(each, staged=staged_of(each.load, staged)))
+    check_bases(periods, (yield from look_at_bases(periods, first=True)))
+    yield from _attach_published(periods)
+    if not periods.items:
+        return
+    loads = [each.load for each in periods]
+    counting = count_partitions(loads[0], name="Count what is staged with the published rows")
+    found, complete = yield from Gather(name="Check what was attached", workflows=(look_up_all(loads), counting))
+    now = dict(zip(periods.items, found, strict=True))
+    periods.update(lambda each: attached(each, staged_of(each.load, complete), now[each.period]))
+    yield from periods.advance(_without_removed)
+
+
+def complete_increments(periods: Periods) -> Steps[None]:
+    """Attach the published rows to new rows that are proved, unless they were attached first."""
+    removing = periods.part(lambda each: bool(each.load.increment and each.load.increment.removed))
+    yield from removing.run(lambda each: check_objects(each.load, each.staged))
+    periods.merge(removing)
+    added = periods.part(lambda each: each.load.adds)
+    yield from added.together(_attach_published(added))
+    periods.merge(added)
+
+
+def _attach_published(periods: Periods) -> Steps[None]:
+    """Attach the published partitions to staging on every node, once."""
+    # One replica of a shard attaches, and the others follow. A repeated ATTACH would double rows: no staging is reused.
+    yield from periods.ask(_attach, is_repeatable=False)
+
+
+def attached(each: PeriodLoad, complete: Mapping[Node, Staged], now: Mapping[Node, PeriodOnNode]) -> PeriodLoad:
+    """Prove that the published rows are staged beside the new ones.
+
+    Raises:
+        BaseChangedError: If somebody changed the published rows, or others were attached.
+        VerificationError: If staging got rows of other periods.
+    """
+    load = each.load
+    require_base(load, each.before, now)
+    for node, after in complete.items():
+        _check_attached(load, node, each.staged[node], after, (each.before[node], now[node]))
+    assert load.increment is not None
+    rows = {node_key(node): after.rows - each.staged[node].rows for node, after in complete.items()}
+    load = replace(load, increment=replace(load.increment, attached_rows=rows))
+    return replace(each, load=load, staged=complete)
+
+
+def _without_removed(each: PeriodLoad) -> Steps[PeriodLoad]:
+    """Remove the rows of overwritten and deleted objects from those that were attached."""
+    increment = each.load.increment
+    if increment is None or not increment.removed:
+        return each
+    staged = yield from remove_objects(each.load)
+    rows = {node_key(node): one.rows for node, one in staged.items()}
+    return replace(each, load=replace(each.load, increment=replace(increment, attached_rows=rows)), staged=staged)
+
+
+def _attach(some: Sequence[PeriodLoad]) -> Steps[Sequence[PeriodLoad]]:
+    load = some[0].load
+    published = (
+        (node, key)
+        for each in some
+        for node in load.context.publishers
+        for key in _attached_ids(each.load, each.before[node], each.staged[node])
+    )
+    periods = periods_text([each.load for each in some])
+    try:
+        yield from attach_partitions(
+            load.context,
+            load.context.target,
+            load.staging,
+            published,
+            name=f"Attach the published rows of {periods}",
+            query_id=f"{load.attempt.name}_attach",
+        )
+    except ClickHouseServerError as error:
+        if error.code == QUERY_WAS_CANCELLED:
+            raise
+        raise BaseChangedError(f"The published rows of {periods} cannot be attached: {error}") from error
+    return some
+
+
+def _attached_ids(load: LoadContext, published: PeriodOnNode, staged: Staged) -> list[str]:
+    """Return the partitions that new rows are added to: of several, those of which some are staged if that is known.
+
+    Checks of the user's look at all of a period.
+    """
+    is_of_all = load.attaches_first or not load.own.of_part or bool(load.request.checks.requested)
+    filled = [one.partition_id for one in published.each if one.state.rows]
+    return [key for key in filled if is_of_all or staged.at(key).rows]
+
+
+def _check_attached(
+    load: LoadContext, node: Node, before: Staged, after: Staged, published: tuple[PeriodOnNode, PeriodOnNode]
+) -> None:
+    """Check that staging holds the very parts of the target, by their hashes, right before or right after."""
+    for key in {*before.partitions, *after.partitions, *_attached_ids(load, published[0], before)}:
+        attached = Counter(after.at(key).of_parts or ())
+        attached.subtract(before.at(key).of_parts or ())
+        rows = after.at(key).rows - before.at(key).rows
+        states = [one.at(key).state for one in published]
+        expected = [(state.rows, Counter(state.contents.of_parts or ())) for state in states]
+        if after.at(key).of_parts is None or (rows, +attached) not in expected or min(attached.values(), default=0) < 0:
+            raise BaseChangedError(
+                f"Staging {load.staging} on {node} got {rows} of the {states[0].rows} published rows of "
+                f"{load.request.period}, or other parts: somebody changed or merged them in the meantime."
+            )
+    if after.other_rows != before.other_rows:
+        raise VerificationError(
+            f"Staging {load.staging} on {node} got rows of other periods: somebody else writes to it. Nothing was "
+            "published."
+        )
+
+
+def _wait_for_merges(several: Sequence[PeriodLoad]) -> Steps[bool]:
+    """Wait until merges of the periods end, for a bounded time, and return whether there were some.
+
+    A user who may not see merges does not wait.
+    """
+    loads = [each.load for each in several]
+    context, texts = loads[0].context, periods_text(loads)
+    sql = Sql(
+        f"SELECT max(elapsed), min(progress) FROM system.merges WHERE {in_table(context.target)} "
+        f"AND {parts_of([load.own for load in loads])} HAVING count() > 0"
+    )
+    waited_seconds = 0.0
+    while waited_seconds < _LONGEST_WAIT_FOR_MERGES_SECONDS:
+        answers = yield from TryQueryNodes(name="Look for merges of the period", sql=dict.fromkeys(context.nodes, sql))
+        running = list(_running(answers.values()))
+        if not running:
+            return waited_seconds > 0
+        if not waited_seconds:
+            seconds, progress = max(running)
+            yield from Log(
+                name=f"Waiting for merges of {texts} on {quantity(len(running), 'node')}, which publishing would "
+                f"cancel: the longest has run for {seconds:.0f} s and is {progress:.0%} done."
+            )
+        pause_seconds = min(max(waited_seconds, _FIRST_WAIT_SECONDS), _LONGEST_POLL_SECONDS)
+        yield from Sleep(name="Wait for merges of the period", seconds=pause_seconds)
+        waited_seconds += pause_seconds
+    yield from Log(
+        name=f"Merges of {texts} still run after {_LONGEST_WAIT_FOR_MERGES_SECONDS} s: not waiting any longer."
+    )
+    return True
+
+
+def _running(answers: Iterable[object]) -> Iterable[tuple[float, float]]:
+    return (tuple(row) for answer in answers if isinstance(answer, list) for row in answer)

@@ -1,0 +1,316 @@
+"""Steps 6 and 7 of a load: insert exactly the manifest's objects, and prove it."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from airflow_provider_chs3.core.files.file_groups import Reading
+from airflow_provider_chs3.core.files.parse_errors import file_of
+from airflow_provider_chs3.core.load.failed_insert import explain_conversion, explain_parsing
+from airflow_provider_chs3.core.load.insert_plan import InsertPlan
+from airflow_provider_chs3.core.load.insert_statement import insert_step
+from airflow_provider_chs3.core.load.load_context import LoadContext
+from airflow_provider_chs3.core.load.misfits import find_misfits
+from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, Staged
+from airflow_provider_chs3.core.load.resume import DoneInsert, ResumableLoad
+from airflow_provider_chs3.core.load.row_counts import rows_of_source
+from airflow_provider_chs3.core.load.staged_rows import StagedPartition, staged_of
+from airflow_provider_chs3.core.model.error_codes import is_of_servers
+from airflow_provider_chs3.core.model.models import Manifest, Node
+from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.model.quantities import quantity
+from airflow_provider_chs3.core.sql.column_types import ColumnType
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, table
+from airflow_provider_chs3.core.sql.server_casts import is_integer
+from airflow_provider_chs3.core.steps.operations import Insert, InsertStats, Log, QueryNodes, Steps
+from airflow_provider_chs3.exceptions import ClickHouseServerError, ObjectsChangedError, SourceError, VerificationError
+
+#: What ClickHouse calls a condition that is not kept.
+_THROWN = 395
+#: A record takes some milliseconds, which of a short load are felt.
+_RECORDED_FROM_SECONDS = 1
+#: Errors that a value can cause: it cannot be parsed, cast, or be NULL.
+_VALUE_ERRORS = frozenset(
+    [*(6, 25, 26, 27, 28, 32, 36, 38, 41, 43, 53, 69, 70, 72, 117, 130, 131), *(321, 349, 376, _THROWN, 407, 441, 467)]
+) | {632, 675, 676, 691}
+
+
+@dataclass(frozen=True, slots=True)
+class Inserted:
+    """The inserts of one load."""
+
+    done: tuple[DoneInsert, ...]
+
+    @property
+    def stats(self) -> InsertStats:
+        """Seconds and rows read in total, and the highest peak of memory."""
+        every = [each.stats for each in self.done]
+        peaks = [each.peak_memory_bytes for each in every if each.peak_memory_bytes is not None]
+        return InsertStats(
+            seconds=sum(each.seconds for each in every),
+            read_rows=sum(each.read_rows for each in every),
+            peak_memory_bytes=max(peaks, default=None),
+        )
+
+    def share(self, share: float, rows: int) -> Inserted:
+        """Return what a period has of inserts of several."""
+        stats = self.stats
+        own = InsertStats(stats.seconds * share, rows, stats.peak_memory_bytes)
+        first, *others = self.query_ids
+        return Inserted(
+            (DoneInsert(first, own), *(DoneInsert(query_id, InsertStats(0, 0, None)) for query_id in others))
+        )
+
+    @property
+    def query_ids(self) -> tuple[str, ...]:
+        """The query id of each insert."""
+        return tuple(each.query_id for each in self.done)
+
+
+def insert(
+    load: LoadContext,
+    plan: InsertPlan,
+    *,
+    record: Callable[[Sequence[DoneInsert], str], Steps[None]] | None = None,
+    done: Sequence[DoneInsert] = (),
+    explains: bool = True,
+) -> Steps[Inserted]:
+    """Insert the manifest's objects: every node writes what it reads, or the sharding key distributes the rows.
+
+    Raises:
+        SourceError: If a value does not fit; it names column, file and value.
+    """
+    so_far = list(done)
+    load = yield from _with_readers(load)
+    for number, (group, batch) in enumerate(plan.reading.batches(load.files), start=1):
+        if number <= len(done):
+            continue
+        query_id = f"{load.attempt.name}_insert{number}"
+        if record:
+            yield from record(so_far, query_id)
+        step = insert_step(load, plan, group, batch, query_id=query_id)
+        stats = yield from _run(load, plan, step) if explains else step
+        so_far.append(DoneInsert(query_id, stats))
+    inserted = Inserted(tuple(so_far))
+    # The end of an insert of several periods takes a record of each.
+    from_seconds = _RECORDED_FROM_SECONDS * (10 if load.group else 1)
+    if record and inserted.stats.seconds >= from_seconds and len(so_far) > len(done):
+        yield from record(so_far, "")
+    return inserted
+
+
+def await_insert(load: LoadContext, plan: InsertPlan, resumable: ResumableLoad) -> Steps[tuple[DoneInsert, ...]]:
+    """Wait for the insert that an earlier process started.
+
+    Returns:
+        All inserts that have ended.
+
+    Raises:
+        SourceError: As in `insert`.
+        ClickHouseServerError: The error of the insert.
+    """
+    if not resumable.running:
+        return resumable.done
+    group, batch = plan.reading.batches(load.files)[len(resumable.done)]
+    step = insert_step(load, plan, group, batch, query_id=resumable.running)
+    stats = yield from _run(load, plan, replace(step, is_started=True))
+    return (*resumable.done, DoneInsert(resumable.running, stats))
+
+
+def _run(load: LoadContext, plan: InsertPlan, step: Insert) -> Steps[InsertStats]:
+    try:
+        stats = yield from step
+        return stats
+    except ClickHouseServerError as error:
+        yield from explain(load, plan, error)
+        raise
+
+
+def explain(load: LoadContext, plan: InsertPlan, error: ClickHouseServerError) -> Steps[None]:
+    """Find the value or the file that a read of the objects failed on, if it was one.
+
+    Raises:
+        SourceError: If one is found; it names column, file and value.
+    """
+    if error.code not in _VALUE_ERRORS and (not file_of(error) or is_of_servers(error)):
+        return
+    try:
+        found = yield from _explanation(load, plan, error)
+    except ClickHouseServerError:
+        # Servers failed meanwhile, which says nothing of the file.
+        return
+    if found:
+        raise SourceError(found) from error
+
+
+def _explanation(load: LoadContext, plan: InsertPlan, error: ClickHouseServerError) -> Steps[str | None]:
+    reading, null_as_default = plan.reading, load.request.selection.null_as_default
+    files = replace(
+        load.files,
+        # All rows, as one server reads them: each of several reads its own slice, and a look is at one of them.
+        source=load.files.source.read_by(()),
+    )
+    try:
+        found = yield from find_misfits(files, reading, null_as_default=null_as_default)
+    except ClickHouseServerError as again:
+        if is_of_servers(again):
+            raise
+        # Rather not the value, but the file, or an expression of the user's.
+        found = None
+        error = again if file_of(again) else error
+    files = replace(files, settings={**files.settings, **plan.setting_values})
+    found = found or (yield from explain_parsing(files, reading, error))
+    return found or (yield from explain_conversion(files, reading, null_as_default=null_as_default))
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """The proof that what is staged is the objects' rows."""
+
+    rows: Mapping[Period, int]
+    counted_by: str
+
+
+def verify(
+    load: LoadContext,
+    plan: InsertPlan,
+    inserted: Inserted,
+    periods: Periods,
+    now: Mapping[Period, Manifest],
+    partitions: Mapping[Node, Mapping[str, StagedPartition]],
+) -> Steps[Verified]:
+    """Prove that staging holds exactly the rows of the objects, and give each period what is staged of it.
+
+    Of several periods, each row is in the period of its file, or the insert fails: so with the number of all rows that
+    of each is proved.
+
+    Raises:
+        VerificationError: If rows are missing, or there are too many.
+        SourceError: If rows belong to other periods and that is an error.
+    """
+    # The rows of a period that leaves are staged, too.
+    every = list(periods)
+    _check_alike(periods, now)
+    known = {each.load.own.value for each in every}
+    staged = {each.period: staged_of(each.load, partitions, known=known) for each in every}
+    _check_replicas(load, partitions)
+    rows = {each.period: _new_rows(each, staged[each.period]) for each in every}
+    if not periods.items:
+        return Verified(rows, "")
+    counted = yield from rows_of_source(load, plan.reading, inserted.done)
+    if sum(rows.values()) != counted.rows:
+        # A second read may have met other versions of the objects.
+        _check_alike(periods, (yield from list_again(load, periods)))
+        if load.group is None:
+            periods.only()
+        raise VerificationError(
+            f"{load.periods} must hold {counted.rows} rows, but {sum(rows.values())} were staged. These rows were not "
+            "published."
+        )
+    yield from _check_keys(load, plan.reading)
+    _check_others(load, staged[every[0].period])
+    periods.update(lambda each: replace(each, staged=staged[each.period]))
+    return Verified(rows, counted.counted_by)
+
+
+def list_again(load: LoadContext, periods: Periods) -> Steps[Mapping[Period, Manifest]]:
+    """List the objects of periods after the insert."""
+    now: Mapping[Period, Manifest]
+    _, now = yield from load.files.source.list_periods(list(periods.items))
+    if added := sum(each.load.manifest.added_in(now[each.period]) for each in periods):
+        yield from Log(
+            name=f"{quantity(added, 'object')} of {load.periods} arrived during the load: the next run loads them."
+        )
+    return now
+
+
+def _check_alike(periods: Periods, now: Mapping[Period, Manifest]) -> None:
+    periods.each(lambda each: check_objects(each.load, now[each.period]))
+
+
+def _new_rows(each: PeriodLoad, staged: Mapping[Node, Staged]) -> int:
+    """Return the staged rows of a period and of others, without published ones: once, however many replicas have it."""
+    increment, nodes = each.load.increment, each.load.context.publishers
+    attached = sum(increment.attached_on(node) for node in nodes) if increment else 0
+    return sum(staged[node].rows + sum(staged[node].other_rows.values()) for node in nodes) - attached
+
+
+def _check_replicas(load: LoadContext, partitions: Mapping[Node, Mapping[str, StagedPartition]]) -> None:
+    """Check that the replica that publishes has staged the same rows as the others of its shard."""
+    publishers = {node.shard_num: node for node in load.context.publishers}
+    for node in partitions:
+        publisher = publishers[node.shard_num]
+        rows, wanted = ({key: each.contents.rows for key, each in partitions[one].items()} for one in (node, publisher))
+        if rows != wanted:
+            raise VerificationError(
+                f"Staging {load.staging} holds other rows on {node} than on {publisher}, its replica: "
+                f"{sum(rows.values())} and {sum(wanted.values())} of {load.periods}. These rows were not published."
+            )
+
+
+def _check_others(load: LoadContext, staged: Mapping[Node, Staged]) -> None:
+    """Check that no row is of another period, unless such rows are left out."""
+    others: Counter[str] = Counter()
+    for node in load.context.publishers:
+        others.update(staged[node].other_rows)
+    if not others or (load.group is None and load.request.policies.on_other_periods != "fail"):
+        return
+    counts = ", ".join(f"{partition}: {count}" for partition, count in sorted(others.items()))
+    if load.group:
+        raise VerificationError(
+            f"Staging {load.staging} has rows of other periods ({counts}): somebody else writes to it. Nothing was "
+            "published."
+        )
+    source = load.files.source
+    raise source.kind.contents.of_other_periods(load.request.period, source.place, counts)
+
+
+def check_objects(load: LoadContext, now: Manifest, *, cause: Exception | None = None) -> None:
+    """Check that the objects of a load are as they were listed; what came since is the next run's.
+
+    Raises:
+        ObjectsChangedError: If one was overwritten or deleted.
+    """
+    if changes := load.manifest.changes_in(now):
+        raise ObjectsChangedError(
+            f"Objects of {load.request.period} changed while they were loaded: {changes}. The period was not published."
+        ) from cause
+
+
+def _with_readers(load: LoadContext) -> Steps[LoadContext]:
+    """Return the same load, whose source knows the servers of each shard if it must."""
+    source = load.files.source
+    if not source.server_identity or not load.context.cluster:
+        return load
+    sql = dict.fromkeys(load.context.nodes, Sql(f"SELECT {source.server_identity}"))
+    answers = yield from QueryNodes(name="Ask nodes for their identity", sql=sql)
+    servers = defaultdict[int, list[str]](list)
+    for node, rows in answers.items():
+        servers[node.shard_num].append(rows[0][0])
+    shards = [servers[shard] for shard in sorted(servers)]
+    return replace(load, files=replace(load.files, source=source.read_by(shards)))
+
+
+def _check_keys(load: LoadContext, reading: Reading) -> Steps[None]:
+    """Check that the keys in staging add up to the source's sum, which shows rows in place of others.
+
+    Nothing is checked where the source has no such keys, or they are not loaded as whole numbers.
+    """
+    source = load.files.source
+    if not load.manifest.objects or (checksum := source.checksum_of(load.manifest)) is None:
+        return
+    loaded = [each for each in reading.loaded if each.source == identifier(checksum.column)]
+    column = next((each.column for each in loaded if is_integer(ColumnType(each.column.type).bare)), None)
+    if column is None:
+        return
+    sql = Sql(f"SELECT toString(sum(toInt256({identifier(column.name)}))) FROM {table(load.staging)}")
+    answers = yield from QueryNodes(name="Add up the keys", sql=dict.fromkeys(load.context.publishers, sql))
+    # A node may have rows without keys alone, which add up to NULL.
+    staged = sum(int(rows[0][0] or 0) for rows in answers.values())
+    if staged != checksum.total:
+        raise VerificationError(
+            f"The values of {column.name!r} of {load.request.period} add up to {checksum.total} in {source.place}, but "
+            f"to {staged} in staging. The period was not published."
+        )

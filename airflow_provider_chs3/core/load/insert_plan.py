@@ -1,0 +1,142 @@
+"""Plan the insert of a load: what it reads, and its settings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from airflow_provider_chs3.core.files.data_volume import shape_of
+from airflow_provider_chs3.core.files.file_groups import Reading
+from airflow_provider_chs3.core.files.file_schema import read_columns
+from airflow_provider_chs3.core.load.history import TableHistory
+from airflow_provider_chs3.core.load.load_context import LoadContext
+from airflow_provider_chs3.core.load.retry_policy import RetryState, lowered
+from airflow_provider_chs3.core.model.models import Node, Setting, SettingValues
+from airflow_provider_chs3.core.model.quantities import size_text
+from airflow_provider_chs3.core.sql.complete_answers import WITHOUT_ABSENT
+from airflow_provider_chs3.core.steps.operations import Log, Steps
+from airflow_provider_chs3.core.target.node_capacity import NodeNow, SizedNode, size_nodes
+from airflow_provider_chs3.core.tuning.insert_settings import load_settings, settings_table, without_exact
+from airflow_provider_chs3.core.tuning.resource_share import ResourceShare, resource_share_of, smallest
+
+
+@dataclass(frozen=True, kw_only=True)
+class InsertPlan:
+    """The plan of an insert."""
+
+    reading: Reading
+    settings: tuple[Setting, ...]
+    memory_bytes: int
+    memory_steps: int
+    is_expected: bool = False
+
+    @property
+    def setting_values(self) -> SettingValues:
+        """The settings: name → value."""
+        return {each.name: each.value for each in self.settings}
+
+    @property
+    def settings_as_json(self) -> str:
+        """The settings as records have them: JSON, as their values are of any type."""
+        return json.dumps([asdict(each) for each in self.settings], ensure_ascii=False)
+
+    @classmethod
+    def of_record(
+        cls, reading: Mapping[str, Any], settings: str, *, memory_bytes: int, memory_steps: int
+    ) -> InsertPlan:
+        """Create the plan from what is recorded of it."""
+        return cls(
+            reading=Reading.of_json(reading),
+            settings=tuple(Setting(**each) for each in json.loads(settings)),
+            memory_bytes=memory_bytes,
+            memory_steps=memory_steps,
+        )
+
+
+def read_files(load: LoadContext) -> Steps[Reading]:
+    """Find the files' columns and types, and the columns that are loaded from them.
+
+    Raises:
+        SourceError: If files lack a column or contradict each other.
+        ConfigurationError: If columns or expressions do not fit.
+    """
+    if not load.files.manifest.objects:
+        return Reading((), rows=0)
+    reading = yield from read_columns(load.files, load.request.selection, load.context.table_facts.columns)
+    used = {each.column.name for each in reading.loaded}
+    unused = [name for name in reading.names or () if name not in used]
+    if unused and not load.request.selection.select:
+        yield from Log(name=f"Columns in the files that are not loaded: {', '.join(unused)}.")
+    if len(reading.groups) > 1:
+        yield from Log(name=f"Column types differ between files, so they are inserted in {len(reading.groups)} groups.")
+    return reading
+
+
+def plan_insert(
+    load: LoadContext, now: Mapping[Node, NodeNow], reading: Reading, history: TableHistory
+) -> Steps[InsertPlan]:
+    """Compute the settings, and log the nodes' specs and the settings with their reasons.
+
+    Raises:
+        TransientError: If even the least memory that a load takes did not suffice.
+        ConfigurationError: If settings or node specs do not fit.
+    """
+    request, context = load.request, load.context
+    nodes = size_nodes(context, now, argument=request.node_specs, connection=request.connection_node_specs)
+    is_remote = any(each.is_on_remote_disk for each in now.values())
+    largest_bytes = load.group.largest_bytes if load.group else None
+    data = shape_of(
+        load.files, reading, nodes=len(nodes), is_on_remote_disk=is_remote, largest_period_bytes=largest_bytes
+    )
+    spec = smallest(each.spec for each in nodes.values())
+    one = resource_share_of(spec, request.share, data, now.values())
+    computed = load_settings(
+        one=one,
+        data=data,
+        known=context.known_settings,
+        own=request.settings,
+        null_as_default=request.selection.null_as_default,
+        by_sharding_key=request.policies.distribution == "sharding_key",
+        store=request.source.kind,
+        periods=None if load.own.of_part else len(load.group.periods) if load.group else 1,
+    )
+    retry_state = yield from _with_what_worked(load, history, one.memory_bytes)
+    settings = (*lowered(computed, retry_state), *_without_absent(load))
+    yield from _tell(nodes, one, without_exact(settings, request.source.kind))
+    return InsertPlan(
+        reading=reading,
+        settings=settings,
+        memory_bytes=one.memory_bytes,
+        memory_steps=retry_state.memory_steps,
+    )
+
+
+def _without_absent(load: LoadContext) -> tuple[Setting, ...]:
+    known, own = load.context.known_settings, load.request.settings
+    names = [name for name in WITHOUT_ABSENT if load.context.absent and name in known and name not in own]
+    return tuple(Setting(name, WITHOUT_ABSENT[name], "no waiting for replicas that are down") for name in names)
+
+
+def _with_what_worked(load: LoadContext, history: TableHistory, memory_bytes: int) -> Steps[RetryState]:
+    """Start with the memory settings that the table's newest load ended with, instead of running out of memory again.
+
+    A step halves the blocks, so that load says nothing only where twice the memory is available now: what is measured
+    on a node is never the same twice.
+    """
+    steps = 0 if memory_bytes > 2 * history.memory_bytes else history.memory_steps
+    if steps:
+        yield from Log(name=f"The last load of {load.context.target} ran out of memory, so this one starts with less.")
+    return replace(load.retry_state, memory_steps=load.retry_state.memory_steps + steps)
+
+
+def _tell(nodes: Mapping[Node, SizedNode], one: ResourceShare, settings: Sequence[Setting]) -> Steps[None]:
+    lines = "\n".join(f"  {node}: {each}" for node, each in nodes.items())
+    yield from Log(name=f"Nodes:\n{lines}")
+    memory = size_text(one.memory_bytes) if one.memory_bytes else "an unknown part"
+    yield from Log(
+        name=f"This load may use {one.cores} of {one.node_cores} cores and {memory} of memory on each "
+        f"node{one.remarks}."
+    )
+    yield from Log(name=f"Settings, apart from those that make every load exact:\n{settings_table(settings)}")

@@ -1,0 +1,76 @@
+"""The statement that inserts some of the period's objects, and what else reads them as it does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from airflow_provider_chs3.core.files.loaded_columns import DOES_NOT_FIT, FileGroup
+from airflow_provider_chs3.core.files.reading import Batch
+from airflow_provider_chs3.core.load.insert_plan import InsertPlan
+from airflow_provider_chs3.core.load.load_context import LoadContext
+from airflow_provider_chs3.core.sql.complete_answers import passed_on
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, table
+from airflow_provider_chs3.core.steps.operations import Insert
+
+#: What is thrown of a row of another period.
+OF_ANOTHER_PERIOD = "a row belongs to another period than its file"
+#: What holds of each row of the period's: its file is one of them. No column of a file is called so.
+_OF_PERIOD = "`chs3: of the period`"
+
+
+def insert_step(load: LoadContext, plan: InsertPlan, group: FileGroup, batch: Batch, *, query_id: str) -> Insert:
+    """Return the step that inserts some objects."""
+    null_as_default = load.request.selection.null_as_default
+    names = ", ".join(identifier(each.column.name) for each in group.loaded)
+    values = [each.cast(null_as_default=null_as_default).value for each in group.loaded]
+    sql = selected(load, group, batch, values).between(f"INSERT INTO {_written(load)} ({names}) ")
+    what = load.files.source.kind.contents.inserted(len(batch.paths))
+    return Insert(
+        name=f"Insert {what} of {load.periods}",
+        sql=passed_on(sql, {**load.files.neutral, **load.files.settings, **plan.setting_values}),
+        settings={**load.context.permissions, **plan.setting_values},
+        query_id=query_id,
+        attempt=load.request.nonce,
+        cluster=load.context.cluster,
+        total_rows=plan.reading.rows,
+        paths=batch.paths,
+        bytes_event=load.files.source.kind.bytes_event,
+    )
+
+
+def selected(load: LoadContext, group: FileGroup, batch: Batch, values: Sequence[str]) -> Sql:
+    """Return the SELECT over some objects that fails where an insert of them would."""
+    return load.files.source.select(
+        values,
+        function=load.files.read(batch.glob, structure=group.structure),
+        condition=_where(load, group, batch),
+        cluster=load.context.cluster,
+    )
+
+
+def _where(load: LoadContext, group: FileGroup, batch: Batch) -> str:
+    """Return the condition that keeps the period's rows, and fails on a value that differs from its file's.
+
+    Of periods that are loaded together it also fails on a row of another period than its file's: counts of rows would
+    not notice two files that each have a row of the other's period.
+    """
+    null_as_default = load.request.selection.null_as_default
+    rows = load.files.source.rows_of(batch)
+    held = [held for each in group.loaded if (held := each.holds(null_as_default=null_as_default))]
+    thrown = [(" AND ".join(held), DOES_NOT_FIT)] if held else []
+    if load.group:
+        thrown.append((load.group.is_of_period, OF_ANOTHER_PERIOD))
+    checks = [f"NOT throwIf({_OF_PERIOD} AND NOT ifNull({must}, 0), {literal(text)})" for must, text in thrown]
+    return " AND ".join([f"({rows} AS {_OF_PERIOD})", *checks]) if checks else rows
+
+
+def _written(load: LoadContext) -> str:
+    """Return what to insert into: `cluster(…)`, as an insert by the table's name writes on the first node alone."""
+    context, into = load.context, load.staging
+    if not context.cluster:
+        return table(into)
+    arguments = [literal(context.cluster), identifier(into.database), identifier(into.table)]
+    if load.request.policies.distribution == "sharding_key" and context.sharding_key:
+        # As the server itself wrote it in the Distributed table's definition.
+        arguments.append(context.sharding_key)
+    return f"FUNCTION cluster({', '.join(arguments)})"

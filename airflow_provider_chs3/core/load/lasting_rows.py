@@ -1,0 +1,65 @@
+"""Find the partitions of which merges leave rows, whatever they join: one that is gone was removed by somebody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from airflow_provider_chs3.core.model.models import Node
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, table
+from airflow_provider_chs3.core.steps.operations import Log, Steps, TryQueryNodes
+from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.target.table_facts import TableFacts
+
+#: Partitions of one statement: more make the server's analysis slow.
+_MOST_TOGETHER = 60
+#: Most partitions show a row at once. One that loses all of them is read whole, if time allows.
+_LIMITS = "max_threads = 1, max_block_size = 1024, max_execution_time = 10, optimize_aggregation_in_order = 1"
+
+
+def find_lasting(context: TargetContext, partitions: Mapping[Node, Sequence[str]]) -> Steps[dict[Node, frozenset[str]]]:
+    """Return those partitions of which merges will leave a row on each node; without those of which nobody knows.
+
+    Of rows that expire nobody does, nor where a server does not answer: for want of memory, of time, or of the SELECT
+    privilege. Then a partition that is gone counts as merged away.
+    """
+    found = dict[int, set[str]]()
+    facts = context.table_facts
+    if facts.may_lose_all and not facts.rows_expire:
+        of_shards = {node: partitions[node] for node in context.publishers}
+        for first in range(0, max(map(len, of_shards.values())), _MOST_TOGETHER):
+            some = {node: several[first : first + _MOST_TOGETHER] for node, several in of_shards.items()}
+            sql = {node: _asked(context, keys) for node, keys in some.items() if keys}
+            answers = yield from TryQueryNodes(name="Look for what merges leave", sql=sql)
+            for node, rows in answers.items():
+                if isinstance(rows, list):
+                    found.setdefault(node.shard_num, set()).update(key for key, _ in rows)
+                else:
+                    why = f"the server did not say what merges leave of it: {rows}"
+                    yield from Log(name=f"{context.target} on {node}: nobody will notice if it is emptied, as {why}")
+    # Replicas of a shard have the same parts.
+    return {node: frozenset(found.get(node.shard_num, ())) for node in context.nodes}
+
+
+def _asked(context: TargetContext, partitions: Sequence[str]) -> Sql:
+    selects = " UNION ALL ".join(_lasting(context, key) for key in partitions)
+    return Sql(f"SELECT id, nothing FROM ({selects}) SETTINGS {_LIMITS}")
+
+
+def _lasting(context: TargetContext, partition_id: str) -> str:
+    facts, of = context.table_facts, f"WHERE _partition_id = {literal(partition_id)}"
+    if facts.engine.endswith("CollapsingMergeTree"):
+        # What merges leave of a key depends on what they join first, unless all its rows have one sign.
+        sign = facts.engine_arguments[-1]
+        return (
+            f"SELECT {literal(partition_id)} AS id, 0 AS nothing FROM {table(context.target)} {of} "
+            f"GROUP BY {facts.sorting_key} HAVING min({sign}) = max({sign}) LIMIT 1"
+        )
+    # Sums that are not read would not show that they are zero.
+    return (
+        f"SELECT {literal(partition_id)} AS id, ignore({', '.join(_stored(facts))}) AS nothing "
+        f"FROM {table(context.target)} FINAL {of} LIMIT 1"
+    )
+
+
+def _stored(facts: TableFacts) -> Iterator[str]:
+    return (identifier(each.name) for each in facts.columns if each.default_kind not in ("ALIAS", "EPHEMERAL"))

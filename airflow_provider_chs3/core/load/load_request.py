@@ -1,0 +1,256 @@
+"""The request of a load, as given by the user."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from airflow_provider_chs3.core.arguments.check_arguments import Checks
+from airflow_provider_chs3.core.arguments.declaration import declared, field_of
+from airflow_provider_chs3.core.arguments.load_arguments import (
+    DISTRIBUTION,
+    Files,
+    Increments,
+    PolicyGroup,
+    Proof,
+)
+from airflow_provider_chs3.core.files.loaded_columns import Selection, selection_of
+from airflow_provider_chs3.core.files.source import Source
+from airflow_provider_chs3.core.files.table_suggestion import NewTableRequest
+from airflow_provider_chs3.core.ledger.structure_record import Structure, structure_of
+from airflow_provider_chs3.core.load.effects import about_files, check_effects, check_switches
+from airflow_provider_chs3.core.load.reload import Reload
+from airflow_provider_chs3.core.model.formats import Format, format_named, format_of_key
+from airflow_provider_chs3.core.model.models import Manifest, NodeSpec, SettingValues
+from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.steps.operations import Steps
+from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.target.topology import TableRequest
+from airflow_provider_chs3.core.tuning.resource_share import ShareOptions
+from airflow_provider_chs3.exceptions import ConfigurationError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policies(PolicyGroup, Increments, Proof):
+    """Policies of a load: what it does in special cases, which increments it takes, and what it counts as proof.
+
+    Raises:
+        ConfigurationError: If a value is not allowed.
+    """
+
+    group = ""
+
+    distribution: str = field_of(DISTRIBUTION)
+
+    def of_run(self, reload: Reload | None) -> Policies:
+        """Return them with what a run allows; those of a run that asks for no reload are the same."""
+        allowed = self
+        if reload and reload.replace_rows_of_others:
+            allowed = replace(allowed, replace_unknown=True, on_target_changed="reload")
+        return replace(allowed, max_shrink_fraction=1) if reload and reload.allow_shrink else allowed
+
+    @property
+    def may_hold(self) -> bool:
+        """Return whether a load may hold rows instead of publishing them."""
+        return "hold" in (self.on_failed_check, self.on_shrink, self.on_target_changed)
+
+
+#: Functions whose arguments may be keys, which the servers' own logs hide.
+_TAKES_KEYS = re.compile(r"crypt|hmac|keyed", re.IGNORECASE)
+
+
+def definition_of(
+    selection: Selection, policies: Policies, *, file_format: Format | None, compression: str
+) -> dict[str, Any]:
+    """Return the arguments that define the rows of a load, as users give them; those at their defaults are left out."""
+    files = {"file_format": file_format and file_format.name, "compression": compression.replace("auto", "")}
+    found = {
+        "columns": selection.columns,
+        "select": selection.select,
+        "csv": selection.csv.changes,
+        "casts": selection.changes,
+        "files": {name: value for name, value in files.items() if value},
+        "policies": {name: value for name, value in policies.changes.items() if name == "on_other_periods"},
+        "distribution": policies.changes.get("distribution"),
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def digest_of(definition: Mapping[str, Any]) -> str:
+    """Return a digest of what `definition_of` returned."""
+    return hashlib.sha256(json.dumps(definition, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def parsed_definition(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a `LoadRequest` that its arguments decide, but for settings.
+
+    Raises:
+        ConfigurationError: If one is wrong, or has no effect beside the others.
+    """
+    files = Files.of(definition.get("files"))
+    flat = {"distribution": definition["distribution"]} if "distribution" in definition else {}
+    groups = (PolicyGroup.of(definition.get("policies")), Increments.of(definition.get("increments")), files)
+    check_switches(groups, definition)
+    return {
+        "format": format_named(files.file_format) if files.file_format else None,
+        "compression": files.compression or "auto",
+        "selection": selection_of(**{name: definition.get(name) for name in ("columns", "select", "csv", "casts")}),
+        "policies": Policies.merged(*groups, **flat),
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadRequest(TableRequest):
+    """A request to load one period into a table.
+
+    In addition to the table's arguments:
+
+    """
+
+    period: Period
+    source: Source
+    nonce: str
+    now: datetime
+    format: Format | None = None
+    compression: str = "auto"
+    selection: Selection = field(default_factory=Selection)
+    policies: Policies = field(default_factory=Policies)
+    settings: SettingValues = field(default_factory=dict)
+    node_specs: Mapping[str, NodeSpec] = field(default_factory=dict)
+    connection_node_specs: Mapping[str, NodeSpec] = field(default_factory=dict)
+    share: ShareOptions = field(default_factory=ShareOptions)
+    owner: str = ""
+    is_durable: bool = False
+    resumes: str | None = None
+    reload: Reload | None = None
+    new_table: NewTableRequest | None = None
+    checks: Checks = field(default_factory=Checks)
+    follows_views: bool = False
+
+    def __post_init__(self) -> None:
+        selection = self.selection
+        if not self.source.has_files:
+            self._check_nothing_is_about_files()
+        asked = {
+            "create_table='if_missing'": self.new_table,
+            "policies={'on_new_columns': 'add'}": self.policies.on_new_columns == "add",
+        }
+        names = " and ".join(name for name, is_asked in asked.items() if is_asked)
+        if names and (selection.select or selection.columns):
+            raise ConfigurationError(
+                f"{names} creates all columns that the files have, and columns or select name those to load: leave "
+                "one of them out."
+            )
+        self._check_object_column()
+
+    @property
+    def is_approval(self) -> bool:
+        """Check whether the run asks to publish what is held, instead of loading it."""
+        return self.reload is not None and self.reload.approve
+
+    def _check_object_column(self) -> None:
+        """Check that the column holds what the period's objects are listed by."""
+        name, path = self.policies.object_column, self.source.kind.path
+        if name and self.selection.select.get(name, "").strip() != path:
+            raise ConfigurationError(
+                f"increments['object_column']={name!r}: a load finds an object's rows by its path, which this "
+                f"column does not hold. Fill it with the path: select={{{name!r}: {path!r}, …}}."
+            )
+
+    @property
+    def _given(self) -> list[tuple[str, str]]:
+        """Group and name of the arguments that differ from their defaults."""
+        groups = (self.policies, self.selection, self.selection.csv)
+        given = [(declared(type(holder))[name].group, name) for holder in groups for name in holder.changes]
+        place = {"file_format": self.format, "compression": self.compression != "auto"}
+        return [*given, *(("files", name) for name, is_given in place.items() if is_given)]
+
+    def _check_nothing_is_about_files(self) -> None:
+        names = about_files(self._given)
+        if self.policies.on_new_columns == "add":
+            names.append("policies={'on_new_columns': 'add'}")
+        if names:
+            raise ConfigurationError(
+                f"{', '.join(names)}: this is about files, but {self.source.place} has no files. Leave it out."
+            )
+
+    @property
+    def definition(self) -> str:
+        """The digest of the load's definition: if it changes, the period is loaded again.
+
+        An approval has none: it publishes what is held, however it was made.
+        """
+        return "" if self.is_approval else digest_of(self.defined)
+
+    @property
+    def recorded_definition(self) -> dict[str, Any] | None:
+        """The load's definition, as its records have it; None if it may contain keys."""
+        return None if any(map(_TAKES_KEYS.search, self.selection.select.values())) else self.defined
+
+    @property
+    def defined(self) -> dict[str, Any]:
+        """The arguments that define its rows; see `definition_of`."""
+        return definition_of(self.selection, self.policies, file_format=self.format, compression=self.compression)
+
+    def as_recorded(self, structure: Structure, context: TargetContext) -> LoadRequest:
+        """Return the load that made the rows of a record which has its definition."""
+        fields, zone = parsed_definition(structure["definition"]), structure["time_zone"]
+        settings = {**self.settings, **(structure["settings"] or {})}
+        if zone and zone != context.zone_of(settings):
+            settings["session_timezone"] = zone
+        leaves_out = fields["policies"].on_other_periods == "leave_out"
+        source = self.source.leaving_out() if leaves_out else self.source
+        return replace(self, **fields, settings=settings, source=source)
+
+    def is_left_out(self, period: Period) -> Steps[bool]:
+        """Check whether the run reloads something else than a period.
+
+        Raises:
+            PreflightError: If the table is Distributed over a cluster other than the one given.
+        """
+        if self.reload is None:
+            return False
+        return (yield from self.reload.leaves_out(self.target, self.cluster, period))
+
+    def structure(self, context: TargetContext, *, shard_num: int | None = None) -> Structure:
+        """Return the structure that rows depend on besides objects and definition (`core.ledger.structure_record`)."""
+        if self.is_approval:
+            # Of its record alone it is known what else counts, and whether it was spread by the key.
+            return structure_of(context, distribution="sharding_key", settings=None)
+        return structure_of(
+            context,
+            distribution=self.policies.distribution,
+            settings=self.settings,
+            shard_num=shard_num,
+            adds_columns=self.policies.on_new_columns == "add",
+        )
+
+    def format_of(self, manifest: Manifest) -> Format:
+        """Return the given format, or the one that the extension of all keys means.
+
+        Raises:
+            ConfigurationError: If the keys mean no format, or several, or an argument has no effect on it.
+        """
+        if self.source.kind.format is not None:
+            return self.source.kind.format
+        if not manifest.objects:
+            return self.format or Format("Parquet", is_typed=True)
+        file_format = self.format or self._format_of_keys(manifest)
+        check_effects(self._given, file_format)
+        return file_format
+
+    def _format_of_keys(self, manifest: Manifest) -> Format:
+        found = {format_of_key(each.key): each.key for each in manifest.objects}
+        if len(found) > 1:
+            (one, key), (other, other_key) = list(found.items())[:2]
+            raise ConfigurationError(
+                f"The period's objects have several formats: {key} looks like {one.name}, {other_key} like "
+                f"{other.name}. "
+                "Give files={'file_format': …}, or a key template that matches only one of them."
+            )
+        return next(iter(found))

@@ -1,0 +1,66 @@
+"""The partitions that a publication is about, and what it makes of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from airflow_provider_chs3.core.ledger.comparison import evidence_of
+from airflow_provider_chs3.core.ledger.parts import Contents
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode
+from airflow_provider_chs3.core.load.load_context import LoadContext
+from airflow_provider_chs3.core.load.period_load import PeriodLoad, Staged
+from airflow_provider_chs3.core.model.models import Node
+
+
+class Member(NamedTuple):
+    """A partition of a period on one node."""
+
+    partition_id: str
+    was: PeriodOnNode
+    staged: Contents
+    is_kept: bool
+    lasts: bool = False
+
+    @property
+    def rows(self) -> int:
+        """Its rows, once it is published."""
+        return self.was.state.rows if self.is_kept else self.staged.rows
+
+
+def members_on(each: PeriodLoad, was: PeriodOnNode, staged: Staged) -> list[Member]:
+    """Return the partitions that a period has on a node, or had, or may have again after a crash."""
+    if was.partitions is None:
+        ids = [each.load.own.value]
+    else:
+        ids = sorted({*staged.partitions, *(one.partition_id for one in was.partitions if _may_hold_rows(one))})
+    return [_member(each.load, key, was.at(key), staged.at(key)) for key in ids or [""]]
+
+
+def members_of(
+    each: PeriodLoad, was: Mapping[Node, PeriodOnNode], staged: Mapping[Node, Staged]
+) -> dict[Node, list[Member]]:
+    """Return the partitions of a period on each node; see `members_on`."""
+    return {node: members_on(each, was[node], staged[node]) for node in each.load.context.nodes}
+
+
+def _may_hold_rows(one: PeriodOnNode) -> bool:
+    evidence = one.record and evidence_of(one.record)
+    return bool(one.state.rows or (evidence and (evidence.rows or evidence.beside.rows)))
+
+
+def _member(load: LoadContext, partition_id: str, was: PeriodOnNode, staged: Contents) -> Member:
+    return Member(partition_id, was, staged, is_kept=not staged.rows and _stays(load, partition_id, was))
+
+
+def _stays(load: LoadContext, partition_id: str, was: PeriodOnNode) -> bool:
+    """Check whether a partition without staged rows stays as it is, rather than lose its rows."""
+    if not load.own.of_part:
+        return False
+    if not partition_id or (load.increment and not load.increment.attaches_first):
+        return True
+    record = was.record if load.shared and load.shared.is_finished else None
+    if record is None or not record.rows:
+        return False
+    # It is published already; or the intent is to keep it, as it names its rows, and none that are staged.
+    return record.event == "published" or not evidence_of(record).beside.rows

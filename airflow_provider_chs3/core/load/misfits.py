@@ -1,0 +1,221 @@
+"""Explain an insert that failed on a value: find its object, row and column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from airflow_provider_chs3.core.files.file_columns import check_beginning
+from airflow_provider_chs3.core.files.file_groups import Reading
+from airflow_provider_chs3.core.files.file_set import Files
+from airflow_provider_chs3.core.files.inner_keys import extracted, inner_keys_of
+from airflow_provider_chs3.core.files.loaded_columns import FileGroup, LoadedColumn, alike_hint
+from airflow_provider_chs3.core.files.parse_errors import mark_sentence
+from airflow_provider_chs3.core.files.reading import Batch
+from airflow_provider_chs3.core.load.failed_insert import IN_ORDER, SHOWN_CHARACTERS
+from airflow_provider_chs3.core.model.models import SettingValues
+from airflow_provider_chs3.core.sql.column_types import ColumnType
+from airflow_provider_chs3.core.sql.quoting import identifier, literal, literals
+from airflow_provider_chs3.core.steps.operations import Steps
+
+_LOOK_FOR_MISFITS = "Look for the value that does not fit"
+
+#: What a NULL struct looks like, and the advice about it.
+_NULL = "NULL"
+_OF_NULLS = (
+    " Servers read a NULL struct of Parquet as a struct of NULLs: make the column a Tuple that is not "
+    "Nullable, or say in select={…} which of the two is meant."
+)
+
+#: An overflow of dates is seen by casting back.
+_SATURATE: SettingValues = {"date_time_overflow_behavior": "saturate"}
+
+
+def find_misfits(files: Files, reading: Reading, *, null_as_default: bool) -> Steps[str | None]:
+    """Find a value that does not fit.
+
+    Returns:
+        A sentence with the value and its place; None if nothing is found.
+    """
+    for group, batch in reading.batches(files):
+        asked = [(each, bad) for each in group.loaded if (bad := each.misfit(null_as_default=null_as_default))]
+        found = (
+            (yield from _first_misfit(files, group, batch, asked, null_as_default=null_as_default)) if asked else None
+        )
+        if found:
+            return found
+    return None
+
+
+def _first_misfit(
+    files: Files, group: FileGroup, batch: Batch, asked: Sequence[tuple[LoadedColumn, str]], *, null_as_default: bool
+) -> Steps[str | None]:
+    counts = ", ".join(f"countIf({bad}), minIf({batch.path}, {bad})" for _, bad in asked)
+    function = files.read(batch.glob, structure=group.structure)
+    sql = function.between(f"SELECT {counts} FROM ", f" WHERE {files.source.rows_of(batch)}")
+    row = (yield from files.look(_LOOK_FOR_MISFITS, sql, _SATURATE))[0]
+    for (each, bad), count, path in zip(asked, row[::2], row[1::2], strict=True):
+        if count:
+            lossy = replace(each, is_lossy=True).misfit(null_as_default=null_as_default)
+            at = yield from _row_of(files, group, path, each, bad, lossy or "0")
+            if at and (inside := (yield from _inside_object(files, group, path, at.row, each))):
+                return f"{inside} ({count} such rows in all)."
+            if at and at.row == 1:
+                yield from check_beginning(files, path)
+            if at and at.has_mark and not files.format.names_columns:
+                return mark_sentence(f"Row {at.row:,} of {path}")
+            hint = (yield from _hint(files, path, at.row, each)) if at and at.is_null else ""
+            # A container that JSON or CSV lacks is read as a value, not as NULL: it does not become the default.
+            may_default = not hint and each.column.name not in group.defaults
+            if at and each.hides_struct and _NULL in at.shown:
+                hint = _OF_NULLS
+            fixed = files.source.kind.contents.holder
+            return _sentence(each, path, count, at, hint=hint, may_default=may_default, fixed=fixed)
+    return None
+
+
+def _inside_object(files: Files, group: FileGroup, path: str, row: int, each: LoadedColumn) -> Steps[str]:
+    """Return a sentence if a line of JSON has a key of the column inside an object that is read as a whole."""
+    names = inner_keys_of(each, group.types) if files.format.name == "JSONEachRow" else []
+    for name, keys in names:
+        if (yield from _of_line(files, path, row, f"JSONHas(line, {literals(keys)})")):
+            return _inner_sentence(each, f"row {row:,} of {path}", name, keys)
+    return ""
+
+
+def _inner_sentence(each: LoadedColumn, where: str, name: str, keys: tuple[str, ...]) -> str:
+    ways = f"select={{…, {each.column.name!r}: {extracted(each, keys[0], keys[1:])!r}}}"
+    return (
+        f"Column {each.column.name!r}: {where} has {name!r} inside the object {keys[0]!r}, which this load reads as a "
+        f"whole: read it from there, as in {ways}"
+    )
+
+
+def _hint(files: Files, path: str, row: int, each: LoadedColumn) -> Steps[str]:
+    """Return a hint if a line of JSON has nearly the column's name."""
+    if files.format.name != "JSONEachRow":
+        return ""
+    keys = yield from _of_line(files, path, row, "JSONExtractKeys(line)")
+    return alike_hint(each.column.name, map(str, keys or ()))
+
+
+def _of_line(files: Files, path: str, row: int, expression: str) -> Steps[Any]:
+    """Return what an expression makes of a `line` of JSON; None if it is not there."""
+    glob = files.source.glob_of(path)
+    function = files.read(glob, structure="line String", file_format="JSONAsString", on_cluster=False)
+    one = f" WHERE {files.source.condition_of(path)} LIMIT {row - 1}, 1"
+    rows = yield from files.look(
+        f"Look at row {row} of {path}", function.between(f"SELECT {expression} FROM ", one), IN_ORDER
+    )
+    return rows[0][0] if rows else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A row that does not fit.
+
+    Args:
+        row: Its number in the file, from 1.
+        values: Its values for the column, or of the fields that its expression uses, by name; None means NULL, and
+            bytes are no UTF-8.
+        is_unparsed: Whether the expression cannot parse one of these texts.
+        may_be_lossy: Whether it fits once the column is in `lossy_columns`.
+        shows_value: Whether the first value is one of the file's; otherwise it says what is known about that.
+    """
+
+    row: int
+    values: dict[str, str | bytes | None]
+    is_unparsed: bool
+    may_be_lossy: bool
+    shows_value: bool
+
+    @property
+    def is_null(self) -> bool:
+        """Return whether there is no value for the column."""
+        return self.values[""] is None and not self.is_unparsed
+
+    @property
+    def has_mark(self) -> bool:
+        """Return whether one of the values begins with a byte order mark."""
+        texts = (each.decode(errors="replace") if isinstance(each, bytes) else each for each in self.values.values())
+        return any(text and text.startswith("\ufeff") for text in texts)
+
+    @property
+    def shown(self) -> str:
+        """The value, or the fields that it is made of."""
+        if self.is_unparsed:
+            return ", ".join(f"{name}={_cut(value)}" for name, value in self.values.items() if name)
+        return _cut(self.values[""]) if self.shows_value else str(self.values[""])
+
+
+def _cut(value: str | bytes | None) -> str:
+    return "NULL" if value is None else repr(value[:SHOWN_CHARACTERS])
+
+
+def _row_of(
+    files: Files, group: FileGroup, path: str, each: LoadedColumn, bad: str, bad_if_lossy: str
+) -> Steps[_Found | None]:
+    function = files.read(files.source.glob_of(path), structure=group.structure, on_cluster=False)
+    default = group.defaults.get(each.column.name)
+    # The value read for a missing container does not count.
+    looked_at = f"nullIf(toNullable(toString({each.looked_at})), toString({default}))" if default else each.looked_at
+    if each.null:
+        looked_at = f"nullIf({looked_at}, {each.null})"
+    if not each.written and ColumnType(group.types.get(each.column.name, "")).bare.name == "DateTime64":
+        # In its column's zone, an hour that clocks skip would be the one before.
+        looked_at = identifier(each.column.name)
+    names = [name for name in group.types if each.written and each.uses(name)]
+    shown, is_certain = _shown(each, looked_at)
+    fields = (f"CAST(if(isNull({of}), NULL, toString({of})), 'Nullable(String)')" for of in map(identifier, names))
+    value = ", ".join((shown, *fields))
+    # No WHERE: rows that are left out while the file is read would not be counted.
+    sql = function.between(
+        "SELECT minIf(number, bad), argMinIf(value, number, bad) FROM (SELECT rowNumberInAllBlocks() + 1 AS number, "
+        f"tuple([{value}], {each.is_unparsed}, NOT ifNull({bad_if_lossy}, 1), {is_certain}) AS value, {bad} AS bad "
+        "FROM ",
+        f" WHERE {files.source.condition_of(path)})",
+    )
+    rows = yield from files.look(f"Look for its row in {path}", sql, {**IN_ORDER, **_SATURATE})
+    if not rows or not rows[0][0]:
+        return None
+    number, (values, is_unparsed, fits, shows_value) = rows[0]
+    by_name = dict(zip(("", *names), values, strict=True))
+    return _Found(int(number), by_name, bool(is_unparsed), bool(fits), shows_value=bool(shows_value))
+
+
+def _shown(each: LoadedColumn, looked_at: str) -> tuple[str, str]:
+    """Return what a message has for a value, and the condition that it is the file's."""
+    text = f"CAST(if(isNull({looked_at}), NULL, toString({looked_at})), 'Nullable(String)')"
+    conditions = [f"ifNull({condition}, 1)" for condition in (each.doubt and each.kept, each.certain) if condition]
+    if not conditions:
+        return text, "1"
+    is_certain = " AND ".join(conditions)
+    if each.doubt:
+        other = literal(each.doubt)
+    elif ColumnType(each.source_type).bare.name == "DateTime64":
+        # The calendar ends before such a time: its text would be that of another one.
+        other = f"concat(toString(toDecimal128({looked_at}, 9)), ' seconds after 1970')"
+    else:
+        other = literal("a time that ClickHouse cannot show")
+    return f"if({is_certain}, {text}, CAST({other}, 'Nullable(String)'))", is_certain
+
+
+def _sentence(
+    each: LoadedColumn, path: str, count: int, at: _Found | None, *, hint: str, may_default: bool, fixed: str
+) -> str:
+    is_null = at is not None and at.is_null
+    # Of a table's own servers, another shard may have the row.
+    shown = f"{'NULL, or missing,' if is_null else at.shown} for it" if at else "values that do not fit it"
+    where = f"row {at.row:,} of {path}" if at else path
+    name = each.column.name
+    ways = f"Widen the column, fix the {fixed}, or give an expression with select={{…}}"
+    if is_null:
+        ways += "; casts={'null_as_default': True} takes the column's default." if may_default else "."
+    else:
+        ways += (
+            f"; casts={{'lossy_columns': [{name!r}]}} truncates or rounds such values."
+            if at and at.may_be_lossy
+            else "."
+        )
+    return f"Column {name!r} is {each.column.type}, but {where} has {shown} ({count} such rows in all).{hint} {ways}"

@@ -1,0 +1,76 @@
+"""Decide what happens to columns that the files have and the target lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from airflow_provider_chs3.core.files.file_groups import Reading
+from airflow_provider_chs3.core.files.file_set import Files
+from airflow_provider_chs3.core.files.guessed_columns import columns_of
+from airflow_provider_chs3.core.files.sample import read_sample
+from airflow_provider_chs3.core.files.table_suggestion import new_column
+from airflow_provider_chs3.core.load.load_context import LoadContext
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, is_table, table
+from airflow_provider_chs3.core.steps.operations import Log, QueryNodes, Steps
+from airflow_provider_chs3.exceptions import ColumnsAddedError, SourceError
+
+
+def settle_new_columns(load: LoadContext, reading: Reading) -> Steps[None]:
+    """Add columns that the target lacks to it, or refuse them, if the load asks for that.
+
+    Raises:
+        SourceError: If there are such columns, and the load asks to fail.
+        ColumnsAddedError: If the target got them, so that the load has to look at it again.
+    """
+    policy = load.request.policies.on_new_columns
+    if policy == "warn" or not load.files.manifest.objects:
+        return
+    known = {column.name for column in load.context.table_facts.columns}
+    lacking = [name for name in (yield from _names(load, reading)) if name not in known]
+    if not lacking:
+        return
+    names = ", ".join(map(repr, lacking))
+    if policy == "fail":
+        raise SourceError(
+            f"The files of {load.periods} have columns that {load.context.target} lacks: {names}. Add them to the "
+            "table, or load without them with policies={'on_new_columns': 'warn'}."
+        )
+    yield from _add(load, lacking)
+    raise ColumnsAddedError(f"The columns {names} of the files of {load.periods} were added to {load.context.target}.")
+
+
+def _names(load: LoadContext, reading: Reading) -> Steps[Sequence[str]]:
+    """Return the columns of the files: a load does not look for those of JSON, and other texts may have no names."""
+    if reading.names is not None or not load.files.format.names_columns:
+        return reading.names or ()
+    return [each.name for each in (yield from columns_of(_as_guessed(load)))]
+
+
+def _as_guessed(load: LoadContext) -> Files:
+    """Return the files as the server reads them: the settings of a load keep every field as text."""
+    return replace(load.files, settings=load.request.selection.csv.settings)
+
+
+def _add(load: LoadContext, names: Sequence[str]) -> Steps[None]:
+    files = _as_guessed(load)
+    columns = [each for each in (yield from columns_of(files)) if each.name in names]
+    sample = yield from read_sample(files, columns, load.request.period)
+    # Rows that are there already have no value.
+    new = [new_column(replace(each, lacking_files=len(files.manifest.objects)), sample) for each in columns]
+    shown = "\n".join(f"  {each.name} {each.type}" for each in new)
+    yield from Log(name=f"The files of {load.periods} have new columns. Adding them to {load.context.target}:\n{shown}")
+    clauses = ", ".join(f"ADD COLUMN IF NOT EXISTS {identifier(each.name)} {each.type}" for each in new)
+    context, named = load.context, load.request.target
+    sql = Sql(f"ALTER TABLE {table(context.target)} {clauses}")
+    # One replica of a shard is asked, and waits for the others. An ALTER evaluates the table's keys under its session's
+    # settings, and REPLACE PARTITION then expects parts of that type.
+    of_shards = dict.fromkeys(context.publishers, sql)
+    settings = {**context.evaluating, **context.ddl_settings_of(context.target.database), "alter_sync": 2}
+    yield from QueryNodes(name=f"Add columns to {context.target}", sql=of_shards, settings=settings)
+    if named != context.target:
+        has_it = Sql(f"SELECT count() FROM system.tables WHERE {is_table(named)}")
+        counts = yield from QueryNodes(name=f"Look for {named}", sql=dict.fromkeys(context.nodes, has_it))
+        over = Sql(f"ALTER TABLE {table(named)} {clauses}")
+        there = [node for node, ((count,),) in counts.items() if count]
+        yield from QueryNodes(name=f"Add columns to {named}", sql=dict.fromkeys(there, over))

@@ -1,0 +1,265 @@
+"""Decide whether a period is loaded whole, or its new objects alone."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from airflow_provider_chs3.core.files.file_groups import Reading
+from airflow_provider_chs3.core.files.source import Source
+from airflow_provider_chs3.core.ledger.object_records import recorded_objects
+from airflow_provider_chs3.core.ledger.objects_table import objects_table
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
+from airflow_provider_chs3.core.ledger.structure_record import loaded_as_recorded
+from airflow_provider_chs3.core.ledger.table import LedgerKey
+from airflow_provider_chs3.core.load.increment_base import why_no_base
+from airflow_provider_chs3.core.load.load_context import Increment, LoadContext
+from airflow_provider_chs3.core.load.load_request import Policies
+from airflow_provider_chs3.core.load.object_removal import why_not_removed
+from airflow_provider_chs3.core.load.period_load import Periods
+from airflow_provider_chs3.core.load.resume import RecordedPeriod
+from airflow_provider_chs3.core.model.models import Manifest, Node, ObjectChanges
+from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.model.quantities import quantity, size_text
+from airflow_provider_chs3.core.sql.quoting import Sql, in_table, one_of
+from airflow_provider_chs3.core.steps.operations import Gather, QueryNodes, Steps
+from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.target.privileges import privileges_of_attaching, why_not_granted
+from airflow_provider_chs3.core.target.replication import catch_up
+from airflow_provider_chs3.core.target.table_facts import TableFacts
+
+#: docs/protocol.md lists the engines with what was run on each.
+_ENGINES = frozenset(f"{kind}MergeTree" for kind in ("", "Replacing", "Summing", "Aggregating", "Coalescing"))
+#: What depends on another table in a default, as servers write it: old and new rows would show two states of it.
+_LOOKUPS = re.compile(r"\b(dict[A-Z]\w*|joinGet\w*)\s*\(|\(\s*SELECT\b", re.IGNORECASE)
+_GROUP_BY_TTL = re.compile(r"\bTTL\b.*\bGROUP BY\b", re.DOTALL)
+
+
+def find_increments(periods: Periods) -> Steps[dict[Period, str]]:
+    """Let each period load its new objects alone, if it is as it was published and objects were only added since.
+
+    Returns:
+        Why a period is loaded whole; empty of the others.
+    """
+    reasons = periods.each(lambda each: _why_whole(each.load, each.before))
+    adding = periods.part(lambda each: not reasons[each.period])
+    yield from adding.together(_find_increments(adding, reasons))
+    periods.merge(adding)
+    return reasons
+
+
+def _find_increments(periods: Periods, reasons: dict[Period, str]) -> Steps[None]:
+    context = periods.first.load.context
+    node = context.coordinator
+    keys = [(each.load.key_on(node), _record_of(each.before).base) for each in periods]
+    yield from catch_up(context, objects_table(context.ledger))
+    looks = (_why_not_attached(periods), recorded_objects(context.ledger, node, keys))
+    why, recorded = yield from Gather(name="Look whether published rows can be added to", workflows=looks)
+    reasons |= why
+    for each, published in zip(periods, recorded, strict=True):
+        if not reasons[each.period]:
+            load, reasons[each.period] = _increment(each.load, _record_of(each.before), published)
+            periods.items[each.period] = each.of(load)
+
+
+def _increment(load: LoadContext, record: Record, published: Manifest) -> tuple[LoadContext, str]:
+    """Return the load of the new objects alone; or of all, and why."""
+    changes, why = _changes(published, load.manifest, record, load.request.policies)
+    if changes is None:
+        return load, why
+    load = replace(load, changes=changes)
+    if why:
+        return load, why
+    removed = changes.removed(load.manifest)
+    if removed and (why := why_not_removed(load, published, removed)):
+        return load, f"since the period was published, {changes}, and {why}"
+    new = changes.to_read(load.manifest, removed)
+    increment = Increment(
+        base=record.base,
+        number=record.increments + 1,
+        # The rows to remove are found by their object, which new ones of it share.
+        attaches_first=bool(removed) or attaches_first(load.context.table_facts),
+        period=load.manifest,
+        removed=removed,
+    )
+    return load.of_increment(increment, new), ""
+
+
+def _changes(
+    published: Manifest, listed: Manifest, record: Record, policies: Policies
+) -> tuple[ObjectChanges | None, str]:
+    """Return how the objects changed, if that is known, and why new ones cannot be loaded alone; empty if they can."""
+    if published.fingerprint != record.fingerprint:
+        return None, "the record of those loaded before does not match the period's"
+    changes = ObjectChanges.between(published, listed)
+    is_whole = changes.removed(listed) and not policies.object_column
+    return changes, f"since the period was published, {changes}" if is_whole else ""
+
+
+def why_table_is_read(
+    source: Source, policies: Policies, context: TargetContext, key: LedgerKey, before: Mapping[Node, PeriodOnNode]
+) -> Steps[str | None]:
+    """Look beforehand why a load of a whole table would read all of its objects, as its objects changed.
+
+    Returns:
+        The reason; None if, as far as is known before the load, the new objects can be loaded alone.
+    """
+    if why := _why_not_added(policies, context, before):
+        return why
+    _, listed = yield from source.list_periods([key.period])
+    record = _record_of(before)
+    (published,) = yield from recorded_objects(context.ledger, context.coordinator, [(key, record.base)])
+    return _changes(published, listed[key.period], record, policies)[1] or None
+
+
+def find_changes(
+    source: Source, context: TargetContext, periods: Mapping[Period, Mapping[Node, PeriodOnNode]]
+) -> Steps[dict[Period, str]]:
+    """Find how the objects of periods changed, as far as that is known.
+
+    Returns:
+        The changes as a text, with an example and its time; none of a period whose record of objects does not match its
+        publication.
+    """
+    node, records = context.coordinator, {period: _record_of(before) for period, before in periods.items()}
+    keys = [(LedgerKey.on(context, node, period), record.base) for period, record in records.items()]
+    _, listed = yield from source.list_periods([*records])
+    recorded = yield from recorded_objects(context.ledger, node, keys)
+    found = {}
+    for (period, record), published in zip(records.items(), recorded, strict=True):
+        if published.fingerprint == record.fingerprint:
+            found[period] = _told(ObjectChanges.between(published, listed[period]), listed[period])
+    return found
+
+
+def _told(changes: ObjectChanges, listed: Manifest) -> str:
+    overwritten = [each for each in listed.objects if each.path in set(changes.overwritten)]
+    told = [quantity(len(changes.new), "new object")] if changes.new else []
+    if overwritten:
+        last = max(overwritten, key=lambda each: each.last_modified)
+        when = f"{'' if len(overwritten) == 1 else ', the last one'} at {last.last_modified:%Y-%m-%d %H:%M} UTC"
+        told.append(f"{quantity(len(overwritten), 'object')} overwritten{when} ({last.path})")
+    if changes.deleted:
+        example = f"{changes.deleted[0]}{', …' if len(changes.deleted) > 1 else ''}"
+        told.append(f"{quantity(len(changes.deleted), 'object')} deleted ({example})")
+    return ", ".join(told)
+
+
+def text_of(load: LoadContext, why_whole: str) -> str:
+    """Return which objects a load reads, for the log; empty of one for which all others are out of the question."""
+    increment, new = load.increment, load.files.manifest
+    if increment is None:
+        return f"Loading all objects: {why_whole}." if why_whole else ""
+    if increment.removed:
+        return (
+            f"Loading only {quantity(len(new.objects), 'object')} of {size_text(new.size_bytes)}, and removing the "
+            f"rows of {quantity(len(increment.removed), 'object')}: since the period was published, {load.changes}."
+        )
+    what = "new object" if len(new.objects) == 1 else f"{len(new.objects)} new objects"
+    return f"Loading only the {what}, {size_text(new.size_bytes)}: the others are published."
+
+
+def why_not_alone(load: LoadContext, before: Mapping[Node, PeriodOnNode], reading: Reading) -> str:
+    """Return why the new objects cannot be loaded alone, judging by what is read from them; empty if they can."""
+    if reading.depends_on:
+        return f"select calls {reading.depends_on}, whose value may have changed since"
+    loaded = (each.column.name for each in reading.loaded)
+    if not loaded_as_recorded(_record_of(before).structure, loaded, reading.names):
+        return "the new objects have other columns than the earlier ones"
+    return ""
+
+
+def load_of_resumable(load: LoadContext, recorded: RecordedPeriod, listed: Manifest) -> Steps[LoadContext]:
+    """Give a load the objects that a resumable one reads.
+
+    Raises:
+        ObjectsChangedError: If objects changed since.
+    """
+    period = recorded.manifest_in(listed)
+    if recorded.increment is None:
+        return load.of_objects(period)
+    node = load.context.coordinator
+    periods = [(load.key_on(node), str(recorded.increment["base"]))]
+    (published,) = yield from recorded_objects(load.context.ledger, node, periods)
+    return load.of_increment(*recorded.increment_of(period, published))
+
+
+def _why_whole(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -> str:
+    if load.retry_state.whole and load.request.policies.incremental:
+        return load.retry_state.whole.rstrip(".")
+    if load.request.reload and load.request.policies.incremental:
+        return "this run requests a reload"
+    return _why_not_added(load.request.policies, load.context, before)
+
+
+def _why_not_added(policies: Policies, context: TargetContext, before: Mapping[Node, PeriodOnNode]) -> str:
+    table_facts = context.table_facts
+    if not policies.incremental:
+        return "increments={'incremental': False}"
+    if context.absent:
+        return f"{', '.join(map(str, context.absent))} is down"
+    if not all(facts.objects for facts in context.nodes.values()):
+        return "a node has no record of the objects that were loaded before"
+    if why := why_whole(table_facts):
+        return why
+    if why := why_no_base(before, table_facts):
+        return why
+    if json.loads(_record_of(before).structure).get("engine") != table_facts.definition:
+        return "engine, keys or TTL of the table changed since it was published"
+    increments = _record_of(before).increments
+    if not table_facts.keeps_every_row and increments >= policies.max_increments:
+        return f"{increments} loads have added to it (increments['max_increments']={policies.max_increments})"
+    return ""
+
+
+def _why_not_attached(periods: Periods) -> Steps[dict[Period, str]]:
+    """Find out why published rows cannot be attached to staging: no privilege, or detached parts."""
+    context, target = periods.first.load.context, periods.first.load.context.target
+    why = yield from why_not_granted(tuple(context.nodes), privileges_of_attaching(target, context.ledger))
+    if why or context.table_facts.keeps_every_row:
+        return dict.fromkeys(periods.items, why)
+    ids = {each.period: {one.partition_id for found in each.before.values() for one in found.each} for each in periods}
+    detached = Sql(
+        f"SELECT DISTINCT partition_id FROM system.detached_parts WHERE {in_table(target)} "
+        f"AND {one_of('partition_id', sorted(set().union(*ids.values())))}"
+    )
+    found = yield from QueryNodes(name="Look for detached parts", sql=dict.fromkeys(context.nodes, detached))
+    nodes = {partition_id: node for node, rows in found.items() for (partition_id,) in rows}
+    detached_on = {period: next((nodes[key] for key in own if key in nodes), None) for period, own in ids.items()}
+    return {period: f"parts of it are detached on {node}" if node else "" for period, node in detached_on.items()}
+
+
+def _record_of(before: Mapping[Node, PeriodOnNode]) -> Record:
+    record = next(iter(before.values())).record
+    assert record is not None  # a period that is published has one on every node
+    return record
+
+
+def why_whole(table_facts: TableFacts) -> str:
+    """Return why a table's periods are always loaded whole; empty if increments give the same rows."""
+    engine = table_facts.engine.removeprefix("Replicated").removeprefix("Shared")
+    if engine not in _ENGINES:
+        return f"{table_facts.engine} merges rows, and merged rows do not combine with new ones as all rows would"
+    if "replacing_merge_with_cleanup" in table_facts.engine_full:
+        return "the table's merges may remove deleted rows (CLEANUP), and a late older version of one would come back"
+    if _GROUP_BY_TTL.search(table_facts.engine_full):
+        return "the table's TTL aggregates rows"
+    if table_facts.may_be_patched:
+        return "the table takes lightweight updates, which may apply to other rows once parts are attached"
+    defaults = (each.default_expression for each in table_facts.columns)
+    if found := next(filter(None, map(_LOOKUPS.search, defaults)), None):
+        what = f"calls {found[1]}" if found[1] else "holds a sub-query"
+        return f"the default of a column {what}, whose value may have changed since"
+    return ""
+
+
+def attaches_first(table_facts: TableFacts) -> bool:
+    """Check whether published rows must be in staging before new ones are inserted.
+
+    Engines that merge rows may let the newest one win, by the number of its block: attached later, the old rows would.
+    For all other tables the published rows come last: the time in which somebody may change them is short then, and
+    merges that end meanwhile are kept.
+    """
+    return not table_facts.is_plain

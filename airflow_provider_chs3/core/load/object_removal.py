@@ -1,0 +1,193 @@
+"""Remove the rows of overwritten and deleted objects from what is attached to staging, and prove it for each object.
+
+A column of the table says which object a row is of (`object_column`). The published partition is not touched: the
+DELETE runs in staging, on hard links, and rewrites only the parts that hold such rows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from airflow_provider_chs3.core.ledger.object_records import recorded_rows
+from airflow_provider_chs3.core.load.load_context import LoadContext
+from airflow_provider_chs3.core.load.period_load import Staged
+from airflow_provider_chs3.core.load.staged_rows import count_staged
+from airflow_provider_chs3.core.model.error_codes import QUERY_WAS_CANCELLED
+from airflow_provider_chs3.core.model.models import Manifest, Node, TableName, Unit
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, literal, literals, table
+from airflow_provider_chs3.core.sql.server_text import readable
+from airflow_provider_chs3.core.steps.operations import QueryNodes, Sleep, Steps, TryQueryNodes
+from airflow_provider_chs3.exceptions import BaseChangedError, ClickHouseServerError
+
+#: Servers keep the text of a mutation, on replicas in Keeper, whose nodes take a megabyte at most.
+_MOST_BYTES_OF_PATHS = 250_000
+#: Rewriting the rows of the other objects was seen to cost up to two fifths of loading them again.
+_LARGEST_SHARE = 0.25
+#: A mutation waits for a free thread, and forever if merges are stopped.
+_LONGEST_STANDSTILL_SECONDS = 600
+_FIRST_WAIT_SECONDS, _LONGEST_POLL_SECONDS = 0.1, 5.0
+
+
+def why_not_removed(load: LoadContext, published: Manifest, removed: Collection[str]) -> str:
+    """Return why rows of objects cannot be removed from the published ones; empty if they can."""
+    if not load.context.table_facts.keeps_every_row:
+        return "merges of this table remove rows, so the rows of other objects may depend on those removed"
+    if not load.manifest.objects:
+        return "no objects are left"
+    gone = set(removed)
+    gone_bytes = sum(each.size_bytes for each in published.objects if each.path in gone)
+    if gone_bytes > _LARGEST_SHARE * published.size_bytes or sum(map(len, removed)) > _MOST_BYTES_OF_PATHS:
+        return "these are too many to remove only their rows"
+    return ""
+
+
+def remove_objects(load: LoadContext) -> Steps[dict[Node, Staged]]:
+    """Remove the rows of objects from staging, which holds the published rows alone.
+
+    Returns:
+        What is left on each node.
+
+    Raises:
+        BaseChangedError: If the published rows are not the recorded objects', or cannot be removed.
+    """
+    assert load.increment is not None
+    removed = set(load.increment.removed)
+    found = yield from _count_objects(load, name="Count the published rows of each object")
+    yield from _check_recorded(load, found)
+    shards = {node.shard_num for node in load.context.publishers if removed & found[node].keys()}
+    if shards:
+        yield from _delete(load, shards)
+    left = yield from _count_objects(load, name="Count the rows that are left of each object")
+    staged = yield from count_staged(load, name="Count what is left in staging")
+    for node, rows in left.items():
+        kept = {path: count for path, count in found[node].items() if path not in removed}
+        if rows != kept or sum(rows.values()) != staged[node].rows:
+            raise BaseChangedError(
+                f"The DELETE in staging {load.staging} on {node} left {staged[node].rows} rows instead of exactly the "
+                f"{sum(kept.values())} of the other objects."
+            )
+    return staged
+
+
+def check_objects(load: LoadContext, staged: Mapping[Node, Staged]) -> Steps[None]:
+    """Check that staging holds the rows of the period's objects, and misses none of those that were kept.
+
+    Raises:
+        BaseChangedError: If it holds others.
+    """
+    assert load.increment is not None
+    new = {each.path for each in load.files.manifest.objects}
+    kept = {each.path for each in load.increment.period.objects} - new
+    found = yield from _count_objects(load, name="Count the staged rows of each object")
+    for node, rows in found.items():
+        counts = (sum(rows[path] for path in kept), sum(rows[path] for path in new), sum(rows.values()))
+        attached = load.increment.attached_on(node)
+        if counts != (attached, staged[node].rows - attached, staged[node].rows):
+            raise BaseChangedError(
+                f"Staging {load.staging} on {node} holds {counts[0]} rows of the objects that were kept and "
+                f"{counts[1]} of those that were read, but {attached} and {staged[node].rows - attached} were counted."
+            )
+
+
+def with_kept(load: LoadContext, rows: Sequence[int] | None) -> Steps[tuple[Sequence[Unit], Sequence[int] | None]]:
+    """Return all objects of the period and the rows of each, for a record that builds on no other one."""
+    assert load.increment is not None
+    objects = load.increment.period.objects
+    if rows is None:
+        return objects, None
+    node = load.context.coordinator
+    known = yield from recorded_rows(load.context.ledger, node, load.key_on(node), base=load.increment.base)
+    known |= {each.path: count for each, count in zip(load.files.manifest.objects, rows, strict=True)}
+    of_each = [known[each.path] for each in objects]
+    known_counts = [count for count in of_each if count is not None]
+    return objects, known_counts if len(known_counts) == len(of_each) else None
+
+
+def _count_objects(load: LoadContext, *, name: str) -> Steps[dict[Node, Counter[str]]]:
+    """Count the rows of each object, by the column that holds them."""
+    column = identifier(load.request.policies.object_column or "")
+    sql = Sql(
+        f"SELECT toString({column}) AS path, count() FROM {table(load.staging)} "
+        f"WHERE {load.own.rows_of(load.staging)} GROUP BY path"
+    )
+    answers = yield from load.context.on_each(name=name, sql=sql)
+    return {node: Counter(dict(rows)) for node, rows in answers.items()}
+
+
+def _check_recorded(load: LoadContext, found: Mapping[Node, Counter[str]]) -> Steps[None]:
+    """Check that the column names recorded objects, each as often as its file has rows, where that is recorded."""
+    assert load.increment is not None
+    node = load.context.coordinator
+    recorded = yield from recorded_rows(load.context.ledger, node, load.key_on(node), base=load.increment.base)
+    published = sum((found[node] for node in load.context.publishers), Counter[str]())
+    where = f"{load.request.policies.object_column} of {load.context.target}"
+    if unknown := sorted(published.keys() - recorded.keys()):
+        raise BaseChangedError(f"{where}: {published[unknown[0]]} rows name {unknown[0]!r}, which was not loaded.")
+    if load.request.policies.on_other_periods == "leave_out":
+        return
+    for path, rows in recorded.items():
+        if rows is not None and published[path] != rows:
+            raise BaseChangedError(f"{where}: {published[path]} rows name {path}, which has {rows}.")
+
+
+def _delete(load: LoadContext, shards: Collection[int]) -> Steps[None]:
+    """Delete the rows and wait, for any time in which servers get on with it."""
+    assert load.increment is not None
+    condition = f"{identifier(load.request.policies.object_column or '')} IN ({literals(load.increment.removed)})"
+    own = load.own.rows_of(load.staging)
+    scope = f"DELETE WHERE {own} AND" if load.own.of_part else f"DELETE IN PARTITION ID {literal(load.own.value)} WHERE"
+    sql = Sql(f"ALTER TABLE {table(load.staging)} {scope} {condition}")
+    try:
+        yield from QueryNodes(
+            name="Remove the rows of overwritten and deleted objects from staging",
+            sql={node: sql for node in load.context.publishers if node.shard_num in shards},
+            # Waiting would end with the connection's timeout, without a reason.
+            settings={"mutations_sync": 0},
+            query_id=f"{load.attempt.name}_delete",
+        )
+    except ClickHouseServerError as error:
+        if error.code == QUERY_WAS_CANCELLED:
+            raise
+        raise BaseChangedError(f"Rows of objects cannot be removed from {load.staging}: {error}") from error
+    nodes = [node for node in load.context.nodes if node.shard_num in shards]
+    before, waited_seconds, still_seconds = None, 0.0, 0.0
+    while (now := (yield from _look(load.staging, nodes))) is not None:
+        still_seconds = 0.0 if now != before else still_seconds
+        if still_seconds >= _LONGEST_STANDSTILL_SECONDS:
+            raise BaseChangedError(
+                f"The DELETE in staging {load.staging} made no progress for {_LONGEST_STANDSTILL_SECONDS} s: merges "
+                "are stopped, or other merges take all threads of the pool."
+            )
+        pause_seconds = min(max(waited_seconds, _FIRST_WAIT_SECONDS), _LONGEST_POLL_SECONDS)
+        yield from Sleep(name="Wait for the DELETE in staging", seconds=pause_seconds)
+        before, waited_seconds, still_seconds = now, waited_seconds + pause_seconds, still_seconds + pause_seconds
+
+
+class _Progress(NamedTuple):
+    parts: int
+    shares: tuple[float, ...]
+
+
+def _look(staging: TableName, nodes: Collection[Node]) -> Steps[_Progress | None]:
+    """Return how far the DELETE is on all nodes; None once it is done on each.
+
+    A replica that has not learnt of it yet shows no mutation.
+    """
+    of_staging = in_table(staging)
+    sql = Sql(
+        "SELECT count() = countIf(is_done) AND count() > 0, sum(parts_to_do), "
+        f"max({readable('latest_fail_reason')}) "
+        f"FROM system.mutations WHERE {of_staging}"
+    )
+    answers = yield from QueryNodes(name="Look at the DELETE in staging", sql=dict.fromkeys(nodes, sql))
+    for node, ((is_done, _, why),) in answers.items():
+        if why and not is_done:
+            raise BaseChangedError(f"The DELETE in staging {staging} fails on {node}: {why}")
+    if all(is_done for ((is_done, _, _),) in answers.values()):
+        return None
+    running = Sql(f"SELECT sum(progress) FROM system.merges WHERE {of_staging}")
+    shares = yield from TryQueryNodes(name="Look at its progress", sql=dict.fromkeys(nodes, running))
+    known = tuple(answer[0][0] for answer in shares.values() if isinstance(answer, list))
+    return _Progress(sum(parts for ((_, parts, _),) in answers.values()), known)

@@ -1,0 +1,110 @@
+"""End what dead attempts left: the staging tables of loads that nobody ran again, and their queries."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_chs3.core.load.staging_cleanup import end_named
+from airflow_provider_chs3.core.model.json_values import AsJson
+from airflow_provider_chs3.core.model.models import Node, TableName
+from airflow_provider_chs3.core.sql.quoting import Sql, literal
+from airflow_provider_chs3.core.steps.operations import Log, Row, Steps
+from airflow_provider_chs3.core.target.node_facts import inspect_target
+from airflow_provider_chs3.core.target.topology import LEDGER_TABLE, TableRequest
+from airflow_provider_chs3.core.tuning.exact_settings import DDL_SETTINGS
+from airflow_provider_chs3.exceptions import PreflightError
+
+#: The names of staging tables, see `core.load.staging_tables.Attempt`. Nothing else is ever dropped, whatever its name
+#: begins with.
+_STAGING = "^chs3_(held_)?[0-9a-f]{16}_[0-9a-f]{16}[0-9a-z_]*$"
+#: How long what a person has not decided about is kept at least: as long as it may be approved, in its comment.
+_HELD_SECONDS = "JSONExtractFloat(comment, 'hold_limit_days') * 24 * 60 * 60"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CleanRequest:
+    """A request to clean up staging."""
+
+    database: str
+    cluster: str | None
+    default_cluster: str | None
+    older_than_seconds: float
+    is_dry_run: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Orphan(AsJson):
+    """A staging table that outlived its attempt."""
+
+    name: str
+    age_seconds: int
+    rows_by_node: Mapping[str, int]
+    size_bytes: int
+    queries: int
+    was_dropped: bool
+
+    def as_json(self) -> dict[str, Any]:
+        """Return JSON-safe values."""
+        return {**super().as_json(), "rows": sum(self.rows_by_node.values())}
+
+
+def clean_staging(request: CleanRequest) -> Steps[list[Orphan]]:
+    """Kill the queries of old staging tables on every node, wait until they end, and drop the tables.
+
+    Raises:
+        PreflightError: If the database does not exist.
+        TransientError: If queries do not end.
+    """
+    # It is the only table in that database whose name is known.
+    ledger = TableRequest(
+        target=TableName(request.database, LEDGER_TABLE),
+        cluster=request.cluster,
+        default_cluster=request.default_cluster,
+    )
+    context = yield from inspect_target(ledger, settings=DDL_SETTINGS)
+    if finding := context.missing_database(request.database):
+        raise PreflightError(finding)
+    answers = yield from context.on_each(name="Look for staging", sql=_look(request.database))
+    orphans = list(_orphans(answers, request))
+    yield from Log(name=f"{len(orphans)} staging tables are older than {request.older_than_seconds:g} s.")
+    if orphans and not request.is_dry_run:
+        yield from end_named(context, [each.name for each in orphans])
+    return orphans
+
+
+def _look(database: str) -> Sql:
+    # A database that keeps no metadata on disk has no time of creation: nothing proves that its tables are old.
+    made_at = "toUnixTimestamp(metadata_modification_time)"
+    age_seconds = f"if({made_at} = 0, 0, toInt64(toUnixTimestamp(now())) - {made_at})"
+    return Sql(
+        f"SELECT name, {age_seconds}, ifNull(total_rows, 0), "
+        f"ifNull(total_bytes, 0), {_HELD_SECONDS}, "
+        "(SELECT groupArray(initial_query_id) FROM system.processes) AS queries "
+        f"FROM system.tables WHERE database = {literal(database)} AND match(name, {literal(_STAGING)})"
+    )
+
+
+def _orphans(answers: Mapping[Node, Sequence[Row]], request: CleanRequest) -> Iterator[Orphan]:
+    found: dict[str, dict[Node, Row]] = defaultdict(dict)
+    for node, rows in answers.items():
+        for name, *facts in rows:
+            found[name][node] = tuple(facts)
+    ages = {name: min(age for age, *_ in nodes.values()) for name, nodes in found.items()}
+    kept = {name: max(seconds for *_, seconds, _ in nodes.values()) for name, nodes in found.items()}
+    young = [name for name, age in ages.items() if age < max(request.older_than_seconds, kept[name])]
+    for name, nodes in sorted(found.items()):
+        # A load that starts over continues under the same name, followed by a number.
+        if any(other.startswith(name) for other in young):
+            continue
+        queries = {query for *_, running in nodes.values() for query in running if query.startswith(f"{name}_")}
+        yield Orphan(
+            name=name,
+            age_seconds=ages[name],
+            rows_by_node={str(node): rows for node, (_, rows, *_) in nodes.items()},
+            size_bytes=sum(size_bytes for _, _, size_bytes, *_ in nodes.values()),
+            queries=len(queries),
+            was_dropped=not request.is_dry_run,
+        )

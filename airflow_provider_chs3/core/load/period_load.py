@@ -1,0 +1,97 @@
+"""One period in one attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from airflow_provider_chs3.core.arguments.check_arguments import CheckResult
+from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE, Contents
+from airflow_provider_chs3.core.ledger.recording import Value
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
+from airflow_provider_chs3.core.load.insert_plan import InsertPlan
+from airflow_provider_chs3.core.load.load_context import LoadContext
+from airflow_provider_chs3.core.model.models import Node
+from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.steps.batch import Batch
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """The staged rows of one node.
+
+    Args:
+        partitions: Contents of the period's partitions that hold rows, by their ids.
+        other_rows: Rows of other periods, by partition as ClickHouse shows it: `202404`, `2024-04-01`, `NULL`.
+    """
+
+    partitions: Mapping[str, Contents]
+    other_rows: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        """Rows of the period."""
+        return sum(each.rows for each in self.partitions.values())
+
+    @property
+    def counts(self) -> tuple[Mapping[str, int], Mapping[str, int]]:
+        """Rows of each partition of the period, and those of other periods; merges change the parts alone."""
+        return {key: each.rows for key, each in self.partitions.items()}, self.other_rows
+
+    def has_parts_of(self, other: Staged) -> bool:
+        """Check whether both are known to be of the same parts."""
+        return all(each.has_parts_of(other.at(key)) for key, each in self.partitions.items())
+
+    def at(self, partition_id: str) -> Contents:
+        """Return the contents of one of the period's partitions."""
+        return self.partitions.get(partition_id, NOTHING_BESIDE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeriodLoad:
+    """A period to load.
+
+    Args:
+        load: Its load: of its new objects alone, or of all.
+        before: The period on each node when the load decided.
+        reason: The reason to load it, as a text.
+        plan: The plan of its insert; None until it is planned.
+        staged: Its staged rows on each node; empty until they are proved.
+        intended: The records of a dead attempt whose publication is completed; none by default.
+        claims: What its claims say that a load does not; none by default. A version that is restored has some.
+        held_because: Why it is held rather than published; empty, the default, if it is not.
+        checks: What the user's checks of the staged rows have found; none by default.
+    """
+
+    load: LoadContext
+    before: Mapping[Node, PeriodOnNode]
+    reason: str
+    plan: InsertPlan | None = None
+    staged: Mapping[Node, Staged] = field(default_factory=dict)
+    intended: Mapping[Node, Record] = field(default_factory=dict)
+    claims: Mapping[str, Value] = field(default_factory=dict)
+    held_because: str = ""
+    checks: tuple[CheckResult, ...] = ()
+
+    @property
+    def period(self) -> Period:
+        """The period."""
+        return self.load.request.period
+
+    @property
+    def planned(self) -> InsertPlan:
+        """The plan of its insert, once there is one."""
+        assert self.plan
+        return self.plan
+
+    def of(self, load: LoadContext) -> PeriodLoad:
+        """Return the same period with its load after another phase."""
+        return replace(self, load=load)
+
+
+Periods = Batch[Period, PeriodLoad]
+
+
+def periods_of(*loads: PeriodLoad) -> Periods:
+    """Return loads of periods of one table as a batch."""
+    return Batch({each.period: each for each in loads})

@@ -1,0 +1,461 @@
+"""Step 8 of a load: replace the partitions on every node, and record it there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from airflow_provider_chs3.core.ledger.comparison import is_changed
+from airflow_provider_chs3.core.ledger.object_records import ObjectsOfPeriod, record_objects
+from airflow_provider_chs3.core.ledger.partition_changes import is_explained
+from airflow_provider_chs3.core.ledger.partition_state import PartitionState, rows_of_shards
+from airflow_provider_chs3.core.ledger.queries import look_up_beside
+from airflow_provider_chs3.core.ledger.recording import Values, add_records
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode
+from airflow_provider_chs3.core.load.checks import check_rows, check_seen
+from airflow_provider_chs3.core.load.evidence_renewal import structure_text
+from airflow_provider_chs3.core.load.held import drop_held_of, keep_held
+from airflow_provider_chs3.core.load.increment_completion import attached, require_base
+from airflow_provider_chs3.core.load.lasting_rows import find_lasting
+from airflow_provider_chs3.core.load.load_context import (
+    LoadContext,
+    periods_text,
+    values_of,
+)
+from airflow_provider_chs3.core.load.members import Member, members_of
+from airflow_provider_chs3.core.load.newer_records import check_none_newer, records_of
+from airflow_provider_chs3.core.load.object_removal import with_kept
+from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, Staged
+from airflow_provider_chs3.core.load.published_rows import (
+    check_published,
+    held_nodes,
+    look_at_published,
+    remove_replaced,
+)
+from airflow_provider_chs3.core.load.staged_partitions import Command, alter_partitions
+from airflow_provider_chs3.core.load.staged_rows import partitions_of, partitions_query, staged_of
+from airflow_provider_chs3.core.load.versions import drop_older_versions, keep_versions
+from airflow_provider_chs3.core.model.error_codes import BAD_ARGUMENTS
+from airflow_provider_chs3.core.model.models import Node, Unit
+from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.sql.quoting import literal, table
+from airflow_provider_chs3.core.steps.operations import Gather, Sleep, Steps
+from airflow_provider_chs3.core.target.replication import follow
+from airflow_provider_chs3.core.target.table_facts import TableFacts, target_facts, target_query
+from airflow_provider_chs3.core.tuning.exact_settings import EMPTY_SOURCE
+from airflow_provider_chs3.exceptions import (
+    ClickHouseServerError,
+    PreflightError,
+    TargetChangedError,
+    TransientError,
+    VerificationError,
+)
+
+#: A partition goes from one table to another only where these are the same. The others are what rows were made by.
+_COMPARED = ("columns", "partition_key", "sorting_key", "primary_key", "indices", "projections", "engine")
+#: Error codes of a server that reads the partition of a staged part by another type, each with what it then says.
+_OTHER_KEY = {33: "Cannot read all data", 246: "calculated partition ID"}
+#: Queries that read a part keep it on the disk.
+_WAITS_FOR_REPLACED_SECONDS = (1, 2, 4, 8, 15, 30, 30, 30)
+
+
+def publish(periods: Periods) -> Steps[dict[Period, dict[Node, PartitionState]]]:
+    """Replace the periods' partitions on every node with the staged rows, all from one staging table.
+
+    Nodes without staged rows are included: a node that held rows of the last version must lose them. REPLACE PARTITION
+    is atomic on a node and can be repeated; DROP PARTITION would let a stale attempt wipe a published period. One
+    replica of a shard replaces it and the others follow; each records its own part of the period.
+
+    Returns:
+        The partition of each on each node.
+    """
+    yield from periods.together(_follow_staging(periods))
+    seen = yield from check_rows(periods)
+    looked = yield from periods.ask(_look_once_more)
+    now = {period: found for period, (found, _) in looked.items()}
+    staged_now = {period: staged for period, (_, staged) in looked.items()}
+    periods.update(lambda each: attached(each, staged_now[each.period], now[each.period]) if each.load.adds else each)
+    periods.each(lambda each: check_seen(each, seen[each.period]))
+    periods.each(lambda each: _check_unchanged(each, now[each.period], staged_now[each.period]))
+    held = periods.part(lambda each: bool(each.held_because))
+    states = yield from _hold(held, now, staged_now)
+    for period in states.keys() | held.failed.keys():
+        periods.items.pop(period)
+    members: _Members = {each.period: members_of(each, now[each.period], staged_now[each.period]) for each in periods}
+    new = periods.part(lambda each: not each.intended)
+    versions = yield from new.together(keep_versions(new, members))
+    yield from _record_intents(new, members)
+    periods.merge(new)
+    yield from _replace(periods, members)
+    members = yield from _with_lasting(periods, members)
+    states |= yield from _conclude(periods, members)
+    yield from drop_older_versions(periods.part(lambda each: each.period in states and not each.claims), versions)
+    periods.merge(held)
+    return states
+
+
+def _hold(
+    periods: Periods, now: Mapping[Period, Mapping[Node, PeriodOnNode]], staged: Mapping[Period, Mapping[Node, Staged]]
+) -> Steps[dict[Period, dict[Node, PartitionState]]]:
+    """Keep what is staged of periods, claim it with the evidence of what is published, and return that."""
+    kept = yield from periods.run(lambda each: keep_held(replace(each, staged=staged[each.period])))
+    yield from periods.together(_record_objects(periods))
+    claims = dict[Period, _Records]()
+    for each in periods:
+        values = _values_of_intent(each, members_of(each, now[each.period], kept[each.period]))
+        policies = each.load.request.policies
+        of_approval = {"hold_limit_days": float(policies.hold_limit_days), "keep_versions": policies.keep_versions}
+        told: Values = {"why": each.held_because, **of_approval}
+        claims[each.period] = [(node, key, {**of_one, **told}) for node, key, of_one in values]
+    yield from periods.ask(lambda some: _record(some, "held", claims, name="Record {} as held"))
+    yield from periods.run(lambda each: drop_held_of(each.load, but=each.load.request.nonce))
+    return {each.period: {node: period.state for node, period in now[each.period].items()} for each in periods}
+
+
+_Members = Mapping[Period, Mapping[Node, Sequence[Member]]]
+#: A record for each partition of a period.
+_Records = Sequence[tuple[Node, str, Values]]
+
+
+def _follow_staging(periods: Periods) -> Steps[None]:
+    yield from follow(periods.first.load.context, periods.first.load.staging)
+
+
+def _look_once_more(some: Sequence[PeriodLoad]) -> Steps[list[tuple[dict[Node, PeriodOnNode], dict[Node, Staged]]]]:
+    """Look at periods, and with the same statement at staging and the target's structure: it takes little longer."""
+    load = some[0].load
+    tables = f"{partitions_query(load)}, {target_query(load.context.target)}"
+    owns = {each.period: each.load.own for each in some}
+    found, beside = yield from look_up_beside(load.context, owns, tables, name="Count what is staged once more")
+    _check_schema_drift(load, {node: target_facts(facts) for node, (_, *facts) in beside.items()})
+    partitions = {node: partitions_of(staged) for node, (staged, *_) in beside.items()}
+    return [(found[each.period], staged_of(each.load, partitions)) for each in some]
+
+
+def _check_schema_drift(load: LoadContext, tables: Mapping[Node, TableFacts | None]) -> None:
+    """Compare the target's structure on every node with that at the beginning of the load.
+
+    REPLACE PARTITION refuses a staging table of another structure, but on each node separately: if one node was altered
+    and another not yet, it would publish half a period.
+
+    Raises:
+        TransientError: If it was altered or recreated. The next run uses the new table.
+    """
+    context = load.context
+    for node, is_now in tables.items():
+        was = context.nodes[node].target
+        differences = list(_differences(was, is_now)) if was and is_now else ["it is gone"]
+        if differences:
+            raise TransientError(
+                f"{context.target} on {node} was altered while {load.request.period} was loaded: "
+                f"{'; '.join(differences)}. The period was not published. The next run loads into the table as it is "
+                "then."
+            )
+
+
+def _differences(was: TableFacts, is_now: TableFacts) -> Iterator[str]:
+    if was.uuid != is_now.uuid:
+        yield "it was dropped and created again"
+    for part in _COMPARED:
+        before, now = getattr(was, part), getattr(is_now, part)
+        if before != now:
+            yield f"its {part.replace('_', ' ')}: {_shown(before, now)} before, {_shown(now, before)} now"
+
+
+def _shown(value: object, other: object) -> str:
+    """Return what the other one lacks."""
+    if not isinstance(value, tuple) or not isinstance(other, tuple):
+        return repr(value)
+    only = [each for each in value if each not in other]
+    return ", ".join(map(str, only)) or "none"
+
+
+def _check_unchanged(each: PeriodLoad, now: Mapping[Node, PeriodOnNode], staged_now: Mapping[Node, Staged]) -> None:
+    """Check that nobody else wrote to the period, neither to its partition nor to its staging."""
+    # One of several periods may have lost the table to publish from, after its own intent.
+    check_none_newer(each.period, records_of(each.before), now, attempt=each.load.request.nonce)
+    if each.load.increment:
+        require_base(each.load, each.before, now)
+    else:
+        _check_untouched(each.load, each.before, now)
+    _check_staged(each.load, each.staged, staged_now)
+
+
+def _record_intents(periods: Periods, members: _Members) -> Steps[None]:
+    """Record the intents, and the objects beside: who completes a publication looks for both."""
+    listed = periods.those(periods.items)
+    intents = {each.period: _values_of_intent(each, members[each.period]) for each in periods}
+    writes = (
+        periods.ask(lambda some: _record(some, "intent", intents, name="Record the intent to publish {}")),
+        listed.together(_record_objects(listed)),
+    )
+    yield from Gather(name="Record intents and objects", workflows=writes)
+    for period, error in listed.failed.items():
+        periods.leave(period, error)
+
+
+def _record_objects(periods: Periods) -> Steps[None]:
+    """Record the objects before they are published; those of an attempt that is never published do not count."""
+    load = periods.first.load
+    objects = []
+    for each in periods:
+        objects.append((yield from _objects_of(each)))
+    yield from record_objects(
+        load.context, objects, attempt=load.request.nonce, query_id=f"{load.attempt.name}_objects"
+    )
+
+
+def _objects_of(each: PeriodLoad) -> Steps[ObjectsOfPeriod]:
+    load = each.load
+    objects: Sequence[Unit] = load.files.manifest.objects
+    rows: Sequence[int] | None = each.plan.reading.file_rows if each.plan else None
+    if load.increment and load.increment.removed:
+        objects, rows = yield from with_kept(load, rows)
+    return ObjectsOfPeriod({node: load.key_on(node) for node in load.context.nodes}, objects, load.base, rows)
+
+
+def _replace(periods: Periods, members: _Members) -> Steps[None]:
+    """Replace the partitions. Only where nothing was staged of one may an empty source empty it, node by node.
+
+    A statement has one set of settings: on a node where some partitions have staged rows and some have none, the latter
+    come after the others.
+    """
+    commands = {each.period: _replacements(each.load, members[each.period]) for each in periods}
+    every = [one for of_period in commands.values() for one in of_period]
+    first = {node: min(each.settings for each in every if each.node == node) for node in {each.node for each in every}}
+    for is_first in (True, False):
+        some = {
+            period: [each for each in of_period if (each.settings == first[each.node]) is is_first]
+            for period, of_period in commands.items()
+        }
+        replaced = periods.those({period for period, of_period in some.items() if of_period})
+        yield from replaced.ask(partial(_replace_some, commands=some))
+        periods.merge(replaced)
+
+
+def _replacements(load: LoadContext, members: Mapping[Node, Sequence[Member]]) -> list[Command]:
+    """Return the commands, in the order of the nodes."""
+    # Older servers do not know the setting, and accept an empty source.
+    known = EMPTY_SOURCE in load.context.known_settings
+    return [
+        Command(
+            node,
+            f"REPLACE PARTITION ID {literal(one.partition_id)} FROM {table(load.staging)}",
+            f"{EMPTY_SOURCE} = {int(not one.staged.rows)}" if known else "",
+        )
+        for node in load.context.publishers
+        for one in members[node]
+        if not one.is_kept
+    ]
+
+
+def _replace_some(
+    some: Sequence[PeriodLoad], *, commands: Mapping[Period, Sequence[Command]]
+) -> Steps[Sequence[PeriodLoad]]:
+    load = some[0].load
+    try:
+        yield from alter_partitions(
+            load.context,
+            load.context.target,
+            (one for each in some for one in commands[each.period]),
+            name=f"Publish {periods_text([each.load for each in some])}",
+            query_id=f"{load.attempt.name}_publish",
+        )
+    except ClickHouseServerError as error:
+        if error.code in _OTHER_KEY and _OTHER_KEY[error.code] in error.message:
+            raise PreflightError(key_of_other_type(load, error.host)) from error
+        if error.code != BAD_ARGUMENTS or EMPTY_SOURCE not in error.message:
+            raise
+        raise VerificationError(
+            f"Staging {load.staging} lost its rows on {error.host} right before they were published: somebody drops "
+            "parts of it. The period is unchanged there; other nodes may have the new one. The next run loads it again."
+        ) from error
+    return some
+
+
+def key_of_other_type(load: LoadContext, host: str) -> str:
+    """Return the message for a target whose key got another type than in new tables, such as staging.
+
+    CREATE and a restart evaluate a key under the profile with which the server started; ALTER evaluates it under the
+    session's settings, and keeps that in memory. No server says so before: the virtual column `_partition_value` has
+    the new type on 25.8 only (seen on 25.8 and 26.9).
+    """
+    target, key = load.context.target, load.context.table_facts.partition_key
+    return (
+        f"{target} on {host} accepts no rows of {load.request.period}: its partition key {key!r} has another type "
+        "there than in a new table. An ALTER causes this until the server's next restart, if its session changes what "
+        "the key returns (cast_keep_nullable, enable_extended_results_for_datetime_functions …); parts inserted since "
+        "then are broken after the restart. The period is unchanged there; other nodes may have the new one. Save what "
+        f"others inserted since the ALTER, run DETACH TABLE {table(target)} and ATTACH TABLE {table(target)} there, "
+        "and load again."
+    )
+
+
+def _with_lasting(periods: Periods, members: _Members) -> Steps[_Members]:
+    """Return the partitions, with those of which merges leave rows: who removes them changes the period."""
+    if not periods.items:
+        return members
+    context = periods.first.load.context
+    filled = {
+        node: [one.partition_id for each in periods for one in members[each.period][node] if one.rows]
+        for node in context.nodes
+    }
+    lasting = yield from find_lasting(context, filled)
+    return {
+        each.period: {
+            node: [one._replace(lasts=one.partition_id in lasting[node]) for one in of_node]
+            for node, of_node in members[each.period].items()
+        }
+        for each in periods
+    }
+
+
+def _conclude(periods: Periods, members: _Members) -> Steps[dict[Period, dict[Node, PartitionState]]]:
+    """Record the periods as published, each as soon as its replaced parts are gone from the disks.
+
+    Until then, they reappear beside the new ones if a server is killed or restarted (before 26.6), and on any version
+    if it loses power. Periods whose replaced parts are read by queries for too long leave.
+    """
+    states, waiting = dict[Period, dict[Node, PartitionState]](), periods.those(periods.items)
+    for seconds in (*_WAITS_FOR_REPLACED_SECONDS, 0):
+        held = held_nodes(waiting, members)
+        yield from waiting.together(remove_replaced(waiting, held))
+        looked = yield from waiting.ask(partial(look_at_published, held=held))
+        periods.merge(waiting)
+        read = {each.period for each in waiting if looked[each.period][1] & _ids_of(members[each.period])}
+        done, waiting = waiting.those(waiting.items.keys() - read), waiting.those(read)
+        states |= yield from _record_published(done, members, {period: now for period, (now, _) in looked.items()})
+        periods.merge(done)
+        if not waiting.items:
+            return states
+        if seconds:
+            yield from Sleep(name="Wait for queries that read replaced parts", seconds=seconds)
+    for each in waiting:
+        periods.leave(each.period, _still_read(each.load))
+    return states
+
+
+def _still_read(load: LoadContext) -> TransientError:
+    return TransientError(
+        f"{load.context.target}: {load.request.period} was replaced, but queries that began before still read its old "
+        f"rows {sum(_WAITS_FOR_REPLACED_SECONDS)} s later (see system.processes). If the server died now, those rows "
+        "would come back; so the period is not recorded as published, and the next try loads it again. Run long "
+        "queries at another time, or give them max_execution_time."
+    )
+
+
+def _ids_of(members: Mapping[Node, Sequence[Member]]) -> set[str]:
+    return {one.partition_id for of_node in members.values() for one in of_node}
+
+
+def _check_staged(load: LoadContext, staged: Mapping[Node, Staged], now: Mapping[Node, Staged]) -> None:
+    """Check that staging did not lose rows since they were counted, which would be lost from the period.
+
+    Of several periods it must hold the very parts that were counted, to which it has links.
+    """
+    for node, each in staged.items():
+        is_other = load.shared is not None and not each.has_parts_of(now[node])
+        if now[node].counts != each.counts or is_other:
+            raise VerificationError(
+                f"Staging {load.staging} on {node} held {each.rows} rows of {load.request.period} when they were "
+                f"counted, and holds {now[node].rows} now{', in other parts' if is_other else ''}: somebody else "
+                "writes to it, or drops parts of it. The period was not published."
+            )
+
+
+def _record(
+    some: Sequence[PeriodLoad], event: str, values: Mapping[Period, _Records], *, name: str
+) -> Steps[Sequence[PeriodLoad]]:
+    load = some[0].load
+    records = (
+        (node, each.load.key_on(node, partition_id), of_partition)
+        for each in some
+        for node, partition_id, of_partition in values[each.period]
+    )
+    yield from add_records(
+        load.context,
+        event,
+        records,
+        name=name.format(periods_text([each.load for each in some])),
+        staging=load.staging,
+        # An attempt that takes over can end these statements first.
+        query_id=f"{load.attempt.name}_{event}",
+    )
+    return some
+
+
+def _record_published(
+    periods: Periods, members: _Members, now: Mapping[Period, Mapping[Node, PeriodOnNode]]
+) -> Steps[dict[Period, dict[Node, PartitionState]]]:
+    """Record periods as published whose partitions hold what was staged."""
+    periods.each(lambda each: check_published(each, members[each.period], now[each.period]))
+    states = {each.period: {node: period.state for node, period in now[each.period].items()} for each in periods}
+    records = {each.period: _values_of_published(each, members[each.period], now[each.period]) for each in periods}
+    yield from periods.ask(lambda some: _record(some, "published", records, name="Record {} as published"))
+    return {each.period: states[each.period] for each in periods}
+
+
+def _values_of_intent(each: PeriodLoad, members: Mapping[Node, Sequence[Member]]) -> _Records:
+    records = list[tuple[Node, str, Values]]()
+    for node, of_node in members.items():
+        structure = _structure(each, node)
+        for one in of_node:
+            values = values_of(each.load, rows=one.rows, state=one.was.state, beside=one.staged, structure=structure)
+            records.append((node, one.partition_id, {**values, **each.claims}))
+    return records
+
+
+def _structure(each: PeriodLoad, node: Node) -> str:
+    if each.intended:
+        return each.intended[node].structure
+    if each.claims:
+        return structure_text(each.load, node)
+    reading = each.planned.reading
+    return structure_text(each.load, node, loaded=reading.loaded, in_files=reading.names)
+
+
+def _values_of_published(
+    each: PeriodLoad, members: Mapping[Node, Sequence[Member]], now: Mapping[Node, PeriodOnNode]
+) -> _Records:
+    records, shards = list[tuple[Node, str, Values]](), rows_of_shards({node: one.state for node, one in now.items()})
+    for node, of_node in members.items():
+        structure, of_intent = _structure(each, node), each.intended.get(node)
+        own = of_intent.of_attempt if of_intent else {}
+        for one in of_node:
+            state = replace(now[node].at(one.partition_id).state, lasts=one.lasts)
+            values = values_of(each.load, rows=state.rows, state=state, rows_of_shards=shards, structure=structure)
+            records.append((node, one.partition_id, {**values, **each.claims, **own}))
+    return records
+
+
+def _check_untouched(load: LoadContext, before: Mapping[Node, PeriodOnNode], now: Mapping[Node, PeriodOnNode]) -> None:
+    if load.request.policies.on_target_changed == "reload":
+        return
+    for node, period in now.items():
+        for one in period.each:
+            if _is_written_by_others(load, before[node].at(one.partition_id), one):
+                raise TargetChangedError(
+                    f"{load.context.target} on {node}: somebody wrote to partition {one.shown} while "
+                    f"{load.request.period} was loaded. The period was not published. Find out who does; "
+                    "policies={'on_target_changed': 'reload'} replaces such rows."
+                )
+
+
+def _is_written_by_others(load: LoadContext, before: PeriodOnNode, now: PeriodOnNode) -> bool:
+    """Check whether anybody but a load wrote to the partition since this load first looked."""
+    was, is_now = before.state, now.state
+    if (
+        now.record is not None
+        and before.record == now.record
+        and is_changed(before, table_facts=load.context.table_facts)
+    ):
+        # It may have lost parts before this load began, and may lose more: none may have been added, but by merges.
+        added = set(is_now.each_part or ()) - set(was.each_part or ())
+        return bool(added) and not is_explained(was.evidence(), is_now, table_facts=load.context.table_facts)
+    if now.record is not None:
+        return is_changed(now, table_facts=load.context.table_facts)
+    # Replicas number from 0, so that the first block of others has no higher number than no block at all.
+    return (is_now.rows > 0 and not was.rows) or max(is_now.max_block, is_now.data_version) > max(
+        was.max_block, was.data_version
+    )

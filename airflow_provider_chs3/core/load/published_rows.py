@@ -1,0 +1,193 @@
+"""Check that published partitions hold what was staged, and remove the parts that they have replaced from the disks.
+
+A server that dies may show replaced parts again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from airflow_provider_chs3.core.ledger.comparison import as_recorded
+from airflow_provider_chs3.core.ledger.partition_changes import (
+    is_explained,
+    is_made_of_staged,
+    undone_mutation,
+    without_old_patches,
+)
+from airflow_provider_chs3.core.ledger.partition_state import PartitionState
+from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE, Contents
+from airflow_provider_chs3.core.ledger.queries import look_up_beside, look_up_sources
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode
+from airflow_provider_chs3.core.load.load_context import LoadContext, periods_text
+from airflow_provider_chs3.core.load.members import Member
+from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods
+from airflow_provider_chs3.core.load.staging_tables import ddl_settings
+from airflow_provider_chs3.core.model.models import Node
+from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.sql.quoting import Sql, in_table, literal, table
+from airflow_provider_chs3.core.steps.operations import QueryNodes, Steps
+from airflow_provider_chs3.core.target.replication import follow
+from airflow_provider_chs3.exceptions import TargetChangedError, VerificationError
+
+#: The ids of partitions are made of digits, or of hexadecimal ones: none has this.
+_NO_PARTITION = "chs3-none"
+
+
+def check_published(
+    each: PeriodLoad, members: Mapping[Node, Sequence[Member]], now: Mapping[Node, PeriodOnNode]
+) -> None:
+    """Check that the partitions of a period hold what was staged, and that publishing it has undone nothing.
+
+    Raises:
+        TargetChangedError: If somebody changed it at that moment.
+        VerificationError: If it holds other rows.
+    """
+    load = each.load
+    _check_same_table(load, now, members)
+    for node, period in now.items():
+        known = {one.partition_id for one in members[node]}
+        others = (one.partition_id for one in period.partitions or () if one.partition_id not in known)
+        nothing = PeriodOnNode(None, PartitionState())
+        for one in (*members[node], *(Member(key, nothing, NOTHING_BESIDE, is_kept=False) for key in others)):
+            is_now = period.at(one.partition_id)
+            if one.is_kept:
+                _check_kept(load, node, one, is_now)
+            else:
+                _check_rows(load, node, one, is_now)
+                _check_none_undone(load, node, one, is_now)
+
+
+def _check_same_table(
+    load: LoadContext, periods: Mapping[Node, PeriodOnNode], members: Mapping[Node, Sequence[Member]]
+) -> None:
+    """Check that the target's name still means the table that was looked at: no ALTER takes the UUID of a table."""
+    for node, period in periods.items():
+        was = load.key_on(node).target_uuid
+        if period.table_uuid == was:
+            continue
+        states = [(one, period.at(one.partition_id).state) for one in members[node]]
+        is_hit = all(
+            state.rows == one.rows and is_made_of_staged(one.staged, state, table_facts=load.context.table_facts)
+            for one, state in states
+        )
+        raise TargetChangedError(
+            f"{load.context.target} on {node} was replaced by another table (EXCHANGE, RENAME or DROP) just as "
+            f"{load.request.period} was published: its UUID was {was}, and is {period.table_uuid or 'gone'}. "
+            + (
+                f"All rows that the new table had in {load.own} were replaced by the objects' "
+                "rows: restore them if they are not of these objects."
+                if is_hit
+                else "The objects' rows went to the old table."
+            )
+            + " The period is not recorded as published. Swap tables only while no load runs."
+        )
+
+
+def _check_kept(load: LoadContext, node: Node, one: Member, now: PeriodOnNode) -> None:
+    """Check that nobody changed a partition that stays as it was: it is recorded again, with its rows of now."""
+    if not is_explained(as_recorded(one.was).evidence(), now.state, table_facts=load.context.table_facts):
+        raise _changed(load, node, now)
+
+
+def _changed(load: LoadContext, node: Node, now: PeriodOnNode) -> TargetChangedError:
+    return TargetChangedError(
+        f"{load.context.target} on {node}: somebody changed partition {now.shown} right after "
+        f"{load.request.period} was published. It is not recorded as published. Find out who does; "
+        "policies={'on_target_changed': 'reload'} loads it again."
+    )
+
+
+def _check_none_undone(load: LoadContext, node: Node, one: Member, now: PeriodOnNode) -> None:
+    """Check that no DELETE or UPDATE came between the last look at a partition and its publication, which undid it."""
+    if load.increment is None and load.request.policies.on_target_changed == "reload":
+        return
+    was = one.was.state
+    if command := undone_mutation(now.state, after=was.last_mutation) if was.rows else "":
+        raise TargetChangedError(
+            f"{load.context.target} on {node}: somebody changed {load.request.period} just as it was "
+            f"published, and that change was undone: {command}. It is not recorded as published. Load the period "
+            "with policies={'on_target_changed': 'reload'}, and run that statement again afterwards."
+        )
+
+
+def _check_rows(load: LoadContext, node: Node, one: Member, now: PeriodOnNode) -> None:
+    state, wanted = without_old_patches(now.state, one.was.state), one.staged.rows
+    facts = load.context.table_facts
+    # Other engines merge rows away, and TTL drops them, at any moment: there, more rows than staged are wrong, and none
+    # where some last.
+    is_gone = not state.rows and (one.lasts or not facts.may_lose_all)
+    wrong = state.rows != wanted and (facts.keeps_every_row or is_gone or state.rows > wanted)
+    if wrong:
+        of = f" in partition {now.shown}" if load.own.of_part else ""
+        raise VerificationError(
+            f"{load.context.target} on {node} holds {state.rows} rows of {load.request.period}{of} right after "
+            f"publishing, but {wanted} were staged: somebody else writes to it. It is not recorded as published. Find "
+            "out who does; policies={'on_target_changed': 'reload'} loads it again."
+        )
+    if not is_made_of_staged(one.staged, state, table_facts=load.context.table_facts):
+        raise _changed(load, node, now)
+
+
+def held_nodes(periods: Periods, members: Mapping[Period, Mapping[Node, Sequence[Member]]]) -> set[Node]:
+    """Return the nodes that may have replaced parts on their disks. Replicas know from Keeper what was replaced."""
+    return {
+        node
+        for each in periods
+        if not each.load.context.table_facts.is_replicated
+        for node, of_node in members[each.period].items()
+        for one in of_node
+        # After an intent, parts may have been replaced by nothing.
+        if one.was.state.parts or (one.was.record and one.was.record.event == "intent")
+    }
+
+
+def remove_replaced(periods: Periods, held: set[Node]) -> Steps[None]:
+    """Remove replaced parts from the disks, or wait for replicas.
+
+    A statement that detaches a partition removes them at once, even where merges are stopped (seen on 25.8 and 26.9).
+    """
+    load = periods.first.load
+    target = load.context.target
+    yield from follow(load.context, target)
+    if held:
+        sql = Sql(f"ALTER TABLE {table(target)} DETACH PARTITION ID {literal(_NO_PARTITION)}")
+        yield from QueryNodes(
+            name="Remove the replaced parts",
+            sql={node: sql for node in load.context.nodes if node in held},
+            settings=ddl_settings(load.context),
+            query_id=f"{load.attempt.name}_remove",
+        )
+
+
+def look_at_published(
+    some: Sequence[PeriodLoad], *, held: set[Node]
+) -> Steps[list[tuple[dict[Node, PeriodOnNode], set[str]]]]:
+    """Look at periods that are replaced, and at what is left of their old parts.
+
+    Returns:
+        Each period on each node, with the partitions of the table that have replaced parts on the disk of one of them.
+    """
+    load = some[0].load
+    replaced = (
+        f"(SELECT groupUniqArray(partition_id) FROM system.parts WHERE {in_table(load.context.target)} AND rows > 0 "
+        "AND _state IN ('Outdated', 'Deleting'))"
+    )
+    found, beside = yield from look_up_beside(
+        load.context,
+        {each.period: each.load.own for each in some},
+        replaced if held else "",
+        name=f"Look for replaced parts of {periods_text([each.load for each in some])}",
+        with_records=False,
+    )
+    left = {partition_id for node in held for partition_id in beside[node][0]}
+    loads = {each.period: each for each in some}
+    found = yield from look_up_sources(
+        load.context, found, lambda period, one, node: _known_contents(loads[period], one, node)
+    )
+    return [(found[each.period], left) for each in some]
+
+
+def _known_contents(each: PeriodLoad, one: PeriodOnNode, node: Node) -> Contents:
+    """Return the contents of the parts that a partition had, and of those that are staged for it."""
+    staged, before = each.staged[node].at(one.partition_id), each.before[node].at(one.partition_id).state.contents
+    return Contents(of_parts=(*(staged.of_parts or ()), *(before.of_parts or ())))

@@ -1,0 +1,60 @@
+"""The load that made the rows of a table, as far as its records tell."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from airflow_provider_chs3.core.ledger.records import NEWEST_FIRST, PeriodOnNode, restored_of
+from airflow_provider_chs3.core.ledger.structure_record import Structure
+from airflow_provider_chs3.core.ledger.table import LedgerKey
+from airflow_provider_chs3.core.load.load_request import LoadRequest
+from airflow_provider_chs3.core.model.models import Node
+from airflow_provider_chs3.core.model.period import WHOLE_TABLE
+from airflow_provider_chs3.core.sql.quoting import Sql, table
+from airflow_provider_chs3.core.steps.operations import Steps
+from airflow_provider_chs3.core.target.node_facts import TargetContext, inspect_target
+from airflow_provider_chs3.core.target.row_policies import OF_A_PERIOD
+from airflow_provider_chs3.core.tuning.insert_settings import names_to_look_up
+
+
+def structures_of(nodes: Mapping[Node, PeriodOnNode]) -> list[Structure]:
+    """Return the structures that a period was recorded with; empty ones where they are not those of its rows."""
+    texts = {one.record.structure for each in nodes.values() for one in each.each if one.record}
+    is_restored = restored_of(nodes) is not None
+    return [json.loads(text) if text and not is_restored else {} for text in sorted(texts)]
+
+
+def newest_structures(context: TargetContext) -> Steps[list[Structure]]:
+    """Return the structure that the newest load of a table has recorded; none without one."""
+    node = context.coordinator
+    if not context.nodes[node].has_ledger:
+        return []
+    of_table = LedgerKey.on(context, node, WHOLE_TABLE).table_condition
+    sql = Sql(
+        f"SELECT structure FROM {table(context.ledger)} WHERE {of_table} "
+        f"AND event = 'published' AND restored = '' {NEWEST_FIRST} LIMIT 1"
+    )
+    return [
+        json.loads(text) for (text,) in (yield from context.on_coordinator(name="Look for the newest load", sql=sql))
+    ]
+
+
+def is_known(structures: Sequence[Structure]) -> bool:
+    """Check whether records have the definition of their load, all the same one."""
+    definitions = [each.get("definition") for each in structures]
+    return bool(definitions) and None not in definitions and definitions[1:] == definitions[:-1]
+
+
+def as_recorded(request: LoadRequest, structures: Sequence[Structure], context: TargetContext) -> LoadRequest:
+    """Return the load that records know; the same one if they do not."""
+    return request.as_recorded(structures[0], context) if is_known(structures) else request
+
+
+def knowing_settings_of(requests: Sequence[LoadRequest], context: TargetContext) -> Steps[TargetContext]:
+    """Return the nodes' facts, with what they know of settings that only records have."""
+    settings = {name: value for each in requests for name, value in each.settings.items()}
+    if settings.keys() <= context.known_settings.keys():
+        return context
+    names = names_to_look_up(settings, requests[0].source.kind)
+    return (yield from inspect_target(requests[0], settings=names, policies_on=OF_A_PERIOD))

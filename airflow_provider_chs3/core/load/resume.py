@@ -1,0 +1,315 @@
+"""Resume an insert that outlived its process: record what that takes, and find it again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import chain, repeat
+from typing import Any, NamedTuple
+
+from airflow_provider_chs3.core.ledger.partition_state import PartitionState
+from airflow_provider_chs3.core.ledger.recording import Value, Values, add_records
+from airflow_provider_chs3.core.ledger.records import NEWEST_FIRST, PeriodOnNode
+from airflow_provider_chs3.core.ledger.table import LedgerKey
+from airflow_provider_chs3.core.load.insert_plan import InsertPlan
+from airflow_provider_chs3.core.load.load_context import (
+    Increment,
+    LoadContext,
+    node_key,
+    periods_text,
+    values_of_load,
+)
+from airflow_provider_chs3.core.load.load_request import LoadRequest
+from airflow_provider_chs3.core.load.newer_records import records_of
+from airflow_provider_chs3.core.load.period_load import PeriodLoad
+from airflow_provider_chs3.core.load.retry_policy import RetryState
+from airflow_provider_chs3.core.load.staging_cleanup import is_staging_there
+from airflow_provider_chs3.core.load.staging_tables import Attempt, superseded
+from airflow_provider_chs3.core.model.models import Manifest, Node, ObjectChanges
+from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
+from airflow_provider_chs3.core.steps.operations import InsertStats, Row, SourceRead, Steps
+from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.target.replicas import find_replicas
+from airflow_provider_chs3.exceptions import ObjectsChangedError, SupersededError
+
+#: The reason for a period if `is_published_by_owner` holds.
+PUBLISHED_BY_OWNER = "an earlier try of this task published it"
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class DoneInsert:
+    """An insert of a load that has ended without an error."""
+
+    query_id: str
+    stats: InsertStats
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedPeriod:
+    """The record of a period of an attempt that has begun to insert."""
+
+    fingerprint: str
+    newest: datetime
+    before: Mapping[str, Sequence[PartitionState]]
+    reason: str
+    held_because: str
+    increment: Mapping[str, Any] | None
+    records: Mapping[str, str]
+
+    def manifest_in(self, listed: Manifest) -> Manifest:
+        """Return the objects of the attempt from a current listing, without those that came later.
+
+        Raises:
+            ObjectsChangedError: If they changed.
+        """
+        manifest = Manifest.of(each for each in listed.objects if each.last_modified <= self.newest)
+        if manifest.fingerprint != self.fingerprint:
+            raise ObjectsChangedError(
+                "Objects of the period changed while they were loaded. The period was not published."
+            )
+        return manifest
+
+    def increment_of(self, period: Manifest, published: Manifest) -> tuple[Increment, Manifest]:
+        """Return the increment, and the new objects.
+
+        Raises:
+            ObjectsChangedError: If the new objects are not those that the attempt reads.
+        """
+        assert self.increment is not None
+        recorded = dict(self.increment)
+        recorded["removed"] = tuple(recorded["removed"])
+        new = ObjectChanges.between(published, period).to_read(period, recorded["removed"])
+        if new.fingerprint != recorded.pop("fingerprint"):
+            raise ObjectsChangedError("The record of the period's objects changed while new ones were loaded.")
+        return Increment(period=period, **recorded), new
+
+    def before_now(self, now: Mapping[Node, PeriodOnNode]) -> dict[Node, PeriodOnNode]:
+        """Return the period on each node when the load decided to insert."""
+        return {node: period.as_it_was(self.before.get(node_key(node), ())) for node, period in now.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResumableLoad:
+    """The record of an attempt that has begun to insert."""
+
+    context: TargetContext
+    nonce: str
+    periods: Mapping[Period, RecordedPeriod]
+    retry_state: RetryState
+    plan: InsertPlan
+    running: str
+    done: tuple[DoneInsert, ...]
+    seconds_by_step: Mapping[str, float]
+
+
+def record_insert(
+    load: LoadContext, plan: InsertPlan, periods: Sequence[PeriodLoad], done: Sequence[DoneInsert], running: str
+) -> Steps[None]:
+    """Record on the coordinator, before an insert is sent, all that another process needs to resume it."""
+    coordinator = load.context.coordinator
+    started = [each.query_id for each in done] + [running] * bool(running)
+    basis = {
+        "is_durable": load.request.is_durable,
+        "structure": load.request.structure(load.context),
+        "course": asdict(load.retry_state),
+        "done": [asdict(each) for each in done],
+    }
+    shared: Values = {
+        "owner": load.request.owner,
+        "running": running,
+        "query_ids": started,
+        "insert_seconds": float(sum(each.stats.seconds for each in done)),
+        "seconds_by_step": dict(load.timer.seconds),
+        "planned_rows": plan.reading.rows or 0,
+        "memory_bytes": plan.memory_bytes,
+        "memory_steps": plan.memory_steps,
+        "settings": plan.settings_as_json,
+    }
+    # It names all files: those who resume the insert find it in the record of the first period.
+    reading = {"reading": plan.reading.as_json()} if load.request.is_durable else {}
+    plans = chain([json.dumps(basis | reading)], repeat(json.dumps(basis)))
+    records = (
+        (
+            coordinator,
+            each.load.key_on(coordinator),
+            {**values_of_load(each.load), **shared, **_values_of(each), "plan": own},
+        )
+        for each, own in zip(periods, plans, strict=False)
+    )
+    name = f"Record that {periods_text([each.load for each in periods])} is being inserted"
+    yield from add_records(load.context, "inserting", records, name=name, staging=load.staging)
+
+
+def _values_of(each: PeriodLoad) -> dict[str, Value]:
+    load = each.load
+    newest = max((one.last_modified for one in load.manifest.objects), default=_EPOCH)
+    basis = {
+        "newest_microseconds": (newest - _EPOCH) // _MICROSECOND,
+        "before": {
+            node_key(node): [_as_json(one.state) for one in period.each] for node, period in each.before.items()
+        },
+        "records": records_of(each.before),
+        "held_because": each.held_because,
+        "increment": _increment_as_json(load.increment, load.files.manifest) if load.increment else None,
+    }
+    return {"reason": each.reason, **load.read_sizes, "basis": json.dumps(basis)}
+
+
+def find_resumable_loads(
+    request: LoadRequest, periods: Sequence[Period], context: TargetContext
+) -> Steps[list[ResumableLoad]]:
+    """Find what an earlier process of the same task left, if all of its staging is still there.
+
+    Raises:
+        SupersededError: If the task waited for an attempt, and other loads have taken over all of its periods.
+    """
+    key = _key_of(context, periods[0])
+    if key is None:
+        return []
+    rows = yield from _newest(context, key, "attempt, owner", condition=one_of("period", map(str, periods)))
+    if not rows:
+        return []
+    if request.resumes not in (None, *(nonce for nonce, _ in rows)):
+        raise SupersededError(superseded(Attempt(context.target, tuple(periods), request.resumes or "")))
+    resumable = []
+    for nonce in dict.fromkeys(nonce for nonce, owner in rows if owner == request.owner):
+        found = yield from _newest(context, key, _COLUMNS, condition=f"attempt = {literal(nonce)}")
+        records = dict(sorted((Period.parse(row[0]), _Found(*row[1:])) for row in found))
+        plans = [json.loads(each.plan) for each in records.values()]
+        is_same = (
+            {each.definition for each in records.values()} == {request.definition}
+            and records.keys() <= set(periods)
+            and all(plan["is_durable"] and plan["structure"] == request.structure(context) for plan in plans)
+        )
+        if is_same and (yield from is_staging_there(context, Attempt(context.target, tuple(records), nonce).name)):
+            context = yield from find_replicas(context)
+            resumable.append(_of_records(context, nonce, records, plans))
+    return resumable
+
+
+def _newest(context: TargetContext, key: LedgerKey, columns: str, *, condition: str) -> Steps[Sequence[Row]]:
+    """Return columns of the newest record of an insert of each period."""
+    sql = Sql(
+        f"SELECT {columns} FROM {table(context.loads)} WHERE {key.table_condition} AND {condition} "
+        f"AND event = 'inserting' {NEWEST_FIRST} LIMIT 1 BY period"
+    )
+    return (yield from context.on_coordinator(name="Look for an insert of this task", sql=sql))
+
+
+class _Found(NamedTuple):
+    """Columns of the record of an insert."""
+
+    definition: str
+    fingerprint: str
+    reason: str
+    running: str
+    memory_bytes: int
+    memory_steps: int
+    settings: str
+    plan: str
+    basis: str
+    seconds_by_step: Sequence[tuple[str, float]]
+
+
+_COLUMNS = ", ".join(
+    {"seconds_by_step": "CAST(seconds_by_step AS Array(Tuple(String, Float64)))"}.get(name, name)
+    for name in ("period", *_Found._fields)
+)
+
+
+def published_by_owner(
+    loads: Sequence[LoadContext],
+    periods: Mapping[Period, Mapping[Node, PeriodOnNode]],
+    attempts: Collection[tuple[Period, str]],
+) -> set[Period]:
+    """Return the periods that an earlier try of the same task published and then died: for the task, they are new."""
+    records = {load.request.period: periods[load.request.period][load.context.coordinator].record for load in loads}
+    return {period for period, record in records.items() if record and (period, record.attempt) in attempts}
+
+
+def own_attempts(loads: Collection[LoadContext]) -> Steps[set[tuple[Period, str]]]:
+    """Return what the task of loads began to insert: its attempts, each with its period."""
+    first = next(iter(loads))
+    if not first.request.owner:
+        return set()
+    return (yield from attempts_of(first.context, [load.request.period for load in loads], first.request.owner))
+
+
+def attempts_of(context: TargetContext, periods: Sequence[Period], owner: str) -> Steps[set[tuple[Period, str]]]:
+    """Return a task's attempts at periods that began to insert, each with its period."""
+    key = _key_of(context, periods[0])
+    if key is None:
+        return set()
+    sql = Sql(
+        f"SELECT DISTINCT period, attempt FROM {table(context.loads)} WHERE {key.table_condition} "
+        f"AND {one_of('period', map(str, periods))} AND event = 'inserting' AND owner = {literal(owner)}"
+    )
+    rows = yield from context.on_coordinator(name="Look for loads of this task", sql=sql)
+    return {(Period.parse(period), nonce) for period, nonce in rows}
+
+
+def _key_of(context: TargetContext, period: Period) -> LedgerKey | None:
+    """Return the key of a period's records on the coordinator; None if it has no such table, or records no loads."""
+    facts = context.nodes[context.coordinator]
+    return LedgerKey.on(context, context.coordinator, period) if facts.target and facts.has_loads else None
+
+
+def _of_records(
+    context: TargetContext, nonce: str, records: Mapping[Period, _Found], plans: Sequence[Mapping[str, Any]]
+) -> ResumableLoad:
+    found, plan = next(each for each in zip(records.values(), plans, strict=True) if "reading" in each[1])
+    return ResumableLoad(
+        context=context,
+        nonce=nonce,
+        periods={period: _of_record(each) for period, each in records.items()},
+        retry_state=RetryState(**plan["course"]),
+        plan=InsertPlan.of_record(
+            plan["reading"], found.settings, memory_bytes=found.memory_bytes, memory_steps=found.memory_steps
+        ),
+        running=found.running,
+        done=tuple(DoneInsert(each["query_id"], _stats_of_json(each["stats"])) for each in plan["done"]),
+        seconds_by_step=dict(found.seconds_by_step),
+    )
+
+
+def _of_record(found: _Found) -> RecordedPeriod:
+    basis = json.loads(found.basis)
+    return RecordedPeriod(
+        fingerprint=found.fingerprint,
+        newest=_EPOCH + basis["newest_microseconds"] * _MICROSECOND,
+        before={
+            node: [PartitionState(**state, each_part=None) for state in states]
+            for node, states in basis["before"].items()
+        },
+        reason=found.reason,
+        held_because=basis["held_because"],
+        increment=basis["increment"],
+        records=basis["records"],
+    )
+
+
+def _stats_of_json(values: Mapping[str, Any]) -> InsertStats:
+    source = values["source"]
+    return InsertStats(**{**values, "source": SourceRead(**source) if source else None})
+
+
+def _as_json(state: PartitionState) -> dict[str, Any]:
+    """Return the state without its parts, as the record that it is compared with has them."""
+    return {name: value for name, value in asdict(state).items() if name not in ("each_part", "mutations")}
+
+
+def _increment_as_json(increment: Increment, new: Manifest) -> dict[str, Any]:
+    return {
+        "base": increment.base,
+        "number": increment.number,
+        "attaches_first": increment.attaches_first,
+        "removed": increment.removed,
+        "attached_rows": increment.attached_rows and dict(increment.attached_rows),
+        "fingerprint": new.fingerprint,
+    }

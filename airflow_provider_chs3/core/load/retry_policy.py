@@ -1,0 +1,198 @@
+"""Decide how a load continues after an error: from the start, with changes that the error asks for.
+
+Starting over is always safe: an attempt has its own staging table, and the next attempt ends what it left.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from airflow_provider_chs3.core.model.error_codes import (
+    MEMORY_LIMIT_EXCEEDED,
+    S3_ERROR,
+    TOO_MANY_PARTS,
+    is_broken_off,
+    is_object_gone,
+    is_of_insert,
+    is_of_storage,
+    is_terminal,
+)
+from airflow_provider_chs3.core.model.models import Setting
+from airflow_provider_chs3.core.tuning.insert_settings import DEFAULT_BLOCK_BYTES, DEFAULT_BLOCK_ROWS, YOURS
+from airflow_provider_chs3.exceptions import (
+    BaseChangedError,
+    Chs3Error,
+    ClickHouseServerError,
+    ColumnsAddedError,
+    FilesDifferError,
+    InsertLostError,
+    ObjectsChangedError,
+    TransientError,
+)
+
+#: How often a period whose objects change is listed again.
+MAX_NEW_LISTS = 3
+#: How often a load waits for servers or storage that are full.
+MAX_WAITS = 3
+#: How often an insert with an unknown outcome is started again.
+MAX_LOST = 3
+#: How long it waits: the first time, and so much longer each further time.
+WAIT_SECONDS = 20
+
+_BUSY = {
+    202: "too many queries run there",
+    203: "no connection is free there",
+    TOO_MANY_PARTS: "it has too many parts: merges must catch up first",
+    S3_ERROR: "the storage refused a request, or the connection broke",
+}
+
+#: What servers say about a database that they cannot reach, or that ended its connection, as in a restart.
+_DATABASE_AWAY = re.compile(
+    r"Connection to `.*` failed|Connections to mysql failed|mysqlxx::Connection(?:Failed|Lost)"
+    r"|pqxx::(?:broken_connection|in_doubt_error)|terminating connection"
+)
+_DATABASE_REFUSES = re.compile(
+    r"authentication failed|no password supplied|pg_hba\.conf|does not exist|permission denied|not permitted"
+    r"|Access denied|Unknown database|is not allowed to connect|certificate|does not support SSL|sslmode"
+)
+
+_THREADS = ("max_insert_threads",)
+_BLOCK = ("min_insert_block_size_bytes", "min_insert_block_size_rows")
+_READERS = ("max_threads", "input_format_parquet_memory_high_watermark")
+#: Blocks first: they only cost parts. Fewer threads cost time.
+_ORDER = (_BLOCK, _THREADS, _READERS)
+#: What the server takes where nothing was computed.
+_DEFAULTS = {_BLOCK[0]: DEFAULT_BLOCK_BYTES, _BLOCK[1]: DEFAULT_BLOCK_ROWS}
+#: What is not halved any further.
+_FLOORS = {_BLOCK[0]: 16 * 1024**2, _BLOCK[1]: 2**16, _THREADS[0]: 1, _READERS[0]: 1, _READERS[1]: 64 * 1024**2}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RetryState:
+    """The problems of earlier tries of a load, which the next try takes into account.
+
+    Args:
+        memory_steps: How often the need of memory was lowered.
+        reader_steps: How often the reading threads were halved because the storage did not keep up.
+        new_lists: How often the objects were listed again because they changed, or another load published the period.
+        waits: How often the load waited for servers or storage.
+        lost: How often no server knew how its insert ended.
+        files_differ: Whether files had to be read otherwise than those of the last loads.
+        whole: The reason why all objects are loaded now, instead of the new ones alone; empty for none.
+    """
+
+    memory_steps: int = 0
+    reader_steps: int = 0
+    new_lists: int = 0
+    waits: int = 0
+    lost: int = 0
+    files_differ: bool = False
+    whole: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Retry:
+    """A decision to start over."""
+
+    retry_state: RetryState
+    reason: str
+    wait_seconds: int = 0
+
+
+def next_retry(error: Chs3Error, retry_state: RetryState) -> Retry | None:
+    """Decide what to do after an error of a load.
+
+    Returns:
+        How to start over; None if starting over does not help.
+    """
+    is_gone = isinstance(error, ClickHouseServerError) and is_object_gone(error)
+    if is_gone or isinstance(error, ObjectsChangedError | ColumnsAddedError):
+        return _list_again(retry_state)
+    if isinstance(error, FilesDifferError):
+        return Retry(retry_state=replace(retry_state, files_differ=True), reason="looking at the files first")
+    if isinstance(error, BaseChangedError):
+        return Retry(retry_state=replace(retry_state, whole=str(error)), reason="loading all objects of the period")
+    if isinstance(error, InsertLostError) and retry_state.lost < MAX_LOST:
+        return Retry(retry_state=replace(retry_state, lost=retry_state.lost + 1), reason="inserting again")
+    if not isinstance(error, ClickHouseServerError) or is_terminal(error):
+        return None
+    if error.code == MEMORY_LIMIT_EXCEEDED and not is_of_insert(error):
+        # What is lowered are settings of the insert.
+        return _wait(error, retry_state, "it ran out of memory") if _is_of_server(error) else None
+    if error.code == MEMORY_LIMIT_EXCEEDED:
+        waits = _is_of_server(error) and retry_state.waits < MAX_WAITS
+        lower = replace(retry_state, memory_steps=retry_state.memory_steps + 1, waits=retry_state.waits + int(waits))
+        wait_seconds = WAIT_SECONDS * (retry_state.waits + 1) if waits else 0
+        reason = f"{error.host} ran out of memory, so this try uses less"
+        return Retry(retry_state=lower, reason=reason, wait_seconds=wait_seconds)
+    if _DATABASE_AWAY.search(error.message) and not _DATABASE_REFUSES.search(error.message):
+        return _wait(error, retry_state, "the database did not answer, or closed the connection")
+    code = S3_ERROR if is_of_storage(error) or is_broken_off(error) else error.code
+    if code == S3_ERROR:
+        retry_state = replace(retry_state, reader_steps=retry_state.reader_steps + 1)
+    return _wait(error, retry_state, _BUSY[code]) if code in _BUSY else None
+
+
+def _wait(error: ClickHouseServerError, retry_state: RetryState, why: str) -> Retry | None:
+    if retry_state.waits == MAX_WAITS:
+        return None
+    waited = replace(retry_state, waits=retry_state.waits + 1)
+    reason = f"{error.host}: {why} (wait {waited.waits} of {MAX_WAITS})"
+    return Retry(retry_state=waited, reason=reason, wait_seconds=WAIT_SECONDS * waited.waits)
+
+
+def _is_of_server(error: ClickHouseServerError) -> bool:
+    """Check whether the server's memory limit was reached: memory that other queries hold may soon be free."""
+    return "(total)" in error.message
+
+
+def _list_again(retry_state: RetryState) -> Retry | None:
+    if retry_state.new_lists == MAX_NEW_LISTS:
+        return None
+    listed = replace(retry_state, new_lists=retry_state.new_lists + 1)
+    return Retry(retry_state=listed, reason=f"listing the objects again ({listed.new_lists} of {MAX_NEW_LISTS})")
+
+
+def lowered(settings: tuple[Setting, ...], retry_state: RetryState) -> tuple[Setting, ...]:
+    """Return the settings after the problems of earlier tries.
+
+    Each memory step halves block size, insert threads or reading threads, in turn; settings of the user stay.
+
+    Raises:
+        TransientError: If nothing is left to lower.
+    """
+    values = {each.name: each for each in settings}
+    for _ in range(retry_state.reader_steps):
+        values = _halved(values, _READERS[:1], "the storage did not keep up")
+    steps = retry_state.memory_steps
+    while steps:
+        before = values
+        for names in _ORDER:
+            halved = _halved(values, names, "an earlier try ran out of memory")
+            if steps and halved != values:
+                values, steps = halved, steps - 1
+        if values == before:
+            raise _out_of_memory(values.get("max_memory_usage"))
+    return tuple(values.values())
+
+
+def _out_of_memory(limit: Setting | None) -> TransientError:
+    way_out = "give loads more memory (memory_share, node_specs, the server's limits), or load fewer periods at once"
+    if limit and limit.reason == YOURS:
+        way_out = f"raise max_memory_usage, which the load's own settings limit to {limit.value}"
+    return TransientError(
+        "A node ran out of memory even with the smallest blocks and the fewest threads that a load takes: "
+        f"{way_out}. The rows of this insert were not published."
+    )
+
+
+def _halved(values: Mapping[str, Setting], names: tuple[str, ...], why: str) -> dict[str, Setting]:
+    halved = dict(values)
+    for name in names:
+        setting = values.get(name)
+        value = int(setting.value) if setting else _DEFAULTS.get(name, 0)
+        if value > _FLOORS[name] and not (setting and setting.reason == YOURS):
+            halved[name] = Setting(name, max(value // 2, _FLOORS[name]), f"half of {value}, as {why}")
+    return halved

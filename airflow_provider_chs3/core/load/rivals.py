@@ -1,0 +1,80 @@
+"""Agree with attempts that run at the same time which of them continues."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from airflow_provider_chs3.core.load.staging_cleanup import begins_with_any, end_named
+from airflow_provider_chs3.core.load.staging_tables import (
+    IS_STAGING,
+    PERIODS_IN_COMMENT,
+    Attempt,
+    holds_any,
+    in_staging,
+    nonce_of,
+    superseded,
+)
+from airflow_provider_chs3.core.sql.quoting import Sql, literal, literals
+from airflow_provider_chs3.core.steps.operations import Steps
+from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.exceptions import SupersededError
+
+
+def take_over(context: TargetContext, attempt: Attempt) -> Steps[None]:
+    """End the attempts that created their staging at the same time, or yield to them.
+
+    The attempt that began last wins, by the nonce in its name, so that all agree whatever server answers. Each
+    asks after it has created its own staging, so of two attempts at least one sees the other. It ends only those that
+    it sees, and that began earlier.
+
+    Raises:
+        SupersededError: If a newer attempt has taken over.
+        TransientError: If queries do not end.
+    """
+    own = f"startsWith(name, {literal(attempt.prefix)})"
+    query = (
+        f"SELECT name, {own} FROM system.tables "
+        f"WHERE {in_staging(context)} AND ({own} OR {holds_any([attempt])}) ORDER BY name DESC"
+    )
+    found = yield from context.on_coordinator(name="Look for other attempts", sql=Sql(query))
+    names = [name for name, is_of_period in found if is_of_period]
+    if not names or names[0] != attempt.name:
+        raise SupersededError(superseded(attempt))
+    # A load of several periods yields to that of one.
+    if older := names[1:] + [name for name, is_of_period in found if not is_of_period]:
+        yield from end_named(context, older)
+
+
+def settle_with_rivals(context: TargetContext, attempt: Attempt, periods: Collection[Attempt]) -> Steps[list[Attempt]]:
+    """End other loads of several periods that began earlier, and return the periods that are left to others.
+
+    These are those that a load of one period has staged, and those that a load of several periods is publishing that
+    began later, by their nonces. Of two loads that see each other, one ends the other: both agree which.
+
+    Raises:
+        SupersededError: If its staging is gone.
+        TransientError: If queries of the others do not end.
+    """
+    prefixes = literals(each.prefix for each in periods)
+    query = (
+        f"SELECT name, {PERIODS_IN_COMMENT}, {begins_with_any(prefixes)} AS is_of_one, "
+        f"{holds_any(periods)} AS is_of_several "
+        f"FROM system.tables WHERE {in_staging(context)} AND {IS_STAGING}"
+    )
+    rows = yield from context.on_coordinator(name="Look for other attempts", sql=Sql(query))
+    if attempt.name not in {name for name, *_ in rows}:
+        raise SupersededError(superseded(attempt))
+    others = [row for row in rows if nonce_of(row[0]) != attempt.nonce]
+    older = [name for name, *_, is_of_several in others if is_of_several and nonce_of(name) < attempt.nonce]
+    if older:
+        yield from end_named(context, older)
+    held = {
+        period
+        for name, of_table, *_, is_of_several in others
+        if is_of_several and nonce_of(name) > attempt.nonce
+        for period in of_table
+    }
+    alone = [name for name, *_, is_of_one, _ in others if is_of_one]
+    return [
+        each for each in periods if str(each.periods[0]) in held or any(name.startswith(each.prefix) for name in alone)
+    ]

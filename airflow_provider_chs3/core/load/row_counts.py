@@ -1,0 +1,150 @@
+"""Count the rows of the period's objects, without a second read where the insert's own reading is proof.
+
+An insert that opened as many files as it was given, and received exactly their number of bytes, has read each
+of them to its end; a row that cannot be parsed is an error of the insert. So the rows that it read are the rows of the
+objects. docs/reference/proof.md says what this was tried on, and what happens if the numbers do not add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from airflow_provider_chs3.core.files.file_groups import Reading
+from airflow_provider_chs3.core.files.file_schema import count_rows
+from airflow_provider_chs3.core.files.reading import Batch
+from airflow_provider_chs3.core.load.load_context import LoadContext
+from airflow_provider_chs3.core.load.resume import DoneInsert
+from airflow_provider_chs3.core.load.whole_objects import check_unproved, find_ends_of_native
+from airflow_provider_chs3.core.model.models import Node
+from airflow_provider_chs3.core.sql.quoting import Sql, literal
+from airflow_provider_chs3.core.steps.operations import Log, Row, Sleep, SourceRead, Steps, TryQueryNodes
+from airflow_provider_chs3.exceptions import Chs3Error, TransientError
+
+#: Parquet's footers have the rows;
+FOOTERS = "footers"
+#: or the insert's own reading does;
+INSERT = "insert"
+#: or they were counted by another one.
+SECOND_READ = "second read"
+
+#: Servers write their logs every 7.5 s by default.
+_LOG_SECONDS = 10
+#: A second read was measured to take up to so much of the insert's time: logs are not waited for any longer.
+_SECOND_READ_FRACTION = 1 / 3
+
+#: What servers count of files opened; the storage's kind has the counter of bytes.
+_FILES = "EngineFileLikeReadFiles"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRows:
+    """The rows of the period's objects."""
+
+    rows: int
+    counted_by: str
+
+
+def source_read_of(counters: Mapping[str, int], bytes_event: str | None) -> SourceRead | None:
+    """Return what servers read for a statement."""
+    if not counters:
+        return None
+    return SourceRead(counters.get(_FILES, 0), counters.get(bytes_event or "", 0))
+
+
+def rows_of_source(load: LoadContext, reading: Reading, done: Sequence[DoneInsert]) -> Steps[SourceRows]:
+    """Count the rows of the period's objects.
+
+    Raises:
+        TransientError: If the servers did not receive all bytes of the objects.
+    """
+    if not load.files.manifest.objects:
+        return SourceRows(0, "")
+    if reading.rows is not None:
+        return SourceRows(reading.rows, FOOTERS)
+    yield from _check_ends_of_native(load, reading, done)
+    why = "files={'count_again': True}"
+    if not load.request.policies.count_again:
+        why = yield from _why_not_proven(load, reading, done)
+        if not why:
+            return SourceRows(sum(each.stats.read_rows for each in done), INSERT)
+    yield from Log(name=f"Counting the rows of {load.periods} by reading them a second time: {why}.")
+    return SourceRows((yield from count_rows(load.files, reading)), SECOND_READ)
+
+
+def _why_not_proven(load: LoadContext, reading: Reading, done: Sequence[DoneInsert]) -> Steps[str]:
+    """Return why the rows that the inserts read may not be those of the objects; empty if they are."""
+    store = load.request.source.kind
+    if store.bytes_event is None:
+        return f"servers do not count the bytes that they read from {store.title}"
+    sizes = {each.path: each.size_bytes for each in load.files.manifest.objects}
+    for (_, batch), each in zip(reading.batches(load.files), done, strict=True):
+        read = each.stats.source or (yield from _read_by_logs(load, store.bytes_event, batch, each))
+        wanted = SourceRead(len(batch.paths), sum(sizes[path] for path in batch.paths))
+        if read is None:
+            return f"no server reports what {each.query_id} read"
+        if read != wanted:
+            _check_all_was_sent(load, read, wanted)
+            return (
+                f"{each.query_id} read {read.size_bytes} bytes of {read.files} objects, which are not the "
+                f"{wanted.size_bytes} bytes of {wanted.files}"
+            )
+    return ""
+
+
+def _check_ends_of_native(load: LoadContext, reading: Reading, done: Sequence[DoneInsert]) -> Steps[None]:
+    """Check that the readers of Native stopped at the ends of objects: an empty block ends one, and any count of rows.
+
+    Raises:
+        SourceError: If one stopped before.
+    """
+    if load.files.format.name != "Native":
+        return
+    plain = {each.path: each for each in load.files.manifest.objects if load.files.compression_of(each.path) == "none"}
+    for (_, batch), each in zip(reading.batches(load.files), done, strict=True):
+        objects = [plain[path] for path in batch.paths if path in plain]
+        is_all = len(objects) == len(batch.paths)
+        if objects and not (is_all and each.stats.read_bytes == sum(one.size_bytes for one in objects)):
+            yield from check_unproved(load, (yield from find_ends_of_native(load, objects)))
+
+
+def _check_all_was_sent(load: LoadContext, read: SourceRead, wanted: SourceRead) -> None:
+    """Check that servers received all of the text: a second read of cut-off objects would count the same rows."""
+    if read.files == wanted.files and read.size_bytes < wanted.size_bytes and not load.files.format.is_typed:
+        raise TransientError(
+            f"The servers read {read.size_bytes} bytes of the {read.files} objects of {load.periods}, which have "
+            f"{wanted.size_bytes}: the storage cut them off, or they are in a cache of the servers. Nothing was "
+            "published. If it is a cache, files={'count_again': True} counts rows by a second read."
+        )
+
+
+def _read_by_logs(load: LoadContext, bytes_event: str, batch: Batch, done: DoneInsert) -> Steps[SourceRead | None]:
+    """Return how much was read according to the nodes' logs, for connections without counters, such as HTTP.
+
+    Without the privilege to flush logs this waits for them; without the privilege to read them the answer is None.
+    """
+    nodes = load.context.nodes
+    flushed = yield from _answers("Flush the nodes' query logs", nodes, Sql("SYSTEM FLUSH LOGS query_log"))
+    waits = 0 if len(flushed) == len(nodes) else min(_LOG_SECONDS, int(done.stats.seconds * _SECOND_READ_FRACTION))
+    for wait in range(waits + 1):
+        rows = yield from _answers(f"Look up what {done.query_id} read", nodes, _look_up(done.query_id, bytes_event))
+        read = SourceRead(sum(row[0] for row in rows), sum(row[1] for row in rows))
+        if len(rows) < len(nodes) or read.files >= len(batch.paths):
+            break
+        if wait < waits:
+            yield from Sleep(name="Wait for the nodes' logs", seconds=1)
+    return read if len(rows) == len(nodes) and read.files else None
+
+
+def _look_up(query_id: str, bytes_event: str) -> Sql:
+    # The log is partitioned by periods, and no insert takes one.
+    return Sql(
+        f"SELECT sum(ProfileEvents['{_FILES}']), sum(ProfileEvents['{bytes_event}']) FROM system.query_log "
+        f"WHERE initial_query_id = {literal(query_id)} AND event_date >= today() - 31 AND type = 'QueryFinish'"
+    )
+
+
+def _answers(name: str, nodes: Collection[Node], sql: Sql) -> Steps[list[Row]]:
+    """Return the row of each node that answers, which is empty if the node has none."""
+    answers = yield from TryQueryNodes(name=name, sql=dict.fromkeys(nodes, sql))
+    return [answer[0] if answer else () for answer in answers.values() if not isinstance(answer, Chs3Error)]

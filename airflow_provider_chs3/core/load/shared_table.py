@@ -1,0 +1,149 @@
+"""Publish several periods, out of one staging table into which their rows come without a copy.
+
+A later load of one of them finds that table and drops it. Then the others get another one: their rows are still in the
+table into which they were inserted. So a batch of one period needs no second table.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from airflow_provider_chs3.core.ledger.partition_state import PartitionState
+from airflow_provider_chs3.core.load.increment_completion import begin_increments, complete_increments
+from airflow_provider_chs3.core.load.load_context import LoadContext, SharedStaging, periods_text
+from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, Staged
+from airflow_provider_chs3.core.load.publish import publish
+from airflow_provider_chs3.core.load.rivals import settle_with_rivals
+from airflow_provider_chs3.core.load.staged_partitions import attach_partitions
+from airflow_provider_chs3.core.load.staged_rows import count_partitions, staged_of
+from airflow_provider_chs3.core.load.staging_cleanup import check_not_superseded
+from airflow_provider_chs3.core.load.staging_tables import Attempt, create_staging, superseded
+from airflow_provider_chs3.core.model.models import Node
+from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.steps.operations import Log, Steps
+from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.exceptions import Chs3Error, SupersededError, TransientError, VerificationError
+
+#: How many tables other loads may end, one after the other; then each period is loaded by itself.
+_MOST_TABLES = 5
+
+
+def publish_from_shared_table(
+    load: LoadContext, periods: Periods, attempts: list[Attempt]
+) -> Steps[dict[Period, dict[Node, PartitionState]]]:
+    """Publish periods whose rows are staged together.
+
+    Returns:
+        The partition of each on each node.
+    """
+    states, waiting = dict[Period, dict[Node, PartitionState]](), periods.those(periods.items)
+    for number in range(1, _MOST_TABLES + 1):
+        if not waiting.items:
+            return states
+        attempts.append(Attempt(load.context.target, tuple(waiting.items), load.request.nonce, number))
+        part = waiting.those(waiting.items)
+        rivals = yield from part.together(_settle(part, attempts[-1]))
+        if rivals is not None:
+            for each in part:
+                if each.period in rivals:
+                    part.leave(each.period, SupersededError(superseded(each.load.attempt)))
+            states |= yield from _publish(load, part, attempts[-1])
+        periods.merge(part)
+        lost = [
+            period
+            for period, error in part.failed.items()
+            if isinstance(error, SupersededError) and period not in (rivals or ())
+        ]
+        if lost:
+            yield from Log(name=f"Another load dropped the staging table of {len(lost)} periods: creating another one.")
+        waiting = waiting.those(lost)
+    often = TransientError(f"Other loads interrupted the publication {_MOST_TABLES} times. Nothing more was published.")
+    for each in waiting:
+        periods.leave(each.period, often)
+    return states
+
+
+def _settle(periods: Periods, attempt: Attempt) -> Steps[set[Period]]:
+    """Create the table, and return the periods that others are loading."""
+    own = {each.period: each.load.attempt for each in periods}
+    context = periods.first.load.context
+    yield from create_staging(context, attempt, without_merges=True)
+    held = yield from settle_with_rivals(context, attempt, own.values())
+    return {period for period, each in own.items() if each in held}
+
+
+def _publish(load: LoadContext, periods: Periods, attempt: Attempt) -> Steps[dict[Period, dict[Node, PartitionState]]]:
+    shared = SharedStaging(attempt, frozenset(each.load.own.value for each in periods))
+    found = {each.period: each.staged for each in periods}
+    periods.update(lambda each: each.of(replace(each.load, shared=shared)))
+    yield from begin_increments(periods)
+    yield from periods.together(_fill(load, periods, found))
+    yield from complete_increments(periods)
+    states = yield from publish(periods)
+    yield from find_superseded(load.context, periods, attempt)
+    return states
+
+
+def find_superseded(context: TargetContext, periods: Periods, attempt: Attempt) -> Steps[None]:
+    """Give periods that failed because another load ended the attempt the error of that."""
+    failed = [period for period, error in periods.failed.items() if not isinstance(error, SupersededError)]
+    if not failed:
+        return
+    try:
+        yield from check_not_superseded(context, attempt, periods.failed[failed[0]])
+    except SupersededError as error:
+        periods.failed |= dict.fromkeys(failed, error)
+    except Chs3Error:
+        # What went wrong before says more.
+        return
+
+
+def _fill(load: LoadContext, periods: Periods, found: Mapping[Period, Mapping[Node, Staged]]) -> Steps[None]:
+    """Attach the periods' partitions, which is hard links, and say what staging must hold then.
+
+    Right before they are published, all of it must be there. Beside published rows it is proved at once.
+    """
+    # A repeated ATTACH would double rows: staging is never reused.
+    yield from periods.ask(lambda some: _attach(load, some, found), is_repeatable=False)
+    added = periods.part(lambda each: each.load.increment is not None)
+    if added.items:
+        partitions = yield from count_partitions(added.first.load, name="Count what is staged")
+        added.update(lambda each: _filled(each, found[each.period], staged_of(each.load, partitions)))
+        periods.merge(added)
+
+
+def _attach(
+    load: LoadContext, some: Sequence[PeriodLoad], found: Mapping[Period, Mapping[Node, Staged]]
+) -> Steps[Sequence[PeriodLoad]]:
+    attempt, nodes = some[0].load.attempt, load.context.publishers
+    yield from attach_partitions(
+        load.context,
+        load.staging,
+        attempt.staging(load.context),
+        ((node, key) for each in some for node in nodes for key in found[each.period][node].partitions),
+        name=f"Take the rows of {periods_text([each.load for each in some])} out of the group's",
+        query_id=f"{attempt.name}_fill",
+    )
+    return some
+
+
+def _filled(each: PeriodLoad, found: Mapping[Node, Staged], now: Mapping[Node, Staged]) -> PeriodLoad:
+    """Check that what came beside the rows that were attached first is what was staged."""
+    attached = {} if each.load.adds else each.staged
+    for node, staged in now.items():
+        was = attached.get(node, Staged({}))
+        came = (staged.rows - was.rows, _parts(staged) - _parts(was))
+        if came != (found[node].rows, _parts(found[node])) or None in _parts(found[node]):
+            raise VerificationError(
+                f"Staging {each.load.staging} on {node} got {came[0]} of the {found[node].rows} staged rows "
+                f"of {each.period}, or other parts. The period was not published."
+            )
+    return replace(each, staged=now)
+
+
+def _parts(staged: Staged) -> Counter[tuple[str, str] | None]:
+    """Return the parts by their partitions; None for those that are too many."""
+    each = staged.partitions.items()
+    return Counter(None if of.of_parts is None else (key, part) for key, of in each for part in of.of_parts or ("",))

@@ -1,0 +1,58 @@
+"""ALTER partitions of a table: those of several periods with one statement."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from airflow_provider_chs3.core.load.staging_tables import ddl_settings
+from airflow_provider_chs3.core.model.models import Node, TableName
+from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
+from airflow_provider_chs3.core.steps.operations import QueryNodes
+from airflow_provider_chs3.core.target.node_facts import TargetContext
+
+
+class Command(NamedTuple):
+    """The change that an ALTER makes to a partition."""
+
+    node: Node
+    text: str
+    settings: str = ""
+
+
+def alter_partitions(
+    context: TargetContext, altered: TableName, commands: Iterable[Command], *, name: str, query_id: str | None = None
+) -> QueryNodes:
+    """Return the step that alters partitions of a table, with one statement on each node.
+
+    It is not atomic: if it fails, some of its commands may have taken effect.
+    """
+    by_node = defaultdict[Node, list[Command]](list)
+    for command in commands:
+        by_node[command.node].append(command)
+    sql = {node: _one_alter(altered, some) for node, some in by_node.items()}
+    return QueryNodes(name=name, sql=sql, settings=ddl_settings(context), query_id=query_id)
+
+
+def _one_alter(altered: TableName, commands: list[Command]) -> Sql:
+    (settings,) = {each.settings for each in commands}
+    texts = ", ".join(each.text for each in commands)
+    return Sql(f"ALTER TABLE {table(altered)} {texts}" + (f" SETTINGS {settings}" if settings else ""))
+
+
+def attach_partitions(
+    context: TargetContext,
+    source: TableName,
+    to: TableName,
+    partitions: Iterable[tuple[Node, str]],
+    *,
+    name: str,
+    query_id: str,
+) -> QueryNodes:
+    """Return the step that attaches partitions of one table to another, which is hard links.
+
+    Of replicas one does it, and the others follow.
+    """
+    commands = (Command(node, f"ATTACH PARTITION ID {literal(key)} FROM {table(source)}") for node, key in partitions)
+    return alter_partitions(context, to, commands, name=name, query_id=query_id)

@@ -1,0 +1,76 @@
+"""Count what is staged."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from airflow_provider_chs3.core.ledger.parts import CONTENT, MOST_PARTS, Contents
+from airflow_provider_chs3.core.load.load_context import LoadContext
+from airflow_provider_chs3.core.load.period_load import Staged
+from airflow_provider_chs3.core.model.models import Node
+from airflow_provider_chs3.core.sql.quoting import Sql, in_table
+from airflow_provider_chs3.core.steps.operations import Steps
+from airflow_provider_chs3.core.target.replication import follow
+
+#: How `system.parts` writes NULL.
+_NULL = "ᴺᵁᴸᴸ"
+
+
+def count_staged(load: LoadContext, *, name: str) -> Steps[dict[Node, Staged]]:
+    """Count the rows of each node's staging."""
+    return staged_of(load, (yield from count_partitions(load, name=name)))
+
+
+def staged_of(
+    load: LoadContext,
+    partitions: Mapping[Node, Mapping[str, StagedPartition]],
+    *,
+    known: Collection[str] | None = None,
+) -> dict[Node, Staged]:
+    """Return the period's part of each node's staging."""
+    if known is None:
+        known = load.shared.owns if load.shared else {load.own.value}
+    return {node: _staged_of(load.own.value, known, found) for node, found in partitions.items()}
+
+
+def _staged_of(own: str, known: Collection[str], partitions: Mapping[str, StagedPartition]) -> Staged:
+    contents = {key: each.contents for key, each in partitions.items() if each.own == own and each.contents.rows}
+    others = {each.name: each.contents.rows for each in partitions.values() if each.own not in known}
+    return Staged(contents, others)
+
+
+class StagedPartition(NamedTuple):
+    """A partition of staging."""
+
+    name: str
+    own: str
+    contents: Contents
+
+
+def count_partitions(load: LoadContext, *, name: str) -> Steps[dict[Node, dict[str, StagedPartition]]]:
+    """Count the rows of each partition of each node's staging, by the partitions' ids."""
+    yield from follow(load.context, load.staging)
+    answers = yield from load.context.on_each(name=name, sql=Sql(f"SELECT {partitions_query(load)}"))
+    return {node: partitions_of(rows[0][0]) for node, rows in answers.items()}
+
+
+def partitions_query(load: LoadContext) -> str:
+    """Return a scalar subquery for the partitions of staging; `partitions_of` parses the answer."""
+    staging, own = load.staging, load.own.of_part or "partition_id"
+    return (
+        "(SELECT groupArray((partition_id, shown, own, total, contents)) FROM (SELECT partition_id, "
+        f"any(partition) AS shown, any({own}) AS own, sum(rows) AS total, "
+        f"groupArrayIf({MOST_PARTS + 1})({CONTENT}, rows > 0) AS contents FROM system.parts WHERE active "
+        f"AND {in_table(staging)} GROUP BY partition_id))"
+    )
+
+
+def partitions_of(answer: Iterable[tuple[str, str, str, int, Sequence[str]]]) -> dict[str, StagedPartition]:
+    """Parse a node's answer to `partitions_query`."""
+    return {partition_id: _partition_of(name, own, rows, parts) for partition_id, name, own, rows, parts in answer}
+
+
+def _partition_of(name: str, own: str, rows: int, parts: Sequence[str]) -> StagedPartition:
+    contents = Contents(rows, tuple(parts) if len(parts) <= MOST_PARTS else None)
+    return StagedPartition(name.replace(_NULL, "NULL"), own, contents)

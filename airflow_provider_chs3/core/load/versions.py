@@ -1,0 +1,349 @@
+"""Versions: what a table held of periods right before they were published, linked into tables of their own.
+
+Each publication that keeps some has one such table on a node of each shard. Its name spares it from take-over and from
+`chs3 clean`, and its comment says what is in it, so that it can be found and proved without a ledger.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from airflow_provider_chs3.core.ledger.comparison import is_changed
+from airflow_provider_chs3.core.ledger.mutations import wait_for
+from airflow_provider_chs3.core.ledger.partition_changes import is_explained
+from airflow_provider_chs3.core.ledger.partition_state import PartitionState
+from airflow_provider_chs3.core.ledger.parts import PARTITION, Contents, partition_states
+from airflow_provider_chs3.core.ledger.records import Record
+from airflow_provider_chs3.core.load.load_context import periods_text
+from airflow_provider_chs3.core.load.members import Member
+from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods
+from airflow_provider_chs3.core.load.staged_partitions import Command, alter_partitions, attach_partitions
+from airflow_provider_chs3.core.load.staging_tables import ddl_settings, in_staging, shaped_as_target
+from airflow_provider_chs3.core.model.models import Node, TableName
+from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.sql.quoting import Sql, in_table, literal, one_of, table
+from airflow_provider_chs3.core.steps.operations import Log, QueryNodes, Row, Steps
+from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.target.replication import create_table, run_ddl
+from airflow_provider_chs3.exceptions import Chs3Error, TargetChangedError, TransientError
+
+#: Beginning of the names of their tables.
+PREFIX = "chs3_version_"
+#: Beginning of the name of a version that no attempt had published.
+BEFORE = "before_"
+#: A merge that ends in these milliseconds gives the table other parts than those that were looked at.
+_MOST_TRIES = 5
+
+#: Partitions, by their ids.
+_States = Mapping[str, PartitionState]
+
+
+class Proof(NamedTuple):
+    """Contents that a partition of a version must have on a node."""
+
+    rows: int
+    digest: str
+
+    @classmethod
+    def of(cls, contents: Contents) -> Proof:
+        """Return what some contents must be."""
+        parts = contents.of_parts
+        digest = "" if parts is None else hashlib.sha256(",".join(sorted(parts)).encode()).hexdigest()[:16]
+        return cls(contents.rows, digest)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VersionOnNode:
+    """A version of a period on one node."""
+
+    proofs: Mapping[str, Proof]
+    states: _States
+
+    @property
+    def is_whole(self) -> bool:
+        """Check whether all that was kept is there."""
+        return all(key in self.states and _fits(self.states[key], proof) for key, proof in self.proofs.items())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Version:
+    """A version of a period."""
+
+    period: Period
+    attempt: str
+    table: str
+    kept_at: int
+    sequence: int
+    objects: str
+    source_bytes: int
+    shards: tuple[int, ...]
+    nodes: dict[Node, VersionOnNode] = field(default_factory=dict)
+
+    @property
+    def order(self) -> tuple[int, int, str]:
+        """The order of versions, by time."""
+        return self.kept_at, self.sequence, self.table
+
+    @property
+    def rows(self) -> int:
+        """Its rows, as far as they are there."""
+        return sum(state.rows for each in self.nodes.values() for state in each.states.values())
+
+    @property
+    def why_broken(self) -> str:
+        """Return what is missing of it, as a text; empty if it is whole."""
+        for node, each in self.nodes.items():
+            if not each.is_whole:
+                wanted = sum(proof.rows for proof in each.proofs.values())
+                found = sum(state.rows for state in each.states.values())
+                return f"on {node} it holds {found:,} rows of the {wanted:,} that were kept, or other parts"
+        missing = sorted({*self.shards} - {node.shard_num for node in self.nodes})
+        return f"shards {', '.join(map(str, missing))} have none" if missing else ""
+
+
+def keep_versions(periods: Periods, members: Mapping[Period, Mapping[Node, Sequence[Member]]]) -> Steps[list[Version]]:
+    """Link what the target holds of periods into a table of this publication, if the load keeps versions.
+
+    Returns:
+        All versions of the table; none if nothing was kept.
+
+    Raises:
+        TransientError: If merges of the periods end too often meanwhile.
+        TargetChangedError: If somebody changes them meanwhile.
+    """
+    load, kept = periods.first.load, dict[Period, dict[Node, _States]]()
+    context, is_kept = load.context, load.request.policies.keep_versions > 0
+    for each in periods if is_kept else ():
+        states: dict[Node, _States] = {
+            node: {one.partition_id: one.was.state for one in members[each.period][node] if one.was.state.rows}
+            for node in context.publishers
+        }
+        if why := _why_not(each, members[each.period], states):
+            yield from Log(name=f"{each.period}: no version of it is kept: {why}.")
+        elif any(states.values()):
+            kept[each.period] = states
+    for number in range(_MOST_TRIES if kept else 0):
+        name = f"{PREFIX}{load.attempt.name.removeprefix('chs3_')}{'_' * number}"
+        versions, now = yield from _keep(periods, kept, name)
+        own = {each.period: each for each in versions if each.table == name}
+        if all(period in own and not own[period].why_broken for period in kept):
+            return versions
+        kept = {period: _as_now(load.context, states, now) for period, states in kept.items()}
+        yield from _drop(context, name, context.publishers)
+    if kept:
+        raise TransientError(
+            f"{context.target}: merges of {periods_text([each.load for each in periods])} ended {_MOST_TRIES} times "
+            "while a version of it was kept. Nothing was published; a retry loads it again."
+        )
+    return []
+
+
+def _why_not(each: PeriodLoad, members: Mapping[Node, Sequence[Member]], states: Mapping[Node, _States]) -> str:
+    records = [one.was.record for of_node in members.values() for one in of_node if one.was.record]
+    if any(record.event != "published" for record in records) or len({record.attempt for record in records}) > 1:
+        return "a load died while it published it, which has kept what was there before"
+    every = [(key, state) for of_node in states.values() for key, state in of_node.items()]
+    if any(wait_for(state.mutations, key) for key, state in every):
+        return "a mutation of it has not ended"
+    if any(part.patches for _, state in every for part in state.each_part or ()):
+        return "it has lightweight updates that merges have not applied yet"
+    return ""
+
+
+def _keep(
+    periods: Periods, kept: Mapping[Period, Mapping[Node, _States]], name: str
+) -> Steps[tuple[list[Version], dict[Node, _States]]]:
+    load = periods.first.load
+    context, version = load.context, TableName(load.context.staging_database, name)
+    told = {period: _told(periods.items[period], states) for period, states in kept.items()}
+    engine = context.own_engine
+    yield from create_table(
+        context,
+        version,
+        {
+            node: shaped_as_target(context, node, version, engine=engine, comment=_comment(context, node, kept, told))
+            for node in context.publishers
+        },
+        name=f"Create {name}",
+        settings=context.permissions,
+        query_id=f"{load.attempt.name}_create_version",
+    )
+    partitions = ((node, key) for states in kept.values() for node, of_node in states.items() for key in of_node)
+    yield from attach_partitions(
+        context,
+        context.target,
+        version,
+        partitions,
+        name=f"Keep what {context.target} holds of {periods_text([each.load for each in periods])}",
+        query_id=f"{load.attempt.name}_keep",
+    )
+    ids = sorted({key for states in kept.values() for of_node in states.values() for key in of_node})
+    of_target = partition_states(f"{in_table(context.target)} AND {one_of(PARTITION, ids)}")
+    versions, answers = yield from find_versions(context, beside=f"(SELECT groupArray(found) FROM ({of_target}))")
+    now: dict[Node, _States] = {
+        node: {key: PartitionState.of(key, fields) for key, fields in rows} for node, (rows,) in answers.items()
+    }
+    return versions, now
+
+
+def _told(each: PeriodLoad, states: Mapping[Node, _States]) -> dict[str, object]:
+    """Return the values in the comment of a period, beside its partitions."""
+    facts, before = each.load.context.table_facts, [each.before[node] for node in states]
+    record = next((one.record for one in before if one.record), None)
+    is_of_others = any(
+        bool(part.state.rows) if part.record is None else is_changed(part, table_facts=facts)
+        for one in before
+        for part in one.each
+    )
+    # A restore of what an attempt had published must not bring back what others have made of it since.
+    if record is None or is_of_others:
+        name = f"{BEFORE}{each.load.request.nonce}"
+        return {"attempt": name, "sequence": 0, "objects": "", "source_bytes": 0}
+    of_record = {"attempt": record.attempt, "sequence": record.sequence, "source_bytes": record.source_bytes}
+    return {**of_record, "objects": objects_of(record)}
+
+
+def objects_of(record: Record) -> str:
+    """Return what distinguishes the objects of a record, and how they were loaded; empty if it was restored."""
+    return "" if record.restored else f"{record.fingerprint} {record.definition}"
+
+
+def _comment(
+    context: TargetContext,
+    node: Node,
+    kept: Mapping[Period, Mapping[Node, _States]],
+    told: Mapping[Period, Mapping[str, object]],
+) -> str:
+    versions = {
+        str(period): {
+            **told[period],
+            "partitions": {key: Proof.of(state.contents) for key, state in states[node].items()},
+        }
+        for period, states in kept.items()
+    }
+    shards = [each.shard_num for each in context.publishers]
+    of = {"database": context.target.database, "table": context.target.table, "shards": shards}
+    return _json({"role": "version", **of, "versions": versions})
+
+
+def dated(comment: str, kept_at: int) -> str:
+    """Return the comment of a version that also says when it was kept: an ALTER changes the age of its table."""
+    return _json({**json.loads(comment), "kept_at": kept_at})
+
+
+def _json(values: Mapping[str, object]) -> str:
+    return json.dumps(values, separators=(",", ":"))
+
+
+def _as_now(context: TargetContext, states: Mapping[Node, _States], now: Mapping[Node, _States]) -> dict[Node, _States]:
+    """Return the partitions as they are now: merges alone may have changed them."""
+    for node, of_node in states.items():
+        for key, state in of_node.items():
+            is_now = now[node].get(key, PartitionState(partition_id=key))
+            if not is_explained(state.evidence(), is_now, table_facts=context.table_facts):
+                raise TargetChangedError(
+                    f"{context.target} on {node}: somebody wrote to partition {key} while a version of it was kept. "
+                    "Nothing of it was published. Find out who does; "
+                    "policies={'on_target_changed': 'reload'} replaces such rows."
+                )
+    return {node: {key: now[node][key] for key in of_node if key in now[node]} for node, of_node in states.items()}
+
+
+def _fits(state: PartitionState, proof: Proof) -> bool:
+    found = Proof.of(state.contents)
+    return found.rows == proof.rows and (found.digest == proof.digest or not proof.digest)
+
+
+def find_versions(context: TargetContext, *, beside: str = "") -> Steps[tuple[list[Version], dict[Node, Row]]]:
+    """Find the versions of a table's periods in the servers.
+
+    Returns:
+        The versions, the oldest first, also those of which something is missing; and the further columns of each node.
+    """
+    target = {"role": "version", "database": context.target.database, "table": context.target.table}
+    told = (f"JSONExtractString(comment, {literal(name)}) = {literal(value)}" for name, value in target.items())
+    is_version = f"startsWith(name, {literal(PREFIX)}) AND {' AND '.join(told)}"
+    tables = f"FROM system.tables WHERE {in_staging(context)} AND {is_version}"
+    states = partition_states(f"{in_staging(context)} AND table IN (SELECT name {tables})", by="table")
+    sql = Sql(
+        f"SELECT (SELECT groupArray((name, comment, toUnixTimestamp(metadata_modification_time))) {tables}), "
+        f"(SELECT groupArray(found) FROM ({states})){beside and f', {beside}'}"
+    )
+    # Where its replicas have a version, one of them tells.
+    nodes = context.publishers if context.shared else context.nodes
+    answers = yield from QueryNodes(name=f"Look for versions of {context.target}", sql=dict.fromkeys(nodes, sql))
+    found = dict[tuple[str, str], Version]()
+    for node, ((names, parts, *_),) in answers.items():
+        of_tables = defaultdict[str, dict[str, PartitionState]](dict)
+        for name, key, fields in parts:
+            of_tables[name][key] = PartitionState.of(key, fields)
+        for version, on_node in _versions_on(names, of_tables):
+            found.setdefault((version.table, str(version.period)), version).nodes[node] = on_node
+    # What was dropped out of a table is still in its comment.
+    versions = sorted((each for each in found.values() if each.rows), key=lambda each: each.order)
+    return versions, {node: row[2:] for node, (row,) in answers.items()}
+
+
+def _versions_on(names: Sequence[Row], of_tables: Mapping[str, _States]) -> Iterator[tuple[Version, VersionOnNode]]:
+    for name, comment, modified_at in names:
+        told = json.loads(comment)
+        kept_at = told.get("kept_at", modified_at)
+        for period, each in told["versions"].items():
+            proofs = {key: Proof(*values) for key, values in each.pop("partitions").items()}
+            states = {key: state for key, state in of_tables[name].items() if key in proofs}
+            shards = tuple(told["shards"])
+            version = Version(period=Period.parse(period), table=name, kept_at=kept_at, shards=shards, **each)
+            yield version, VersionOnNode(proofs=proofs, states=states)
+
+
+def drop_older_versions(periods: Periods, versions: Sequence[Version] | None) -> Steps[None]:
+    """Drop what is older than the versions to keep of periods that were published, and what is broken.
+
+    If that fails, the next publication does it.
+    """
+    if not versions or not periods.items:
+        return
+    load = periods.first.load
+    most, left = load.request.policies.keep_versions, list[Version]()
+    newest = defaultdict[Period, set[str]](set)
+    gone = list[Version]()
+    for each in reversed(versions):
+        of_period = newest[each.period]
+        is_kept = not each.why_broken and each.attempt not in of_period and len(of_period) < most
+        # A replica that was away may have to fetch it still.
+        is_late = bool(each.why_broken) and load.context.shared is not None
+        if each.period in periods.items and not is_kept and not is_late:
+            gone.append(each)
+        else:
+            left.append(each)
+            of_period.add(each.attempt)
+    try:
+        yield from _drop_versions(load.context, gone, {each.table for each in left})
+    except Chs3Error as error:
+        yield from Log(name=f"Older versions could not be dropped; the next load drops them. ({error})")
+
+
+def _drop_versions(context: TargetContext, gone: Sequence[Version], needed: set[str]) -> Steps[None]:
+    for name in sorted({each.table for each in gone}):
+        some = [each for each in gone if each.table == name]
+        if name not in needed:
+            yield from _drop(context, name, [node for each in some for node in each.nodes])
+            continue
+        commands = (
+            Command(node, f"DROP PARTITION ID {literal(key)}")
+            for each in some
+            for node, on_node in each.nodes.items()
+            for key in on_node.states
+        )
+        altered = TableName(context.staging_database, name)
+        yield from alter_partitions(context, altered, commands, name=f"Drop older versions out of {name}")
+
+
+def _drop(context: TargetContext, name: str, nodes: Sequence[Node]) -> Steps[None]:
+    sql = Sql(f"DROP TABLE IF EXISTS {table(TableName(context.staging_database, name))}")
+    yield from run_ddl(context, dict.fromkeys(nodes, sql), name=f"Drop {name}", settings=ddl_settings(context))

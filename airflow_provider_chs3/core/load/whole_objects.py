@@ -1,0 +1,211 @@
+"""Prove that compressed objects were not cut off, where the servers would load the rest of one.
+
+docs/reference/proof.md says what each codec and format notices by itself, and what proves the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+
+from airflow_provider_chs3.core.files.file_columns import is_empty
+from airflow_provider_chs3.core.files.parse_errors import unreadable
+from airflow_provider_chs3.core.load.frames import FRAMED, Walk, find_damage
+from airflow_provider_chs3.core.load.load_context import LoadContext
+from airflow_provider_chs3.core.model.error_codes import MEMORY_LIMIT_EXCEEDED, is_of_servers
+from airflow_provider_chs3.core.model.models import Unit
+from airflow_provider_chs3.core.model.quantities import quantity, size_text
+from airflow_provider_chs3.core.sql.quoting import literal
+from airflow_provider_chs3.core.steps.operations import Gather, Log, ReadBytes, Steps
+from airflow_provider_chs3.exceptions import ClickHouseServerError, SourceError
+
+#: Requests by which the worker reads objects at the same time: each waits for the storage nearly all of its time.
+_AT_A_TIME = 16
+#: A server holds a whole object in memory to hand it over, up to three times (measured),
+_MOST_HANDED_BYTES = 128 * 1024**2
+#: and one of Native uncompressed, too, to look for its end.
+_MOST_NATIVE_BYTES = 32 * 1024**2
+#: What ClickHouse says where a block is begun and not ended.
+_CUT_OFF = (32, 33)
+_WITH_GZIP = "Compress it with gzip"
+_NATIVE, _SNAPPY, _XZ = "Native", "snappy", "xz"
+#: What a stream of xz ends with, before zeros that may follow it. Servers notice that a stream was cut off anywhere but
+#: in its header.
+_END_OF_XZ, _LOOKED_AT_BYTES = b"YZ", 4096
+
+
+def prove_whole(load: LoadContext) -> Steps[None]:
+    """Check that the load's objects end where their codec says, before anything else is read from them.
+
+    Raises:
+        SourceError: If one is cut off, or nothing can prove that it is not.
+    """
+    files, unproved = load.files, dict[str, str]()
+    if files.format.has_footer or not files.source.has_files:
+        return
+    walked = list[Unit]()
+    blocks = list[Unit]()
+    for each in files.manifest.objects:
+        name = files.compression_of(each.path)
+        if name == _SNAPPY:
+            unproved[each.path] = f"Snappy in Hadoop's framing has no mark at its end. {_WITH_GZIP}"
+        elif name == _XZ or name in FRAMED:
+            walked.append(each)
+        if files.format.name == _NATIVE and name != "none":
+            blocks.append(each)
+    unproved |= yield from _walk(load, walked)
+    unproved |= yield from find_ends_of_native(load, blocks)
+    yield from check_unproved(load, unproved)
+
+
+def check_unproved(load: LoadContext, unproved: Mapping[str, str]) -> Steps[None]:
+    """Refuse objects that nothing proves to be whole, unless the user accepts them.
+
+    Raises:
+        SourceError: If there is one.
+    """
+    if not unproved:
+        return
+    path, why = next(iter(unproved.items()))
+    others = f" ({len(unproved) - 1} more like it)" if len(unproved) > 1 else ""
+    if load.request.policies.unproved_codecs != "load":
+        raise SourceError(
+            f"Nothing proves that {path} was not cut off{others}: {why}, or load it anyway with "
+            "files={'unproved_codecs': 'load'}."
+        )
+    yield from Log(
+        name=f"Nothing proves that {path} was not cut off{others}: {why}. files={{'unproved_codecs': 'load'}} loads it."
+    )
+
+
+def _walk(load: LoadContext, walked: Sequence[Unit]) -> Steps[dict[str, str]]:
+    if not walked:
+        return {}
+    by_worker = load.files.source.for_worker(walked[0].path) is not None
+    size = size_text(sum(each.size_bytes for each in walked))
+    objects = quantity(len(walked), "compressed object")
+    what = f"{objects} of {load.periods} {'is' if len(walked) == 1 else 'are'} whole, as the servers do not"
+    how = f"the worker reads at most {size}" if by_worker else f"a server hands over {size}, one object at a time"
+    yield from Log(name=f"Checking that {what}: {how}.")
+    # A server holds what it hands over in memory.
+    number = min(_AT_A_TIME, len(walked)) if by_worker else 1
+    lanes = tuple(
+        _walk_each(load, list(islice(walked, first, None, number)), connections=_AT_A_TIME // number)
+        for first in range(number)
+    )
+    found = yield from Gather(name="Find where compressed objects end", workflows=lanes)
+    return {path: why for each in found for path, why in each.items()}
+
+
+def _walk_each(load: LoadContext, walked: Sequence[Unit], connections: int) -> Steps[dict[str, str]]:
+    unproved = dict[str, str]()
+    for each in walked:
+        codec = FRAMED.get(load.files.compression_of(each.path))
+        walk = find_damage(codec, each.size_bytes) if codec else _find_end_of_xz(each.size_bytes)
+        body = b""
+        if load.files.source.for_worker(each.path) is None:
+            handed = yield from _hand_over(load, each)
+            if isinstance(handed, str):
+                # The servers notice nearly all cuts of xz.
+                if codec:
+                    unproved[each.path] = handed
+                continue
+            body = handed
+        if damage := (yield from _read_on(load, each, walk, body, connections)):
+            raise SourceError(
+                f"{each.path} was cut off, or is damaged: {damage}. Write it again. The period was not published."
+            )
+    return unproved
+
+
+def _read_on(load: LoadContext, each: Unit, walk: Walk, body: bytes, connections: int) -> Steps[str]:
+    """Return what a walk found: of bytes that a server handed over, or of those that the worker reads."""
+    place = load.files.source.for_worker(each.path)
+    try:
+        start, length = next(walk)
+        while True:
+            if place is not None:
+                # That of HDFS has no bucket.
+                bucket, key = place
+                name = f"Read {each.path} from byte {start}"
+                pieces = yield from ReadBytes(
+                    name=name, bucket=bucket, key=key, start=start, length=length, connections=connections
+                )
+            else:
+                pieces = iter((body[start : start + length],))
+            start, length = walk.send(pieces)
+    except StopIteration as end:
+        return str(end.value)
+
+
+def _hand_over(load: LoadContext, each: Unit) -> Steps[bytes | str]:
+    """Return an object as a server reads it, or why it does not."""
+    files = replace(load.files, compression="none")
+    if each.size_bytes > _MOST_HANDED_BYTES:
+        return f"only the servers have access, and one passes on at most {size_text(_MOST_HANDED_BYTES)}. {_WITH_GZIP}"
+    blob = files.read(
+        files.source.glob_of(each.path), file_format="RawBLOB", structure="raw_blob String", on_cluster=False
+    )
+    sql = blob.between("SELECT raw_blob FROM ", f" WHERE {files.source.condition_of(each.path)}")
+    try:
+        rows = yield from files.look(f"Read {each.path} through a server", sql, on_cluster=False)
+    except ClickHouseServerError as error:
+        if error.code != MEMORY_LIMIT_EXCEEDED:
+            raise
+        return (
+            f"only the servers have access, and lack the memory to pass on {size_text(each.size_bytes)}. {_WITH_GZIP}"
+        )
+    body = rows[0][0] if rows else b""
+    # The driver decodes what is UTF-8.
+    return body if isinstance(body, bytes) else str(body).encode()
+
+
+def _find_end_of_xz(size_bytes: int) -> Walk:
+    """Look whether the footer of a stream ends an object: one that ends in a header is loaded without this stream."""
+    start = max(0, size_bytes - _LOOKED_AT_BYTES)
+    tail = b"".join((yield start, size_bytes - start))
+    stream = tail.rstrip(b"\0")
+    # Zeros come by fours.
+    is_whole = stream.endswith(_END_OF_XZ) and (len(tail) - len(stream)) % 4 == 0
+    return "" if is_whole else "it does not end with an xz footer"
+
+
+def find_ends_of_native(load: LoadContext, objects: Sequence[Unit]) -> Steps[dict[str, str]]:
+    """Check that a reader of Native does not stop before the end of an object, as it does at an empty block.
+
+    With one more byte, an object that was read to its end is cut off, which is an error; one that was not read to its
+    end gives none.
+
+    Returns:
+        Objects that are too large for this: path → why nothing is proved.
+
+    Raises:
+        SourceError: If a reader stops before the end.
+    """
+    files, unproved = load.files, dict[str, str]()
+    for each in objects:
+        if each.size_bytes > _MOST_NATIVE_BYTES:
+            most = size_text(_MOST_NATIVE_BYTES)
+            unproved[each.path] = (
+                f"the servers check at most {most} of Native by itself. Write it in pieces, or without compression"
+            )
+            continue
+        blob = files.read(
+            files.source.glob_of(each.path), file_format="RawBLOB", structure="raw_blob String", on_cluster=False
+        )
+        more = f"SELECT count() FROM format({literal(_NATIVE)}, (SELECT concat(any(raw_blob), 'x') FROM "
+        sql = blob.between(more, f" WHERE {files.source.condition_of(each.path)}))")
+        try:
+            yield from files.look(f"Find where {each.path} ends", sql, on_cluster=False)
+        except ClickHouseServerError as error:
+            if is_of_servers(error):
+                raise
+            if error.code not in _CUT_OFF and not (yield from is_empty(files, each.path)):
+                raise SourceError(unreadable(each.path, files.format, error)) from error
+        else:
+            raise SourceError(
+                f"{each.path} holds an empty block, or zeros, at which readers of Native stop: the rows after it would "
+                "be missing. Write it again. The period was not published."
+            )
+    return unproved

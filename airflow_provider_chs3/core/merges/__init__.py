@@ -1,1 +1,0 @@
-"""Judge the health of a period's merges."""

@@ -1,1 +1,0 @@
-"""Suggest a table for a period's files, each choice with its reason; create it, or add columns that came later."""

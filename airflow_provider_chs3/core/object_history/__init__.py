@@ -1,1 +1,0 @@
-"""Record the objects that each period was loaded from."""

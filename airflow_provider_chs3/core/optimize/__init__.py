@@ -1,1 +1,0 @@
-"""OPTIMIZE closed periods, node by node, within the disk's free space."""

@@ -1,0 +1,1 @@
+"""Plan, prove, approve, adopt, restore and forget periods; views that follow."""

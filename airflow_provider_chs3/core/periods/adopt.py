@@ -1,0 +1,241 @@
+"""Adopt a period that was loaded by other means: record it as published if the row counts match."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from airflow_provider_chs3.core.files.file_groups import Reading
+from airflow_provider_chs3.core.files.file_schema import count_rows, read_columns
+from airflow_provider_chs3.core.ledger.partition_state import PartitionState, rows_of_shards
+from airflow_provider_chs3.core.ledger.recording import Values, add_records
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode
+from airflow_provider_chs3.core.ledger.table import make_ledger
+from airflow_provider_chs3.core.load.decision import Hold, PeriodFacts, Refusal, Refuse, Skip, decide
+from airflow_provider_chs3.core.load.discovery import list_ready_period
+from airflow_provider_chs3.core.load.evidence_renewal import structure_text
+from airflow_provider_chs3.core.load.lasting_rows import find_lasting
+from airflow_provider_chs3.core.load.load_context import LoadContext, values_of
+from airflow_provider_chs3.core.load.load_request import LoadRequest, Policies
+from airflow_provider_chs3.core.load.period_check import look_at_period, no_objects
+from airflow_provider_chs3.core.load.retry_policy import RetryState
+from airflow_provider_chs3.core.model.json_values import AsJson
+from airflow_provider_chs3.core.model.models import Node
+from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.periods.prove import ProofOptions, prove_period
+from airflow_provider_chs3.core.periods.proved_period import EQUAL
+from airflow_provider_chs3.core.sql.quoting import Sql, table
+from airflow_provider_chs3.core.steps.operations import Log, QueryNodes, Steps
+from airflow_provider_chs3.core.target.node_facts import inspect_target
+from airflow_provider_chs3.core.target.period_partitions import partitions_of_one
+from airflow_provider_chs3.core.target.row_policies import OF_A_PERIOD
+from airflow_provider_chs3.core.target.target_checks import check_target
+from airflow_provider_chs3.exceptions import (
+    NotReadyError,
+    ObjectsChangedError,
+    SourceError,
+    TargetChangedError,
+)
+
+#: The policies with which a load is not refused.
+_ALLOWS: Mapping[Refusal, Mapping[str, Any]] = {
+    Refusal.ROWS_UNKNOWN: {"replace_unknown": True},
+    Refusal.TARGET_CHANGED: {"on_target_changed": "reload"},
+    Refusal.FEWER_NODES: {"on_target_changed": "reload"},
+    Refusal.REPLICA_DOWN: {"on_target_changed": "reload"},
+    Refusal.SHRANK: {"max_shrink_fraction": 1},
+    Refusal.WHOLE_TABLE: {"reload_whole_table": True},
+}
+#: Errors of one period that do not concern the others.
+_REFUSALS = (NotReadyError, ObjectsChangedError, SourceError, TargetChangedError)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdoptedPeriod(AsJson):
+    """The outcome of adopting a period."""
+
+    period: Period
+    status: str
+    reason: str
+    rows_by_node: Mapping[str, int]
+
+    def __str__(self) -> str:
+        return f"{self.period} {self.status}: {self.reason}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return JSON-safe values."""
+        return {**super().as_json(), "rows": sum(self.rows_by_node.values())}
+
+
+def adopt_periods(requests: Sequence[LoadRequest], *, proves: bool = False) -> Steps[list[AdoptedPeriod]]:
+    """Adopt periods one by one; a refused period does not stop the others.
+
+    Raises:
+        Chs3Error: Any problem that concerns all of them.
+    """
+    adopted = []
+    for request in requests:
+        try:
+            period = yield from adopt_period(request, proves=proves)
+        except _REFUSALS as error:
+            period = AdoptedPeriod(period=request.period, status="refused", reason=str(error), rows_by_node={})
+        yield from Log(name=f"{period}.".replace("..", "."))
+        adopted.append(period)
+    return adopted
+
+
+def adopt_period(request: LoadRequest, *, proves: bool = False) -> Steps[AdoptedPeriod]:
+    """Record a period as published whose rows were written by other means.
+
+    The proof is the count: the partition has as many rows on all nodes as the objects, and neither changed while they
+    were counted. Values are compared only if asked for.
+
+    Returns:
+        The outcome: refused if the counts differ.
+
+    Raises:
+        ObjectsChangedError: If objects changed meanwhile.
+        TargetChangedError: If the partition changed, or the user does not see all of its rows.
+        SourceError: If the files could not be loaded into this table.
+        NotReadyError: If there are no objects.
+        PreflightError: If the cluster or the table is missing, or not fit.
+    """
+    load = yield from _look(request)
+    before = yield from load.look_up()
+    decision = decide(load.facts(before), request.policies)
+    if isinstance(decision, Refuse) and decision.refusal is Refusal.NO_OBJECTS:
+        raise no_objects(request)
+    if isinstance(decision, Skip) and not decision.has_no_objects:
+        rows = {str(node): each.state.rows for node, each in before.items()}
+        return AdoptedPeriod(period=request.period, status="unchanged", reason=decision.reason, rows_by_node=rows)
+    counted = yield from _count(load)
+    _check_sight(load, before, counted)
+    if sum(counted.rows_by_node.values()) != counted.source_rows:
+        return AdoptedPeriod(
+            period=request.period,
+            status="refused",
+            reason=_mismatch(load, (yield from look_at_period(load, before)), counted),
+            rows_by_node=counted.rows_by_node,
+        )
+    reason = load.files.source.kind.contents.having(load.files.manifest, "as many")
+    if proves:
+        proved = yield from prove_period(load, ProofOptions(needs_all_columns=True))
+        is_or_not = "are" if proved.status == EQUAL else "are not"
+        reason = f"its rows {is_or_not} those of its objects: {proved.reason}"
+        if proved.status != EQUAL:
+            return AdoptedPeriod(
+                period=request.period, status="refused", reason=reason, rows_by_node=counted.rows_by_node
+            )
+    yield from make_ledger(load.context, load.context.nodes)
+    load = load.with_ledger()
+    yield from _record(load, before, counted)
+    return AdoptedPeriod(period=request.period, status="adopted", reason=reason, rows_by_node=counted.rows_by_node)
+
+
+def _record(load: LoadContext, before: Mapping[Node, PeriodOnNode], counted: _Counted) -> Steps[None]:
+    filled = {node: [one.partition_id for one in each.each if one.state.rows] for node, each in before.items()}
+    lasting = yield from find_lasting(load.context, filled)
+    yield from _check_unchanged(load, before)
+    shards = rows_of_shards({node: each.state for node, each in before.items()})
+    records = [
+        (
+            node,
+            load.key_on(node, one.partition_id),
+            _values(load, node, replace(one.state, lasts=one.partition_id in lasting[node]), shards, counted),
+        )
+        for node, each in before.items()
+        for one in each.recorded
+    ]
+    yield from add_records(load.context, "published", records, name=f"Record {load.request.period} as published")
+
+
+def _look(request: LoadRequest) -> Steps[LoadContext]:
+    source, manifest = yield from list_ready_period(request)
+    context = yield from inspect_target(request, needs_all=True, policies_on=OF_A_PERIOD)
+    check_target(context)
+    own = yield from partitions_of_one(context, request.period)
+    return LoadContext.of(request, context, RetryState(), source=source, manifest=manifest, own=own)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Counted:
+    """The period's rows on each node, and its objects: their rows, and what a load takes from them."""
+
+    rows_by_node: Mapping[str, int]
+    source_rows: int
+    reading: Reading
+
+
+def _count(load: LoadContext) -> Steps[_Counted]:
+    reading = yield from read_columns(load.files, load.request.selection, load.context.table_facts.columns)
+    source_rows = yield from count_rows(load.files, reading)
+    # Not out of system.parts: rows that a lightweight DELETE took away count there.
+    sql = Sql(f"SELECT count() FROM {table(load.context.target)} WHERE {load.own.rows_of(load.context.target)}")
+    # A row counts once, however many replicas have it.
+    statements = dict.fromkeys(load.context.publishers, sql)
+    answers = yield from QueryNodes(name=f"Count the rows of {load.request.period}", sql=statements)
+    return _Counted(
+        rows_by_node={str(node): int(rows[0][0]) for node, rows in answers.items()},
+        source_rows=source_rows,
+        reading=reading,
+    )
+
+
+def _check_sight(load: LoadContext, before: Mapping[Node, PeriodOnNode], counted: _Counted) -> None:
+    """Refuse a period if the user does not see all of its rows, except those that a lightweight DELETE hides."""
+    for node in load.context.publishers:
+        state, seen = before[node].state, counted.rows_by_node[str(node)]
+        parts = state.each_part
+        if parts is not None and seen != state.rows and not any(part.hides_rows for part in parts):
+            raise TargetChangedError(
+                f"{load.context.target} on {node} has {state.rows:,} rows of {load.request.period}, but the user sees "
+                f"only {seen:,}: adopt it as a user without row policies, while nobody writes"
+            )
+
+
+def _mismatch(load: LoadContext, facts: PeriodFacts, counted: _Counted) -> str:
+    rows = sum(counted.rows_by_node.values())
+    per_node = ", ".join(f"{node}: {count:,}" for node, count in counted.rows_by_node.items())
+    holds = f"{load.context.target} holds {rows:,} ({per_node}); {_way_out(facts, load.request.policies)}"
+    has = load.files.source.kind.contents.having(load.files.manifest, f"{counted.source_rows:,}")
+    return f"{has}, {holds}"
+
+
+def _way_out(facts: PeriodFacts, policies: Policies) -> str:
+    allowed = dict[str, Any]()
+    decision = decide(facts, policies)
+    while isinstance(decision, Refuse) and decision.refusal in _ALLOWS:
+        allowed |= _ALLOWS[decision.refusal]
+        decision = decide(facts, replace(policies, **allowed))
+    if isinstance(decision, Hold):
+        return decision.reason
+    return f"load it with policies={allowed}" if allowed else "load it"
+
+
+def _check_unchanged(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -> Steps[None]:
+    period = load.request.period
+    _, manifest = yield from load.files.source.list_period(period)
+    if manifest.fingerprint != load.files.manifest.fingerprint:
+        raise ObjectsChangedError(f"Objects of {period} changed while its rows were counted: try again")
+    now = yield from load.look_up()
+    for node, each in now.items():
+        was, is_now = before[node].state, each.state
+        if (was.max_block, was.data_version) != (is_now.max_block, is_now.data_version):
+            raise TargetChangedError(
+                f"Somebody wrote to {load.context.target} on {node} while the rows of {period} were counted: try again"
+            )
+
+
+def _values(
+    load: LoadContext, node: Node, state: PartitionState, shards: Mapping[int, int], counted: _Counted
+) -> Values:
+    values = values_of(
+        load,
+        rows=state.rows,
+        state=state,
+        rows_of_shards=shards,
+        structure=structure_text(load, node, loaded=counted.reading.loaded, in_files=counted.reading.names),
+    )
+    # Only its rows were counted: no increment may build on it.
+    return {**values, "base": "", "is_adopted": True}

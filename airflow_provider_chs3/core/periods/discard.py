@@ -1,0 +1,62 @@
+"""Drop what is held of periods: the table stays as it is, and the next load loads them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from airflow_provider_chs3.core.ledger.comparison import held_on
+from airflow_provider_chs3.core.ledger.queries import look_up_periods
+from airflow_provider_chs3.core.ledger.recording import add_records
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode
+from airflow_provider_chs3.core.ledger.table import LedgerKey
+from airflow_provider_chs3.core.load.staging_cleanup import drop_held, end_attempts
+from airflow_provider_chs3.core.load.staging_tables import Attempt
+from airflow_provider_chs3.core.model.json_values import AsJson
+from airflow_provider_chs3.core.model.models import Node
+from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.periods.status import LedgerRequest, look_at_table
+from airflow_provider_chs3.core.steps.operations import Steps
+from airflow_provider_chs3.core.target.period_partitions import partitions_of
+
+
+@dataclass(frozen=True, slots=True)
+class DiscardedPeriod(AsJson):
+    """The outcome of discarding what is held of a period."""
+
+    period: Period
+    was_held: bool
+    why: str
+
+
+def discard_periods(request: LedgerRequest) -> Steps[list[DiscardedPeriod]]:
+    """Record on each node that what is held of periods is discarded, and drop it.
+
+    Raises:
+        PreflightError: If the cluster or the table is missing, or not fit.
+    """
+    context = yield from look_at_table(request)
+    owns = yield from partitions_of(context, sorted(request.periods or ()))
+    found = yield from look_up_periods(context, owns)
+    attempts = dict[Period, str]()
+    for period, nodes in found.items():
+        if held := held_on(nodes):
+            attempts[period] = next(iter(held.values())).record.attempt
+            records = [(node, LedgerKey.on(context, node, period), {"attempt": attempts[period]}) for node in held]
+            yield from add_records(context, "discarded", records, name=f"Discard what is held of {period}")
+            # An approval that does not know that yet loses what it publishes from.
+            yield from end_attempts(context, Attempt(context.target, (period,), attempts[period]))
+        # One that died before may have recorded it already.
+        yield from drop_held(context, Attempt(context.target, (period,), "", hold_limit_days=1))
+    now = yield from look_up_periods(context, owns)
+    return [_discarded(period, nodes, attempts.get(period, ""), now[period]) for period, nodes in found.items()]
+
+
+def _discarded(
+    period: Period, before: Mapping[Node, PeriodOnNode], attempt: str, now: Mapping[Node, PeriodOnNode]
+) -> DiscardedPeriod:
+    # Nothing is replaced before all nodes have the intent.
+    if attempt and all(each.record and each.record.attempt == attempt for each in now.values()):
+        return DiscardedPeriod(period, was_held=False, why="it was approved just before")
+    why = next((each.held.why for each in before.values() if each.held), "")
+    return DiscardedPeriod(period, was_held=bool(attempt), why=why)

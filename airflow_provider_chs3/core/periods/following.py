@@ -1,0 +1,384 @@
+"""The tables of materialized views that follow the table of a load: which they are, and the load of each.
+
+A period of such a table is *derived*: its source is what the view's SELECT makes of the published periods of the view's
+own table, its base, so it is planned, staged, proved, published and recorded as any other, and is behind until it is
+loaded. All that would stop such a load is looked for before the base is written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from airflow_provider_chs3.core.arguments.check_arguments import Checks
+from airflow_provider_chs3.core.files.loaded_columns import Selection
+from airflow_provider_chs3.core.load.discovery import inspect_target_for_load
+from airflow_provider_chs3.core.load.load_request import LoadRequest, Policies
+from airflow_provider_chs3.core.load.load_result import LoadResult
+from airflow_provider_chs3.core.load.protocol import load_periods
+from airflow_provider_chs3.core.load.reload import Reload
+from airflow_provider_chs3.core.load.rounds import LoadsOutcome
+from airflow_provider_chs3.core.load.staging_tables import Attempt, make_nonce
+from airflow_provider_chs3.core.load.warnings import NAME, VIEW_TO
+from airflow_provider_chs3.core.model.models import TableName
+from airflow_provider_chs3.core.model.period import Grain, Period, range_text
+from airflow_provider_chs3.core.periods.plan import PlannedPeriod, PlanRequest, compare_periods
+from airflow_provider_chs3.core.periods.query_tree import QueryTree
+from airflow_provider_chs3.core.periods.select_source import SelectSource
+from airflow_provider_chs3.core.sql.quoting import Sql, is_table, literal, one_of, unquoted
+from airflow_provider_chs3.core.steps.operations import Log, Query, Row, Sleep, Steps
+from airflow_provider_chs3.core.target.node_facts import TargetContext, inspect_target
+from airflow_provider_chs3.core.target.period_partitions import grain_of_key
+from airflow_provider_chs3.core.target.target_checks import check_target
+from airflow_provider_chs3.core.target.topology import TableRequest
+from airflow_provider_chs3.core.tuning.exact_settings import REQUIRED_SETTINGS
+from airflow_provider_chs3.exceptions import Chs3Error, PreflightError, SupersededError
+
+#: What the result of a load has about the table of a view.
+OF_VIEWS = ("target", "period", "status", "reason", "rows", "attempt")
+#: Policies of the base's load that the loads of its views' tables share; the others are about files.
+_SHARED = ("replace_unknown", "on_target_changed", "reload_whole_table", "keep_versions", "hold_limit_days")
+
+#: How often a load of a view's table waits for another one that took over, how long each time, and between two looks.
+_MOST_RIVALS, _LONGEST_WAIT_SECONDS, _POLL_SECONDS = 20, 1_800, 2
+
+#: Merges of these remove rows; those of Summing and Aggregating tables keep their sums.
+_LOSES_ROWS = re.compile("Replacing|Coalescing|Collapsing|Graphite")
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """A materialized view whose table follows."""
+
+    name: TableName
+    base: TableName
+    table: TableRequest
+    source: SelectSource
+    periods: Mapping[Period, Period]
+    columns: tuple[str, ...] = ()
+    planned: tuple[PlannedPeriod, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.table.target}, the table of {self.name}"
+
+
+def find_views(request: LoadRequest, periods: Iterable[Period]) -> Steps[tuple[View, ...]]:
+    """Find the views whose tables follow a table, and check that each can.
+
+    Returns:
+        The views, each after the one that fills its base.
+
+    Raises:
+        PreflightError: If the table of one cannot follow; nothing is written.
+    """
+    context = yield from inspect_target(request)
+    if not any(facts.target for facts in context.nodes.values()):
+        return ()
+    found, bases = list[View](), [(context, {period: period for period in periods})]
+    while bases:
+        base, of_base = bases.pop(0)
+        for row in (yield from _views_over(base)):
+            view, of_view = yield from _view(request, base, row, of_base)
+            found.append(view)
+            bases.append((of_view, dict(view.periods)))
+    return tuple(found)
+
+
+def load_of(request: LoadRequest, view: View, period: Period) -> LoadRequest:
+    """Return the load of a view's table."""
+    reload = _reload_of(request.reload, view)
+    shared = {name: getattr(request.policies, name) for name in _SHARED}
+    if request.reload and request.reload.replace_rows_of_others and not reload:
+        # A person allowed it for the rows of another table.
+        shared |= {"replace_unknown": False, "on_target_changed": "fail"}
+    return replace(
+        request,
+        target=view.table.target,
+        cluster=view.table.cluster,
+        source=view.source,
+        period=period,
+        nonce=make_nonce(datetime.now(UTC)),
+        format=None,
+        compression="auto",
+        selection=Selection(columns=view.columns),
+        # That the base may lose rows, or have none, was decided when it was loaded.
+        policies=Policies(**shared, on_no_objects="empty", max_shrink_fraction=1.0),
+        settings={},
+        is_durable=False,
+        resumes=None,
+        reload=reload,
+        new_table=None,
+        checks=Checks(),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Followed:
+    """Results and errors of the loads of views' tables.
+
+    Args:
+        results: Table and period → the result of its load.
+        errors: Table → why it is behind.
+    """
+
+    results: dict[tuple[TableName, Period], LoadResult] = field(default_factory=dict)
+    errors: dict[TableName, Chs3Error] = field(default_factory=dict)
+
+    @property
+    def error(self) -> Chs3Error | None:
+        """The first error; None if there is none."""
+        return next(iter(self.errors.values()), None)
+
+    def of(self, views: Sequence[View], period: Period) -> list[dict[str, Any]]:
+        """Return the results of views' tables for a period, as JSON-safe values."""
+        pairs = [(view, self.results.get((view.table.target, view.periods[period]))) for view in views]
+        return [
+            {"view": str(view.name), **{name: each for name, each in found.as_json().items() if name in OF_VIEWS}}
+            for view, found in pairs
+            if found
+        ]
+
+
+def follow(
+    request: LoadRequest,
+    views: Sequence[View],
+    results: Iterable[LoadResult],
+    *,
+    begin: Callable[[LoadRequest, Sequence[Period]], None],
+) -> Steps[Followed]:
+    """Load the tables of views, each after the one that fills its base.
+
+    What is published stays so: a retry finds the tables that are behind. One whose base failed is not loaded.
+    """
+    followed, several = Followed(), [each for each in results if not each.has_no_objects]
+    for view in views:
+        periods = _periods_of(view, several, request.reload)
+        if not periods or view.base in followed.errors:
+            continue
+        own = load_of(request, view, periods[0])
+        outcome = yield from _load(own, periods, begin)
+        for period, result in outcome.results.items():
+            followed.results[own.target, period] = result
+            yield from Log(name=f"{result.summary()} It follows {view.base} through {view.name}.")
+        if outcome.error:
+            yield from Log(name=f"{view} is behind {view.base}, which is published; a retry loads it.")
+            followed.errors[own.target] = outcome.error
+    return followed
+
+
+def _load(
+    request: LoadRequest, periods: Sequence[Period], begin: Callable[[LoadRequest, Sequence[Period]], None]
+) -> Steps[LoadsOutcome]:
+    """Load periods of a view's table; again, once another load of them has ended that took over.
+
+    Loads of different days of a base fill one month of a view's table. The one that began last has not always seen
+    what all others had published.
+    """
+    begin(request, periods)
+    outcome = yield from load_periods(request, periods)
+    for _ in range(_MOST_RIVALS):
+        over = [period for period, error in outcome.errors.items() if isinstance(error, SupersededError)]
+        if not over:
+            break
+        yield from Log(name=f"{request.target}: another load of {range_text(over)} took over: waiting until it ends.")
+        yield from _await_others(request, over)
+        own = replace(request, nonce=make_nonce(datetime.now(UTC)), period=over[0])
+        begin(own, over)
+        again = yield from load_periods(own, over)
+        errors = {period: error for period, error in outcome.errors.items() if period not in over}
+        outcome = replace(outcome, results={**outcome.results, **again.results}, errors={**errors, **again.errors})
+    return outcome
+
+
+def _await_others(request: LoadRequest, periods: Sequence[Period]) -> Steps[None]:
+    """Wait until no load has staged anything of periods, for a bounded time: a load that died leaves its staging."""
+    attempts = (Attempt(request.target, (period,), request.nonce) for period in periods)
+    staged = " OR ".join(f"startsWith(name, {literal(each.prefix)})" for each in attempts)
+    sql, waited_seconds = Sql(f"SELECT count() FROM system.tables WHERE {staged}"), 0
+    while waited_seconds < _LONGEST_WAIT_SECONDS:
+        rows = yield from Query(name=f"Look for other loads of {request.target}", sql=sql)
+        if not rows[0][0]:
+            return
+        yield from Sleep(name=f"Wait for other loads of {request.target}", seconds=_POLL_SECONDS)
+        waited_seconds += _POLL_SECONDS
+
+
+def _periods_of(view: View, results: Iterable[LoadResult], reload: Reload | None) -> list[Period]:
+    if own := _reload_of(reload, view):
+        return sorted({view.periods[each.period] for each in results} & set(own.periods))
+    # What a run leaves out, as it reloads something else, took no step.
+    return sorted({view.periods[each.period] for each in results if each.status != "skipped" or each.seconds_by_step})
+
+
+def behind(views: Iterable[View], reload: Reload | None) -> dict[Period, str]:
+    """Return the periods of the table that is loaded first for which a view's table is behind, each with the reason."""
+    found = dict[Period, str]()
+    for view in views:
+        if reload and not _reload_of(reload, view):
+            continue
+        to_load = {each.period: each.reason for each in view.planned if each.is_to_load}
+        for period, of_view in view.periods.items():
+            if of_view in to_load:
+                found.setdefault(period, f"{view} is behind: {to_load[of_view]}")
+    return found
+
+
+def _reload_of(reload: Reload | None, view: View) -> Reload | None:
+    return reload if reload and reload.target == view.table.target else None
+
+
+def _views_over(context: TargetContext) -> Steps[Sequence[Row]]:
+    """Return database, name, SELECT and target of each view over a table, which must be the same on every node."""
+    feeds = (
+        "SELECT arrayJoin(arrayZip(dependencies_database, dependencies_table)) AS view FROM system.tables "
+        f"WHERE {is_table(context.target)}"
+    )
+    views = (
+        f"SELECT (database, name) AS view, as_select, extract(create_table_query, {literal(VIEW_TO.pattern)}) AS "
+        "writes_to FROM system.tables WHERE engine = 'MaterializedView'"
+    )
+    answers = yield from context.on_each(
+        name=f"Look at the views over {context.target}",
+        sql=Sql(
+            f"SELECT fed.view.1, fed.view.2, as_select, writes_to FROM ({feeds}) AS fed LEFT JOIN ({views}) AS views "
+            "ON fed.view = views.view ORDER BY ALL"
+        ),
+    )
+    (node, rows), *others = answers.items()
+    for other, found in others:
+        if found != rows:
+            raise PreflightError(
+                f"The materialized views over {context.target} differ between {node} and {other}: create the same on "
+                f"every node, or give views='warn'."
+            )
+    return rows
+
+
+def _view(
+    request: LoadRequest, base: TargetContext, row: Row, of_base: Mapping[Period, Period]
+) -> Steps[tuple[View, TargetContext]]:
+    """Return a view whose table can follow, and what is known about its table."""
+    name, select = TableName(*row[:2]), row[2]
+    try:
+        target = yield from _target_of(base, row)
+        yield from _check_select(base, name, select)
+        table = replace(_named(request), target=target, cluster=base.cluster)
+        source = SelectSource(sql="", base=replace(table, target=name))
+        view = View(name=name, base=base.target, table=table, source=source, periods=of_base)
+        context = yield from inspect_target_for_load(load_of(request, view, next(iter(of_base.values()))))
+        check_target(context, required_settings=REQUIRED_SETTINGS)
+        grain = yield from grain_of_key(context)
+        if grain is Grain.ALL and not request.policies.reload_whole_table:
+            raise PreflightError(
+                f"{target} has no partitions by time, so each load would read all of {base.target}: partition it by "
+                "period, or allow this with policies={'reload_whole_table': True}."
+            )
+        view = replace(view, periods={each: Period.of(own.begin, grain) for each, own in of_base.items()})
+        listed, _ = yield from source.list_periods(sorted(set(view.periods.values())))
+        view = replace(view, columns=_columns(context, [each.name for each in listed.known_columns]))
+        view = replace(view, planned=tuple((yield from _planned(request, view))))
+        for each in view.planned:
+            if each.is_blocked:
+                raise PreflightError(
+                    f"for {each.period} of {target}, {each.reason}. To replace what others have done there, give "
+                    "policies={'on_target_changed': 'reload', 'replace_unknown': True}."
+                )
+    except PreflightError as error:
+        raise _cannot_follow(name, base.target, error) from error
+    return view, context
+
+
+def _cannot_follow(view: TableName, base: TableName, error: Chs3Error) -> PreflightError:
+    return PreflightError(
+        f"The table of the materialized view {view} cannot follow {base}, so nothing was loaded: {error} Or give "
+        "views='warn', which leaves the tables of views as they are."
+    )
+
+
+def _named(request: LoadRequest) -> TableRequest:
+    return TableRequest(
+        target=request.target,
+        cluster=request.cluster,
+        default_cluster=request.default_cluster,
+        staging_database=request.staging_database,
+    )
+
+
+def _target_of(base: TargetContext, row: Row) -> Steps[TableName]:
+    _, _, select, writes_to = row
+    if not select:
+        raise PreflightError("it is not a materialized view that the user may see: grant SHOW TABLES on it.")
+    if not writes_to:
+        raise PreflightError("it has a table of its own, which has another name on each node: create it with TO.")
+    target = TableName(*map(unquoted, re.findall(NAME, writes_to)))
+    sql = Sql(f"SELECT engine FROM system.tables WHERE {is_table(target)}")
+    engine = "".join(row[0] for row in (yield from base.on_coordinator(name=f"Look at {target}", sql=sql)))
+    if not engine.endswith("MergeTree"):
+        kind = f"of engine {engine}" if engine else "which is missing, or which the user may not see"
+        raise PreflightError(f"it writes to {target}, {kind}: let it write to a MergeTree table.")
+    return target
+
+
+def _check_select(base: TargetContext, view: TableName, select: str) -> Steps[None]:
+    if _LOSES_ROWS.search(base.table_facts.engine):
+        raise PreflightError(
+            f"merges remove rows of {base.target} ({base.table_facts.engine}), and so change what the SELECT makes. "
+            "Load its table by a task of its own, and read with FINAL."
+        )
+    rows = yield from base.on_coordinator(
+        name=f"Look at what {view} does", sql=Sql(f"EXPLAIN QUERY TREE run_passes = 1 {select}")
+    )
+    tree = QueryTree.of(str(row[0]) for row in rows)
+    if why := tree.why_not(base.target):
+        raise PreflightError(f"{why}. Load its table by a task of its own.")
+    if others := tree.others(base.target):
+        yield from _check_others(base, others)
+        yield from Log(
+            name=f"{view} also reads {', '.join(others)}: as it is when a period is loaded, and a change of it loads "
+            "nothing again."
+        )
+
+
+def _check_others(base: TargetContext, others: Sequence[str]) -> Steps[None]:
+    """Check that what a SELECT reads besides the base has rows of its own: a load restricts the base within it, too."""
+    names = one_of("concat(database, '.', name)", others)
+    rows = yield from base.on_coordinator(
+        name=f"Look at {', '.join(others)}",
+        sql=Sql(
+            f"SELECT database, name, engine FROM system.tables WHERE {names} AND "
+            "(engine LIKE '%View' OR engine IN ('Buffer', 'Distributed', 'Merge')) ORDER BY ALL LIMIT 1"
+        ),
+    )
+    for database, name, engine in rows:
+        raise PreflightError(
+            f"its SELECT reads {TableName(database, name)}, of engine {engine}, which may read {base.target} in its "
+            "turn. Load its table by a task of its own."
+        )
+
+
+def _columns(context: TargetContext, made: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns to load; none if the SELECT makes all that have no default, so that these are loaded."""
+    accepted = [each for each in context.table_facts.columns if each.is_loaded]
+    if all(each.name in made or each.default_kind for each in accepted):
+        return ()
+    return tuple(each.name for each in accepted if each.name in made)
+
+
+def _planned(request: LoadRequest, view: View) -> Steps[list[PlannedPeriod]]:
+    """Compare the periods of a view's table with their base as it is now."""
+    periods = sorted(set(view.periods.values()))
+    own = load_of(request, view, periods[0])
+    plan = PlanRequest(
+        **vars(replace(_named(request), target=view.table.target, cluster=view.table.cluster)),
+        source=view.source,
+        periods=tuple(periods),
+        leave_out_empty=True,
+        definition=own.definition or None,
+        policies=own.policies,
+        reload=own.reload,
+    )
+    planned, _ = yield from compare_periods(plan)
+    return planned

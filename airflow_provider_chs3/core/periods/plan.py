@@ -1,0 +1,327 @@
+"""Plan which periods to load: those that are not published as they are now, each with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from airflow_provider_chs3.core.files.source import Source
+from airflow_provider_chs3.core.files.table_creation import create_if_missing
+from airflow_provider_chs3.core.files.table_suggestion import NewTableRequest
+from airflow_provider_chs3.core.ledger.comparison import (
+    ComparisonStatus,
+    ExpectedPeriod,
+    Found,
+    held_version,
+    standing,
+    was_published,
+)
+from airflow_provider_chs3.core.ledger.past_loads import Forecast, read_pace
+from airflow_provider_chs3.core.ledger.queries import look_up_periods
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
+from airflow_provider_chs3.core.ledger.structure_record import structure_of
+from airflow_provider_chs3.core.ledger.table import LedgerKey
+from airflow_provider_chs3.core.load.decision import Hold, PeriodFacts, Refusal, Refuse, Skip, decide, reads_all
+from airflow_provider_chs3.core.load.held import without_unusable
+from airflow_provider_chs3.core.load.load_request import Policies
+from airflow_provider_chs3.core.load.new_objects import find_changes, why_table_is_read
+from airflow_provider_chs3.core.load.reload import Reload
+from airflow_provider_chs3.core.model.models import Node, PeriodObjects, SettingValues, TableName
+from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Grain, Period
+from airflow_provider_chs3.core.model.quantities import duration_text, quantity, size_text
+from airflow_provider_chs3.core.steps.operations import Log, Steps
+from airflow_provider_chs3.core.target.node_facts import TargetContext, inspect_target
+from airflow_provider_chs3.core.target.period_partitions import partitions_of
+from airflow_provider_chs3.core.target.row_policies import OF_A_PERIOD
+from airflow_provider_chs3.core.target.target_checks import check_target, find_grain
+from airflow_provider_chs3.core.target.topology import TableRequest
+from airflow_provider_chs3.exceptions import Chs3Error
+
+_NOTHING_KNOWN = PeriodFacts()
+#: Objects of one task: with more, what a task of its own costs a period is lost in what its rows take, and a failure of
+#: the insert costs more than it saves.
+_MOST_BYTES = 1024**3
+#: Objects of which a plan says which changed: listed once more, one by one, more would take seconds and memory.
+_MOST_OBJECTS = 10_000
+
+#: Periods, or what returns them, or all of them, once the length of the table's periods is known.
+WantedPeriods: TypeAlias = tuple[Period, ...] | Callable[[Grain], tuple[Period, ...] | Grain]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPeriod:
+    """A period of a plan."""
+
+    period: Period
+    objects: PeriodObjects
+    reason: str
+    is_to_load: bool
+    target: TableName
+    has_changed_objects: bool = False
+    changes: str = ""
+    attempts: tuple[str, ...] = ()
+    new_bytes: int = 0
+    forecast: Forecast | None = None
+    is_blocked: bool = False
+
+    @property
+    def to_do(self) -> str:
+        """What a load does with it: `blocked`, `load` or `leave`."""
+        return "blocked" if self.is_blocked else "load" if self.is_to_load else "leave"
+
+    def __str__(self) -> str:
+        verdict = {"blocked": "blocked", "load": "to load", "leave": "nothing to load"}[self.to_do]
+        changes = f": {self.changes}" if self.changes else ""
+        return f"{self.period} {verdict}: {self.reason}{changes} ({self.objects.sizes})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanRequest(TableRequest):
+    """A request for a plan.
+
+    In addition to the table's arguments:
+
+    """
+
+    source: Source
+    periods: WantedPeriods
+    leave_out_empty: bool
+    definition: str | None = None
+    policies: Policies = field(default_factory=Policies)
+    settings: SettingValues | None = None
+    reload: Reload | None = None
+    new_table: NewTableRequest | None = None
+
+
+def plan_loads(request: PlanRequest) -> Steps[list[PlannedPeriod]]:
+    """Compare the periods' objects with what was published.
+
+    Returns:
+        All periods that were compared, in order.
+
+    Raises:
+        SourceError: If all periods of a bucket were requested, and it has none.
+        PreflightError: If the cluster or the table is missing.
+    """
+    reload = request.reload
+    if reload and (yield from reload.leaves_out_table(request.target, request.cluster)):
+        yield from Log(name=f"Nothing to load into {request.target}: this run reloads {reload}.")
+        return []
+    planned, context = yield from compare_periods(request)
+    if context is None:
+        return planned
+    for each in planned:
+        yield from Log(name=f"{each}.")
+    return (yield from _with_forecasts(context, planned))
+
+
+def periods_of_other_table(request: PlanRequest, reload: Reload) -> Steps[list[PlannedPeriod]]:
+    """Return a period in each period of another table that a run reloads, for what follows the load of this one."""
+    grain, _ = yield from find_grain(request)
+    periods = sorted({Period.of(each.begin, grain) for each in reload.periods})
+    reason, nothing = f"this run reloads {reload}", PeriodObjects(0, 0, "")
+    return [PlannedPeriod(each, nothing, reason, is_to_load=False, target=request.target) for each in periods]
+
+
+def compare_periods(request: PlanRequest) -> Steps[tuple[list[PlannedPeriod], TargetContext | None]]:
+    """Compare the periods' objects with what was published, without a word.
+
+    Returns:
+        All periods that were compared, in order; and the facts of the nodes, None where the table is missing.
+
+    Raises:
+        SourceError: If all periods of a bucket were requested, and it has none.
+        PreflightError: If the cluster or the table is missing.
+    """
+    periods, context = yield from _wanted(request)
+    listed = yield from request.source.summarize_periods(periods)
+    if request.new_table and not (yield from create_if_missing(request.new_table, _with_objects(listed))):
+        return [_planned(request, request.target, *each) for each in sorted(listed.items())], None
+    context = context or (yield from inspect_target(request, policies_on=OF_A_PERIOD))
+    check_target(context, settings=request.settings)
+    # An empty list of periods has no partition to ask for.
+    owns = (yield from partitions_of(context, sorted(listed))) if listed else {}
+    published = yield from look_up_periods(context, owns)
+    wanted = ExpectedPeriod(
+        definition=request.definition,
+        structure=structure_of(
+            context,
+            distribution=request.policies.distribution,
+            settings=request.settings,
+            adds_columns=request.policies.on_new_columns == "add",
+        ),
+        contents=request.source.kind.contents.name,
+    )
+    planned = list[PlannedPeriod]()
+    for period, objects in sorted(listed.items()):
+        nodes = published[period]
+        records = [each.record for each in nodes.values() if each.record]
+        own = replace(wanted, fingerprint=objects.fingerprint)
+        facts = yield from _facts_of(request, context, period, nodes, own)
+        planned.append(_planned(request, context.target, period, objects, facts, records))
+    return (yield from _with_changes(request, context, planned, published)), context
+
+
+def _with_changes(
+    request: PlanRequest,
+    context: TargetContext,
+    planned: list[PlannedPeriod],
+    published: Mapping[Period, Mapping[Node, PeriodOnNode]],
+) -> Steps[list[PlannedPeriod]]:
+    """Say which objects changed, of the newest of these periods: an overwritten one may be a mistake."""
+    changed, objects = dict[Period, Mapping[Node, PeriodOnNode]](), 0
+    for each in reversed([each for each in planned if each.has_changed_objects]):
+        objects += each.objects.count
+        if objects <= _MOST_OBJECTS and request.source.kind.contents.name == "objects":
+            changed[each.period] = published[each.period]
+    if not changed:
+        return planned
+    try:
+        found = yield from find_changes(request.source, context, changed)
+    except Chs3Error:
+        # To plan takes no right to read the records of objects; and why a period cannot be loaded, its load says.
+        return planned
+    return [replace(each, changes=found.get(each.period, "")) for each in planned]
+
+
+def _facts_of(
+    request: PlanRequest,
+    context: TargetContext,
+    period: Period,
+    nodes: Mapping[Node, PeriodOnNode],
+    wanted: ExpectedPeriod,
+) -> Steps[PeriodFacts]:
+    found, why = standing(nodes, wanted, context.table_facts), None
+    if is_table := period == WHOLE_TABLE and was_published(nodes):
+        why = yield from _why_table_is_read(request, context, nodes, found)
+    held, why_not_held = held_version(nodes, wanted, context.table_facts)
+    facts = PeriodFacts(found=found, held=held, why_not_held=why_not_held, why_whole=why, is_published_table=is_table)
+    return (yield from without_unusable(context, period, facts, nodes))
+
+
+def _wanted(request: PlanRequest) -> Steps[tuple[tuple[Period, ...] | Grain, TargetContext | None]]:
+    """Return the periods to plan, and the facts of the nodes if it takes these to know how long periods are."""
+    if not callable(request.periods):
+        return request.periods, None
+    may_lack = request.new_table is not None
+    grain, context = yield from find_grain(request, may_lack=may_lack, policies_on=OF_A_PERIOD)
+    return request.periods(grain), context
+
+
+def _with_forecasts(context: TargetContext, planned: list[PlannedPeriod]) -> Steps[list[PlannedPeriod]]:
+    """Forecast the loads of the periods to load, and log what they take together."""
+    to_load = [each for each in planned if each.is_to_load and each.objects.count]
+    if not to_load or not context.nodes[context.coordinator].has_loads:
+        return planned
+    pace = yield from read_pace(context)
+    forecasts = {each.period: pace.forecast(each.new_bytes) for each in to_load}
+    planned = [replace(each, forecast=forecasts.get(each.period)) for each in planned]
+    if expected := forecast_text(planned):
+        yield from Log(name=expected)
+    return planned
+
+
+def forecast_text(planned: Sequence[PlannedPeriod]) -> str:
+    """Describe what the loads of a plan take together; empty without enough past loads."""
+    found = [(each, each.forecast) for each in planned if each.forecast]
+    if not found:
+        return ""
+    seconds, staged = sum(each.seconds for _, each in found), max(each.staged_bytes for _, each in found)
+    return (
+        f"{quantity(len(found), 'period')} to load, {size_text(sum(period.new_bytes for period, _ in found))}: past "
+        f"loads of the table suggest about {duration_text(seconds)} one after another, and {size_text(staged)} of "
+        "disk space for the largest until it is published."
+    )
+
+
+def _with_objects(listed: Mapping[Period, PeriodObjects]) -> list[Period]:
+    return [period for period, objects in listed.items() if objects.count]
+
+
+def _planned(
+    request: PlanRequest,
+    target: TableName,
+    period: Period,
+    objects: PeriodObjects,
+    known: PeriodFacts = _NOTHING_KNOWN,
+    records: Sequence[Record] = (),
+) -> PlannedPeriod:
+    found = known.found
+    contents, has_changed = request.source.kind.contents.name, found.standing is ComparisonStatus.OBJECTS_CHANGED
+    facts = replace(
+        known,
+        objects=objects.count,
+        contents=contents,
+        size_bytes=objects.size_bytes,
+        published_bytes=max((each.source_bytes for each in records), default=0),
+        is_reload=request.reload is not None and not request.reload.approve,
+        is_approval=request.reload is not None and request.reload.approve,
+    )
+    decision = decide(facts, request.policies)
+    is_skipped = isinstance(decision, Skip) or (isinstance(decision, Hold) and not facts.is_approval)
+    reason = decision.reason
+    if isinstance(decision, Skip) and decision.has_no_objects and request.reload:
+        # The load then fails: the run must not look as if it had loaded them again.
+        is_skipped = False
+    if decision.held_because:
+        reason = f"its load will be held: {decision.held_because}"
+    if isinstance(decision, Refuse):
+        is_whole = decision.refusal is Refusal.WHOLE_TABLE
+        reason = f"its load will stop: {reads_all(target, objects.sizes, reason) if is_whole else reason}"
+    if found.standing is ComparisonStatus.NEW and not objects.count:
+        is_skipped, reason = is_skipped or request.leave_out_empty, f"it has no {contents} yet"
+    return PlannedPeriod(
+        period,
+        objects,
+        reason,
+        is_to_load=not is_skipped,
+        target=target,
+        has_changed_objects=has_changed and not is_skipped,
+        attempts=tuple(sorted({each.attempt for each in records})),
+        is_blocked=isinstance(decision, Refuse) and not is_skipped,
+        new_bytes=_new_bytes(objects, records) if has_changed else objects.size_bytes,
+    )
+
+
+def _why_table_is_read(
+    request: PlanRequest,
+    context: TargetContext,
+    nodes: Mapping[Node, PeriodOnNode],
+    found: Found,
+) -> Steps[str | None]:
+    if found.standing is not ComparisonStatus.OBJECTS_CHANGED or request.reload:
+        return None
+    key = LedgerKey.on(context, context.coordinator, WHOLE_TABLE)
+    return (yield from why_table_is_read(request.source, request.policies, context, key, nodes))
+
+
+def _new_bytes(objects: PeriodObjects, records: Sequence[Record]) -> int:
+    """Return how much a period grew; if it did not, or if no increment can build on it, its whole size."""
+    grown = objects.size_bytes - max((each.source_bytes for each in records), default=0)
+    return grown if grown > 0 and all(each.base for each in records) else objects.size_bytes
+
+
+def group_periods(planned: Sequence[PlannedPeriod], *, most_periods: int, most_groups: int) -> list[list[Period]]:
+    """Group periods to load, in their order, so that each group is small.
+
+    Returns:
+        The groups; a large period is one by itself, if there are not too many.
+    """
+    to_load = sorted((each for each in planned if each.is_to_load), key=lambda each: each.period)
+    most_bytes, all_bytes = _MOST_BYTES, sum(each.objects.size_bytes for each in to_load)
+    while len(groups := _groups(to_load, most_periods, most_bytes)) > most_groups and most_bytes < all_bytes:
+        most_bytes *= 2
+    return groups
+
+
+def _groups(to_load: Sequence[PlannedPeriod], most_periods: int, most_bytes: int) -> list[list[Period]]:
+    groups: list[list[Period]] = []
+    size_bytes = 0
+    for each in to_load:
+        size_bytes += each.objects.size_bytes
+        if not groups or len(groups[-1]) == most_periods or size_bytes > most_bytes:
+            groups.append([])
+            size_bytes = each.objects.size_bytes
+        groups[-1].append(each.period)
+    return groups

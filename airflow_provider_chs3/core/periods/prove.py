@@ -1,0 +1,474 @@
+"""Prove that a table holds the rows of objects, whoever wrote them: read both, and compare. Nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from airflow_provider_chs3.core.files.file_groups import Reading
+from airflow_provider_chs3.core.files.file_schema import read_columns, without_rows
+from airflow_provider_chs3.core.files.loaded_columns import FileGroup, LoadedColumn, Selection
+from airflow_provider_chs3.core.files.reading import Batch
+from airflow_provider_chs3.core.ledger.partition_changes import is_explained
+from airflow_provider_chs3.core.ledger.parts import PARTITION
+from airflow_provider_chs3.core.ledger.queries import look_up_periods, periods_of_partitions
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode
+from airflow_provider_chs3.core.ledger.structure_record import Structure
+from airflow_provider_chs3.core.load.discovery import list_ready
+from airflow_provider_chs3.core.load.history import TableHistory
+from airflow_provider_chs3.core.load.insert import explain
+from airflow_provider_chs3.core.load.insert_plan import InsertPlan, plan_insert
+from airflow_provider_chs3.core.load.insert_statement import selected
+from airflow_provider_chs3.core.load.load_context import LoadContext
+from airflow_provider_chs3.core.load.load_request import LoadRequest
+from airflow_provider_chs3.core.load.recorded_load import as_recorded, is_known, knowing_settings_of, structures_of
+from airflow_provider_chs3.core.load.retry_policy import RetryState
+from airflow_provider_chs3.core.load.whole_objects import prove_whole
+from airflow_provider_chs3.core.model.models import Manifest, Node
+from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period
+from airflow_provider_chs3.core.model.quantities import quantity
+from airflow_provider_chs3.core.periods.digests import (
+    NO_ROWS,
+    Digest,
+    ObjectFinding,
+    check_object_column,
+    digest_columns,
+    findings_by_column,
+    findings_by_difference,
+    has_digest,
+    names_of,
+)
+from airflow_provider_chs3.core.periods.proved_period import DIFFERS, EQUAL, REFUSED, AsOf, ProvedPeriod
+from airflow_provider_chs3.core.sql.complete_answers import passed_on
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, literal, one_of, table
+from airflow_provider_chs3.core.steps.fan_out import capturing_logs
+from airflow_provider_chs3.core.steps.operations import Log, Query, QueryNodes, Row, Steps
+from airflow_provider_chs3.core.target.node_capacity import ask_nodes_now
+from airflow_provider_chs3.core.target.node_facts import TargetContext, inspect_target
+from airflow_provider_chs3.core.target.partition_key import is_of_period, parts_of_key, time_of_key
+from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions, partitions_of
+from airflow_provider_chs3.core.target.row_policies import OF_A_PERIOD, check_all_seen
+from airflow_provider_chs3.core.target.table_facts import Column
+from airflow_provider_chs3.core.target.target_checks import check_target
+from airflow_provider_chs3.core.tuning.insert_settings import names_to_look_up
+from airflow_provider_chs3.exceptions import (
+    ClickHouseServerError,
+    ConfigurationError,
+    NotReadyError,
+    ObjectsChangedError,
+    SourceError,
+    TargetChangedError,
+)
+
+#: Errors of one period that do not concern the others.
+_REFUSALS = (NotReadyError, ObjectsChangedError, SourceError, TargetChangedError)
+#: Objects that a text names: more would hide the first.
+_MOST_SHOWN = 5
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProofOptions:
+    """Options of a proof: how periods are compared.
+
+    Args:
+        object_column: The column that says which object a row came from: its path, key or name; None if there is none.
+        sample: The most objects of a period to read, spread over all of them; None reads all.
+        needs_all_columns: Whether files must have all columns that a load would take from them. Otherwise columns that
+            no file has are left out.
+        all_periods: Whether to compare the table's periods that have no objects, too, as far as its key or a ledger
+            tells them.
+        is_as_recorded: Whether to read the objects of each period as the ledger records that its load did.
+
+    Raises:
+        ConfigurationError: If a sample is asked for and no column tells which rows belong to it.
+    """
+
+    object_column: str | None = None
+    sample: int | None = None
+    needs_all_columns: bool = False
+    all_periods: bool = False
+    is_as_recorded: bool = False
+
+    def __post_init__(self) -> None:
+        if self.sample is not None and not self.object_column:
+            raise ConfigurationError(
+                "A sample reads some of the objects, and no column says which rows of the table are theirs: give "
+                "object_column, or compare all."
+            )
+
+
+def prove_periods(requests: Sequence[LoadRequest], options: ProofOptions) -> Steps[list[ProvedPeriod]]:
+    """Compare periods one by one; one that cannot be compared does not stop the others.
+
+    Raises:
+        ConfigurationError: If the source has no files.
+        Chs3Error: Any other problem that concerns all of them.
+    """
+    if not requests:
+        return []
+    first = requests[0]
+    if not first.source.has_files:
+        raise ConfigurationError(f"{first.source.place} has no files: only rows of files are compared.")
+    names = names_to_look_up(first.settings, first.source.kind)
+    context = yield from inspect_target(first, settings=names, policies_on=OF_A_PERIOD)
+    check_target(context, settings=first.settings)
+    if options.object_column:
+        check_object_column(options.object_column, context.target, context.table_facts.columns)
+    yield from check_all_seen(context.nodes, context.target)
+    if options.all_periods:
+        requests = [*requests, *(yield from _without_objects(context, requests))]
+    owns = yield from partitions_of(context, sorted(each.period for each in requests))
+    recorded = (yield from _recorded(context, owns)) if options.is_as_recorded else {}
+    requests = [as_recorded(each, recorded.get(each.period, ()), context) for each in requests]
+    context = yield from knowing_settings_of(requests, context)
+    listed = yield from list_ready(requests[0], [each.period for each in requests])
+    proved = list[ProvedPeriod]()
+    for request in requests:
+        period = request.period
+        try:
+            if period in listed.failed:
+                raise listed.failed[period]
+            manifest = listed.manifests[period]
+            source, own = listed.source, owns[period]
+            load = LoadContext.of(request, context, RetryState(), source=source, manifest=manifest, own=own)
+            found = yield from prove_period(load, options)
+            found = _as_far_as_known(found, request, recorded.get(period))
+        except _REFUSALS as error:
+            found = ProvedPeriod(period=period, status=REFUSED, reason=str(error))
+        yield from Log(name=f"{found}.".replace("..", "."))
+        proved.append(found)
+    return proved
+
+
+def _recorded(context: TargetContext, owns: Mapping[Period, PeriodPartitions]) -> Steps[dict[Period, list[Structure]]]:
+    published = yield from look_up_periods(context, owns)
+    return {period: structures_of(nodes) for period, nodes in published.items()}
+
+
+def _as_far_as_known(found: ProvedPeriod, request: LoadRequest, structures: Sequence[Structure] | None) -> ProvedPeriod:
+    """Say by which arguments a period was compared, and claim no difference where a load had others, not known."""
+    if structures is None:
+        return replace(found, definition=request.defined)
+    if is_known(structures):
+        names = ", ".join(request.defined)
+        reason = f"{found.reason}; compared by the {names} of its load, as recorded" if names else found.reason
+        return replace(found, reason=reason, definition=request.defined)
+    if not structures or found.status != DIFFERS:
+        return found
+    reason = (
+        f"cannot tell: as a load without arguments reads the objects, {found.reason}, and the ledger does not say "
+        "which arguments its load had. Give them as definition (--definition; {} for none)"
+    )
+    return replace(found, status=REFUSED, reason=reason, columns=(), objects=(), as_of=None)
+
+
+def _without_objects(context: TargetContext, requests: Sequence[LoadRequest]) -> Steps[list[LoadRequest]]:
+    """Return the loads of the periods that the table has rows of, and that have no objects."""
+    sql = Sql(f"SELECT DISTINCT {PARTITION} FROM system.parts WHERE active AND rows > 0 AND {in_table(context.target)}")
+    answers = yield from context.on_each(name=f"Look for the partitions of {context.target}", sql=sql)
+    found = yield from periods_of_partitions(context, {key for rows in answers.values() for (key,) in rows})
+    others = sorted({*found.values()} - {each.period for each in requests})
+    return [replace(requests[0], period=period) for period in others]
+
+
+def prove_period(load: LoadContext, options: ProofOptions) -> Steps[ProvedPeriod]:
+    """Compare the rows that a load would write with those of the table.
+
+    Raises:
+        SourceError: If a load would refuse the objects.
+        ObjectsChangedError: If objects changed meanwhile.
+        TargetChangedError: If somebody wrote to the period meanwhile.
+    """
+    before = yield from load.look_up(with_records=False)
+    load = replace(load, files=replace(load.files, manifest=_sampled(load.files.manifest, options.sample)))
+    try:
+        reading = yield from _read_files(load, options)
+        compared, left_out = _compared(load, reading, options)
+        plan = yield from _planned(load, reading)
+        in_objects, other_rows = yield from _digest_objects(load, plan, compared)
+    except (ClickHouseServerError, SourceError):
+        yield from _check_objects(load)
+        raise
+    in_table = yield from _digest_table(load, before, compared, options)
+    added = yield from _check_objects(load)
+    yield from _check_table(load, before)
+    names = [each.name for each in compared]
+    found = _judged(load, in_table, in_objects, names, options)
+    said = [found.reason]
+    if other_rows:
+        said.append(f"{quantity(other_rows, 'row')} of its objects belong to other periods")
+    if added and options.sample is None:
+        said.append(f"not compared: {quantity(added, 'object')} that came meanwhile")
+    return replace(
+        found,
+        reason="; ".join(said),
+        other_rows=other_rows,
+        left_out=left_out,
+        compared_objects=len(load.files.manifest.objects),
+        as_of=AsOf.of(load.context.target, before),
+    )
+
+
+def _sampled(manifest: Manifest, most: int | None) -> Manifest:
+    objects = manifest.objects
+    if most is None or len(objects) <= most:
+        return manifest
+    return Manifest(tuple(objects[number * len(objects) // most] for number in range(most)))
+
+
+def _read_files(load: LoadContext, options: ProofOptions) -> Steps[Reading]:
+    if not load.files.manifest.objects:
+        return Reading((), rows=0)
+    yield from prove_whole(load)
+    columns, selection = load.context.table_facts.columns, load.request.selection
+    if not (options.needs_all_columns or selection.columns or selection.select):
+        # As if they all had a default, which is what may be missing from all files.
+        columns = tuple(replace(each, default_kind=each.default_kind or "DEFAULT") for each in columns)
+    return (yield from read_columns(load.files, selection, columns))
+
+
+def _compared(load: LoadContext, reading: Reading, options: ProofOptions) -> tuple[list[Column], dict[str, str]]:
+    """Return the columns whose values can be compared, and of all others that the table stores, why they cannot."""
+    loaded = {each.column.name: each for each in reading.loaded}
+    compared, left_out = list[Column](), dict[str, str]()
+    for column in load.context.table_facts.columns:
+        if column.default_kind in ("ALIAS", "EPHEMERAL"):
+            continue
+        why = _why_not_compared(
+            column, loaded.get(column.name), load.request.selection, has_objects=bool(reading.groups)
+        )
+        if why:
+            left_out[column.name] = why
+        else:
+            compared.append(column)
+    return compared, left_out
+
+
+def _why_not_compared(column: Column, loaded: LoadedColumn | None, selection: Selection, *, has_objects: bool) -> str:
+    if column.default_kind == "MATERIALIZED":
+        return "the table computes it"
+    if column.name not in (selection.columns or selection.select or [column.name]):
+        return "`definition` leaves it out"
+    if not has_digest(column.type):
+        return f"it is {column.type}"
+    if loaded is None:
+        return "no file has it" if has_objects else ""
+    if loaded.depends_on:
+        return f"its expression calls {loaded.depends_on}"
+    if selection.null_as_default and column.default_expression:
+        return "NULL becomes its default"
+    return ""
+
+
+def _planned(load: LoadContext, reading: Reading) -> Steps[InsertPlan]:
+    now = yield from ask_nodes_now(load.context, load.own.parts)
+    return (yield from capturing_logs(plan_insert(load, now, reading, TableHistory()), []))
+
+
+def _digest_objects(
+    load: LoadContext, plan: InsertPlan, compared: Sequence[Column]
+) -> Steps[tuple[dict[str, Digest], int]]:
+    """Read the objects as an insert does.
+
+    Returns:
+        The digest of the period's rows of each object, and the number of their rows of other periods.
+
+    Raises:
+        SourceError: If an insert would fail, or fewer rows were read than the file says that it has.
+    """
+    files, found, others = load.files, dict[str, Digest](), dict[str, Digest]()
+    if files.manifest.objects:
+        yield from Log(name=f"Reading {files.manifest.sizes} of {load.request.period}.")
+    for group, batch in plan.reading.batches(files):
+        digests = Digest.by_key((yield from _read_batch(load, plan, group, batch, compared)))
+        nothing = yield from without_rows(files, batch, {path for path, _ in digests})
+        for path in batch.paths:
+            if path in nothing or (path, 0) in digests or (path, 1) in digests:
+                found[path], others[path] = (digests.get((path, own), NO_ROWS) for own in (1, 0))
+    files.check_found(found)
+    for each, rows in zip(files.manifest.objects, plan.reading.file_rows or (), strict=False):
+        if (read := found[each.path].rows + others[each.path].rows) != rows:
+            raise SourceError(
+                f"{each.path} holds {rows:,} rows by its footer, but {read:,} were read of it. Try again."
+            )
+    return found, sum(each.rows for each in others.values())
+
+
+def _read_batch(
+    load: LoadContext, plan: InsertPlan, group: FileGroup, batch: Batch, compared: Sequence[Column]
+) -> Steps[list[Row]]:
+    nulls, loaded = load.request.selection.null_as_default, {each.column.name: each for each in group.loaded}
+    values = [(_stored(loaded[each.name], nulls=nulls), each.type) for each in compared]
+    is_own = yield from _is_of_period(load, group, batch)
+    # Under a name that no column has: a file's column would see it in its own place.
+    key = f"({batch.path}, toUInt8(ifNull({is_own}, 0))) AS `chs3: object`"
+    sql = selected(load, group, batch, [key, digest_columns(values)]).between("", " GROUP BY `chs3: object`")
+    settings = {**load.files.neutral, **load.files.settings, **plan.setting_values}
+    name = f"Read {load.files.source.kind.contents.inserted(len(batch.paths))} of {load.request.period}"
+    try:
+        query = Query(
+            name=name,
+            sql=passed_on(sql, settings),
+            settings={**load.context.permissions, **plan.setting_values},
+        )
+        return (yield from query)
+    except ClickHouseServerError as error:
+        yield from explain(load, plan, error)
+        raise
+
+
+def _is_of_period(load: LoadContext, group: FileGroup, batch: Batch) -> Steps[str]:
+    """Return the condition that a row belongs to the period's partitions; 1 if the key has no part of time."""
+    of_time = time_of_key(load.context)
+    column = next((each for each in group.loaded if of_time and each.column.name == of_time.column.name), None)
+    if of_time is None or column is None or load.request.period == WHOLE_TABLE:
+        return "1"
+    key = yield from parts_of_key(load.context, of_time)
+    value = _stored(column, nulls=load.request.selection.null_as_default)
+    return is_of_period(of_time.column, key, value, dict.fromkeys(batch.paths, load.own.value), batch.path)
+
+
+def _stored(loaded: LoadedColumn, *, nulls: bool) -> str:
+    """Return the expression for what the table stores of a column."""
+    value, of = loaded.cast(null_as_default=nulls).value, loaded.column.type
+    if nulls:
+        value = f"ifNull({value}, defaultValueOfTypeName({literal(of)}))"
+    return f"CAST({value}, {literal(of)})"
+
+
+def _digest_table(
+    load: LoadContext, before: Mapping[Node, PeriodOnNode], compared: Sequence[Column], options: ProofOptions
+) -> Steps[dict[str, Digest]]:
+    """Read the period's rows of one replica of each shard, and of others whose parts differ from its.
+
+    Returns:
+        The digest of the rows of each object, as the column calls it; of all rows under no name without a column.
+
+    Raises:
+        TargetChangedError: If replicas of a shard hold different rows.
+    """
+    values = digest_columns([(identifier(each.name), each.type) for each in compared])
+    column = options.object_column
+    name, grouped = (f"toString({identifier(column)})", " GROUP BY 1") if column else ("''", "")
+    of_objects = ""
+    if options.sample is not None:
+        wanted = sorted({text for each in load.files.manifest.objects for text in _texts_of(load, each.path)})
+        of_objects = f" AND {one_of(name, wanted)}"
+    sql = {
+        node: Sql(
+            f"SELECT {name} AS `chs3: object`, {values} FROM {table(load.context.target)} "
+            f"WHERE {one_of('_partition_id', _partitions(before[node]))}{of_objects}{grouped}"
+        )
+        for node in _readers(load.context, before)
+    }
+    answers = yield from QueryNodes(
+        name=f"Read the rows of {load.request.period}",
+        sql=sql,
+        settings={**load.context.permissions, "session_timezone": load.files.neutral["session_timezone"]},
+    )
+    return _of_all_shards(load, {node: Digest.by_key(rows) for node, rows in answers.items()})
+
+
+def _texts_of(load: LoadContext, path: str) -> Iterable[str]:
+    url = getattr(load.files.source, "url", "")
+    return (*names_of(path), *([f"{url}/{path.partition('/')[2]}"] if url else []))
+
+
+def _readers(context: TargetContext, before: Mapping[Node, PeriodOnNode]) -> list[Node]:
+    first = {node.shard_num: node for node in context.publishers}
+    contents = {node: each.state.contents for node, each in before.items()}
+    return [
+        node
+        for node in context.nodes
+        if node in first.values() or not contents[node].has_parts_of(contents[first[node.shard_num]])
+    ]
+
+
+def _partitions(period: PeriodOnNode) -> list[str]:
+    return sorted({each.state.partition_id or each.partition_id for each in period.each if each.state.rows})
+
+
+def _of_all_shards(load: LoadContext, digests: Mapping[Node, Mapping[str, Digest]]) -> dict[str, Digest]:
+    """Return the digests of all shards together, each row once however many replicas have it."""
+    total, of_shards = dict[str, list[Digest]](), dict[int, tuple[Node, Mapping[str, Digest]]]()
+    for node, found in sorted(digests.items()):
+        if node.shard_num not in of_shards:
+            of_shards[node.shard_num] = node, found
+            for name, digest in found.items():
+                total.setdefault(name, []).append(digest)
+            continue
+        other, there = of_shards[node.shard_num]
+        if not Digest.total(found.values()).is_of(Digest.total(there.values())):
+            raise TargetChangedError(
+                f"{load.context.target} holds other rows of {load.request.period} on {node} than on {other}, its "
+                "replica: wait until they have caught up with each other (system.replication_queue), and try again."
+            )
+    return {name: Digest.total(each) for name, each in total.items()}
+
+
+def _check_objects(load: LoadContext) -> Steps[int]:
+    """Check that objects are as they were listed, and return the number of those that came since."""
+    period, read = load.request.period, load.files.manifest
+    _, listed = yield from load.files.source.list_period(period)
+    if changes := read.changes_in(listed):
+        raise ObjectsChangedError(f"Objects of {period} changed while they were compared: {changes}. Try again.")
+    return read.added_in(listed)
+
+
+def _check_table(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -> Steps[None]:
+    for node, now in (yield from load.look_up(with_records=False)).items():
+        if not _is_as_before(before[node], now, load):
+            raise TargetChangedError(
+                f"Somebody wrote to {load.context.target} on {node} while {load.request.period} was compared: try "
+                "again."
+            )
+
+
+def _is_as_before(before: PeriodOnNode, now: PeriodOnNode, load: LoadContext) -> bool:
+    """Check whether a period has the parts that it had, or merges of them."""
+    pairs = [
+        (before.at(key).state, now.at(key).state) for key in {each.partition_id for each in (*before.each, *now.each)}
+    ]
+    return all(
+        was == state or is_explained(was.evidence(), state, table_facts=load.context.table_facts)
+        for was, state in pairs
+    )
+
+
+def _judged(
+    load: LoadContext,
+    in_table: Mapping[str, Digest],
+    in_objects: Mapping[str, Digest],
+    names: Sequence[str],
+    options: ProofOptions,
+) -> ProvedPeriod:
+    held, wanted = Digest.total(in_table.values()), Digest.total(in_objects.values())
+    found = ProvedPeriod(period=load.request.period, status=EQUAL, reason="", rows=held.rows, source_rows=wanted.rows)
+    findings = (
+        findings_by_column(in_table, in_objects, has_all=options.sample is None)
+        if options.object_column
+        else findings_by_difference(held.without(wanted), in_objects)
+    )
+    if held.is_of(wanted) and not findings:
+        of = "" if options.sample is None else f" of {quantity(len(in_objects), 'object')} in a sample"
+        return replace(found, reason=f"{quantity(held.rows, 'row')}{of}")
+    columns = held.columns_unlike(wanted, names) if held.rows == wanted.rows and held.rows else ()
+    reason = _what_differs(held, wanted, columns, findings)
+    facts = load.context.table_facts
+    if held.rows < wanted.rows and not facts.keeps_every_row:
+        reason += f". A {facts.engine}{' with a TTL' if facts.rows_expire else ''} may have removed rows itself"
+    return replace(found, status=DIFFERS, reason=reason, columns=columns, objects=tuple(findings))
+
+
+def _what_differs(held: Digest, wanted: Digest, columns: Sequence[str], findings: Sequence[ObjectFinding]) -> str:
+    said = list[str]()
+    if more := held.rows - wanted.rows:
+        said.append(f"{quantity(abs(more), 'row')} {'more' if more > 0 else 'fewer'} than the objects")
+    elif columns:
+        said.append(f"other values in {', '.join(columns)}")
+    elif not held.is_of(wanted):
+        said.append("each column has the objects' values, but in other rows")
+    said += [f"{each.path} is {each.status}" for each in findings[:_MOST_SHOWN]]
+    if len(findings) > _MOST_SHOWN:
+        said.append(f"and {len(findings) - _MOST_SHOWN} more objects")
+    return "; ".join(said)

@@ -1,0 +1,257 @@
+"""List what the ledgers know of a table: its periods, the state of each, and what its last load did."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from airflow_provider_chs3.core.ledger.comparison import (
+    AS_RESTORED,
+    ComparisonStatus,
+    ExpectedPeriod,
+    held_version,
+    standing,
+    standing_unpinned,
+)
+from airflow_provider_chs3.core.ledger.partition_state import PartitionState
+from airflow_provider_chs3.core.ledger.parts import partition_states
+from airflow_provider_chs3.core.ledger.queries import look_up_periods
+from airflow_provider_chs3.core.ledger.records import IS_STATE, NEWEST_FIRST, NUMBER_OF_HELD, PeriodOnNode, newest
+from airflow_provider_chs3.core.ledger.table import LedgerKey
+from airflow_provider_chs3.core.load.decision import Hold, PeriodFacts, Skip, decide
+from airflow_provider_chs3.core.load.held import without_unusable
+from airflow_provider_chs3.core.model.models import Node
+from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period
+from airflow_provider_chs3.core.sql.quoting import Sql, in_table, table
+from airflow_provider_chs3.core.steps.operations import QueryNodes, Steps
+from airflow_provider_chs3.core.target.node_facts import TargetContext, inspect_target
+from airflow_provider_chs3.core.target.period_partitions import grain_of_key, partitions_of
+from airflow_provider_chs3.core.target.row_policies import OF_A_PERIOD
+from airflow_provider_chs3.core.target.target_checks import check_target
+from airflow_provider_chs3.core.target.topology import TableRequest
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerRequest(TableRequest):
+    """A request for periods of a table, as its ledgers know them.
+
+    In addition to the table's arguments:
+
+    Args:
+        periods: The periods; None means all that the ledgers know.
+    """
+
+    periods: tuple[Period, ...] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeriodInLedger:
+    """A period of a table, or a partition that is in no ledger."""
+
+    period: Period | None
+    partition_id: str
+    standing: str
+    is_as_published: bool
+    nodes: Mapping[Node, PeriodOnNode]
+    objects: int = 0
+    source_bytes: int = 0
+    fingerprint: str = ""
+    attempt: str = ""
+    published_at: str = ""
+    was_adopted: bool = False
+    insert_seconds: float | None = None
+    loaded_rows: int = 0
+
+    @property
+    def rows(self) -> int:
+        """Rows in its partition, on all shards."""
+        return sum({node.shard_num: each.state.rows for node, each in self.nodes.items()}.values())
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes on disk, on all nodes."""
+        return sum(each.state.size_bytes for each in self.nodes.values())
+
+    @property
+    def rows_per_second(self) -> int | None:
+        """Rows that the insert wrote per second; None if not known."""
+        return round(self.loaded_rows / self.insert_seconds) if self.insert_seconds else None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return JSON-safe values."""
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return values | {
+            "period": str(self.period) if self.period else None,
+            "rows": self.rows,
+            "size_bytes": self.size_bytes,
+            "rows_per_second": self.rows_per_second,
+            "nodes": {str(node): _node_as_json(each) for node, each in self.nodes.items()},
+        }
+
+
+def _node_as_json(each: PeriodOnNode) -> dict[str, Any]:
+    return {
+        "event": each.record.event if each.record else None,
+        "rows": each.state.rows,
+        "parts": each.state.parts,
+        "size_bytes": each.state.size_bytes,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Newest:
+    """The columns of a period's newest record on one node that `Record` lacks."""
+
+    recorded_at: str
+    objects: int
+    is_adopted: bool
+
+
+_Nodes: TypeAlias = Mapping[Node, PeriodOnNode]
+_Records: TypeAlias = Mapping[Node, Mapping[Period, _Newest]]
+_States: TypeAlias = Mapping[Node, Mapping[str, PartitionState]]
+
+
+def look_at_table(request: LedgerRequest) -> Steps[TargetContext]:
+    """Find the nodes and the table, and check that it can be loaded.
+
+    Raises:
+        PreflightError: If the cluster or the table is missing, or not fit.
+    """
+    context = yield from inspect_target(request, policies_on=OF_A_PERIOD)
+    check_target(context)
+    return context
+
+
+def list_ledger(request: LedgerRequest) -> Steps[list[PeriodInLedger]]:
+    """Ask all nodes for what they know of a table's periods, without comparing the periods' objects.
+
+    Returns:
+        The periods in order, then partitions whose period no ledger knows (only if no periods were named).
+
+    Raises:
+        PreflightError: If the cluster or the table is missing, or not fit: a load would say the same.
+    """
+    context = yield from look_at_table(request)
+    return (yield from list_periods_of(context, request.periods))
+
+
+def list_periods_of(context: TargetContext, wanted: Collection[Period] | None) -> Steps[list[PeriodInLedger]]:
+    """List the periods of a table that was inspected."""
+    newest, partitions = yield from _ask(context)
+    known = {period for periods in newest.values() for period in periods}
+    asked = sorted(known.union(wanted or ()))
+    if not asked:
+        yield from grain_of_key(context)
+    owns = (yield from partitions_of(context, asked)) if asked else {}
+    found = (yield from look_up_periods(context, owns)) if asked else {}
+    periods = [
+        period for period in sorted(known if wanted is None else wanted) if period in known or _has_rows(found[period])
+    ]
+    loads = yield from _ask_for_loads(context)
+    listed = []
+    for period in periods:
+        listed.append((yield from _listed(context, period, owns[period].value, found[period], newest, loads)))
+    if wanted is not None:
+        return listed
+    owned = {one.partition_id for period in periods for each in found[period].values() for one in each.each}
+    with_rows = {partition for states in partitions.values() for partition in states}
+    return listed + [_unknown(partition, partitions) for partition in sorted(with_rows - owned)]
+
+
+def _has_rows(nodes: _Nodes) -> bool:
+    return any(each.state.rows for each in nodes.values())
+
+
+def _ask(context: TargetContext) -> Steps[tuple[_Records, _States]]:
+    """Read the newest record of each period, and the partitions, on each node."""
+    answers = yield from QueryNodes(
+        name="Ask the ledgers for their periods",
+        sql={node: _periods_query(context, node) for node in context.nodes},
+    )
+    newest, partitions = {}, {}
+    for node, ((periods, states),) in answers.items():
+        newest[node] = {Period.parse(period): _Newest(*fields) for period, fields in periods}
+        partitions[node] = {partition_id: PartitionState.of(partition_id, state) for partition_id, state in states}
+    return newest, partitions
+
+
+def _periods_query(context: TargetContext, node: Node) -> Sql:
+    periods = "emptyArrayString()"
+    if context.nodes[node].has_ledger:
+        fields = newest("formatDateTime(recorded_at, '%F %T', 'UTC'), objects, is_adopted")
+        of_table = LedgerKey.on(context, node, WHOLE_TABLE).table_condition
+        periods = (
+            f"(SELECT groupArray(found) FROM (SELECT (period, {fields}) AS found FROM {table(context.ledger)} "
+            f"WHERE {of_table} GROUP BY period HAVING countIf({IS_STATE}) > 0 OR {NUMBER_OF_HELD} > 0))"
+        )
+    states = partition_states(f"{in_table(context.target)} AND rows > 0", with_content=False)
+    return Sql(f"SELECT {periods}, (SELECT groupArray(found) FROM ({states}))")
+
+
+def _ask_for_loads(context: TargetContext) -> Steps[dict[str, tuple[float, int]]]:
+    """Read what loads did, by their attempts, from the coordinator."""
+    if not context.nodes[context.coordinator].has_loads:
+        return {}
+    of_table = LedgerKey.on(context, context.coordinator, WHOLE_TABLE).table_condition
+    sql = Sql(
+        f"SELECT attempt, insert_seconds, loaded_rows FROM {table(context.loads)} "
+        f"WHERE {of_table} AND event = 'load' {NEWEST_FIRST} LIMIT 1 BY period"
+    )
+    rows = yield from context.on_coordinator(name="Ask what the loads did", sql=sql)
+    return {attempt: (insert_seconds, loaded_rows) for attempt, insert_seconds, loaded_rows in rows}
+
+
+def _listed(
+    context: TargetContext,
+    period: Period,
+    partition_id: str,
+    nodes: _Nodes,
+    newest: _Records,
+    loads: Mapping[str, tuple[float, int]],
+) -> Steps[PeriodInLedger]:
+    published = {node: each.record for node, each in nodes.items() if each.record and each.record.event == "published"}
+    one = next(iter(published.values()), None)
+    found = standing(nodes, ExpectedPeriod(), context.table_facts)
+    is_pinned, where, why = found.standing is ComparisonStatus.PINNED, found.nodes, found.why
+    unpinned = standing_unpinned(nodes, ExpectedPeriod(), context.table_facts) if is_pinned else found
+    nowhere_else = "" if len(where) in (0, len(nodes)) else f" ({', '.join(map(str, where))})"
+    held, _ = held_version(nodes, ExpectedPeriod(), context.table_facts)
+    facts = yield from without_unusable(context, period, PeriodFacts(found=found, held=held), nodes)
+    decision = decide(facts)
+    listed = PeriodInLedger(
+        period=period,
+        partition_id=partition_id,
+        standing=decision.reason if isinstance(decision, Hold) else why + nowhere_else,
+        is_as_published=isinstance(decision, Skip) and unpinned.standing in AS_RESTORED,
+        nodes=nodes,
+    )
+    # A replica may go by the record of another.
+    records = [newest[node][period] for node in published if period in newest[node]]
+    if one is None or not records:
+        return listed
+    insert_seconds, loaded_rows = loads.get(one.attempt, (None, 0))
+    return replace(
+        listed,
+        objects=records[0].objects,
+        source_bytes=one.source_bytes,
+        fingerprint=one.fingerprint,
+        attempt=one.attempt,
+        published_at=max(each.recorded_at for each in records),
+        was_adopted=bool(records[0].is_adopted),
+        insert_seconds=insert_seconds,
+        loaded_rows=loaded_rows,
+    )
+
+
+def _unknown(partition_id: str, partitions: _States) -> PeriodInLedger:
+    return PeriodInLedger(
+        period=None,
+        partition_id=partition_id,
+        standing=ComparisonStatus.ROWS_UNKNOWN.value,
+        is_as_published=False,
+        nodes={
+            node: PeriodOnNode(None, states.get(partition_id, PartitionState())) for node, states in partitions.items()
+        },
+    )

@@ -1,0 +1,402 @@
+"""List the versions of periods, restore one, and let loads replace it again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import cast
+
+from airflow_provider_chs3.core.files.file_set import Files
+from airflow_provider_chs3.core.files.source import Source
+from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedPeriod, standing_unpinned
+from airflow_provider_chs3.core.ledger.objects_table import make_objects_table
+from airflow_provider_chs3.core.ledger.partition_state import PartitionState
+from airflow_provider_chs3.core.ledger.parts import CONTENT
+from airflow_provider_chs3.core.ledger.queries import look_up_periods
+from airflow_provider_chs3.core.ledger.recording import Renewal, Values, renew
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Restored, restored_of
+from airflow_provider_chs3.core.ledger.table import LedgerKey, make_ledger
+from airflow_provider_chs3.core.load.cleaning import clean_up, clean_up_published
+from airflow_provider_chs3.core.load.held import link
+from airflow_provider_chs3.core.load.load_context import LoadContext, look_up_caught_up
+from airflow_provider_chs3.core.load.load_request import LoadRequest, Policies
+from airflow_provider_chs3.core.load.period_load import PeriodLoad, Staged, periods_of
+from airflow_provider_chs3.core.load.publish import publish
+from airflow_provider_chs3.core.load.retry_policy import RetryState
+from airflow_provider_chs3.core.load.rivals import take_over
+from airflow_provider_chs3.core.load.staging_cleanup import check_not_superseded, end_earlier_attempts
+from airflow_provider_chs3.core.load.staging_tables import create_staging, ddl_settings
+from airflow_provider_chs3.core.load.versions import BEFORE, Version, dated, find_versions, objects_of
+from airflow_provider_chs3.core.model.formats import Format
+from airflow_provider_chs3.core.model.json_values import AsJson
+from airflow_provider_chs3.core.model.models import ADAPTIVE_BUFFERS, Manifest, Node, TableName
+from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.model.store_kind import StoreKind
+from airflow_provider_chs3.core.periods.status import LedgerRequest, look_at_table
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, is_table, literal, one_of, table
+from airflow_provider_chs3.core.steps.operations import Log, QueryNodes, Steps
+from airflow_provider_chs3.core.target.node_facts import TargetContext, inspect_target
+from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions, partitions_of
+from airflow_provider_chs3.core.target.replicas import find_replicas
+from airflow_provider_chs3.core.target.row_policies import OF_A_PERIOD
+from airflow_provider_chs3.core.target.table_facts import Column, differences, target_facts, target_query
+from airflow_provider_chs3.core.target.target_checks import check_target
+from airflow_provider_chs3.core.tuning.exact_settings import DDL_SETTINGS, EMPTY_SOURCE
+from airflow_provider_chs3.exceptions import (
+    Chs3Error,
+    PreflightError,
+    SupersededError,
+    TargetChangedError,
+    VerificationError,
+)
+
+#: Changes that a restore would undo.
+_OF_OTHERS = (ComparisonStatus.ROWS_UNKNOWN, ComparisonStatus.TARGET_CHANGED, ComparisonStatus.FEWER_NODES)
+#: What a period takes then, once it is not pinned any more.
+_TO_SETTLE = (
+    "loads stop until you adopt it (chs3 adopt), or allow them to replace that, with "
+    "policies={'on_target_changed': 'reload'}"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RestoreRequest(LedgerRequest):
+    """A request to restore periods of a table.
+
+    In addition to the ledger's:
+
+    """
+
+    version: str | None
+    by: str
+    nonce: str
+    now: datetime
+    replaces_changed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredPeriod(AsJson):
+    """The result for a period."""
+
+    period: Period
+    status: str
+    version: str
+    rows: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListedVersion(AsJson):
+    """A version of a period."""
+
+    period: Period
+    attempt: str
+    kept_at: str
+    rows: int
+    size_bytes: int
+    why_broken: str
+    table: str
+
+
+def list_versions(request: LedgerRequest) -> Steps[list[ListedVersion]]:
+    """List the versions of a table's periods, the newest of each first.
+
+    Raises:
+        PreflightError: If the cluster or the table is missing, or not fit.
+    """
+    context = yield from look_at_table(request)
+    parts = f"(SELECT groupUniqArray({CONTENT}) FROM system.parts WHERE active AND {in_table(context.target)})"
+    versions, answers = yield from find_versions(context, beside=parts)
+    known = {node: set(contents) for node, (contents,) in answers.items()}
+    listed = list[ListedVersion]()
+    for each in reversed(versions):
+        size_bytes = 0
+        for node, of_node in each.nodes.items():
+            for state in of_node.states.values():
+                own = state.contents.of_parts
+                size_bytes += state.size_bytes if own is None else _alone(state, known[node])
+                known[node].update(own or ())
+        if request.periods is None or each.period in request.periods:
+            kept_at = f"{datetime.fromtimestamp(each.kept_at, UTC):%Y-%m-%d %H:%M:%S}"
+            rows = yield from _visible_rows(context, each)
+            values = (each.attempt, kept_at, rows, size_bytes, each.why_broken, each.table)
+            listed.append(ListedVersion(each.period, *values))
+    return sorted(listed, key=lambda each: each.period)
+
+
+def _alone(state: PartitionState, known: Collection[str]) -> int:
+    """Return the bytes of parts that no other table has, as far as parts' rows tell their sizes."""
+    rows = sum(part.rows for part in state.each_part or () if part.content not in known)
+    return state.size_bytes * rows // state.rows if state.rows else 0
+
+
+def restore_periods(request: RestoreRequest) -> Steps[list[RestoredPeriod]]:
+    """Publish an earlier version of each period, and pin it: loads leave it until it is unpinned.
+
+    The version is published as a load is, from a staging table that links to its parts. So a restore that was killed
+    can be repeated, and of a load and a restore at once, the later one wins. What the period held is kept as a version,
+    too.
+
+    Raises:
+        PreflightError: If a period has no such version, the version is broken, or the table has another structure.
+        TargetChangedError: If somebody changed the period since it was published.
+    """
+    settings = (EMPTY_SOURCE, ADAPTIVE_BUFFERS, *DDL_SETTINGS)
+    context = yield from inspect_target(request, settings=settings, needs_all=True, policies_on=OF_A_PERIOD)
+    check_target(context)
+    context = yield from find_replicas(context)
+    periods = sorted(set(request.periods or ()))
+    owns = yield from partitions_of(context, periods)
+    yield from make_ledger(context, context.nodes)
+    yield from make_objects_table(context)
+    restored = []
+    for number, period in enumerate(periods):
+        own = replace(request, nonce=f"{request.nonce}{number or ''}")
+        restored.append((yield from _restore(own, _load(own, context, period, owns[period]))))
+        yield from Log(name=f"{context.target} {period} {restored[-1].status}: {restored[-1].reason}.")
+    return restored
+
+
+def unpin_periods(request: LedgerRequest) -> Steps[list[RestoredPeriod]]:
+    """Let loads replace restored periods again: the next one does, whatever its objects are."""
+    context = yield from inspect_target(request, needs_all=True)
+    check_target(context)
+    owns = yield from partitions_of(context, sorted(set(request.periods or ())))
+    found = yield from look_up_periods(context, owns)
+    unpinned = list[RestoredPeriod]()
+    for period, nodes in found.items():
+        restored, rows = restored_of(nodes), _rows(nodes)
+        if restored and restored.is_pinned:
+            sql = _unpinned(context, period, nodes, replace(restored, is_pinned=False))
+            once = {node: sql[node] for node in context.recorders if node in sql}
+            yield from QueryNodes(name=f"Unpin {period}", sql=once, settings=context.record_settings)
+            now = standing_unpinned(nodes, ExpectedPeriod(), context.table_facts)
+            is_of_others = now.standing in _OF_OTHERS
+            why = f"{now.why}: {_TO_SETTLE}" if is_of_others else "loads may replace it again"
+            unpinned.append(RestoredPeriod(period, "unpinned", restored.version, rows, why))
+        else:
+            unpinned.append(RestoredPeriod(period, "unchanged", "", rows, "it is not pinned"))
+    return unpinned
+
+
+def _unpinned(
+    context: TargetContext, period: Period, nodes: Mapping[Node, PeriodOnNode], restored: Restored
+) -> dict[Node, Sql]:
+    """Return the statement for each node that adds the period's records again, as not pinned."""
+    records = {node: [one.record for one in each.recorded if one.record] for node, each in nodes.items()}
+    return {
+        node: renew(
+            context.ledger,
+            [
+                Renewal(
+                    LedgerKey.on(context, node, period, one.partition_id),
+                    one.attempt,
+                    {"restored": restored.as_text()},
+                    one.structure,
+                )
+                for one in of_node
+            ],
+        )
+        for node, of_node in records.items()
+        if of_node
+    }
+
+
+class _NoSource:
+    """The source of a restore, which reads no objects."""
+
+    kind = StoreKind(
+        title="", function="", privilege="", glob_argument="", shape=(), bytes_event=None, time_event=None, exact=()
+    )
+    has_files = True
+
+
+def _load(request: RestoreRequest, context: TargetContext, period: Period, own: PeriodPartitions) -> LoadContext:
+    source = cast("Source", _NoSource())
+    load = LoadRequest(
+        target=request.target,
+        cluster=request.cluster,
+        default_cluster=request.default_cluster,
+        staging_database=request.staging_database,
+        period=period,
+        source=source,
+        nonce=request.nonce,
+        now=request.now,
+        policies=Policies(keep_versions=1, on_target_changed="reload" if request.replaces_changed else "fail"),
+    )
+    files = Files(source=source, manifest=Manifest.of([]), format=Format("Parquet"), compression="auto", cluster=None)
+    loaded = LoadContext(request=load, context=context, files=files, own=own, retry_state=RetryState())
+    return loaded.with_ledger()
+
+
+def _restore(request: RestoreRequest, load: LoadContext) -> Steps[RestoredPeriod]:
+    context, period = load.context, load.request.period
+    versions, _ = yield from find_versions(context)
+    (before,) = yield from look_up_caught_up([load])
+    found, restored = standing_unpinned(before, ExpectedPeriod(), context.table_facts), restored_of(before)
+    is_asked_for = restored and restored.is_pinned and request.version in (None, restored.version)
+    if restored and is_asked_for and found.standing is ComparisonStatus.UNCHANGED:
+        # It may have died right after it had published it.
+        yield from clean_up_published([load], {period: before})
+        rows = yield from _count_rows(
+            context, context.target, {one.partition_id for each in before.values() for one in each.each}
+        )
+        return RestoredPeriod(period, "unchanged", restored.version, rows, str(restored))
+    version = _chosen(request, [each for each in versions if each.period == period], before, load)
+    if found.standing in _OF_OTHERS and not request.replaces_changed:
+        raise TargetChangedError(
+            f"{context.target}, {load.own}, on {', '.join(map(str, found.nodes))}: {found.why}. Restoring a version "
+            "would undo that (rows erased on request would come back): if you want it, restore with --replace-changed."
+        )
+    yield from _follow_structure(context, version)
+    restored = Restored(version.attempt, request.by, f"{request.now:%Y-%m-%d %H:%M} UTC")
+    yield from _publish(load, before, version, restored)
+    rows = yield from _count_rows(
+        context, context.target, {key for node in version.nodes.values() for key in node.states}
+    )
+    of_others = version.attempt.removeprefix(BEFORE)
+    held = "what attempt {} had published" if of_others == version.attempt else "the rows that attempt {} had replaced"
+    reason = f"it holds {held.format(of_others)}, and is pinned"
+    return RestoredPeriod(period, "restored", version.attempt, rows, reason)
+
+
+def _publish(
+    load: LoadContext, before: Mapping[Node, PeriodOnNode], version: Version, restored: Restored
+) -> Steps[None]:
+    """Publish a version as a load publishes what it has staged."""
+    context = load.context
+    # No increment builds on it, and its objects equal no others: the next load replaces it, once it is not pinned.
+    nothing: Values = {"fingerprint": "", "definition": "", "objects": 0, "base": ""}
+    claims: Values = {**nothing, "source_bytes": version.source_bytes, "restored": restored.as_text()}
+    yield from end_earlier_attempts(context, load.attempt)
+    try:
+        yield from create_staging(context, load.attempt, without_merges=True)
+        yield from take_over(context, load.attempt)
+        staged = yield from _stage(load, version)
+        periods = periods_of(PeriodLoad(load=load, before=before, reason="restored", staged=staged, claims=claims))
+        yield from publish(periods)
+        periods.only()
+    except Exception as error:
+        if isinstance(error, Chs3Error) and not isinstance(error, SupersededError):
+            yield from check_not_superseded(context, load.attempt, error)
+        yield from clean_up(load)
+        raise
+    yield from clean_up(load, done=[load.attempt])
+
+
+def _count_rows(context: TargetContext, name: TableName, ids: Collection[str]) -> Steps[int]:
+    """Return the rows of partitions on all shards, without those that a lightweight DELETE hides: parts count these."""
+    of_shards = {node.shard_num: node for node in sorted(context.nodes, reverse=True)}
+    sql = Sql(f"SELECT count() FROM {table(name)} WHERE {one_of('_partition_id', sorted(ids))}")
+    answers = yield from QueryNodes(name=f"Count rows of {name}", sql=dict.fromkeys(of_shards.values(), sql))
+    return sum(rows[0][0] for rows in answers.values())
+
+
+def _visible_rows(context: TargetContext, version: Version) -> Steps[int]:
+    states = [state for of_node in version.nodes.values() for state in of_node.states.values()]
+    if not any(part.hides_rows for state in states for part in state.each_part or ()):
+        return version.rows
+    name = TableName(context.staging_database, version.table)
+    return (yield from _count_rows(context, name, {state.partition_id for state in states}))
+
+
+def _rows(nodes: Mapping[Node, PeriodOnNode]) -> int:
+    return sum({node.shard_num: each.state.rows for node, each in nodes.items()}.values())
+
+
+def _chosen(
+    request: RestoreRequest, versions: Sequence[Version], before: Mapping[Node, PeriodOnNode], load: LoadContext
+) -> Version:
+    """Return the version to restore.
+
+    Raises:
+        PreflightError: If there is none, or something is missing of it.
+    """
+    records = [each.record for each in before.values() if each.record]
+    dead = next((each.restored for each in records if each.event == "intent" and each.restored), "")
+    wanted = request.version or (dead and Restored.of_text(dead).version)
+    there = {each.attempt for each in records if each.event == "published"}
+    there |= {Restored.of_text(each.restored).version for each in records if each.restored}
+    same = {objects_of(each) for each in records if each.event == "published"} - {""}
+    fitting = [
+        each
+        for each in versions
+        if (each.attempt == wanted if wanted else each.attempt not in there and each.objects not in same)
+    ]
+    if not fitting:
+        of, target = load.request.period, load.context.target
+        known = ", ".join(dict.fromkeys(each.attempt for each in versions))
+        if not known:
+            why = f"{target} has no versions of {of}: loads keep them with policies={{'keep_versions': 1}}."
+        elif wanted:
+            why = f"{target} has no version {wanted} of {of}; chs3 versions lists those that it has: {known}."
+        else:
+            why = (
+                f"{target} has no earlier version of {of}: {known} came from the same objects as its rows. Name one to "
+            )
+            why += "restore it."
+        raise PreflightError(why)
+    version = fitting[-1]
+    shards = sorted({node.shard_num for node in load.context.nodes})
+    why = version.why_broken
+    if not why and sorted(version.shards) != shards:
+        why = f"the period was spread over shards {', '.join(map(str, version.shards))}"
+    if why:
+        raise PreflightError(
+            f"Version {version.attempt} of {load.request.period} cannot be restored into {load.context.target}: "
+            f"{why}. Nothing was changed. Choose another version (chs3 versions), or load the period."
+        )
+    return version
+
+
+def _follow_structure(context: TargetContext, version: Version) -> Steps[None]:
+    """Add the columns to a version that the table got since; its partitions fit only a table of the same structure.
+
+    Raises:
+        PreflightError: If anything else was changed.
+    """
+    name, target = TableName(context.staging_database, version.table), context.table_facts
+    comment = f"SELECT comment FROM system.tables WHERE {is_table(name)}"
+    sql = Sql(f"SELECT {target_query(name)}, ({comment})")
+    answers = yield from QueryNodes(name=f"Look at {name}", sql=dict.fromkeys(version.nodes, sql))
+    added = dict[Node, Sql]()
+    for node, ((*row, comment),) in answers.items():
+        was = target_facts(row)
+        assert was  # It was there a moment ago.
+        if altered := differences(was, target):
+            raise PreflightError(
+                f"Version {version.attempt} of {version.period} cannot be restored: {context.target} was altered "
+                f"since ({'; '.join(altered)}), and only added columns can be followed. Nothing was changed. "
+                "Undo the ALTER, or load the period."
+            )
+        if new := [each for each in target.stored if each.name not in {one.name for one in was.stored}]:
+            commands = (*map(_add, new), f"MODIFY COMMENT {literal(dated(comment, version.kept_at))}")
+            added[node] = Sql(f"ALTER TABLE {table(name)} {', '.join(commands)}")
+    if added:
+        settings = {**ddl_settings(context), **context.permissions, **context.ddl_settings_of(name.database)}
+        yield from QueryNodes(name=f"Add columns to {name}", sql=added, settings=settings)
+
+
+def _add(column: Column) -> str:
+    default = f" {column.default_kind} {column.default_expression}" if column.default_kind else ""
+    return f"ADD COLUMN IF NOT EXISTS {identifier(column.name)} {column.type}{default}"
+
+
+def _stage(load: LoadContext, version: Version) -> Steps[dict[Node, Staged]]:
+    """Link the version into staging, and prove that it is there."""
+    wanted = {
+        node: Staged({key: state.contents for key, state in of_node.states.items()})
+        for node, of_node in version.nodes.items()
+    }
+    source = TableName(load.context.staging_database, version.table)
+    staged = yield from link(load, source, load.attempt, wanted)
+    for node, each in wanted.items():
+        if not all(
+            one.of_parts is None or one.has_parts_of(staged[node].at(key)) for key, one in each.partitions.items()
+        ):
+            raise VerificationError(
+                f"Staging {load.staging} on {node} does not hold what was kept of {version.period} in version "
+                f"{version.attempt}: somebody else writes to one of them. Nothing was published; restore it again."
+            )
+    return staged

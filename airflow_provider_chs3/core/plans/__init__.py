@@ -1,1 +1,0 @@
-"""Plan, adopt, forget and list periods."""

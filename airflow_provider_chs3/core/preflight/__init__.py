@@ -1,1 +1,0 @@
-"""Check whether a load may start: the target, privileges, profiles, replicas."""

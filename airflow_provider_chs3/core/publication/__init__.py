@@ -1,1 +1,0 @@
-"""Replace the period with staging, and record it."""

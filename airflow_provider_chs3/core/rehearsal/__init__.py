@@ -1,1 +1,0 @@
-"""Test the promise on the user's own servers."""

@@ -1,1 +1,0 @@
-"""Describe what a user asks of a load."""

@@ -1,1 +1,0 @@
-"""Find the objects: keys, periods, formats, listing."""

@@ -1,0 +1,221 @@
+"""Cast a value of any type to another, with the condition that nothing of it was lost.
+
+Values in Arrays, Maps and Tuples are cast one by one, as in `scalar_casts`. A text that ClickHouse cannot parse becomes
+NULL silently if the type allows NULL. docs/reference/values.md lists what is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from airflow_provider_chs3.core.sql import time_casts
+from airflow_provider_chs3.core.sql.altered_values import ALTERATIONS, kept_of
+from airflow_provider_chs3.core.sql.column_types import ColumnType
+from airflow_provider_chs3.core.sql.quoting import literal
+from airflow_provider_chs3.core.sql.scalar_casts import ScalarCasting
+from airflow_provider_chs3.core.sql.server_casts import (
+    DATES,
+    OR_NULL,
+    TEXTS,
+    TIMES,
+    TIMES_OF_DAY,
+    Cast,
+    all_hold,
+    is_integer,
+)
+
+#: Whose values ClickHouse converts as it sees fit, or not at all.
+OPAQUE = ("JSON", "Object", "Variant", "Dynamic", "AggregateFunction", "Nothing")
+#: What the server's names for shapes stand for.
+_GEOMETRIES = {
+    "Point": "Tuple(Float64, Float64)",
+    "Ring": "Array(Point)",
+    "LineString": "Array(Point)",
+    "MultiLineString": "Array(LineString)",
+    "Polygon": "Array(Ring)",
+    "MultiPolygon": "Array(Polygon)",
+}
+
+#: Digits of the widest Decimal; and those behind its point, if half of them are enough before it.
+_DIGITS, _PLACES = 76, 38
+
+
+@dataclass(frozen=True)
+class Casting(ScalarCasting):
+    """The way in which values are cast, those of containers one by one."""
+
+    hides_nulls: bool = False
+    depth: int = 0
+
+    def cast(self, value: str, source: ColumnType, target: ColumnType) -> Cast:
+        """Cast a value to the target's type."""
+        if source.text == target.text and not self.may_be_out_of_range(source):
+            return Cast(value)
+        if source.holds_null and source.bare.name == "Tuple":
+            return self._of_struct_or_null(value, source.bare, target)
+        made = self._cast(value, source, target)
+        if not self.hides_null(source, may_be_null=target.holds_null):
+            return made
+        return replace(made, holds=all_hold((f"NOT {is_of_nulls(value, source.bare)}", made.holds)))
+
+    def hides_null(self, source: ColumnType, *, may_be_null: bool) -> bool:
+        """Check whether a struct of NULLs may be NULL in the file, which should then be NULL."""
+        return self.hides_nulls and may_be_null and source.name == "Tuple"
+
+    def _of_struct_or_null(self, value: str, one: ColumnType, target: ColumnType) -> Cast:
+        """Cast a struct that may be NULL: its elements are read as those of one that is not."""
+        made = self.cast(f"assumeNotNull({value})", one, target)
+        if not target.holds_null:
+            return replace(made, holds=all_hold((f"isNotNull({value})", made.holds)))
+        null = f"CAST(NULL, {literal(target.text)})"
+        # A cast that the condition shares with the value is run by WHERE for every row, also where the struct is NULL.
+        apart = replace(self, function=OR_NULL).cast(f"assumeNotNull({value})", one, target).holds
+        holds = apart and f"(isNull({value}) OR {apart})"
+        return Cast(f"if(isNull({value}), {null}, {made.value})", holds)
+
+    def _cast(self, value: str, source: ColumnType, target: ColumnType) -> Cast:
+        one, other = source.bare, target.bare
+        if one.name in CONTAINERS and other.name in _GEOMETRIES:
+            made = self.cast(value, source, shape_for(one, other))
+            return replace(made, value=f"CAST({made.value}, {literal(target.text)})")
+        if other.name in CONTAINERS and one.name in TEXTS:
+            roomy = roomy_type(target if target.holds_null else other)
+            return self.cast(f"CAST({value}, {literal(roomy.text)})", roomy, target)
+        if other.name in CONTAINERS and other.name == one.name:
+            return CONTAINERS[other.name](self, value, one, target)
+        if one.name in TEXTS and is_variant_of_scalars(other):
+            return _text_to_variant(value, target)
+        if other.name in (*CONTAINERS, *OPAQUE) or one.name in (*CONTAINERS, *OPAQUE):
+            of_any = f"CAST({value}, {literal(target.text)})" if one.name in TEXTS else self.to(value, target)
+            return Cast(of_any, self._for_any_type(value, one, source))
+        made = self.scalar(value, one, target)
+        return replace(made, holds=_for_nulls(made, value, source, target))
+
+    def may_be_out_of_range(self, source: ColumnType) -> bool:
+        """Check whether values must be tested even if they keep their type: ClickHouse cannot show all times."""
+        return any(source.parts("DateTime64", *(ALTERATIONS[each].type for each in self.altered)))
+
+    def _for_any_type(self, value: str, one: ColumnType, source: ColumnType) -> str | None:
+        """Test moments beyond the calendar: a column of any type shows them as the calendar's first or last."""
+        in_range = [time_casts.in_range(value, one, one)] if one.name == "DateTime64" else []
+        holds = all_hold((*kept_of(value, one.name, self.altered), *in_range))
+        return holds and _unless_null(holds, value, source)
+
+    def of_elements(self, column: str, cast: Callable[[Casting, str], Cast]) -> tuple[str, Cast]:
+        """Return the name of a lambda's argument, and its cast."""
+        name = f"{column}{self.depth + 1}"
+        return name, cast(replace(self, depth=self.depth + 1), name)
+
+
+def _for_nulls(made: Cast, value: str, source: ColumnType, target: ColumnType) -> str | None:
+    """Test for NULL: what does not fit a Nullable type becomes NULL although the value was not."""
+    if source.bare.text == target.bare.text or not target.holds_null:
+        holds = made.holds
+    else:
+        holds = all_hold((f"isNotNull({made.value})", made.holds))
+    return holds and _unless_null(holds, value, source)
+
+
+def _unless_null(holds: str, value: str, source: ColumnType) -> str:
+    return f"(isNull({value}) OR ifNull({holds}, 0))" if source.holds_null else holds
+
+
+def _array(casting: Casting, value: str, one: ColumnType, target: ColumnType) -> Cast:
+    name, each = casting.of_elements("v", lambda inner, v: inner.cast(v, one.inner[0], target.bare.inner[0]))
+    made = f"CAST(arrayMap({name} -> {each.value}, {value}), {literal(target.text)})"
+    return Cast(made, each.holds and f"arrayAll({name} -> {each.holds}, {value})")
+
+
+def _map(casting: Casting, value: str, one: ColumnType, target: ColumnType) -> Cast:
+    (key_from, from_), (key_to, to) = one.inner, target.bare.inner
+    key, of_key = casting.of_elements("k", lambda inner, k: inner.cast(k, key_from, key_to))
+    name, each = casting.of_elements("v", lambda inner, v: inner.cast(v, from_, to))
+    made = f"CAST(mapApply(({key}, {name}) -> ({of_key.value}, {each.value}), {value}), {literal(target.text)})"
+    holds = all_hold((of_key.holds, each.holds))
+    return Cast(made, holds and f"mapAll(({key}, {name}) -> {holds}, {value})")
+
+
+def _tuple(casting: Casting, value: str, one: ColumnType, target: ColumnType) -> Cast:
+    if not has_elements_of(one, target.bare):
+        return Cast(casting.to(value, target))
+    casts = [casting.cast(element, source, wanted) for element, source, wanted in elements_of(value, one, target.bare)]
+    made = f"CAST(tuple({', '.join(each.value for each in casts)}), {literal(target.text)})"
+    return Cast(made, all_hold(each.holds for each in casts))
+
+
+def elements_of(value: str, one: ColumnType, wanted: ColumnType) -> list[tuple[str, ColumnType, ColumnType]]:
+    """Return each wanted element: its expression, its type and its target type."""
+    if one.labels and wanted.labels:
+        found = dict(zip(one.labels, one.inner, strict=True))
+        pairs = zip(wanted.labels, wanted.inner, strict=True)
+        return [(f"tupleElement({value}, {literal(label)})", found[label], inner) for label, inner in pairs]
+    numbered = enumerate(zip(one.inner, wanted.inner, strict=True), start=1)
+    return [(f"tupleElement({value}, {number})", *pair) for number, pair in numbered]
+
+
+def has_elements_of(one: ColumnType, wanted: ColumnType) -> bool:
+    """Check whether a Tuple has all elements of another one, by name, or by number if they have no names."""
+    if one.labels and wanted.labels:
+        return set(wanted.labels) <= set(one.labels)
+    return len(one.inner) == len(wanted.inner)
+
+
+def is_of_nulls(struct: str, of: ColumnType) -> str:
+    """Return the condition that a struct has nothing but NULLs, or the values that servers read in place of them."""
+    conditions = []
+    for value, inner, _ in elements_of(struct, of, of):
+        if inner.holds_null:
+            conditions.append(f"isNull({value})")
+        elif inner.name == "Tuple":
+            conditions.append(is_of_nulls(value, inner))
+        else:
+            conditions.append(f"{value} = defaultValueOfTypeName({literal(inner.text)})")
+    return f"({' AND '.join(conditions) or 1})"
+
+
+def shape_for(one: ColumnType, wanted: ColumnType) -> ColumnType:
+    """Return the type that a geometry consists of, with the names of a Point's coordinates if the source has them."""
+    if wanted.name == "Point" and set(one.labels) == {"x", "y"}:
+        return ColumnType("Tuple(x Float64, y Float64)")
+    return ColumnType(_GEOMETRIES[wanted.name]) if wanted.name in _GEOMETRIES else wanted
+
+
+CONTAINERS: dict[str, Callable[[Casting, str, ColumnType, ColumnType], Cast]] = {
+    "Array": _array,
+    "Map": _map,
+    "Tuple": _tuple,
+}
+
+
+def is_variant_of_scalars(of: ColumnType) -> bool:
+    """Check whether a type is a Variant of types whose values have one text each."""
+    return of.name == "Variant" and not any(each.bare.name in (*CONTAINERS, *OPAQUE) for each in of.inner)
+
+
+def _text_to_variant(value: str, target: ColumnType) -> Cast:
+    """Let the server choose the type if the value has the same text again: 007 is no number if it may be text."""
+    made = f"CAST({value}, {literal(target.text)})"
+    same = f"toString({made}) = {value}"
+    if any(each.bare.name == "String" for each in target.bare.inner):
+        return Cast(f"CAST(if({same}, {made}, {value}), {literal(target.text)})")
+    is_number = f"toFloat64OrNull(toString({made})) = toFloat64OrNull({value})"
+    return Cast(made, f"(isNull({value}) OR ifNull({same}, 0) OR ifNull({is_number}, 0))")
+
+
+def roomy_type(column_type: ColumnType) -> ColumnType:
+    """Return a type that holds all that a text contains, so that what does not fit shows afterwards."""
+    name, text = column_type.name, column_type.text
+    if name in CONTAINERS or name in ("Nullable", "LowCardinality"):
+        inner = [roomy_type(each) for each in column_type.inner]
+        return inner[0] if name == "LowCardinality" else column_type.with_inner(inner)
+    if is_integer(column_type):
+        return ColumnType("Int256")
+    if name == "Decimal":
+        # Digits behind the last place are cut without a word: as many places as leave room for what is before them.
+        before = column_type.precision - column_type.scale
+        places = max(_PLACES, column_type.scale + 1, _DIGITS - before)
+        return ColumnType(f"Decimal({_DIGITS}, {min(_DIGITS, places)})")
+    if name in (*DATES, *TIMES, *TIMES_OF_DAY, "UUID"):
+        return ColumnType("String")
+    return ColumnType("Float64" if name == "Float32" else text)

@@ -1,1 +1,0 @@
-"""Create and drop staging tables, also those of dead attempts."""

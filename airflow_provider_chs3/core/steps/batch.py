@@ -1,0 +1,134 @@
+"""A batch of items that share statements: one that fails leaves, and the others go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Generic, TypeVar
+
+from airflow_provider_chs3.core.steps.operations import Steps
+from airflow_provider_chs3.exceptions import Chs3Error
+
+K = TypeVar("K")
+T = TypeVar("T")
+A = TypeVar("A")
+
+#: Items of one statement: more make the server's analysis slow.
+_MOST_TOGETHER = 60
+
+
+class Batch(Generic[K, T]):
+    """Items that go through the phases of a workflow side by side.
+
+    Attributes:
+        items: Those that go on, in their order.
+        failed: The error of each that left.
+    """
+
+    def __init__(self, items: Mapping[K, T]) -> None:
+        self.items = dict(items)
+        self.failed: dict[K, Chs3Error] = {}
+
+    def __iter__(self) -> Iterator[T]:
+        """Yield the items that go on."""
+        return iter(list(self.items.values()))
+
+    @property
+    def first(self) -> T:
+        """The first item: what all have in common is its, too."""
+        return next(iter(self.items.values()))
+
+    def only(self) -> T:
+        """Return the one item of a batch of one.
+
+        Raises:
+            Chs3Error: If it has failed.
+        """
+        for error in self.failed.values():
+            raise error
+        return self.first
+
+    def part(self, is_part: Callable[[T], bool]) -> Batch[K, T]:
+        """Return some of the items as a batch of its own, for `merge`."""
+        return Batch({key: item for key, item in self.items.items() if is_part(item)})
+
+    def those(self, keys: Collection[K]) -> Batch[K, T]:
+        """Return the items of some keys as a batch of its own, for `merge`."""
+        return Batch({key: item for key, item in self.items.items() if key in keys})
+
+    def merge(self, part: Batch[K, T]) -> None:
+        """Take over what became of a part: items that had left, and are in it again, have come back."""
+        self.items |= part.items
+        for key in part.items:
+            self.failed.pop(key, None)
+        for key, error in part.failed.items():
+            self.leave(key, error)
+
+    def leave(self, key: K, error: Chs3Error) -> None:
+        """Set an item aside."""
+        self.items.pop(key, None)
+        self.failed[key] = error
+
+    def each(self, judge: Callable[[T], A]) -> dict[K, A]:
+        """Call a function for each item. Those for which it raises an error of this package leave."""
+        answers = dict[K, A]()
+        for key, item in list(self.items.items()):
+            try:
+                answers[key] = judge(item)
+            except Chs3Error as error:
+                self.leave(key, error)
+        return answers
+
+    def update(self, change: Callable[[T], T]) -> None:
+        """Replace each item by what a function makes of it; see `each`."""
+        self.items |= self.each(change)
+
+    def run(self, steps: Callable[[T], Steps[A]]) -> Steps[dict[K, A]]:
+        """Run a workflow for each item, one after the other. Those for which it fails leave."""
+        answers = dict[K, A]()
+        for key, item in list(self.items.items()):
+            try:
+                answers[key] = yield from steps(item)
+            except Chs3Error as error:
+                self.leave(key, error)
+        return answers
+
+    def advance(self, steps: Callable[[T], Steps[T]]) -> Steps[None]:
+        """Replace each item by the result of a workflow; see `run`."""
+        self.items |= yield from self.run(steps)
+
+    def together(self, steps: Steps[A]) -> Steps[A | None]:
+        """Run a workflow of all items, unless there is none. If it fails, they all leave.
+
+        Returns:
+            Its result; None if it failed.
+        """
+        if not self.items:
+            steps.close()
+            return None
+        try:
+            return (yield from steps)
+        except Chs3Error as error:
+            for key in list(self.items):
+                self.leave(key, error)
+        return None
+
+    def ask(self, ask: Callable[[Sequence[T]], Steps[Sequence[A]]], *, is_repeatable: bool = True) -> Steps[dict[K, A]]:
+        """Ask for all items with one statement. If it fails, ask for each by itself, so that its error is its own.
+
+        Returns:
+            The answers. Items whose statement failed leave.
+        """
+        answers, keys = dict[K, A](), list(self.items)
+        for first in range(0, len(keys), _MOST_TOGETHER):
+            some = Batch({key: self.items[key] for key in keys[first : first + _MOST_TOGETHER]})
+            found = yield from some.together(ask(list(some)))
+            if found is not None:
+                answers |= zip(some.items, found, strict=True)
+            elif is_repeatable and len(some.failed) > 1:
+                for key in some.failed:
+                    alone = Batch({key: self.items[key]})
+                    answers |= zip([key], (yield from alone.together(ask(list(alone)))) or (), strict=False)
+                    self.merge(alone)
+            else:
+                self.merge(some)
+        return answers

@@ -1,0 +1,219 @@
+"""The capacity of each node for loads, its source, and the node's present use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from airflow_provider_chs3.core.model.merge_tree_limits import Limits
+from airflow_provider_chs3.core.model.models import Node, NodeSpec, TableName
+from airflow_provider_chs3.core.model.quantities import size_text
+from airflow_provider_chs3.core.sql.quoting import Sql, in_table, is_table, literal, one_of
+from airflow_provider_chs3.core.steps.operations import QueryNodes, Row, Steps
+from airflow_provider_chs3.core.target.node_facts import METRICS, NodeFacts, TargetContext
+from airflow_provider_chs3.exceptions import ConfigurationError
+
+_MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]i?)?B?", re.IGNORECASE)
+_MEMORY_UNITS = {"": 1} | {
+    prefix + suffix: base**power
+    for power, prefix in enumerate("kmgt", start=1)
+    for suffix, base in (("", 1000), ("i", 1024))
+}
+
+
+def parse_memory(value: object) -> int:
+    """Parse memory: a number of bytes, or text such as `32GiB` (1024) or `32 GB` (1000).
+
+    Raises:
+        ValueError: If it is neither, or is not above zero.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError(value)
+    match = _MEMORY.fullmatch(str(value).strip())
+    if match is None or float(match[1]) <= 0:
+        raise ValueError(value)
+    return int(float(match[1]) * _MEMORY_UNITS[(match[2] or "").lower()])
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """A disk of the target's storage policy."""
+
+    name: str
+    kind: str
+    free_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OtherParts:
+    """The target's active parts, without the partition that the load replaces."""
+
+    parts: int
+    fullest_parts: int
+    fullest_bytes: int
+    limits: Limits
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeNow:
+    """The state of a node at the start of a load."""
+
+    memory_in_use_bytes: int = 0
+    inserts: int = 0
+    physical_memory_bytes: int = 0
+    disks: tuple[Disk, ...] = ()
+    views: tuple[str, ...] = ()
+    others: OtherParts | None = None
+    query_memory_bytes: int = 0
+
+    @property
+    def is_on_remote_disk(self) -> bool:
+        """Return whether the target's disks are anything but local ones, such as S3."""
+        return any(disk.kind != "Local" for disk in self.disks)
+
+
+def ask_nodes_now(context: TargetContext, own: str = "0") -> Steps[dict[Node, NodeNow]]:
+    """Read each node's running queries and the target's disks, views and parts, once per load."""
+    statements = {node: Sql(_now_query(context.target, own, facts)) for node, facts in context.nodes.items()}
+    answers = yield from QueryNodes(name="Read the present state of every node", sql=statements)
+    return {node: _node_now(rows[0], context.nodes[node]) for node, rows in answers.items()}
+
+
+def _node_now(row: Row, facts: NodeFacts) -> NodeNow:
+    processes, physical_bytes, disks, views, parts_of_others, limits, query_bytes = row
+    memory_bytes, inserts = processes[0]
+    others = None
+    if facts.target is not None:
+        parts, (fullest_parts, fullest_bytes) = parts_of_others[0]
+        others = OtherParts(
+            parts=parts,
+            fullest_parts=fullest_parts,
+            fullest_bytes=fullest_bytes,
+            limits=Limits.of(dict(limits), facts.target.settings),
+        )
+    return NodeNow(
+        memory_in_use_bytes=max(0, int(memory_bytes)),
+        inserts=int(inserts),
+        physical_memory_bytes=int(physical_bytes),
+        disks=tuple(Disk(*disk) for disk in disks),
+        views=tuple(views),
+        others=others,
+        query_memory_bytes=int(query_bytes),
+    )
+
+
+def _now_query(target: TableName, own: str, facts: NodeFacts) -> str:
+    of_target = is_table(target)
+    policy = facts.target.storage_policy if facts.target else ""
+    of_others = f"active AND {in_table(target)} AND NOT ({own})"
+    return f"""
+SELECT
+    (SELECT [(sum(memory_usage), uniqExactIf(initial_query_id, query_kind = 'Insert'))] FROM system.processes),
+    {physical_memory(facts)},
+    (SELECT groupArray((name, type, unreserved_space)) FROM system.disks WHERE name IN (
+        SELECT arrayJoin(disks) FROM system.storage_policies WHERE policy_name = {literal(policy)})),
+    (SELECT arraySort(arrayMap((view_database, view) -> concat(view_database, '.', view),
+        any(dependencies_database), any(dependencies_table))) FROM system.tables WHERE {of_target}),
+    (SELECT [(sum(parts), max((parts, bytes)))] FROM (
+        SELECT count() AS parts, sum(bytes_on_disk) AS bytes FROM system.parts WHERE {of_others}
+        GROUP BY partition_id)),
+    (SELECT groupArray((name, value)) FROM system.merge_tree_settings WHERE {one_of("name", Limits.__slots__)}),
+    toUInt64(getSetting('max_memory_usage'))
+"""
+
+
+def physical_memory(facts: NodeFacts) -> str:
+    """Return a subquery for the RAM of the node's machine or container; 0 if the server does not report it."""
+    if METRICS not in facts.system_tables:
+        return "0"
+    # A container without a limit reports no real one: the lower of the two counts.
+    return (
+        "(SELECT min(value) FROM system.asynchronous_metrics "
+        "WHERE metric IN ('OSMemoryTotal', 'CGroupMemoryTotal') AND value > 0)"
+    )
+
+
+@dataclass(frozen=True)
+class SizedNode:
+    """The capacity of a node for loads."""
+
+    spec: NodeSpec
+    source: str
+    note: str = ""
+
+    def __str__(self) -> str:
+        note = f"; {self.note}" if self.note else ""
+        return f"{self.spec} ({self.source}{note})"
+
+
+Declared = Mapping[str, NodeSpec]
+
+
+def size_nodes(
+    context: TargetContext, now: Mapping[Node, NodeNow], *, argument: Declared, connection: Declared
+) -> dict[Node, SizedNode]:
+    """Determine the capacity of each node.
+
+    The operator's argument comes first, then the connection, then the node's macros `cores` and `memory`; anything not
+    declared is measured.
+
+    Raises:
+        ConfigurationError: If a node is declared to have more than the machine has, or its macros cannot be read.
+    """
+    sized, wrong = {}, []
+    for node, facts in context.nodes.items():
+        each = _declared(node, argument, "operator's node_specs") or _declared(
+            node, connection, "connection's node_specs"
+        )
+        each = each or _of_macros(node, facts) or SizedNode(facts.measured, "measured")
+        wrong += list(_impossible(node, each, facts, now[node]))
+        sized[node] = _capped(each, facts.measured.memory_bytes)
+    if wrong:
+        raise ConfigurationError("\n".join(wrong))
+    return sized
+
+
+def _declared(node: Node, specs: Declared, source: str) -> SizedNode | None:
+    for name in (str(node), node.host, "default"):
+        if name in specs:
+            return SizedNode(specs[name], source)
+    return None
+
+
+def _of_macros(node: Node, facts: NodeFacts) -> SizedNode | None:
+    macros = facts.macros
+    if not macros:
+        return None
+    try:
+        cores = int(macros.get("cores", facts.measured.cores))
+        memory_bytes = parse_memory(macros["memory"]) if "memory" in macros else facts.measured.memory_bytes
+        if cores < 1:
+            raise ValueError(cores)
+    except ValueError:
+        raise ConfigurationError(
+            f"Node {node}: its macros {dict(macros)!r} must be like cores 8 and memory '32GiB'; "
+            "node_specs of the operator or the connection override them."
+        ) from None
+    rest = "".join(f", {name} measured" for name in ("cores", "memory") if name not in macros)
+    return SizedNode(NodeSpec(cores, memory_bytes), f"its macros{rest}")
+
+
+def _impossible(node: Node, each: SizedNode, facts: NodeFacts, now: NodeNow) -> Iterator[str]:
+    """Report declarations above the machine's size: such loads would slow the node down or trigger its OOM killer."""
+    spec, has = each.spec, facts.measured.cores
+    if 0 < has < spec.cores:
+        yield f"Node {node}: {each.source} declare {spec.cores} cores, but the machine has {has}: correct them."
+    has = now.physical_memory_bytes
+    if 0 < has < spec.memory_bytes:
+        yield (
+            f"Node {node}: {each.source} declare {spec.memory_bytes} bytes of memory, but the machine has {has}: "
+            "correct them."
+        )
+
+
+def _capped(each: SizedNode, limit_bytes: int) -> SizedNode:
+    if not 0 < limit_bytes < each.spec.memory_bytes:
+        return each
+    note = f"{size_text(each.spec.memory_bytes)} declared, capped at the server's limit max_server_memory_usage"
+    return replace(each, spec=NodeSpec(each.spec.cores, limit_bytes), note=note)

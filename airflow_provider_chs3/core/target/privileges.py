@@ -1,0 +1,266 @@
+"""Check a user's privileges on every node, before anything is written.
+
+`CHECK GRANT` exists since 24.11. It takes several privileges at once and answers 1 if all are granted, by roles and
+wildcards, too; it does not check whether tables exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from airflow_provider_chs3.core.model.models import Node, TableName
+from airflow_provider_chs3.core.model.store_kind import StoreKind
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, table
+from airflow_provider_chs3.core.steps.operations import QueryNodes, Steps
+from airflow_provider_chs3.core.target.topology import LOADS_TABLE, OBJECTS_TABLE, TableLocation
+from airflow_provider_chs3.exceptions import PreflightError
+
+#: Settings that take privileges away, which no GRANT gives back.
+FORBIDDING = "getSetting('readonly'), getSetting('allow_ddl')"
+#: What a load reads of `system`, beside what everybody may read: tables, columns, databases, settings.
+_SYSTEM_TABLES = (
+    "asynchronous_metrics",
+    "data_skipping_indices",
+    "detached_parts",
+    "disks",
+    "macros",
+    "merge_tree_settings",
+    "mutations",
+    "parts",
+    "processes",
+    "projections",
+    "server_settings",
+    "storage_policies",
+)
+#: What is asked of `system` to see what a table is made of.
+_OF_TARGET = ("data_skipping_indices", "macros", "parts", "projections", "server_settings")
+#: What the page in Airflow's UI asks of `system` besides what merge health asks.
+_OF_PAGE = (
+    "asynchronous_metrics",
+    "macros",
+    "part_log",
+    "parts",
+    "processes",
+    "query_log",
+    "server_settings",
+)
+#: What is asked of `system` to see how its merges stand.
+_OF_MERGES = (
+    "detached_parts",
+    "disks",
+    "merge_tree_settings",
+    "merges",
+    "metrics",
+    "mutations",
+    "replicas",
+    "replicated_merge_tree_settings",
+    "replication_queue",
+    "storage_policies",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RequiredPrivileges:
+    """Privileges, as written in a GRANT.
+
+    Args:
+        on_servers: Those that do not depend on the table.
+        on_tables: Those on the table and on the tables beside it.
+    """
+
+    on_servers: tuple[str, ...]
+    on_tables: tuple[str, ...] = ()
+
+    @property
+    def every(self) -> tuple[str, ...]:
+        """All of them."""
+        return self.on_servers + self.on_tables
+
+    def __add__(self, other: RequiredPrivileges) -> RequiredPrivileges:
+        return RequiredPrivileges(self.on_servers + other.on_servers, self.on_tables + other.on_tables)
+
+
+def privileges_of_loading(
+    location: TableLocation, *, named_collection: str | None, store: StoreKind
+) -> RequiredPrivileges:
+    """Return the privileges for a load.
+
+    REPLACE PARTITION requires INSERT and ALTER DELETE on the target. Table functions require CREATE TEMPORARY TABLE,
+    which CREATE TABLE includes.
+    """
+    own_tables = _own_tables(location.ledger)
+    return RequiredPrivileges(
+        (*_of_reading(location, named_collection, store), "TABLE ENGINE ON MergeTree"),
+        (
+            f"INSERT ON {table(location.target)}",
+            f"ALTER DELETE ON {table(location.target)}",
+            *(f"{each} ON {own_tables}" for each in ("SELECT", "INSERT", "CREATE TABLE", "DROP TABLE")),
+        ),
+    )
+
+
+def _of_reading(location: TableLocation, named_collection: str | None, store: StoreKind) -> tuple[str, ...]:
+    needed = [*_on_system(_SYSTEM_TABLES), store.privilege]
+    if named_collection:
+        needed.append(f"NAMED COLLECTION ON {identifier(named_collection)}")
+    if location.cluster:
+        needed += ["SELECT ON system.clusters", "WRITE ON REMOTE"]
+    return tuple(needed)
+
+
+def privileges_of_planning(location: TableLocation) -> RequiredPrivileges:
+    """Return the privileges for planning, and for listing the ledger."""
+    return RequiredPrivileges(
+        (
+            "CREATE TEMPORARY TABLE ON *.*",
+            *_on_system((*_of_cluster(location), *_OF_TARGET, "detached_parts", "mutations")),
+        ),
+        (*_sight_of(location), *_of_records(location.ledger)),
+    )
+
+
+def privileges_of_increments(location: TableLocation) -> RequiredPrivileges:
+    """Return the privileges for loading new objects alone, in addition to those of a load.
+
+    Merges that attaching would cancel are looked up.
+    """
+    return RequiredPrivileges(("SELECT ON system.merges",), privileges_of_attaching(location.target, location.ledger))
+
+
+def privileges_of_attaching(target: TableName, ledger: TableName) -> tuple[str, ...]:
+    """Return the further privileges for attaching published rows to staging.
+
+    `ALTER TABLE staging ATTACH PARTITION … FROM target` asks for SELECT on the target, and for what REPLACE PARTITION
+    asks on staging.
+    """
+    return (f"SELECT ON {table(target)}", privilege_of_filling(ledger))
+
+
+def privilege_of_filling(ledger: TableName) -> str:
+    """Return the further privilege for attaching the rows of one staging table to another."""
+    return f"ALTER DELETE ON {_own_tables(ledger)}"
+
+
+def privileges_of_proving(
+    location: TableLocation, *, named_collection: str | None, store: StoreKind
+) -> RequiredPrivileges:
+    """Return the privileges for comparing periods with their objects."""
+    reading = (each for each in _of_reading(location, named_collection, store) if each != "WRITE ON REMOTE")
+    selected = (f"SELECT ON {table(name)}" for name in (location.target, location.ledger))
+    return RequiredPrivileges(("CREATE TEMPORARY TABLE ON *.*", *reading), (*_sight_of(location), *selected))
+
+
+def privileges_of_adopting(location: TableLocation) -> RequiredPrivileges:
+    """Return the privileges for adopting periods, in addition to those of a load."""
+    return RequiredPrivileges((), (f"SELECT ON {table(location.target)}",))
+
+
+def privileges_of_merge_health(location: TableLocation) -> RequiredPrivileges:
+    """Return the privileges for reading the state of merges."""
+    return RequiredPrivileges(_on_system((*_of_cluster(location), *_OF_TARGET, *_OF_MERGES)), _sight_of(location))
+
+
+def privileges_of_optimizing(location: TableLocation) -> RequiredPrivileges:
+    """Return the privileges for merging closed periods, in addition to those for reading the state of merges."""
+    on_target = (f"{each} ON {table(location.target)}" for each in ("OPTIMIZE", "SYSTEM MERGES"))
+    return RequiredPrivileges(("SELECT ON system.processes",), tuple(on_target))
+
+
+def privileges_of_page(location: TableLocation) -> RequiredPrivileges:
+    """Return the privileges for the page in Airflow's UI."""
+    return RequiredPrivileges(
+        _on_system((*_of_cluster(location), *_OF_MERGES, *_OF_PAGE)),
+        (*_sight_of(location), *_of_records(location.ledger), *_of_objects(location.ledger)),
+    )
+
+
+def _of_objects(ledger: TableName) -> tuple[str, ...]:
+    return (f"SELECT ON {table(TableName(ledger.database, OBJECTS_TABLE))}",)
+
+
+def _of_cluster(location: TableLocation) -> tuple[str, ...]:
+    return ("clusters",) if location.cluster else ()
+
+
+def _on_system(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(f"SELECT ON system.{name}" for name in names)
+
+
+def _sight_of(location: TableLocation) -> tuple[str, ...]:
+    return tuple(f"{each} ON {table(location.target)}" for each in ("SHOW TABLES", "SHOW COLUMNS"))
+
+
+def privileges_of_detaching(cluster: str | None) -> tuple[str, ...]:
+    """Return the further privileges for finding an insert that another process started."""
+    return ("SELECT ON system.query_log", *(["READ ON REMOTE"] if cluster else []))
+
+
+def privileges_of_replication(target: TableName, ledger: TableName, *, is_shared: bool) -> tuple[str, ...]:
+    """Return the further privileges for a load into a replicated table."""
+    return (
+        "SELECT ON system.replicas",
+        *(() if is_shared else ("SELECT ON system.zookeeper",)),
+        "TABLE ENGINE ON ReplicatedMergeTree",
+        *(f"SYSTEM SYNC REPLICA ON {each}" for each in (table(target), _own_tables(ledger))),
+    )
+
+
+def _of_records(ledger: TableName) -> tuple[str, ...]:
+    loads = TableName(ledger.database, LOADS_TABLE)
+    return tuple(f"SELECT ON {table(each)}" for each in (ledger, loads))
+
+
+def _own_tables(ledger: TableName) -> str:
+    """Return the wildcard for the ledger and all staging tables, which privileges support since 24.10."""
+    return f"{identifier(ledger.database)}.chs3_*"
+
+
+def check_privileges(nodes: Sequence[Node], needed: Sequence[str]) -> Steps[None]:
+    """Ask every node, with one statement, whether the user has all privileges.
+
+    Raises:
+        PreflightError: If one is missing anywhere, with the GRANT for each node.
+    """
+    answers = yield from _check(nodes, ", ".join(needed))
+    lacking = [node for node, rows in answers.items() if not rows[0][0]]
+    if not lacking:
+        return
+    missing: dict[Node, list[str]] = {node: [] for node in lacking}
+    for privilege in needed:
+        answers = yield from _check(lacking, privilege)
+        for node, rows in answers.items():
+            if not rows[0][0]:
+                missing[node].append(privilege)
+    who = Sql(f"SELECT currentUser(), {FORBIDDING}")
+    users = yield from QueryNodes(name="Ask for the user", sql=dict.fromkeys(lacking, who))
+    raise PreflightError(*(_lacks(node, privileges, *users[node][0]) for node, privileges in missing.items()))
+
+
+def why_not_granted(nodes: Sequence[Node], needed: Sequence[str]) -> Steps[str]:
+    """Return which of the privileges that a load can do without are missing, with the GRANT; empty if none are."""
+    try:
+        yield from check_privileges(nodes, needed)
+    except PreflightError as error:
+        return " ".join(error.findings).removesuffix(".")
+    return ""
+
+
+def _lacks(node: Node, privileges: Sequence[str], user: str, readonly: int, allow_ddl: bool) -> str:
+    if forbids := forbidden_by(readonly, allow_ddl):
+        return f"User {user!r} may not load on {node}: {forbids}"
+    granted = f"{', '.join(privileges)} TO {identifier(user)}"
+    return f"User {user!r} lacks privileges on {node}: run GRANT {granted} there."
+
+
+def forbidden_by(readonly: int, allow_ddl: bool) -> str:
+    """Return the setting that takes privileges away from the user, and the remedy; empty if there is none."""
+    forbids = f"readonly = {readonly}" if readonly else "" if allow_ddl else "allow_ddl = 0"
+    return forbids and (
+        f"the user's profile or the connection's settings have {forbids}, which no GRANT overrides. Remove it there, "
+        "or load as another user."
+    )
+
+
+def _check(nodes: Sequence[Node], privileges: str) -> QueryNodes:
+    return QueryNodes(name="Ask for privileges", sql=dict.fromkeys(nodes, Sql(f"CHECK GRANT {privileges}")))

@@ -1,0 +1,193 @@
+"""The target's structure on one node: engine, keys, columns, indices, projections."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_provider_chs3.core.model.models import TableName
+from airflow_provider_chs3.core.sql.quoting import in_table, is_table, literal
+from airflow_provider_chs3.core.sql.server_text import after, items, top_level, without_parentheses
+from airflow_provider_chs3.core.steps.operations import Row
+
+_OF_TABLE = (
+    "engine",
+    "engine_full",
+    "partition_key",
+    "sorting_key",
+    "primary_key",
+    "sampling_key",
+    "uuid",
+    "storage_policy",
+)
+_ORDER_BY = re.compile(r" ORDER BY (.*?)(?: SAMPLE BY | TTL | SETTINGS |$)", re.DOTALL)
+_DISK = "disk = "
+_TTL = re.compile(r" TTL (.*?)(?: SETTINGS |$)", re.DOTALL)
+#: TTL actions that delete no rows.
+_KEEPS_ROWS = re.compile(r" (?:TO DISK|TO VOLUME|RECOMPRESS) ")
+#: Columns of these kinds are not stored.
+_NOT_STORED = ("ALIAS", "EPHEMERAL")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the target."""
+
+    name: str
+    type: str
+    default_kind: str = ""
+    default_expression: str = ""
+    in_partition_key: bool = False
+
+    @property
+    def is_loaded(self) -> bool:
+        """Return whether an INSERT gives it a value: ordinary columns, those with a DEFAULT, and EPHEMERAL ones."""
+        return self.default_kind in ("", "DEFAULT", "EPHEMERAL")
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, (self.name, self.type, self.default_kind, self.default_expression)))
+
+
+@dataclass(frozen=True)
+class TableFacts:
+    """The target on one node."""
+
+    engine: str
+    engine_full: str
+    partition_key: str
+    sorting_key: str
+    primary_key: str
+    sampling_key: str
+    uuid: str
+    columns: tuple[Column, ...]
+    indices: tuple[Row, ...]
+    projections: tuple[Row, ...]
+    storage_policy: str = ""
+
+    @property
+    def settings(self) -> str:
+        """The table's own settings as text: storage policy, granularity and the like.
+
+        A disk is given by its policy: where the table defines it (`disk(…)`), servers hide its paths and keys, and
+        refuse the definition that they show (137; seen on 25.8 and 26.9).
+        """
+        policy = f"storage_policy = {literal(self.storage_policy)}"
+        given = items(after("SETTINGS", self.engine_full))
+        return ", ".join(policy if each.startswith(_DISK) and self.storage_policy else each for each in given)
+
+    @property
+    def definition(self) -> str:
+        """The engine with its keys and its TTL, without settings."""
+        return self.engine_full.removesuffix(after("SETTINGS", self.engine_full)).removesuffix(" SETTINGS ")
+
+    @property
+    def engine_arguments(self) -> list[str]:
+        """The engine's arguments, as written by the server."""
+        head, _, _ = top_level(self.engine_full).partition(" ")
+        return items(without_parentheses(self.engine_full[len(self.engine) : len(head)]))
+
+    @property
+    def order_by(self) -> str:
+        """The ORDER BY clause; `sorting_key` omits which columns descend."""
+        matched = _ORDER_BY.search(self.engine_full)
+        return matched[1] if matched and "DESC" in matched[1] else f"({self.sorting_key})"
+
+    @property
+    def explicit_primary_key(self) -> str:
+        """The primary key if the table names one; 25.8 treats it as different from the same implicit key."""
+        head = self.engine_full.partition(" ORDER BY ")[0]
+        return f"({self.primary_key})" if " PRIMARY KEY " in head else ""
+
+    @property
+    def is_partitioned(self) -> bool:
+        """Return whether it has a key. `PARTITION BY tuple()` is none: a table that replaces its rows must have it."""
+        return self.partition_key not in ("", "tuple()")
+
+    @property
+    def is_replicated(self) -> bool:
+        """Return whether its parts are replicated automatically."""
+        return self.engine.startswith(("Replicated", "Shared"))
+
+    @property
+    def is_plain(self) -> bool:
+        """Return whether its engine merges parts without merging rows."""
+        return self.engine in ("MergeTree", "ReplicatedMergeTree", "SharedMergeTree")
+
+    @property
+    def rows_expire(self) -> bool:
+        """Return whether a TTL deletes rows, rather than only moving or recompressing them.
+
+        The time is unknown: parts record it only after a merge, as staging has no TTL, and a deleted partition has no
+        parts.
+        """
+        matched = _TTL.search(top_level(self.engine_full))
+        return matched is not None and not all(_KEEPS_ROWS.search(each) for each in matched[1].split(","))
+
+    @property
+    def may_lose_all(self) -> bool:
+        """Return whether merges may remove all rows of a part: rows that expire, sum up to nothing, or cancel out."""
+        vanishing = ("SummingMergeTree", "CollapsingMergeTree")
+        return self.rows_expire or self.engine.endswith(vanishing) or "replacing_merge_with_cleanup" in self.engine_full
+
+    @property
+    def may_be_patched(self) -> bool:
+        """Return whether it accepts lightweight updates, of which merges keep only a version."""
+        return "enable_block_number_column = " in self.engine_full
+
+    @property
+    def stored(self) -> list[Column]:
+        """The columns that its parts may have."""
+        return [each for each in self.columns if each.default_kind not in _NOT_STORED]
+
+    @property
+    def keeps_every_row(self) -> bool:
+        """Return whether no merge removes rows, so that row counts must not change."""
+        return self.is_plain and not self.rows_expire
+
+
+def differences(was: TableFacts, is_now: TableFacts) -> list[str]:
+    """Return what of a table was changed that its parts depend on, as texts, but for added columns."""
+    now = {each.name: each.type for each in is_now.stored}
+    found = [
+        f"its column {each.name} was {each.type}, and is {now.get(each.name, 'gone')}"
+        for each in was.stored
+        if now.get(each.name) != each.type
+    ]
+    for part in ("partition_key", "sorting_key", "primary_key", "indices", "projections"):
+        before, now_there = getattr(was, part), getattr(is_now, part)
+        # Servers keep the parentheses of a key of one column, with which tables beside the target are created.
+        if before not in (now_there, f"({now_there})"):
+            found.append(f"its {part.replace('_', ' ')} was {before!r}, and is {now_there!r}")
+    return found
+
+
+def target_query(target: TableName) -> str:
+    """Return the columns of a SELECT for the target's structure; `target_facts` parses the answer."""
+    of_target = in_table(target)
+    return f"""
+    (SELECT groupArray((engine, engine_full, partition_key, sorting_key, primary_key, sampling_key, toString(uuid),
+            storage_policy))
+        FROM system.tables WHERE {is_table(target)}),
+    (SELECT groupArray((position, name, type, default_kind, default_expression, is_in_partition_key))
+        FROM system.columns WHERE {of_target}),
+    (SELECT groupArray((name, type_full, expr, granularity)) FROM system.data_skipping_indices WHERE {of_target}),
+    (SELECT groupArray((name, toString(type), query)) FROM system.projections WHERE {of_target})"""
+
+
+def target_facts(answer: Sequence[Any]) -> TableFacts | None:
+    """Parse the target's structure; None if the node does not have it."""
+    tables, columns, indices, projections = answer
+    if not tables:
+        return None
+    of_table: dict[str, str] = dict(zip(_OF_TABLE, tables[0], strict=True))
+    return TableFacts(
+        **of_table,
+        columns=tuple(
+            Column(name, column_type, kind, expression, bool(in_partition_key))
+            for _, name, column_type, kind, expression, in_partition_key in sorted(columns)
+        ),
+        indices=tuple(sorted(indices)),
+        projections=tuple(sorted(projections)),
+    )

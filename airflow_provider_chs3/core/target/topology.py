@@ -1,0 +1,315 @@
+"""Topology of a table: the local table behind the one that the user named, and its nodes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from airflow_provider_chs3.core.model.json_values import AsJson
+from airflow_provider_chs3.core.model.models import Node, TableName
+from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.sql.quoting import Sql, is_table, literal
+from airflow_provider_chs3.core.steps.operations import Query, QueryNodes, Row, Steps
+from airflow_provider_chs3.exceptions import PreflightError
+
+#: The oldest supported server. In older ones `partitionId`, `system.projections` and s3Cluster behave differently.
+LOWEST_VERSION = (25, 8)
+#: From here on readers give all values as files have them, or an error. Those between this and 25.8 were not tried.
+READS_AS_WRITTEN = (26, 9)
+
+#: The ledger's name, in the staging database of every node.
+LEDGER_TABLE = "chs3_ledger"
+#: Beside the ledger: the objects that each period was loaded from.
+OBJECTS_TABLE = "chs3_objects"
+#: Beside the ledger of the coordinator: what loads did.
+LOADS_TABLE = "chs3_loads"
+#: The comment of these tables: who made them, and the version of what is in them.
+RECORDS_SCHEMA = "records of airflow-provider-chs3, schema 7"
+
+#: The single server of the connection, where no cluster is used.
+ONLY_NODE = Node(1, 1, "", 0)
+
+_DISTRIBUTED = re.compile(r"Distributed\('((?:[^'\\]|\\.)*)', '((?:[^'\\]|\\.)*)', '((?:[^'\\]|\\.)*)'(.*)", re.DOTALL)
+#: What `nodes_of` reads of each node of each cluster.
+_OF_NODE = "cluster, shard_num, replica_num, host_name, port"
+#: A macro in the name of a cluster; servers expand those in the macros' own values up to so many times.
+_MACRO, _MACROS_IN_MACROS = re.compile(r"\{([^{}]*)\}"), 10
+
+
+@dataclass(frozen=True, slots=True)
+class KeeperPlace:
+    """The path of a target's replica in Keeper."""
+
+    keeper: str
+    path: str
+    replica: str
+
+    def engine_beside(self, name: str) -> str:
+        """Return the engine for a table on the same replicas, at its own path beside this one."""
+        keeper = "" if self.keeper == "default" else f"{self.keeper}:"
+        return f"ReplicatedMergeTree({literal(f'{keeper}{self.path}.{name}')}, {literal(self.replica)})"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableLocation:
+    """A table, and the nodes that hold it."""
+
+    cluster: str | None
+    target: TableName
+    ledger: TableName
+    nodes: tuple[Node, ...]
+    absent: tuple[Node, ...] = ()
+    sharding_key: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableRequest:
+    """A table as named by the user.
+
+    Args:
+        target: A local table, or a Distributed one over the tables of the nodes.
+        cluster: The cluster; None takes the Distributed table's, otherwise the default.
+        default_cluster: The connection's cluster; None for the connection's single server.
+        staging_database: Database of staging tables and ledger; None takes the target's database.
+    """
+
+    target: TableName
+    cluster: str | None
+    default_cluster: str | None
+    staging_database: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PassedRequest(TableRequest, AsJson):
+    """A request for periods of a table that is passed to a trigger, as JSON.
+
+    In addition to the table's arguments:
+
+    Args:
+        periods: The periods; None stands for all.
+    """
+
+    periods: tuple[Period, ...] | None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return JSON-safe values, without the default cluster, which is the connection's."""
+        return {name: each for name, each in super().as_json().items() if name != "default_cluster"}
+
+    @classmethod
+    def of_json(cls, values: Mapping[str, Any], *, default_cluster: str | None) -> Self:
+        """Create the request from the values of `as_json`."""
+        periods = values["periods"]
+        parsed = {
+            "target": TableName(*values["target"]),
+            "periods": None if periods is None else tuple(map(Period.parse, periods)),
+        }
+        return cls(**{**values, **parsed}, default_cluster=default_cluster)
+
+
+def resolve_table(request: TableRequest) -> Steps[TableLocation]:
+    """Find the local table and the nodes, from the server of the connection.
+
+    Raises:
+        PreflightError: If the cluster is unknown or differs from the Distributed table's.
+    """
+    rows, clusters = yield from _look_up(request)
+    local, cluster_of_table, sharding_key = yield from _local_table(request.target, request.cluster, rows)
+    cluster = yield from _expanded(request.cluster or cluster_of_table or request.default_cluster)
+    nodes = (yield from nodes_of(cluster)) if clusters is None else _nodes_of(cluster, clusters)
+    ledger = TableName(request.staging_database or local.database, LEDGER_TABLE)
+    return TableLocation(cluster=cluster, target=local, ledger=ledger, nodes=nodes, sharding_key=sharding_key)
+
+
+def _look_up(request: TableRequest) -> Steps[tuple[Sequence[Row], Sequence[Row] | None]]:
+    """Return the table's engine, and the nodes of all clusters if one will be needed, with one statement."""
+    if not (request.cluster or request.default_cluster):
+        return (yield from _engine_of(request.target)), None
+    tables = f"(SELECT groupArray((engine, engine_full)) {_from_tables(request.target)})"
+    sql = Sql(f"SELECT {tables}, (SELECT groupArray(({_OF_NODE})) FROM system.clusters)")
+    return (yield from Query(name=f"Look up {request.target}, and the clusters", sql=sql))[0]
+
+
+def check_distribution(location: TableLocation, *, distribution: str, target: TableName) -> Steps[None]:
+    """Check that a required sharding key exists, and that each row is written once.
+
+    Raises:
+        PreflightError: If there is none, or if the cluster writes each row on every replica.
+    """
+    if distribution != "sharding_key":
+        return
+    if location.sharding_key:
+        yield from _check_replication(location)
+        return
+    way_out = "leave distribution out: each node then keeps the rows that it reads"
+    if location.sharding_key is None:
+        finding = (
+            f"distribution='sharding_key' needs a Distributed table with a sharding key, and {target} is not one: give "
+            f"the Distributed table over it as table, or {way_out}."
+        )
+    else:
+        finding = (
+            f"distribution='sharding_key' needs a sharding key, which {target} lacks: create it with one, as "
+            f"Distributed(cluster, database, table, key), or {way_out}."
+        )
+    raise PreflightError(finding)
+
+
+def _check_replication(location: TableLocation) -> Steps[None]:
+    if have_one_replica((*location.nodes, *location.absent)):
+        return
+    of_cluster = f"FROM system.clusters WHERE cluster = {literal(location.cluster or '')}"
+    rows = yield from Query(
+        name=f"Read how {location.cluster} writes to replicas",
+        sql=Sql(f"SELECT min(internal_replication) {of_cluster}"),
+    )
+    if not rows[0][0]:
+        raise PreflightError(
+            f"Cluster {location.cluster!r} has internal_replication = false: with a sharding key it would write "
+            "each row to every replica of a shard, and the replicas would replicate it as well. Set "
+            "internal_replication to true in the definition of the cluster, or leave distribution out: each node "
+            "then keeps the rows that it reads."
+        )
+
+
+def have_one_replica(nodes: Collection[Node]) -> bool:
+    """Check whether each shard of these nodes has a single replica."""
+    return len({node.shard_num for node in nodes}) == len(nodes)
+
+
+def local_table(target: TableName, cluster: str | None) -> Steps[tuple[TableName, str | None, str | None]]:
+    """Find the local table behind a Distributed one.
+
+    Returns:
+        The local table; for a Distributed one also its cluster and its sharding key, empty if there is none.
+
+    Raises:
+        PreflightError: If it is Distributed over another cluster, or its engine cannot be parsed.
+    """
+    return (yield from _local_table(target, cluster, (yield from _engine_of(target))))
+
+
+def _engine_of(target: TableName) -> Steps[Sequence[Row]]:
+    sql = Sql(f"SELECT engine, engine_full {_from_tables(target)}")
+    rows: Sequence[Row] = yield from Query(name=f"Look up {target}", sql=sql)
+    return rows
+
+
+def _from_tables(target: TableName) -> str:
+    return f"FROM system.tables WHERE {is_table(target)}"
+
+
+def _local_table(
+    target: TableName, cluster: str | None, rows: Sequence[Row]
+) -> Steps[tuple[TableName, str | None, str | None]]:
+    if not rows or rows[0][0] != "Distributed":
+        return target, None, None
+    matched = _DISTRIBUTED.match(rows[0][1])
+    if matched is None:
+        raise PreflightError(
+            f"The definition of the Distributed table {target} is not understood ({rows[0][1]}): name its local table."
+        )
+    named, database, name = (re.sub(r"\\(.)", r"\1", part) for part in matched.groups()[:3])
+    # Servers expand macros in the cluster's name alone (seen on 25.8 and 26.9).
+    of_cluster = yield from _expanded(named)
+    if cluster and (yield from _expanded(cluster)) != of_cluster:
+        raise PreflightError(
+            f"{target} is Distributed over cluster {of_cluster!r}, but the load names cluster={cluster!r}: leave "
+            "cluster out."
+        )
+    return TableName(database, name), of_cluster, _first_argument(matched[4])
+
+
+def _expanded(cluster: str | None) -> Steps[str | None]:
+    """Return a cluster's name with the macros of the connection's server in place of `{…}`, as the server expands them.
+
+    Raises:
+        PreflightError: If it has no such macro.
+    """
+    if not cluster or "{" not in cluster:
+        return cluster
+    rows = yield from Query(name="Read the server's macros", sql=Sql("SELECT macro, substitution FROM system.macros"))
+    return with_macros(cluster, dict(rows))
+
+
+def with_macros(cluster: str, macros: Mapping[str, str]) -> str:
+    """Return a cluster's name with macros in place of `{…}`.
+
+    Raises:
+        PreflightError: If there is no such macro.
+    """
+    expanded = cluster
+    for _ in range(_MACROS_IN_MACROS):
+        names = _MACRO.findall(expanded)
+        if unknown := [name for name in names if name not in macros]:
+            raise PreflightError(
+                f"The cluster's name {cluster!r} has a macro {{{unknown[0]}}} that the server of the connection "
+                "does not have: add it to the server's macros, or name the cluster. Known macros: "
+                f"{', '.join(sorted(macros)) or 'none'}."
+            )
+        expanded = _MACRO.sub(lambda found: macros[found[1]], expanded)
+    return expanded
+
+
+def _first_argument(rest: str) -> str:
+    """Return the text between the first comma and the next, or the closing bracket; empty if none."""
+    depth = 0
+    for at, character in _outside_of_quotes(rest):
+        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(character, 0)
+        if depth < 0 or (at and not depth and character == ","):
+            return rest[1:at].strip()
+    return ""
+
+
+def _outside_of_quotes(text: str) -> Iterator[tuple[int, str]]:
+    quoted = re.compile(r"'(?:[^'\\]|\\.)*'|`(?:[^`\\]|\\.)*`|.", re.DOTALL)
+    return ((match.start(), match[0]) for match in quoted.finditer(text) if len(match[0]) == 1)
+
+
+def nodes_of(cluster: str | None) -> Steps[tuple[Node, ...]]:
+    """Return the nodes of a cluster, in order.
+
+    Raises:
+        PreflightError: If the server of the connection does not know it.
+    """
+    if not cluster:
+        return (ONLY_NODE,)
+    cluster = yield from _expanded(cluster)
+    sql = Sql(f"SELECT {_OF_NODE} FROM system.clusters")
+    rows = yield from Query(name=f"Find the nodes of cluster {cluster}", sql=sql)
+    return _nodes_of(cluster, rows)
+
+
+def _nodes_of(cluster: str | None, rows: Sequence[Row]) -> tuple[Node, ...]:
+    nodes = tuple(sorted(Node(*row[1:]) for row in rows if row[0] == cluster))
+    if not nodes:
+        known = ", ".join(sorted({row[0] for row in rows})) or "none"
+        raise PreflightError(f"Cluster {cluster!r} is not known to the server. Known clusters: {known}.")
+    return nodes
+
+
+def check_versions(nodes: tuple[Node, ...]) -> Steps[None]:
+    """Check the version of every node.
+
+    Raises:
+        PreflightError: If a server is too old.
+    """
+    answers = yield from QueryNodes(
+        name="Check the version of every node", sql=dict.fromkeys(nodes, Sql("SELECT version()"))
+    )
+    if old := list(too_old({node: rows[0][0] for node, rows in answers.items()})):
+        raise PreflightError(*old)
+
+
+def release_of(version: str) -> tuple[int, ...]:
+    """Return the release of a version: (26, 9) of `26.9.2.1`."""
+    return tuple(int(part) for part in version.split(".")[:2])
+
+
+def too_old(versions: Mapping[Node, str]) -> Iterator[str]:
+    """Yield a sentence for each node whose version is not supported."""
+    lowest = ".".join(map(str, LOWEST_VERSION))
+    for node, version in versions.items():
+        if release_of(version) < LOWEST_VERSION:
+            yield f"Node {node} runs ClickHouse {version}, below {lowest}, the lowest supported: upgrade it."

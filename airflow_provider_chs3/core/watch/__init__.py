@@ -1,0 +1,1 @@
+"""Judge the health of merges, and optimize closed periods."""

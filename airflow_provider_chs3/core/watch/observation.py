@@ -1,0 +1,259 @@
+"""Observe a table's parts, merges and mutations with one statement per node."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from airflow_provider_chs3.core.model.merge_tree_limits import Limits
+from airflow_provider_chs3.core.model.models import Node, TableName
+from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.sql.quoting import Sql, in_table, is_table, one_of
+from airflow_provider_chs3.core.sql.server_text import readable
+from airflow_provider_chs3.core.steps.operations import QueryNodes, Row, Steps
+from airflow_provider_chs3.core.target.node_facts import QUEUE, TargetContext, inspect_target
+from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions, partitions_of, parts_of
+from airflow_provider_chs3.core.target.table_facts import TableFacts
+from airflow_provider_chs3.core.target.topology import TableRequest
+from airflow_provider_chs3.exceptions import PreflightError
+
+#: Without `system.replication_queue`, entries of a queue are only counted, up to as many.
+_MOST_ENTRIES = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """A running merge or mutation."""
+
+    progress: float
+    seconds: float
+    size_bytes: int
+    parts: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UnfinishedMutation:
+    """A mutation that still has parts of the period to rewrite."""
+
+    command: str
+    fail_reason: str
+    age_seconds: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Replica:
+    """State of a replica of the table.
+
+    Args:
+        is_readonly: Whether the replica is read-only: it can neither receive nor create parts.
+        delay_seconds: Its delay behind the other replicas (`absolute_delay`).
+        queue: Number of the period's parts to fetch, merge or mutate.
+        last_exception: The error of one of these; empty if none failed.
+        postpone_reason: Why one of these is postponed; empty if none is.
+    """
+
+    is_readonly: bool
+    delay_seconds: int
+    queue: int = 0
+    last_exception: str = ""
+    postpone_reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MergeState:
+    """Merge state of one period on one node."""
+
+    node: Node
+    period: Period
+    parts: int
+    size_bytes: int
+    two_smallest_bytes: int
+    unchanged_seconds: int
+    merges: tuple[Merge, ...]
+    mutations: tuple[UnfinishedMutation, ...]
+    limits: Limits
+    table_parts: int
+    free_bytes: int
+    pool_is_busy: bool
+    at_seconds: float
+    broken_parts: tuple[str, ...] = ()
+    replica: Replica | None = None
+    partition_id: str = ""
+
+
+def observe_periods(
+    request: TableRequest,
+    periods: tuple[Period, ...],
+    *,
+    known: dict[TableFacts, dict[Period, PeriodPartitions]] | None = None,
+) -> Steps[tuple[MergeState, ...]]:
+    """Find the nodes and partitions, and observe their merges.
+
+    Returns:
+        The state of each partition of each period on each node.
+
+    Raises:
+        PreflightError: If the table is missing on a node, or is not partitioned by period.
+    """
+    context = yield from inspect_table(request)
+    owns = {} if known is None else known.setdefault(context.table_facts, {})
+    if missing := [period for period in periods if period not in owns]:
+        owns |= yield from partitions_of(context, missing)
+    return (yield from observe(context, (yield from ids_of(context, {period: owns[period] for period in periods}))))
+
+
+def ids_of(context: TargetContext, owns: Mapping[Period, PeriodPartitions]) -> Steps[dict[str, Period]]:
+    """Return the ids of the partitions that periods have on any node: id → period."""
+    periods = {own.value: period for period, own in owns.items()}
+    of_part = next((own.of_part for own in owns.values()), "")
+    if not of_part:
+        return periods
+    target = context.target
+    sql = Sql(
+        f"SELECT DISTINCT partition_id, {of_part} FROM system.parts WHERE active AND {parts_of([*owns.values()])} "
+        f"AND {in_table(target)}"
+    )
+    answers = yield from context.on_each(name="Look for the partitions of the periods", sql=sql)
+    found = {partition_id: periods[own] for rows in answers.values() for partition_id, own in rows}
+    # Nothing has the id of a period without any.
+    return found | {own: period for own, period in periods.items() if period not in found.values()}
+
+
+def observe(context: TargetContext, partitions: Mapping[str, Period]) -> Steps[tuple[MergeState, ...]]:
+    """Observe the merges of some partitions on every node."""
+    sql = {node: _query(context.target, partitions, facts.system_tables) for node, facts in context.nodes.items()}
+    answers = yield from QueryNodes(name=f"Read the merges of {context.target}", sql=sql)
+    return tuple(
+        _period_on_node(node, period, partition_id, answers[node][0], facts.target)
+        for partition_id, period in partitions.items()
+        for node, facts in context.nodes.items()
+        if facts.target is not None
+    )
+
+
+def inspect_table(request: TableRequest) -> Steps[TargetContext]:
+    """Inspect a table, which every node must have.
+
+    Raises:
+        PreflightError: If the table is missing on a node.
+    """
+    context = yield from inspect_target(request)
+    if finding := context.missing_target("create it there, or check table, database and cluster"):
+        raise PreflightError(finding)
+    return context
+
+
+def _query(table: TableName, partition_ids: Iterable[str], system_tables: Collection[str]) -> Sql:
+    of_table = in_table(table)
+    of_periods = f"{of_table} AND {one_of('partition_id', partition_ids)}"
+    name_of_table = is_table(table)
+    limits = one_of("name", Limits.__slots__)
+    # A part is named <partition id>_<min block>_<max block>_<level>: the text before the first `_` is its partition.
+    return Sql(f"""
+SELECT
+    (SELECT groupArray((partition_id, parts, bytes, arraySum(arraySlice(arraySort(sizes), 1, 2)), age)) FROM (
+        SELECT partition_id, count() AS parts, sum(bytes_on_disk) AS bytes, groupArray(bytes_on_disk) AS sizes,
+            dateDiff('second', max(modification_time), now()) AS age
+        FROM system.parts WHERE active AND {of_periods} GROUP BY partition_id)),
+    (SELECT count() FROM system.parts WHERE active AND {of_table}),
+    uptime(),
+    (SELECT groupArray((partition_id, (progress, elapsed, total_size_bytes_compressed, num_parts)))
+        FROM system.merges WHERE {of_periods}),
+    (SELECT groupArray((arrayDistinct(arrayMap(part -> splitByChar('_', part)[1], parts_to_do_names)),
+            command, {readable("latest_fail_reason")}, dateDiff('second', create_time, now())))
+        FROM system.mutations WHERE NOT is_done AND {of_table}),
+    (SELECT groupArray((name, value)) FROM system.merge_tree_settings WHERE {limits}),
+    (SELECT groupArray((name, value)) FROM system.replicated_merge_tree_settings WHERE {limits}),
+    (SELECT max(unreserved_space) FROM system.disks WHERE name IN (
+        SELECT arrayJoin(disks) FROM system.storage_policies
+        WHERE policy_name IN (SELECT storage_policy FROM system.tables WHERE {name_of_table}))),
+    (SELECT sumIf(value, name = 'BackgroundMergesAndMutationsPoolTask')
+            >= sumIf(value, name = 'BackgroundMergesAndMutationsPoolSize') FROM system.metrics),
+    (SELECT groupArray((partition_id, name)) FROM system.detached_parts WHERE {of_periods} AND {_lost_part(table)}),
+    toFloat64(now64(3)),
+    {replicas_query(table)},
+    {queue_query(table, system_tables)}
+""")
+
+
+def _lost_part(table: TableName) -> str:
+    """Return the condition on `system.detached_parts` that a part's rows are missing."""
+    of_table = in_table(table)
+    # A replica fetches such parts again. Plain tables merge across the gap, so a part that spans it proves nothing.
+    is_restored = f"""(SELECT count() FROM system.replicas WHERE {of_table}) > 0 AND arrayExists(
+        range -> range.1 = partition_id AND range.2 <= min_block_number AND max_block_number <= range.3,
+        (SELECT groupArray((partition_id, min_block_number, max_block_number)) FROM system.parts
+            WHERE active AND {of_table}))"""
+    return f"startsWith(reason, 'broken') AND NOT ({is_restored})"
+
+
+def replicas_query(table: TableName) -> str:
+    """Return the sub-query for the replica of a table on a node; its array is empty if the table is not replicated."""
+    return f"(SELECT groupArray((is_readonly, absolute_delay)) FROM system.replicas WHERE {in_table(table)})"
+
+
+def queue_of(system_tables: Collection[str]) -> str:
+    """Return where to read what replicas have yet to do: `system.replication_queue`, or entries without a part."""
+    if QUEUE in system_tables:
+        return f"system.{QUEUE}"
+    return (
+        "(SELECT database, table, 'GET_PART' AS type, '' AS new_part_name, now() AS create_time, 0 AS num_tries, "
+        "'' AS last_exception, '' AS postpone_reason FROM system.replicas "
+        f"ARRAY JOIN range(least(queue_size, {_MOST_ENTRIES})))"
+    )
+
+
+def queue_query(table: TableName, system_tables: Collection[str]) -> str:
+    """Return the sub-query for the parts that a replica has yet to fetch, merge or mutate; see `queue_of`."""
+    return (
+        f"(SELECT groupArray((splitByChar('_', new_part_name)[1], {readable('last_exception')}, postpone_reason)) "
+        f"FROM {queue_of(system_tables)} "
+        "WHERE type IN ('GET_PART', 'ATTACH_PART', 'MERGE_PARTS', 'MUTATE_PART', 'REPLACE_RANGE') "
+        f"AND {in_table(table)})"
+    )
+
+
+def _period_on_node(node: Node, period: Period, partition_id: str, row: Row, table: TableFacts) -> MergeState:
+    partitions, table_parts, uptime_seconds, merges, mutations, limits, replicated_limits = row[:7]
+    free_bytes, pool_is_busy, broken, at_seconds, replicas, queue = row[7:]
+    of_period = {each[0]: each[1:] for each in partitions}
+    parts, size_bytes, two_smallest_bytes, age_seconds = of_period.get(partition_id, (0, 0, 0, uptime_seconds))
+    return MergeState(
+        node=node,
+        period=period,
+        parts=parts,
+        size_bytes=size_bytes,
+        two_smallest_bytes=two_smallest_bytes,
+        # A server that has just started has had no time to merge the parts that it found.
+        unchanged_seconds=min(age_seconds, uptime_seconds),
+        merges=tuple(Merge(*merge) for of_partition, merge in merges if of_partition == partition_id),
+        mutations=tuple(
+            UnfinishedMutation(command=command, fail_reason=fail_reason, age_seconds=age_seconds)
+            for partition_ids, command, fail_reason, age_seconds in mutations
+            if partition_id in partition_ids
+        ),
+        limits=Limits.of(dict(replicated_limits if replicas else limits), table.settings),
+        table_parts=table_parts,
+        free_bytes=free_bytes,
+        pool_is_busy=bool(pool_is_busy),
+        at_seconds=at_seconds,
+        partition_id=partition_id,
+        broken_parts=tuple(sorted(name for of_partition, name in broken if of_partition == partition_id)),
+        replica=replica_of(partition_id, replicas, queue),
+    )
+
+
+def replica_of(partition_id: str, replicas: list[Row], queue: list[Row]) -> Replica | None:
+    """Build the state of a period's replica on a node; None if the table is not replicated."""
+    if not replicas:
+        return None
+    is_readonly, delay_seconds = replicas[0]
+    # REPLACE PARTITION names no new part, so it may concern any period.
+    waiting = [reasons for of_partition, *reasons in queue if of_partition in (partition_id, "")]
+    return Replica(
+        is_readonly=bool(is_readonly),
+        delay_seconds=delay_seconds,
+        queue=len(waiting),
+        last_exception=next((error for error, _ in waiting if error), ""),
+        postpone_reason=next((reason for _, reason in waiting if reason), ""),
+    )

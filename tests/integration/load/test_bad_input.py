@@ -1,0 +1,262 @@
+"""Bad input gets one clear error, and the target is as it was."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import DAG, AirflowFailException
+
+from airflow_provider_chs3.testbed.trips import COLUMNS, Trips, create_table_sql
+from tests.integration.lake import PERIOD, Lake
+from tests.integration.refusal import refused
+
+TRIPS = Trips(rows_per_period=900, files_per_period=3)
+PREFIX = f"trips/{PERIOD}/"
+
+
+@pytest.mark.thorough(but=1)
+@pytest.mark.parametrize("period", ["2026-13", "October", "2026-10-1", "202610"])
+def test_a_period_that_is_no_period(trips_lake: Lake, period: str) -> None:
+    refused(trips_lake, "is not a period", period=period)
+
+
+@pytest.mark.thorough(but=1)
+@pytest.mark.parametrize(
+    ("period", "message"),
+    [
+        ("2026", "is not partitioned by year .* 2026 falls into 12 partitions"),
+        ("2026-10-01", r"has no day in it, so it cannot distinguish one day from another: use \{YYYY-MM-DD\}"),
+        ("all", r"is not one period \(its partition key is 'toYYYYMM\(pickup_at\)'\)"),
+    ],
+)
+def test_a_period_that_the_table_does_not_have(trips_lake: Lake, period: str, message: str) -> None:
+    trips_lake.upload(TRIPS)
+    refused(trips_lake, message, period=period)
+
+
+@pytest.mark.thorough(but=1)
+@pytest.mark.parametrize(("value", "is_native"), [("", False), (None, False), ("", True), (None, True)])
+def test_a_period_whose_template_renders_to_nothing(trips_lake: Lake, value: str | None, is_native: bool) -> None:
+    with DAG("nothing", render_template_as_native_obj=is_native):
+        task = trips_lake.operator(period="{{ params.period }}")
+    task.render_template_fields({"params": {"period": value}})
+    with pytest.raises(AirflowFailException, match=r"period=.*: its template rendered to nothing"):
+        task.execute({})
+
+
+def test_a_template_without_period_tokens(trips_lake: Lake) -> None:
+    refused(trips_lake, r"'trips/\*.parquet' has no month in it, .*use \{YYYY-MM\}", key="trips/*.parquet")
+
+
+def test_a_missing_bucket(trips_lake: Lake) -> None:
+    refused(trips_lake, "no such bucket", bucket="chs3-not-there")
+
+
+@pytest.mark.thorough(but=1)
+@pytest.mark.parametrize("bucket", ["s3://trips", "a/b", "", "x'; DROP TABLE y"])
+def test_a_bucket_that_can_be_none(trips_lake: Lake, bucket: str) -> None:
+    refused(trips_lake, "not the name of a bucket", bucket=bucket)
+
+
+def test_wrong_keys(trips_lake: Lake, chs3_s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    connection = chs3_s3.airflow_connection() | {"password": "wrong-secret-key"}
+    monkeypatch.setenv("AIRFLOW_CONN_AWS_WRONG", json.dumps(connection))
+    refused(trips_lake, "secret key is wrong", aws_conn_id="aws_wrong")
+
+
+@pytest.mark.three_nodes
+def test_a_table_that_does_not_exist(lake: Lake) -> None:
+    lake.upload(TRIPS)
+    refused(lake, rf"Table {lake.database}.trips does not exist on 127.0.0.1:\d+, .*create it")
+
+
+@pytest.mark.thorough
+def test_a_database_that_does_not_exist(lake: Lake) -> None:
+    lake.upload(TRIPS)
+    refused(lake, "Database 'test_nowhere' does not exist", database="test_nowhere")
+
+
+@pytest.mark.thorough
+@pytest.mark.three_nodes
+def test_a_table_that_exists_on_one_node_only(lake: Lake) -> None:
+    lake.on_node(0, create_table_sql(f"{lake.database}.trips"))
+    lake.upload(TRIPS)
+    first, second, third = (node.tcp_port for node in lake.cluster.nodes)
+    refused(lake, f"exists on 127.0.0.1:{first} but not on 127.0.0.1:{second}, 127.0.0.1:{third}")
+
+
+@pytest.mark.thorough(but=1)
+@pytest.mark.three_nodes
+@pytest.mark.parametrize(
+    ("change", "difference"),
+    [
+        ("ADD COLUMN extra String", "its columns are extra String there and missing elsewhere"),
+        ("MODIFY COLUMN passenger_count UInt16", "passenger_count UInt16 there and passenger_count UInt8 elsewhere"),
+        ("MODIFY COLUMN zone String AFTER fare", "are in another order"),
+        ("ADD INDEX i fare TYPE minmax GRANULARITY 1", "its indices are"),
+        ("ADD PROJECTION p (SELECT zone, count() GROUP BY zone)", "its projections are"),
+    ],
+)
+def test_a_table_that_differs_on_one_node(trips_lake: Lake, change: str, difference: str) -> None:
+    trips_lake.on_node(2, f"ALTER TABLE {trips_lake.database}.trips {change}")
+    trips_lake.upload(TRIPS)
+    refused(trips_lake, f"differs on 127.0.0.1:{trips_lake.cluster.nodes[2].tcp_port}: .*{difference}")
+
+
+@pytest.mark.thorough(but=1)
+@pytest.mark.parametrize(
+    "key",
+    [
+        "",
+        "toYear(pickup_at)",
+        "toDate(pickup_at)",
+        "(toYYYYMM(pickup_at), zone)",
+        "zone",
+        "toMonday(pickup_at)",
+        "toMonth(pickup_at)",
+        "toYYYYMM(pickup_at) % 3",
+    ],
+)
+def test_a_partition_key_that_is_not_monthly(lake: Lake, key: str) -> None:
+    columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
+    by = f"PARTITION BY {key}" if key else ""
+    lake.on_every_node(f"CREATE TABLE {lake.database}.trips ({columns}) ENGINE = MergeTree {by} ORDER BY trip_id")
+    lake.upload(TRIPS)
+    refused(lake, r"not partitioned by month.*PARTITION BY toYYYYMM\(`pickup_at`\)")
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    "key",
+    [
+        "toYYYYMM(pickup_at)",
+        "toStartOfMonth(pickup_at)",
+        "(toYear(pickup_at), toMonth(pickup_at))",
+        "formatDateTime(pickup_at, '%Y-%m')",
+    ],
+)
+def test_partition_keys_that_are_monthly(lake: Lake, key: str) -> None:
+    columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
+    lake.on_every_node(
+        f"CREATE TABLE {lake.database}.trips ({columns}) ENGINE = MergeTree PARTITION BY {key} ORDER BY trip_id"
+    )
+    lake.upload(TRIPS)
+    lake.load()
+    assert lake.facts() == TRIPS.facts(PERIOD)
+
+
+def test_an_unknown_cluster(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    refused(trips_lake, "Cluster 'nowhere' is not known .*Known clusters: .*chs3", cluster="nowhere")
+
+
+@pytest.mark.thorough
+def test_a_cluster_that_is_not_the_distributed_tables(trips_lake: Lake) -> None:
+    database, single = trips_lake.database, trips_lake.cluster.single_node_name
+    trips_lake.on_node(
+        0, f"CREATE TABLE {database}.d AS {database}.trips ENGINE = Distributed(chs3, {database}, trips)"
+    )
+    trips_lake.upload(TRIPS)
+    refused(
+        trips_lake, f"Distributed over cluster 'chs3', but the load names cluster='{single}'", table="d", cluster=single
+    )
+
+
+def test_a_target_without_partitions(lake: Lake) -> None:
+    lake.on_every_node(f"CREATE TABLE {lake.database}.trips (pickup_at DateTime) ENGINE = Memory")
+    lake.upload(TRIPS)
+    refused(lake, "has engine Memory: only MergeTree tables")
+
+
+@pytest.mark.thorough
+def test_an_engine_whose_partitions_cannot_be_staged(lake: Lake) -> None:
+    columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
+    lake.on_every_node(
+        f"CREATE TABLE {lake.database}.trips ({columns}, sign Int8, version UInt8) "
+        "ENGINE = VersionedCollapsingMergeTree(sign, version) PARTITION BY toYYYYMM(pickup_at) ORDER BY trip_id"
+    )
+    lake.upload(TRIPS)
+    refused(lake, "is a VersionedCollapsingMergeTree, .*use CollapsingMergeTree")
+
+
+@pytest.mark.thorough
+def test_a_database_with_a_dot_in_its_name(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    refused(trips_lake, "'test_a.b' has a dot in its name", database="test_a.b")
+
+
+@pytest.mark.thorough(but=1)
+@pytest.mark.parametrize("name", ["x; DROP TABLE y", "a`b", "a'b", "a\\b", "a b", "ü{}%"])
+def test_hostile_names_are_just_names_that_do_not_exist(trips_lake: Lake, name: str) -> None:
+    trips_lake.upload(TRIPS)
+    refused(trips_lake, "does not exist", table=name)
+    # The user of tests may do nothing in databases of other names.
+    refused(trips_lake, "does not exist", database=f"test_{name}")
+    refused(trips_lake, "is not known", cluster=name)
+    refused(trips_lake, "does not exist", staging_database=f"test_{name}")
+    refused(trips_lake, "No such column", columns=[name])
+
+
+def test_unknown_columns_are_told_with_the_known(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    refused(trips_lake, "'zon'.*It takes trip_id, vendor", columns=["zon"])
+
+
+def test_unknown_settings(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    refused(trips_lake, "not known to every node of the cluster: max_insert_treads", settings={"max_insert_treads": 2})
+
+
+@pytest.mark.thorough(but=1)
+@pytest.mark.parametrize(
+    ("name", "value"), [("max_threads", "many"), ("input_format_null_as_default", "maybe"), ("max_memory_usage", "")]
+)
+def test_values_of_settings_that_no_server_takes_are_not_blamed_on_files(
+    trips_lake: Lake, name: str, value: str
+) -> None:
+    trips_lake.upload(TRIPS)
+    refused(trips_lake, f"settings: .* does not accept {name} = '{value}'", settings={name: value})
+
+
+def test_settings_that_would_make_loads_inexact(trips_lake: Lake) -> None:
+    trips_lake.upload(TRIPS)
+    refused(
+        trips_lake,
+        "parallel_distributed_insert_select cannot be changed",
+        settings={"parallel_distributed_insert_select": 0},
+    )
+
+
+def test_a_server_below_the_lowest_version(trips_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    # No such server runs here, so the bar is raised instead.
+    monkeypatch.setattr("airflow_provider_chs3.core.target.topology.LOWEST_VERSION", (99, 1))
+    trips_lake.upload(TRIPS)
+    refused(trips_lake, r"runs ClickHouse 2\d\.\d+.*below 99.1, the lowest supported: upgrade it")
+
+
+@pytest.mark.thorough(but=1)
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "sum(trip_id)",
+        "arrayJoin([1, 2])",
+        "(SELECT 1)",
+        "sum(trip_id) OVER ()",
+        "trip_id FROM system.one",
+        "trip_id) FROM system.one; --",
+        "trip_id, 1",
+        "DISTINCT trip_id",
+        "trip_id LIMIT 1",
+        "trip_id ORDER BY trip_id",
+        "*",
+        "no_such_column",
+        "trip_id SETTINGS max_threads = 1",
+        "trip_id UNION ALL SELECT 1",
+        "trip_id /*",
+    ],
+)
+def test_expressions_that_are_not_row_wise(trips_lake: Lake, expression: str) -> None:
+    trips_lake.upload(TRIPS)
+    refused(trips_lake, "select", select={"trip_id": expression, "pickup_at": "pickup_at"})
