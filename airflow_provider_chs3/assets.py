@@ -112,4 +112,4 @@ def emitted_periods(context: Context) -> list[dict[str, Any]]:
 def _extras_of(event: Any) -> list[dict[str, Any]]:
     """Return the period of an event; without one of its own, all of its task's."""
     extras = event.extra.get("periods", [event.extra])
-    return [each for each in extras if each.get("partition_key") == getattr(event, "partition_key", None)] or extras
+    return [extra for extra in extras if extra.get("partition_key") == getattr(event, "partition_key", None)] or extras

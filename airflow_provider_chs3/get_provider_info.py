@@ -26,7 +26,7 @@ def get_provider_info() -> dict[str, object]:
         "lifecycle": "incubation",
         "integrations": _INTEGRATIONS,
         "operators": [_modules(*_OPERATORS, package="operators")],
-        "transfers": [_transfer(*each) for each in _TRANSFERS],
+        "transfers": [_transfer(*transfer) for transfer in _TRANSFERS],
         "sensors": [_modules("clickhouse", "merge_health", package="sensors")],
         "triggers": [_modules("load", "merge_health", "optimize", "running_query", "statement", package="triggers")],
         "hooks": [_modules("clickhouse", package="hooks")],

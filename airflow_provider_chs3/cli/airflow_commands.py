@@ -19,9 +19,9 @@ def get_commands() -> list[CLICommand]:
 
 
 def _commands() -> Iterator[ActionCommand]:
-    (choices,) = (each for each in parser()._actions if isinstance(each, argparse._SubParsersAction))
+    (choices,) = (action for action in parser()._actions if isinstance(action, argparse._SubParsersAction))
     for name, command in choices.choices.items():
-        arguments = tuple(_argument(each) for each in command._actions if each.dest != "help")
+        arguments = tuple(_argument(action) for action in command._actions if action.dest != "help")
         yield ActionCommand(
             name=name,
             help=command.description or "",

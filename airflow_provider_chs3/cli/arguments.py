@@ -363,14 +363,14 @@ def _json_object(text: str) -> Mapping[str, Any]:
 def _options(given: argparse.Namespace) -> dict[str, Any]:
     """Return the options of the storage that have a value."""
     own = storage_class(given.storage).options
-    every = {name: getattr(given, name, None) for each in STORAGES for name in storage_class(each).options}
+    every = {name: getattr(given, name, None) for storage in STORAGES for name in storage_class(storage).options}
     if refused := [f"--{name.replace('_', '-')}" for name in every if every[name] and name not in (*own, _AWS)]:
         raise ConfigurationError(f"{', '.join(refused)}: --storage {given.storage} does not take this.")
     return {name: every[name] or None for name in own if every[name] or name == _AWS}
 
 
 def _missing(storage: type[Storage], options: Mapping[str, Any]) -> list[str]:
-    needed = {each.name for each in fields(storage) if each.default is MISSING}
+    needed = {field.name for field in fields(storage) if field.default is MISSING}
     return [name for name, argument in storage.options.items() if argument in needed and name not in options]
 
 

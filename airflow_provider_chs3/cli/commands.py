@@ -253,9 +253,9 @@ def _approve(given: argparse.Namespace) -> CommandResult:
         **source_arguments(given),
     )
     results: list[LoadResult] = operator.approved()
-    rows = [[each.period, each.status, each.rows, each.reason] for each in results]
+    rows = [[result.period, result.status, result.rows, result.reason] for result in results]
     return CommandResult(
-        [each.as_json() for each in results], rendered(["period", "status", "rows", "reason"], rows), is_fine=True
+        [result.as_json() for result in results], rendered(["period", "status", "rows", "reason"], rows), is_fine=True
     )
 
 
@@ -269,9 +269,9 @@ def _discard(given: argparse.Namespace) -> CommandResult:
 
 
 def _restored(periods: Sequence[RestoredPeriod]) -> CommandResult:
-    rows = [[each.period, each.status, each.version, each.rows, each.reason] for each in periods]
+    rows = [[period.period, period.status, period.version, period.rows, period.reason] for period in periods]
     text = rendered(["period", "status", "version", "rows", "reason"], rows)
-    return CommandResult([each.as_json() for each in periods], text, is_fine=True)
+    return CommandResult([period.as_json() for period in periods], text, is_fine=True)
 
 
 def _clean(given: argparse.Namespace) -> CommandResult:

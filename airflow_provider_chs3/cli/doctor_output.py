@@ -143,18 +143,18 @@ def _nodes(nodes: tuple[NodeReport, ...]) -> str:
     header = ["node", "version", "answers in", "clock", "cores", "memory", "specs", "disks free", "list", "read"]
     rows = [
         [
-            each.node,
-            each.version or "does not answer",
-            _milliseconds(each.answer_seconds),
-            _ahead(each.clock_ahead_seconds),
-            each.cores,
-            size(each.memory_bytes) if each.memory_bytes else None,
-            each.source,
-            size(each.disk_free_bytes) if each.disk_free_bytes is not None else None,
-            _milliseconds(each.list_seconds),
-            _milliseconds(each.read_seconds),
+            node.node,
+            node.version or "does not answer",
+            _milliseconds(node.answer_seconds),
+            _ahead(node.clock_ahead_seconds),
+            node.cores,
+            size(node.memory_bytes) if node.memory_bytes else None,
+            node.source,
+            size(node.disk_free_bytes) if node.disk_free_bytes is not None else None,
+            _milliseconds(node.list_seconds),
+            _milliseconds(node.read_seconds),
         ]
-        for each in nodes
+        for node in nodes
     ]
     return rendered(header, rows)
 

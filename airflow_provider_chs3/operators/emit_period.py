@@ -47,7 +47,7 @@ def emit_periods(
             event = context["outlet_events"][asset]
             event.extra = entries[0] if len(entries) == 1 else {"periods": entries}
             if hasattr(event, "add_partitions"):
-                event.add_partitions([each["partition_key"] for each in entries])
+                event.add_partitions([entry["partition_key"] for entry in entries])
 
 
 def _is_new(result: Mapping[str, Any]) -> bool:
@@ -101,8 +101,8 @@ class EmitPeriodOperator(BaseOperator):
         if not self.result or (self._waits_for_merges and not self.merges):
             raise AirflowSkipException("The load, or the wait for its merges, failed: no event is emitted.")
         results = [self.result] if isinstance(self.result, Mapping) else self.result
-        periods = range_text([Period.parse(each["period"]) for each in results])
-        statuses = dict.fromkeys(each["status"] for each in results)
+        periods = range_text([Period.parse(result["period"]) for result in results])
+        statuses = dict.fromkeys(result["status"] for result in results)
         is_new = any(map(_is_new, results))
         context["period"] = periods  # type: ignore[typeddict-unknown-key]  # for map_index_template
         context["outcome"] = "emitted" if is_new else ", ".join(statuses)  # type: ignore[typeddict-unknown-key]  # likewise

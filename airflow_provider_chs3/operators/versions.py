@@ -42,9 +42,9 @@ class ListVersionsOperator(LedgerOperator):
 class _OfNamedPeriods(LedgerOperator):
     def report(self, periods: Sequence[RestoredPeriod]) -> list[dict[str, Any]]:
         """Log what became of periods, and return it as JSON-safe values."""
-        for each in periods:
-            self.log.info("%s %s: %s (%s rows)", each.period, each.status, each.reason, f"{each.rows:,}")
-        return [each.as_json() for each in periods]
+        for period in periods:
+            self.log.info("%s %s: %s (%s rows)", period.period, period.status, period.reason, f"{period.rows:,}")
+        return [period.as_json() for period in periods]
 
 
 @takes(*OF_RESTORING)
@@ -76,7 +76,7 @@ class RestorePeriodsOperator(_OfNamedPeriods):
 
         with airflow_errors():
             request = self._request_of_named()
-            given = {each.name: getattr(request, each.name) for each in fields(request)}
+            given = {field.name: getattr(request, field.name) for field in fields(request)}
             asked = RestoreRequest(
                 **given,
                 version=self.version or None,

@@ -204,10 +204,10 @@ class Runner:
     def _(self, step: Gather) -> list[Any]:
         self.log.debug("%s", step.name)
         if self.in_turns:
-            return [self.run(each) for each in step.workflows]
+            return [self.run(workflow) for workflow in step.workflows]
         with ThreadPoolExecutor(max_workers=len(step.workflows)) as pool:
             # In the context of this thread, which loggers use.
-            ended = [pool.submit(copy_context().run, self.run, each) for each in step.workflows]
+            ended = [pool.submit(copy_context().run, self.run, workflow) for workflow in step.workflows]
         return [each.result() for each in ended]
 
     @_perform.register
@@ -297,7 +297,9 @@ class Runner:
     def _(self, step: InsertSideBySide) -> tuple[InsertStats, ...]:
         self.log.debug("%s", step.name)
         with ThreadPoolExecutor(max_workers=len(step.inserts)) as pool:
-            running = [pool.submit(self._run_insert, each, Quiet(self.log), _QUIET_SECONDS) for each in step.inserts]
+            running = [
+                pool.submit(self._run_insert, insert, Quiet(self.log), _QUIET_SECONDS) for insert in step.inserts
+            ]
         return tuple(each.result() for each in running)
 
     def insert(self, step: Insert) -> InsertStats:

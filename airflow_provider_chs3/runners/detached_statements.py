@@ -71,7 +71,7 @@ def why_worker_is_held(statements: Sequence[str], parameters: Any, external_tabl
         return "its statements send external tables"
     if parameters is not None and not isinstance(parameters, Mapping):
         return "its statements send rows"
-    if any(_OF_SESSION.match(each) for each in statements):
+    if any(_OF_SESSION.match(statement) for statement in statements):
         return "its statements share a session"
     return "" if any(map(has_no_result, statements)) else "its statements have results"
 
@@ -119,7 +119,7 @@ class DetachingStatements:
             ClickHouseConnectionError: If ClickHouse cannot be reached.
             StatementLostError: If no server knows how a statement ended.
         """
-        statements = [bound(each, self.parameters) for each in self.statements]
+        statements = [bound(statement, self.parameters) for statement in self.statements]
         running = running or self._of_earlier_try()
         result = self._finish(running) if running else None
         for number in range(running.number + 1 if running else 0, len(statements)):

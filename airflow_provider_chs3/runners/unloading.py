@@ -151,7 +151,7 @@ class Unload:
             "period": manifest.period,
             "rows": manifest.rows,
             "bytes": manifest.size_bytes,
-            "files": [each.key for each in manifest.files],
+            "files": [file.key for file in manifest.files],
             "manifest": self._request.manifest_key,
             "seconds": round(seconds, 3),
         }

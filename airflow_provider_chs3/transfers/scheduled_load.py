@@ -22,7 +22,7 @@ from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOpera
 
 
 def _arguments_of(*operators: type) -> frozenset[str]:
-    found = (name for each in operators for name in inspect.signature(each).parameters)
+    found = (name for operator in operators for name in inspect.signature(operator).parameters)
     return frozenset(found) - {"kwargs"}
 
 

@@ -48,7 +48,7 @@ class ServerTrigger(BaseTrigger):
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the path of the class, and its arguments: names and numbers."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
         return f"{type(self).__module__}.{type(self).__qualname__}", values
 
 

@@ -138,7 +138,7 @@ def _of_columns(mapping: Mapping[str, Any]) -> Iterator[ColumnCheck]:
             bounds = [*_bounds(given or {}, own)]
             if not bounds:
                 raise ConfigurationError(f"{own} has no bound: give one of {', '.join(_BOUNDS)}.")
-            words = [f"{_BOUNDS[each][1]} {_written(given[each])}" for each in _BOUNDS if each in given]
+            words = [f"{_BOUNDS[bound][1]} {_written(given[bound])}" for bound in _BOUNDS if bound in given]
             within = f" (tolerance {given[_TOLERANCE]:g})" if _TOLERANCE in given else ""
             yield ColumnCheck(
                 name=f"{kind} of {column}",
@@ -200,4 +200,4 @@ def _written(value: Any) -> str:
 
 def text_of(results: Sequence[CheckResult]) -> str:
     """Return what checks found that did not pass, in one line."""
-    return "; ".join(str(each) for each in results if not each.has_passed)
+    return "; ".join(str(result) for result in results if not result.has_passed)

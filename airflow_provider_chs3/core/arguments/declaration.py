@@ -76,7 +76,7 @@ class Argument:
 
     def _wanted(self, kind: str) -> str:
         if self.choices:
-            return f"one of {', '.join(each or repr(each) for each in self.choices)}"
+            return f"one of {', '.join(choice or repr(choice) for choice in self.choices)}"
         limits = {"above {:g}": self.above, "at least {:g}": self.least, "at most {:g}": self.most}
         given = [text.format(limit) for text, limit in limits.items() if limit is not None]
         return " ".join([_WANTED.get(kind, "another value"), " and ".join(given)]).rstrip()

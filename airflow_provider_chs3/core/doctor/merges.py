@@ -44,13 +44,13 @@ def check_merges_of(context: TargetContext) -> Steps[Check]:
 def _of_verdicts(of: str, verdicts: Iterable[Verdict]) -> Check:
     verdicts = list(verdicts)
     bad = (Health.STUCK, Health.SETTLED_WITH_TOO_MANY_PARTS)
-    counts = Counter(str(each.health).replace("_", " ") for each in verdicts)
+    counts = Counter(str(verdict.health).replace("_", " ") for verdict in verdicts)
     seen = ", ".join(f"{count} {health}" for health, count in sorted(counts.items())) or "no parts"
     return Check(
         name=_NAME,
         summary=f"{of}, on all nodes: {seen}",
-        findings=tuple(in_a_line(f"{each}.") for each in verdicts if each.health in bad),
-        remarks=tuple(in_a_line(each) for each in verdicts if each.health is Health.SETTLING),
+        findings=tuple(in_a_line(f"{verdict}.") for verdict in verdicts if verdict.health in bad),
+        remarks=tuple(in_a_line(verdict) for verdict in verdicts if verdict.health is Health.SETTLING),
     )
 
 

@@ -51,7 +51,7 @@ def check_specs(
     if nodes != (ONLY_NODE,):
         findings += [*_unknown("node_specs", declared, nodes), *_unknown("node_addresses", addresses, nodes)]
     # Nodes of the same kind differ by a few megabytes.
-    seen = {f"{each.spec} ({each.source})" for each in sizes.nodes.values()}
+    seen = {f"{node.spec} ({node.source})" for node in sizes.nodes.values()}
     return Check(
         name="node specs",
         summary="; ".join(sorted(seen)),

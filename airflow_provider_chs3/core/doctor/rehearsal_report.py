@@ -31,7 +31,7 @@ class ScenarioResult:
     @property
     def is_exact(self) -> bool:
         """Return whether every scenario was exact."""
-        return all(each.is_exact for each in self.scenes)
+        return all(scene.is_exact for scene in self.scenes)
 
     @property
     def header(self) -> str:

@@ -71,8 +71,8 @@ def rows_of_file(number: int, *, version: int) -> list[Row]:
 def body_of_file(rows: Iterable[Row]) -> bytes:
     """Return the rows as JSON lines."""
     lines = (
-        {"id": each[0], "ts": f"{each[1]:%Y-%m-%d %H:%M:%S}", "fare": str(each[2]), "note": each[3], "tags": each[4]}
-        for each in rows
+        {"id": row[0], "ts": f"{row[1]:%Y-%m-%d %H:%M:%S}", "fare": str(row[2]), "note": row[3], "tags": row[4]}
+        for row in rows
     )
     return "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines).encode()
 

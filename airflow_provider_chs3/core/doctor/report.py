@@ -85,9 +85,9 @@ class Diagnosis:
         """Return JSON-safe values."""
         return {
             "is_well": self.is_ok,
-            "checks": [{**asdict(each), "outcome": str(each.outcome)} for each in self.checks],
-            "nodes": [asdict(each) for each in self.nodes],
-            "settings": [asdict(each) for each in self.settings],
+            "checks": [{**asdict(check), "outcome": str(check.outcome)} for check in self.checks],
+            "nodes": [asdict(node) for node in self.nodes],
+            "settings": [asdict(setting) for setting in self.settings],
         }
 
 

@@ -45,20 +45,20 @@ class UnloadManifest:
     @property
     def rows(self) -> int:
         """Their rows."""
-        return sum(each.fingerprint.rows for each in self.files)
+        return sum(file.fingerprint.rows for file in self.files)
 
     @property
     def size_bytes(self) -> int:
         """Their size."""
-        return sum(each.size_bytes for each in self.files)
+        return sum(file.size_bytes for file in self.files)
 
     def holds(self, columns: tuple[tuple[str, str], ...], found: Mapping[str, Fingerprint]) -> bool:
         """Check whether these are the rows that the nodes have."""
-        return self.columns == columns and {each.node: each.fingerprint for each in self.files} == found
+        return self.columns == columns and {file.node: file.fingerprint for file in self.files} == found
 
     def are_there(self, listed: Mapping[str, tuple[int, str]]) -> bool:
         """Check whether all objects are there as they were written."""
-        return all(listed.get(each.key) == (each.size_bytes, each.etag) for each in self.files)
+        return all(listed.get(file.key) == (file.size_bytes, file.etag) for file in self.files)
 
     def as_text(self) -> str:
         """Return the manifest as JSON."""
@@ -76,7 +76,8 @@ class UnloadManifest:
             if fields["format"] != _FORMAT:
                 raise ValueError(fields["format"])
             files = tuple(
-                UnloadedFile(**{**each, "fingerprint": Fingerprint(**each["fingerprint"])}) for each in fields["files"]
+                UnloadedFile(**{**field, "fingerprint": Fingerprint(**field["fingerprint"])})
+                for field in fields["files"]
             )
             return cls(
                 table=fields["table"],

@@ -91,13 +91,15 @@ def _check_engines(context: TargetContext) -> None:
 
 def _columns(context: TargetContext) -> tuple[tuple[str, str], ...]:
     by_node = {
-        node: tuple((each.name, each.type) for each in facts.target.columns if each.default_kind in ("", "DEFAULT"))
+        node: tuple(
+            (column.name, column.type) for column in facts.target.columns if column.default_kind in ("", "DEFAULT")
+        )
         for node, facts in context.nodes.items()
         if facts.target
     }
     columns = by_node[context.coordinator]
     facts = context.nodes[context.coordinator].target
-    if facts and any(each.name == "_partition_id" for each in facts.columns):
+    if facts and any(column.name == "_partition_id" for column in facts.columns):
         raise PreflightError(
             f"Table {context.target} has a column '_partition_id'. It hides ClickHouse's virtual column, which "
             "finds the period's rows: rename the column."

@@ -54,7 +54,7 @@ def shape_of(
         share_bytes=_memory_bytes(files, reading) // nodes if objects else None,
         share_rows=reading.rows // nodes if objects and reading.rows is not None else None,
         files_per_node=max(1, len(objects) // nodes),
-        largest_file_bytes=max((each.size_bytes for each in objects), default=0),
+        largest_file_bytes=max((unit.size_bytes for unit in objects), default=0),
         is_parquet=files.format.name == "Parquet",
         is_on_remote_disk=is_on_remote_disk,
     )
@@ -65,7 +65,7 @@ def _memory_bytes(files: Files, reading: Reading) -> int:
         # Footers count values as they are encoded: a repeated one, a time or a number may take more in memory.
         return max(reading.uncompressed_bytes, reading.rows * row_width_bytes(reading.types))
     ratio = _JSON_RATIO if files.format.name == "JSONEachRow" else 1.0
-    return int(sum(each.size_bytes * ratio * _ratio(files, each.key) for each in files.manifest.objects))
+    return int(sum(unit.size_bytes * ratio * _ratio(files, unit.key) for unit in files.manifest.objects))
 
 
 def _ratio(files: Files, key: str) -> float:

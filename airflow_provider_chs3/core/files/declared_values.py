@@ -63,7 +63,7 @@ class DeclaredValues:
 
     def _doubt(self, names: Iterable[str]) -> str:
         alterations = (each for name in names for each in self.altered.get(name, ()))
-        return next((ALTERATIONS[each].shown for each in alterations), "")
+        return next((ALTERATIONS[alteration].shown for alteration in alterations), "")
 
 
 def with_uuids(types: Mapping[str, str], schema: FooterSchema) -> dict[str, str]:
@@ -99,4 +99,4 @@ def alterations_of(
 def _is_altered(of: ColumnType, alteration: str) -> bool:
     # Coarser times of ORC were read with all their years.
     parts = of.parts(ALTERATIONS[alteration].type)
-    return any(each.scale == _NANOSECONDS or alteration != "saturated" for each in parts)
+    return any(part.scale == _NANOSECONDS or alteration != "saturated" for part in parts)

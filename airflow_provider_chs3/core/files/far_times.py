@@ -51,7 +51,7 @@ def with_far_times(
 
 def _is_coarse(of: ColumnType) -> bool:
     times = [*of.parts(*TIMES, *DATES)]
-    return bool(times) and all(each.scale <= _FINEST_OF_COLUMNS for each in times)
+    return bool(times) and all(time.scale <= _FINEST_OF_COLUMNS for time in times)
 
 
 def _counts(value: str, of: ColumnType) -> str:

@@ -29,7 +29,7 @@ def used_fields(used: Iterable[str], names: Collection[str]) -> list[str]:
 
 def over(expression: str, values: Mapping[str, str]) -> str:
     """Return an expression of the user over other values: a lambda gives them the names of the fields."""
-    arrays = ", ".join(f"[{each}]" for each in values.values())
+    arrays = ", ".join(f"[{value}]" for value in values.values())
     return f"arrayMap(({', '.join(map(identifier, values))}) -> (\n{expression}\n), {arrays})[1]"
 
 

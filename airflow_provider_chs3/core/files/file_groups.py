@@ -65,9 +65,9 @@ class Reading:
         found = []
         for group in self.groups:
             objects = (
-                each
-                for each in files.manifest.objects
-                if (each.path in group.paths if group.paths is not None else each.path not in elsewhere)
+                unit
+                for unit in files.manifest.objects
+                if (unit.path in group.paths if group.paths is not None else unit.path not in elsewhere)
             )
             found += [(group, batch) for batch in files.source.batches(Manifest(tuple(objects)))]
         return found

@@ -61,7 +61,7 @@ def kinds_of(
     Raises:
         SourceError: If a file cannot be read.
     """
-    paths = [each.path for each in files.manifest.objects]
+    paths = [unit.path for unit in files.manifest.objects]
     footers: Footers | None = None
     examples: dict[str, tuple[str, ...]] = {}
     schemas: dict[str, FooterSchema] = {}
@@ -150,7 +150,7 @@ class _Look:
                 "write the column as UUID of Parquet or as text."
             )
         is_undecided = self.files.format.name == "Arrow" and self.files.has_older_readers
-        if is_undecided and any(each.arguments == ("16",) for each in of.parts("FixedString")):
+        if is_undecided and any(part.arguments == ("16",) for part in of.parts("FixedString")):
             raise SourceError(
                 f"Column {column.name!r} in {path} has 16 bytes, and servers before 26.9 do not tell whether these are "
                 f"UUIDs. If so, give an expression in select={{…}}, such as {select}; if not, "
@@ -232,10 +232,10 @@ def split_kinds(kinds: Sequence[FileKind], needed: Sequence[str]) -> Steps[list[
     for kind in kinds:
         groups[tuple(kind.tells(name) if name in kind.types else None for name in apart)].append(kind)
     split = []
-    for some in groups.values():
-        own = {name: some[0].types[name] for name in apart if name in some[0].types}
+    for group in groups.values():
+        own = {name: group[0].types[name] for name in apart if name in group[0].types}
         types = {name: {**common, **own}[name] for name in needed if name in common or name in own}
-        split.append((types, some))
+        split.append((types, group))
     return split
 
 
@@ -283,6 +283,8 @@ def _without_widths(of: ColumnType) -> object:
 
 def _are_finer(types: Sequence[ColumnType]) -> bool:
     """Check whether the server's common type lacks digits before the point, because it takes the finest scale."""
-    decimals = [found for each in types for found in each.parts("Decimal")]
-    common = max((each.precision for each in decimals), default=0) - max((each.scale for each in decimals), default=0)
-    return any(each.precision - each.scale > common for each in decimals)
+    decimals = [part for each in types for part in each.parts("Decimal")]
+    common = max((decimal.precision for decimal in decimals), default=0) - max(
+        (decimal.scale for decimal in decimals), default=0
+    )
+    return any(decimal.precision - decimal.scale > common for decimal in decimals)

@@ -45,8 +45,8 @@ def read_columns(files: Files, selection: Selection, columns: Sequence[Column]) 
     wanted = selection.wanted(columns)
     yield from files.check_restored()
     if files.source.has_files:
-        for each in files.manifest.objects:
-            check_servers_read(each.path, files.compression_of(each.path))
+        for unit in files.manifest.objects:
+            check_servers_read(unit.path, files.compression_of(unit.path))
     yield from files.source.check_access(files.manifest, settings=files.look_settings)
     if files.source.known_columns:
         reading = yield from _read_known(files, selection, wanted)
@@ -68,7 +68,7 @@ def _marked(loaded: Iterable[LoadedColumn], selection: Selection, *, hides_nulls
 def _read_known(files: Files, selection: Selection, wanted: Sequence[Column]) -> Steps[Reading]:
     """Take the source's word for columns and rows."""
     source = files.source
-    types = {each.name: each.clickhouse_type for each in source.known_columns}
+    types = {column.name: column.clickhouse_type for column in source.known_columns}
     if selection.select:
         loaded = yield from check_row_wise(selection.select, wanted, types, settings=files.look_settings)
     else:
@@ -80,7 +80,7 @@ def _read_known(files: Files, selection: Selection, wanted: Sequence[Column]) ->
 
 
 def _read_text(files: Files, selection: Selection, wanted: Sequence[Column]) -> Steps[Reading]:
-    paths = [each.path for each in files.manifest.objects] if _needs_names(files.format, selection) else []
+    paths = [unit.path for unit in files.manifest.objects] if _needs_names(files.format, selection) else []
     by_file = yield from describe(files, paths)
     names = list(dict.fromkeys(name for names in by_file.values() for name in names))
     if selection.select:

@@ -87,11 +87,11 @@ class Files:
         Raises:
             SourceError: If one cannot.
         """
-        for each in self.manifest.objects:
-            place = self.source.for_worker(each.path) if each.is_archived else None
+        for unit in self.manifest.objects:
+            place = self.source.for_worker(unit.path) if unit.is_archived else None
             if place is not None:
                 bucket, key = place
-                name = f"Read a byte of {each.path}, which is archived, or was"
+                name = f"Read a byte of {unit.path}, which is archived, or was"
                 next((yield from ReadBytes(name=name, bucket=bucket, key=key, start=0, length=1, connections=1)))
 
     def check_found(self, paths: Collection[str]) -> None:
@@ -100,7 +100,7 @@ class Files:
         Raises:
             SourceError: If one is missing.
         """
-        wanted = [each.path for each in self.manifest.objects]
+        wanted = [unit.path for unit in self.manifest.objects]
         missing = [path for path in wanted if path not in paths]
         if missing:
             way_out = "Does it reach the same storage, and may it read every object?"

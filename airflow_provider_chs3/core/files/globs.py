@@ -48,8 +48,8 @@ def grouped_by_glob(paths: Sequence[str], *, base: str) -> Iterator[tuple[str, t
     levels: dict[int, list[str]] = defaultdict(list)
     for path in () if are_few else others:
         levels[path.count("/") if any_braces else 0].append(path)
-    for some in levels.values():
-        yield _wildcard([path[len(base) :] for path in some], any_braces=any_braces), tuple(some)
+    for level in levels.values():
+        yield _wildcard([path[len(base) :] for path in level], any_braces=any_braces), tuple(level)
 
 
 def _names(keys: Sequence[str]) -> str:

@@ -38,7 +38,7 @@ def columns_of(files: Files) -> Steps[list[FileColumn]]:
     if files.format.is_typed:
         kinds, _ = yield from kinds_of(files, ())
     else:
-        by_file = yield from describe(files, [each.path for each in files.manifest.objects], is_of_names=False)
+        by_file = yield from describe(files, [unit.path for unit in files.manifest.objects], is_of_names=False)
         if files.format.name == "CSVWithNames":
             _check_delimiter(by_file)
         kinds = [FileKind(path, (path,), types) for path, types in by_file.items()]
@@ -80,7 +80,7 @@ def _without_null(of: ColumnType) -> ColumnType:
 
 def _widest(name: str, examples: dict[str, str]) -> Steps[str]:
     """Return the narrowest type that holds all of them."""
-    types = [each for each in examples if each != "Nothing"] or ["String"]
+    types = [example for example in examples if example != "Nothing"] or ["String"]
     if len(types) == 1:
         return types[0]
     if common := (yield from common_type(name, types)):

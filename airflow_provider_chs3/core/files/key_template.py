@@ -135,7 +135,7 @@ class KeyTemplate:
         """The units that name a period."""
         if (names := _names_of(self._parts, self.grain)) is not None:
             return names
-        of_key = next((each for each in _EXAMPLES if _names_of(self._parts, each) is not None), None)
+        of_key = next((example for example in _EXAMPLES if _names_of(self._parts, example) is not None), None)
         # If the table has longer periods, too, the key is not what is wrong.
         instead = f", or give what it has: a {of_key}, such as {example_of(of_key)}" if of_key else ""
         raise ConfigurationError(
@@ -214,7 +214,7 @@ class KeyTemplate:
     def _readings(self) -> tuple[re.Pattern[str], ...]:
         if self.is_read_in_one_way:
             return (self.keys_of_all.pattern,)
-        shortest = [replace(each, pattern=_SHORTEST.get(each.pattern, each.pattern)) for each in self._pieces()]
+        shortest = [replace(piece, pattern=_SHORTEST.get(piece.pattern, piece.pattern)) for piece in self._pieces()]
         return self.keys_of_all.pattern, re.compile(_pattern(shortest), re.DOTALL)
 
     def period_in(self, matched: re.Match[str]) -> Period | None:
@@ -260,7 +260,9 @@ class KeyTemplate:
     def _period_prefixes(self) -> list[str]:
         """The beginnings of the keys of all periods; of days and hours, of their months: a million would take long."""
         longest = Grain.MONTH if self.grain in (Grain.HOUR, Grain.DAY) else self.grain
-        return without_longer(_literal_beginning(self._pieces([each.begin], longest)) for each in _all_periods(longest))
+        return without_longer(
+            _literal_beginning(self._pieces([period.begin], longest)) for period in _all_periods(longest)
+        )
 
     @cached_property
     def _periods_by_texts(self) -> dict[tuple[str, ...], Period | None]:

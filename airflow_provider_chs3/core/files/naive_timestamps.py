@@ -67,7 +67,7 @@ class NaiveTimestamps:
             return Cast(expression)
         locals_ = {name: self._local(name, zone) for name in names}
         made = over(expression, {name: each.value for name, each in locals_.items()})
-        return Cast(made, " AND ".join(f"ifNull({each.holds}, 1)" for each in locals_.values()))
+        return Cast(made, " AND ".join(f"ifNull({local.holds}, 1)" for local in locals_.values()))
 
     def _zone_for(self, column: Column, names: Sequence[str]) -> str | None:
         """Return the zone in which they are local times; None if they are UTC, or the column knows no zones."""

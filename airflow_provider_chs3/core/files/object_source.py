@@ -127,7 +127,7 @@ class ObjectSource(Source):
         of_grain = self._at(grain_of(periods))
         for found, manifests in (yield from of_grain._listed_by(of_grain._list, periods)):
             # A prefix without objects does not show the base of a named collection.
-            source = found if any(each.objects for each in manifests.values()) or not listed else source
+            source = found if any(manifest.objects for manifest in manifests.values()) or not listed else source
             listed |= manifests
         return source, {period: listed[period] for period in sorted(periods)}
 
@@ -247,7 +247,7 @@ class ObjectSource(Source):
 
     def batches(self, manifest: Manifest) -> list[Batch]:
         """Group the manifest's objects into few batches: one, except for keys with special characters of globs."""
-        grouped = grouped_by_glob([each.path for each in manifest.objects], base=self.base)
+        grouped = grouped_by_glob([unit.path for unit in manifest.objects], base=self.base)
         return [Batch(glob, paths, self.kind.path) for glob, paths in grouped]
 
     def glob_of(self, path: str) -> str:

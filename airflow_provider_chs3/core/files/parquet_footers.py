@@ -116,7 +116,7 @@ def _columns_of(name: str, path: str, plain: Collection[str]) -> Iterator[str]:
     if name != path:
         steps = path.removesuffix(f".{name}").split(".")
         beginnings = (".".join(steps[:count]) for count in range(1, len(steps) + 1))
-        yield from (each for each in beginnings if each not in plain)
+        yield from (beginning for beginning in beginnings if beginning not in plain)
 
 
 def _footers(files: Files, batch: Batch) -> Steps[list[Row]]:

@@ -15,7 +15,7 @@ class RowSource(Source):
 
     def batches(self, manifest: Manifest) -> list[Batch]:
         """Return one batch for each period."""
-        return [Batch(self.glob_of(each.path), (each.path,)) for each in manifest.objects]
+        return [Batch(self.glob_of(unit.path), (unit.path,)) for unit in manifest.objects]
 
     def glob_of(self, path: str) -> str:
         """Return the period as text."""
@@ -35,7 +35,7 @@ def rows_and_keys(version: str) -> tuple[int, int]:
 
 def rows_of(manifest: Manifest) -> int:
     """Return the rows of all periods of a manifest, by their versions."""
-    return sum(rows_and_keys(each.version)[0] for each in manifest.objects)
+    return sum(rows_and_keys(unit.version)[0] for unit in manifest.objects)
 
 
 def period_of(path: str) -> Period:

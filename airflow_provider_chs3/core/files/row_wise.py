@@ -108,7 +108,9 @@ def check_row_wise(
             row[1],
             kept=written[column.name].holds or "",
             written=written[column.name].value,
-            depends_on=next((each for each in functions[column.name] if each in own or _LOOKUPS.fullmatch(each)), ""),
+            depends_on=next(
+                (function for function in functions[column.name] if function in own or _LOOKUPS.fullmatch(function)), ""
+            ),
         )
         for column, row in zip(columns, described, strict=True)
     ]

@@ -51,11 +51,11 @@ def read_sample(files: Files, columns: Sequence[FileColumn], period: Period) -> 
     objects = files.manifest.objects
     step = max(1, len(objects) // _SAMPLE_FILES)
     batch, *_ = files.source.batches(Manifest.of(objects[::step][:_SAMPLE_FILES]))
-    structure = ", ".join(f"{identifier(each.name)} {_nullable(each.type)}" for each in columns)
-    names = [each.name for each in columns]
-    texts = [each.name for each in columns if each.type == "String"]
+    structure = ", ".join(f"{identifier(column.name)} {_nullable(column.type)}" for column in columns)
+    names = [column.name for column in columns]
+    texts = [column.name for column in columns if column.type == "String"]
     of_period = _WITH_HOURS if period.grain is Grain.HOUR else _TIMES
-    times = [each.name for each in columns if ColumnType(each.type).name in of_period]
+    times = [column.name for column in columns if ColumnType(column.type).name in of_period]
     counted = (
         [f"countIf(isNull({identifier(name)}))" for name in names],
         [f"uniq({identifier(name)})" for name in texts],
@@ -85,10 +85,10 @@ def read_sample(files: Files, columns: Sequence[FileColumn], period: Period) -> 
 
 def _count_texts(files: Files, batch: Batch, columns: Sequence[FileColumn]) -> Steps[dict[str, int]]:
     """Count the rows of the sample whose text a number would not keep, though servers guess one, as they do in CSV."""
-    patterns = {each.name: _NOT_KEPT[each.type] for each in columns if each.type in _NOT_KEPT}
+    patterns = {column.name: _NOT_KEPT[column.type] for column in columns if column.type in _NOT_KEPT}
     if not files.format.is_csv or not patterns:
         return {}
-    structure = ", ".join(f"{identifier(each.name)} Nullable(String)" for each in columns)
+    structure = ", ".join(f"{identifier(column.name)} Nullable(String)" for column in columns)
     counted = (f"countIf(match({identifier(name)}, {literal(pattern)}))" for name, pattern in patterns.items())
     sql = files.read(batch.glob, structure=structure, on_cluster=False).between(
         f"SELECT [{', '.join(counted)}] FROM (SELECT * FROM ", f" WHERE {batch.condition} LIMIT {SAMPLE_ROWS})"

@@ -80,7 +80,7 @@ def check_no_containers(loaded: Iterable[LoadedColumn], source: Source) -> None:
     Raises:
         ConfigurationError: If a column is one, on either side, and does not take its text.
     """
-    columns = {each.name: each for each in source.known_columns}
+    columns = {column.name: column for column in source.known_columns}
     for each in loaded:
         bare, of = ColumnType(each.column.type).bare, columns[each.column.name]
         is_text = bare.name in COMPOUND and ColumnType(of.clickhouse_type).bare.name not in COMPOUND

@@ -89,7 +89,7 @@ class NewTable:
 
     @property
     def _local(self) -> str:
-        lines = [f"    {identifier(each.name)} {each.type}" for each in self.columns]
+        lines = [f"    {identifier(column.name)} {column.type}" for column in self.columns]
         commas = [","] * (len(lines) - 1) + [""]
         noted = (
             f"{line}{comma}{f'  -- {each.reason}' if each.reason else ''}"
@@ -138,7 +138,7 @@ class NewTable:
         """Return JSON-safe values."""
         return {
             "statements": list(self.statements),
-            "columns": [asdict(each) for each in self.columns],
+            "columns": [asdict(column) for column in self.columns],
             "partition_column": self.partition_column,
             "sorting_columns": list(self.sorting_columns),
         }
@@ -192,7 +192,7 @@ def suggest_table_of(request: NewTableRequest, period: Period, source: Source, m
     nodes = (yield from nodes_of(request.cluster)) if request.cluster else ()
     is_replicated = bool(nodes) and not have_one_replica(nodes)
     time_column = _period_column(columns, sample, period)
-    new_columns = tuple(new_column(each, sample, is_key=each.name == time_column) for each in columns)
+    new_columns = tuple(new_column(column, sample, is_key=column.name == time_column) for column in columns)
     return NewTable(
         table=request.table,
         columns=new_columns,
@@ -260,8 +260,8 @@ def _with_zone(of: str) -> tuple[str, list[str]]:
 
 def _front(columns: Sequence[NewColumn], sample: Sample) -> list[str]:
     few = {
-        each.name: sample.distinct_values[each.name]
-        for each in columns
-        if each.type == "LowCardinality(String)" and 1 < sample.distinct_values[each.name] <= _FRONT_VALUES
+        column.name: sample.distinct_values[column.name]
+        for column in columns
+        if column.type == "LowCardinality(String)" and 1 < sample.distinct_values[column.name] <= _FRONT_VALUES
     }
     return sorted(few, key=lambda name: few[name])[:_FRONT_COLUMNS]

@@ -166,7 +166,7 @@ def held_on(periods: Mapping[Node, PeriodOnNode]) -> dict[Node, Held]:
 
 
 def _is_base(held: Held, period: PeriodOnNode, table_facts: TableFacts) -> bool:
-    claims = {each.partition_id: each for each in held.records}
+    claims = {record.partition_id: record for record in held.records}
     if any(one.state.rows and one.partition_id not in claims for one in period.each):
         return False
     states = {key: spare_gone_columns(period.at(key).state, table_facts) for key in claims}
@@ -176,9 +176,9 @@ def _is_base(held: Held, period: PeriodOnNode, table_facts: TableFacts) -> bool:
 def was_published(periods: Mapping[Node, PeriodOnNode]) -> bool:
     """Check whether a load published the period, whatever happened to it since; not if it died at the first."""
     records = [period.record for period in periods.values() if period.record]
-    intents = [each for each in records if each.event == "intent"]
+    intents = [record for record in records if record.event == "intent"]
     # What was there before it, an intent says; and an increment adds to what was published.
-    return any(each.increments or evidence_of(each).rows for each in intents) if intents else bool(records)
+    return any(intent.increments or evidence_of(intent).rows for intent in intents) if intents else bool(records)
 
 
 def _unknown(period: PeriodOnNode) -> list[PeriodOnNode]:
@@ -319,7 +319,7 @@ def _is_changed(period: PeriodOnNode, table_facts: TableFacts) -> bool:
 
 def _changed(periods: Mapping[Node, PeriodOnNode], table_facts: TableFacts) -> Found:
     nodes = tuple(periods)
-    if all(_is_broken(each, table_facts) for each in periods.values()):
+    if all(_is_broken(period, table_facts) for period in periods.values()):
         return Found(ComparisonStatus.UNFINISHED, nodes, _BROKEN)
     return _found(ComparisonStatus.TARGET_CHANGED, nodes, _what_changed(periods[nodes[0]], table_facts))
 
@@ -356,7 +356,7 @@ def is_elsewhere(period: PeriodOnNode) -> bool:
 def _what_changed(period: PeriodOnNode, table_facts: TableFacts) -> str:
     """Return what may have changed a period since it was published, as a text; empty if nothing is known."""
     if period.partitions:
-        one = next(each for each in period.partitions if _is_changed(each, table_facts))
+        one = next(partition for partition in period.partitions if _is_changed(partition, table_facts))
         return ": ".join(filter(None, (one.state.shown, _what_changed(one, table_facts))))
     record, state = period.record, spare_gone_columns(period.state, table_facts)
     if record is None or record.event != "published":
@@ -364,7 +364,11 @@ def _what_changed(period: PeriodOnNode, table_facts: TableFacts) -> str:
     if is_elsewhere(period):
         return f"it was partition {record.partition_id}, and the table's key gives {state.partition_id} now"
     after = max(record.max_block, record.data_version)
-    commands = [each.shown for each in state.mutations if each.number > after and each.concerns(state.partition_id)]
+    commands = [
+        mutation.shown
+        for mutation in state.mutations
+        if mutation.number > after and mutation.concerns(state.partition_id)
+    ]
     return f"ALTER TABLE … {', '.join(commands[:_MOST_SHOWN])}" if commands else ""
 
 

@@ -102,12 +102,17 @@ def mutations_of(rows: Iterable[tuple[int, str, str, int, list[str]]]) -> tuple[
 
 def wait_for(mutations: Iterable[Mutation], partition_id: str) -> bool:
     """Check whether a mutation still has to change rows of a partition, or fails to."""
-    return any(not each.is_done and partition_id in each.waiting and each.concerns(partition_id) for each in mutations)
+    return any(
+        not mutation.is_done and partition_id in mutation.waiting and mutation.concerns(partition_id)
+        for mutation in mutations
+    )
 
 
 def are_elsewhere(mutations: Iterable[Mutation], partition_id: str, *, after: int, version: int) -> bool:
     """Check whether a part got its version from mutations of other partitions alone."""
-    passed = [each for each in mutations if after < each.number <= version and each.counts_in(partition_id)]
+    passed = [
+        mutation for mutation in mutations if after < mutation.number <= version and mutation.counts_in(partition_id)
+    ]
     return any(each.number == version for each in passed) and not any(each.concerns(partition_id) for each in passed)
 
 

@@ -49,11 +49,11 @@ def spare_gone_columns(state: PartitionState, table_facts: TableFacts) -> Partit
 
     def is_gone(name: str) -> bool:
         # A Nested column is one column for each of its fields.
-        return not any(each.name == name or each.name.startswith(f"{name}.") for each in table_facts.columns)
+        return not any(column.name == name or column.name.startswith(f"{name}.") for column in table_facts.columns)
 
-    dropped = {each.dropped_column for each in state.mutations} - {""}
+    dropped = {mutation.dropped_column for mutation in state.mutations} - {""}
     gone = set(filter(is_gone, dropped))
-    spared = (replace(each, is_of_gone=each.dropped_column in gone) for each in state.mutations)
+    spared = (replace(mutation, is_of_gone=mutation.dropped_column in gone) for mutation in state.mutations)
     return replace(state, mutations=tuple(spared)) if gone else state
 
 
@@ -94,9 +94,9 @@ def undone_mutation(state: PartitionState, *, after: int) -> str:
     The parts that replaced them have higher block numbers than it, so it does not change them, and is done.
     """
     commands = (
-        each.command
-        for each in state.mutations
-        if after < each.number < (state.min_block or each.number + 1) and each.concerns(state.partition_id)
+        mutation.command
+        for mutation in state.mutations
+        if after < mutation.number < (state.min_block or mutation.number + 1) and mutation.concerns(state.partition_id)
     )
     return next(commands, "")
 
@@ -185,9 +185,9 @@ class _Replacement:
         if self._before(part) or self._staged(part) or not part.rows:
             return [part]
         within = [
-            each
-            for each in self.state.sources
-            if part.min_block <= each.min_block and each.max_block <= part.max_block and _size(each) < _size(part)
+            source
+            for source in self.state.sources
+            if part.min_block <= source.min_block and source.max_block <= part.max_block and _size(source) < _size(part)
         ]
         joined = list[Part]()
         for each in sorted(within, key=lambda each: (each.min_block, -each.max_block, -each.level)):
@@ -277,7 +277,7 @@ def _is_made_of(
             if _are_renamed(one, part, state):
                 return False
             # Mutations that change nothing in it, such as those of other periods, give it a version, too.
-            is_known = part.mutation in {each.number for each in state.mutations}
+            is_known = part.mutation in {mutation.number for mutation in state.mutations}
             is_same = part.content == one.content or (part.data == one.data and is_known)
             return is_same or _lost_no_rows(one, part, state)
     elif part.level <= max(each.level for each in within):
@@ -289,13 +289,15 @@ def _is_made_of(
 
 def _lost_no_rows(one: Part, part: Part, state: PartitionState) -> bool:
     """Check whether the mutations since then left all rows that the table shows, or were of other partitions."""
-    dropped = any(each.leaves_rows and one.mutation < each.number <= part.mutation for each in state.mutations)
+    dropped = any(
+        mutation.leaves_rows and one.mutation < mutation.number <= part.mutation for mutation in state.mutations
+    )
     return dropped and part.rows == one.rows and _has_version(part, {one.mutation}, state)
 
 
 def _are_renamed(one: Part, part: Part, state: PartitionState) -> bool:
     """Check whether a mutation between two versions of a part renamed a column, as far as the server remembers."""
-    return any(each.renames for each in state.mutations if one.mutation < each.number <= part.mutation)
+    return any(mutation.renames for mutation in state.mutations if one.mutation < mutation.number <= part.mutation)
 
 
 def _has_version(part: Part, versions: set[int], state: PartitionState) -> bool:

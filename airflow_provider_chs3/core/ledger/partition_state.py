@@ -63,7 +63,7 @@ class PartitionState:
     @property
     def last_mutation(self) -> int:
         """The highest number of a mutation whose blocks this partition counts; 0 without one."""
-        return max((each.number for each in self.mutations if each.counts_in(self.partition_id)), default=0)
+        return max((mutation.number for mutation in self.mutations if mutation.counts_in(self.partition_id)), default=0)
 
     def evidence(
         self, rows_of_shards: Mapping[int, int] | None = None, *, beside: Contents = NOTHING_BESIDE
@@ -81,7 +81,7 @@ class PartitionState:
 
 def total(states: Iterable[PartitionState], nothing: PartitionState) -> PartitionState:
     """Return the sums of a period's partitions."""
-    filled = [each for each in states if each.parts]
+    filled = [state for state in states if state.parts]
     parts = [each.each_part for each in filled]
     return replace(
         nothing,

@@ -140,7 +140,7 @@ class Evidence:
         parts: Sequence[Sequence[Any]] | None = told["parts"]
         return cls(
             rows=told["rows"],
-            parts=None if parts is None else tuple(Part(*each) for each in parts),
+            parts=None if parts is None else tuple(Part(*part) for part in parts),
             rows_of_shards={int(shard): rows for shard, rows in told.get("rows_of_shards", {}).items()},
             beside=Contents(*map(_from_json, told["beside"])) if "beside" in told else NOTHING_BESIDE,
             last_mutation=told.get("last_mutation", 0),
@@ -149,7 +149,7 @@ class Evidence:
 
     def as_text(self) -> str:
         """Return compact JSON."""
-        told: dict[str, Any] = {"rows": self.rows, "parts": self.parts and [_short(each) for each in self.parts]}
+        told: dict[str, Any] = {"rows": self.rows, "parts": self.parts and [_short(part) for part in self.parts]}
         if self.rows_of_shards:
             told["rows_of_shards"] = dict(self.rows_of_shards)
         if self.beside.rows:

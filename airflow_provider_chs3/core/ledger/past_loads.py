@@ -65,14 +65,14 @@ class Pace:
     @property
     def is_known(self) -> bool:
         """Return whether there are enough loads to say anything."""
-        return len(self.loads) >= _LEAST_LOADS and sum(each.loaded_bytes for each in self.loads) > 0
+        return len(self.loads) >= _LEAST_LOADS and sum(load.loaded_bytes for load in self.loads) > 0
 
     def seconds_by_step(self, size_bytes: int) -> dict[str, float]:
         """Return what each step takes of a load of so many bytes."""
-        names = {name for each in self.loads for name in each.seconds_by_step}
-        usual = {name: median(each.seconds_by_step.get(name, 0.0) for each in self.loads) for name in sorted(names)}
-        seconds = sum(each.seconds_by_step.get(_INSERT, 0.0) for each in self.loads)
-        return usual | {_INSERT: seconds * size_bytes / sum(each.loaded_bytes for each in self.loads)}
+        names = {name for load in self.loads for name in load.seconds_by_step}
+        usual = {name: median(load.seconds_by_step.get(name, 0.0) for load in self.loads) for name in sorted(names)}
+        seconds = sum(load.seconds_by_step.get(_INSERT, 0.0) for load in self.loads)
+        return usual | {_INSERT: seconds * size_bytes / sum(load.loaded_bytes for load in self.loads)}
 
     def forecast(self, size_bytes: int) -> Forecast | None:
         """Forecast a load of so many bytes.
@@ -82,8 +82,8 @@ class Pace:
         """
         if not self.is_known:
             return None
-        whole = sum(each.source_bytes for each in self.loads)
-        staged_bytes = size_bytes * sum(each.table_bytes for each in self.loads) // whole
+        whole = sum(load.source_bytes for load in self.loads)
+        staged_bytes = size_bytes * sum(load.table_bytes for load in self.loads) // whole
         return Forecast(sum(self.seconds_by_step(size_bytes).values()), staged_bytes)
 
     def why_slow(self, seconds_by_step: Mapping[str, float], size_bytes: int) -> str:

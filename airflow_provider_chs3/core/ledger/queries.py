@@ -112,7 +112,7 @@ def look_up_sources(
         node: Sql(sources_query(f"{of_table} AND {one_of('partition_id', sorted(ids))}")) for node, ids in asked.items()
     }
     rows = yield from QueryNodes(name=f"Look at the parts that were merged in {context.target}", sql=sql)
-    sources = {node: {key: tuple(Part(*each) for each in parts) for key, parts in rows[node]} for node in asked}
+    sources = {node: {key: tuple(Part(*part) for part in parts) for key, parts in rows[node]} for node in asked}
     return {
         period: {node: each.with_sources(sources.get(node, {})) for node, each in nodes.items()}
         for period, nodes in found.items()
@@ -134,7 +134,7 @@ def look_up(
     """
     of_periods = f"period IN ({literals(map(str, owns))})"
     records = _records(table(ledger), of, of_periods) if with_records else "emptyArrayString()"
-    is_in, values = in_table(of.target), literals(each.value for each in owns.values())
+    is_in, values = in_table(of.target), literals(own.value for own in owns.values())
     if more := next(iter(owns.values())).columns:
         states = f"{partition_states(is_in, more=more)} HAVING own IN ({values})"
     else:
@@ -234,12 +234,12 @@ def _of_newest(several: Iterable[tuple[Record, Sequence[str]]]) -> Sequence[Reco
     oldest_first = sorted(several, key=lambda each: -each[0].age_seconds)
     newest, partitions = oldest_first[-1]
     of_partitions = {each.partition_id: each for each, _ in oldest_first}.values()
-    records = [each for each in of_partitions if newest.is_with(each)]
+    records = [partition for partition in of_partitions if newest.is_with(partition)]
     if newest.event == "forgotten":
         return ()
-    if newest.event == "published" and not {*partitions} <= {each.partition_id for each in records}:
+    if newest.event == "published" and not {*partitions} <= {record.partition_id for record in records}:
         # Of a partition the record is lost: nobody knows what is there.
-        return [replace(each, event="intent") for each in records]
+        return [replace(record, event="intent") for record in records]
     return records
 
 

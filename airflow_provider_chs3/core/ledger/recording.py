@@ -141,7 +141,7 @@ def renew(ledger: TableName, renewals: Sequence[Renewal]) -> Sql:
     Merges changed the parts, or the table got columns. It remains the record of that time, and is added only if nothing
     came after it: an intent with the same number was recorded later, and counts as newer.
     """
-    selects = " UNION ALL ".join(_renewed(ledger, each) for each in renewals)
+    selects = " UNION ALL ".join(_renewed(ledger, renewal) for renewal in renewals)
     return Sql(f"INSERT INTO {table(ledger)} ({', '.join(map(identifier, COLUMNS))}) {selects}")
 
 

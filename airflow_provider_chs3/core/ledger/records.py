@@ -113,7 +113,7 @@ class Held:
 
     def on_fewer(self, nodes: int) -> Held:
         """Return it as if it had been spread over fewer nodes."""
-        return replace(self, records=tuple(replace(each, nodes=each.nodes - nodes) for each in self.records))
+        return replace(self, records=tuple(replace(record, nodes=record.nodes - nodes) for record in self.records))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class PeriodOnNode:
         **others: Any,
     ) -> PeriodOnNode:
         """Return a period of several partitions."""
-        there = {each.partition_id: each for each in states}
+        there = {state.partition_id: state for state in states}
         recorded = {each.partition_id: each for each in records}
         ids = sorted({*(key for key, each in there.items() if each.rows), *recorded})
         each = tuple(cls(recorded.get(key), there.get(key, replace(nothing, partition_id=key))) for key in ids)
@@ -171,7 +171,10 @@ class PeriodOnNode:
         if self.partitions is None:
             return self
         nothing = replace(self._nothing, partition_id=partition_id)
-        return next((one for one in self.partitions if one.partition_id == partition_id), PeriodOnNode(None, nothing))
+        return next(
+            (partition for partition in self.partitions if partition.partition_id == partition_id),
+            PeriodOnNode(None, nothing),
+        )
 
     @property
     def _nothing(self) -> PartitionState:
@@ -180,7 +183,7 @@ class PeriodOnNode:
     def on_fewer(self, nodes: int) -> PeriodOnNode:
         """Return it as if it had been spread over fewer nodes."""
         record = self.record and replace(self.record, nodes=self.record.nodes - nodes)
-        several = self.partitions and tuple(each.on_fewer(nodes) for each in self.partitions)
+        several = self.partitions and tuple(partition.on_fewer(nodes) for partition in self.partitions)
         held = self.held and self.held.on_fewer(nodes)
         return replace(self, record=record, partitions=several, held=held)
 
@@ -191,7 +194,7 @@ class PeriodOnNode:
 
     def with_sources(self, sources: Mapping[str, tuple[Part, ...]]) -> PeriodOnNode:
         """Return it with the parts that were joined to others."""
-        several = self.partitions and tuple(each.with_sources(sources) for each in self.partitions)
+        several = self.partitions and tuple(partition.with_sources(sources) for partition in self.partitions)
         state = replace(self.state, sources=sources.get(self.partition_id, ()))
         return replace(self, state=state, partitions=several)
 
@@ -209,9 +212,9 @@ class PeriodOnNode:
 def restored_of(periods: Mapping[Node, PeriodOnNode]) -> Restored | None:
     """Return the version of a period that is published, if one was restored; pinned, if any node says so."""
     records = [period.record for period in periods.values() if period.record]
-    if len({(each.attempt, each.event) for each in records}) != 1 or records[0].event != "published":
+    if len({(record.attempt, record.event) for record in records}) != 1 or records[0].event != "published":
         return None
-    several = [Restored.of_text(each.restored) for each in records if each.restored]
+    several = [Restored.of_text(record.restored) for record in records if record.restored]
     return max(several, key=lambda each: each.is_pinned, default=None)
 
 

@@ -31,10 +31,12 @@ def structure_of(
     """Return what decides the rows of a load and their nodes, besides the objects and the task's own arguments."""
     table_facts, by_key = context.table_facts, distribution == "sharding_key"
     return {
-        "columns": [[each.name, each.type, each.default_kind, each.default_expression] for each in table_facts.columns],
+        "columns": [
+            [column.name, column.type, column.default_kind, column.default_expression] for column in table_facts.columns
+        ],
         **{name: getattr(table_facts, name) for name in _KEYS},
-        "indices": [list(each) for each in table_facts.indices],
-        "projections": [list(each) for each in table_facts.projections],
+        "indices": [list(index) for index in table_facts.indices],
+        "projections": [list(projection) for projection in table_facts.projections],
         "time_zone": None if settings is None else context.zone_of(settings),
         "server_zone": ", ".join(context.server_zones) if any(going_by_servers(table_facts)) else "",
         "settings": None if settings is None else settings_of_reading(settings),
@@ -59,7 +61,9 @@ def settings_of_reading(settings: SettingValues) -> dict[str, str]:
 
 def as_text(*structures: Structure) -> str:
     """Return the text that the ledger stores."""
-    return json.dumps({name: value for each in structures for name, value in each.items()}, separators=(",", ":"))
+    return json.dumps(
+        {name: value for structure in structures for name, value in structure.items()}, separators=(",", ":")
+    )
 
 
 def difference(recorded: Structure, now: Structure, *, shard_num: int) -> str:

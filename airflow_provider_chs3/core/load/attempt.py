@@ -130,7 +130,7 @@ def _load_planned(planned: Planned, tried: Tried) -> Steps[None]:
     load, periods = planned.load, planned.periods
     context = load.context
     yield from try_checks(load)
-    own = [each.load.attempt for each in periods]
+    own = [period.load.attempt for period in periods]
     beginning = (
         _make_records(context),
         end_earlier_attempts(context, *dict.fromkeys((load.attempt, *own))),
@@ -315,7 +315,7 @@ def _as_decided(planned: Planned, resumable: ResumableLoad) -> Steps[dict[Period
             else mine
         )
     )
-    looked = zip(list(periods), (yield from look_up_all([each.load for each in periods])), strict=True)
+    looked = zip(list(periods), (yield from look_up_all([period.load for period in periods])), strict=True)
     now = {each.period: found for each, found in looked}
     periods.update(lambda each: replace(each, before=resumable.periods[each.period].before_now(now[each.period])))
     judged = periods.those(periods.items)

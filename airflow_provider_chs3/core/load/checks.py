@@ -137,7 +137,7 @@ def _ask(context: TargetContext, sql: str, *, name: str, checks: Sequence[Check]
     except ClickHouseServerError as error:
         if is_of_servers(error):
             raise
-        names = ", ".join(each.name for each in checks)
+        names = ", ".join(check.name for check in checks)
         raise ConfigurationError(f"The check {names} cannot be computed: {reason_of(error)}.") from error
 
 
@@ -168,13 +168,13 @@ def _asked(check: Check, staged: _Rows, published: _Rows) -> str:
 
 
 def _asked_of_columns(checks: Sequence[ColumnCheck], staged: _Rows, clause: str) -> str:
-    values = [text for each in checks for text in _values(each)]
+    values = [text for check in checks for text in _values(check)]
     return f"SELECT {', '.join(['count()', *values])} {staged.where(clause)}"
 
 
 def _values(check: ColumnCheck) -> Iterator[str]:
     value = COLUMN_CHECKS[check.kind].format(identifier(check.column))
-    passes = " AND ".join(f"({value} {each.operator} {_bound(each)})" for each in check.bounds)
+    passes = " AND ".join(f"({value} {bound.operator} {_bound(bound)})" for bound in check.bounds)
     yield f"toString({value})"
     yield f"ifNull({passes}, 0)"
 

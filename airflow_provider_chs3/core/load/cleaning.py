@@ -46,9 +46,9 @@ def clean_up_published(
     attempts = {
         attempt
         for load in loads
-        for found in periods[load.request.period].values()
-        if found.record
-        for attempt in (replace(load.attempt, nonce=found.record.attempt), held_attempt(load, found.record.attempt))
+        for period in periods[load.request.period].values()
+        if period.record
+        for attempt in (replace(load.attempt, nonce=period.record.attempt), held_attempt(load, period.record.attempt))
     }
     if not attempts:
         return

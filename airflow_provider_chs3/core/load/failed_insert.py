@@ -159,8 +159,8 @@ class _Hunt:
 
     def _all_of(self, columns: Sequence[LoadedColumn]) -> str:
         """Return an expression that fails if one of the conversions does; AND would skip unused results."""
-        values = [each.cast(null_as_default=self.null_as_default).value for each in columns]
-        held = [holds for each in columns if (holds := each.holds(null_as_default=self.null_as_default))]
+        values = [column.cast(null_as_default=self.null_as_default).value for column in columns]
+        held = [holds for column in columns if (holds := column.holds(null_as_default=self.null_as_default))]
         thrown = [f"throwIf(NOT ifNull({holds}, 0), {literal(DOES_NOT_FIT)})" for holds in held]
         return f"any(ignore({', '.join([*values, *thrown])}))"
 

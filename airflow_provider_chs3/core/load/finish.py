@@ -97,10 +97,10 @@ def _take_over(name: str, nonce: str, periods: Periods, shared: SharedStaging) -
     context, own = periods.first.load.context, shared.attempt
     yield from rename_staging(context, name, to=own)
     yield from end_named(context, [name])
-    rivals = yield from settle_with_rivals(context, own, [each.load.attempt for each in periods])
+    rivals = yield from settle_with_rivals(context, own, [period.load.attempt for period in periods])
     periods.each(lambda each: _check_alone(each.load, rivals))
     periods.update(lambda each: each.of(replace(each.load, shared=shared)))
-    loads = [each.load for each in periods]
+    loads = [period.load for period in periods]
     if not loads:
         return
     looks = (look_up_all(loads), count_partitions(loads[0], name="Count what is staged"))
@@ -152,7 +152,7 @@ def approve(periods: Periods) -> Steps[None]:
     Replicas number claims by the creation of the table that is published from, so the one that is held is too old.
     """
     yield from periods.run(_intend)
-    loads = [each.load for each in periods]
+    loads = [period.load for period in periods]
     if loads:
         found = yield from look_up_all(loads)
         before = dict(zip(periods.items, found, strict=True))
@@ -215,7 +215,7 @@ def _on_nodes(periods: Mapping[Node, PeriodOnNode]) -> dict[Node, Held]:
 
 
 def _staged(held: Held) -> Staged:
-    contents = {each.partition_id: evidence_of(each).beside for each in held.records}
+    contents = {record.partition_id: evidence_of(record).beside for record in held.records}
     return Staged({key: each for key, each in contents.items() if each.rows})
 
 
@@ -232,10 +232,10 @@ def _record_intent(load: LoadContext, own: Attempt, held: Mapping[Node, Held]) -
         )
     records = list[RecordOnNode]()
     for node, of_node in held.items():
-        for each in of_node.records:
-            state, beside = now[node].at(each.partition_id).state, evidence_of(each).beside
-            values = values_of(load, rows=each.rows, state=state, beside=beside, structure=each.structure)
-            records.append((node, load.key_on(node, each.partition_id), values | each.of_attempt))
+        for record in of_node.records:
+            state, beside = now[node].at(record.partition_id).state, evidence_of(record).beside
+            values = values_of(load, rows=record.rows, state=state, beside=beside, structure=record.structure)
+            records.append((node, load.key_on(node, record.partition_id), values | record.of_attempt))
     yield from add_records(
         load.context,
         "intent",

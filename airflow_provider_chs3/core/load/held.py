@@ -113,8 +113,8 @@ def _why_unusable(
     before = {each.name for each in table_facts.stored}
     if added := [each.name for each in target.stored if each.name not in before]:
         return f"the table got {'column' if len(added) == 1 else 'columns'} {', '.join(added)} since it was held"
-    for each in claims.records if claims else ():
-        checked, is_now = evidence_of(each).beside, states.get(each.partition_id, PartitionState()).contents
+    for record in claims.records if claims else ():
+        checked, is_now = evidence_of(record).beside, states.get(record.partition_id, PartitionState()).contents
         is_same = checked.of_parts is None or is_now.has_parts_of(checked)
         if checked.rows != is_now.rows or not is_same:
             return f"somebody changed table {held.table}, which holds it: {checked.rows} rows were checked"

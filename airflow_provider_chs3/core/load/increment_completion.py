@@ -97,7 +97,7 @@ def _attach_first(periods: Periods) -> Steps[None]:
     yield from _attach_published(periods)
     if not periods.items:
         return
-    loads = [each.load for each in periods]
+    loads = [period.load for period in periods]
     counting = count_partitions(loads[0], name="Count what is staged with the published rows")
     found, complete = yield from Gather(name="Check what was attached", workflows=(look_up_all(loads), counting))
     now = dict(zip(periods.items, found, strict=True))

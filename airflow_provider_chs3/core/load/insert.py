@@ -219,7 +219,7 @@ def list_again(load: LoadContext, periods: Periods) -> Steps[Mapping[Period, Man
     """List the objects of periods after the insert."""
     now: Mapping[Period, Manifest]
     _, now = yield from load.files.source.list_periods(list(periods.items))
-    if added := sum(each.load.manifest.added_in(now[each.period]) for each in periods):
+    if added := sum(period.load.manifest.added_in(now[period.period]) for period in periods):
         yield from Log(
             name=f"{quantity(added, 'object')} of {load.periods} arrived during the load: the next run loads them."
         )

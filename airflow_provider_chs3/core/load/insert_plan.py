@@ -35,12 +35,12 @@ class InsertPlan:
     @property
     def setting_values(self) -> SettingValues:
         """The settings: name → value."""
-        return {each.name: each.value for each in self.settings}
+        return {setting.name: setting.value for setting in self.settings}
 
     @property
     def settings_as_json(self) -> str:
         """The settings as records have them: JSON, as their values are of any type."""
-        return json.dumps([asdict(each) for each in self.settings], ensure_ascii=False)
+        return json.dumps([asdict(setting) for setting in self.settings], ensure_ascii=False)
 
     @classmethod
     def of_record(
@@ -49,7 +49,7 @@ class InsertPlan:
         """Create the plan from what is recorded of it."""
         return cls(
             reading=Reading.of_json(reading),
-            settings=tuple(Setting(**each) for each in json.loads(settings)),
+            settings=tuple(Setting(**load) for load in json.loads(settings)),
             memory_bytes=memory_bytes,
             memory_steps=memory_steps,
         )
@@ -90,7 +90,7 @@ def plan_insert(
     data = shape_of(
         load.files, reading, nodes=len(nodes), is_on_remote_disk=is_remote, largest_period_bytes=largest_bytes
     )
-    spec = smallest(each.spec for each in nodes.values())
+    spec = smallest(node.spec for node in nodes.values())
     one = resource_share_of(spec, request.share, data, now.values())
     computed = load_settings(
         one=one,

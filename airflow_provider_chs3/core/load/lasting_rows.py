@@ -62,4 +62,4 @@ def _lasting(context: TargetContext, partition_id: str) -> str:
 
 
 def _stored(facts: TableFacts) -> Iterator[str]:
-    return (identifier(each.name) for each in facts.columns if each.default_kind not in ("ALIAS", "EPHEMERAL"))
+    return (identifier(column.name) for column in facts.columns if column.default_kind not in ("ALIAS", "EPHEMERAL"))

@@ -353,7 +353,7 @@ def values_of_load(load: LoadContext) -> dict[str, Value]:
 
 
 def _reading_settings(request: LoadRequest, context: TargetContext) -> SettingValues:
-    selection, types = request.selection, [ColumnType(each.type) for each in context.table_facts.columns]
+    selection, types = request.selection, [ColumnType(column.type) for column in context.table_facts.columns]
     settings = reading_settings(
         selection.csv,
         has_whole_objects=bool(selection.select)

@@ -245,7 +245,7 @@ class LoadRequest(TableRequest):
         return file_format
 
     def _format_of_keys(self, manifest: Manifest) -> Format:
-        found = {format_of_key(each.key): each.key for each in manifest.objects}
+        found = {format_of_key(unit.key): unit.key for unit in manifest.objects}
         if len(found) > 1:
             (one, key), (other, other_key) = list(found.items())[:2]
             raise ConfigurationError(

@@ -73,7 +73,7 @@ class LoadResult(AsJson):
         return {
             **super().as_json(),
             "target": str(self.target),
-            "checks": [each.as_json() for each in self.checks],
+            "checks": [check.as_json() for check in self.checks],
             "insert_seconds": round(self.insert_seconds, 3),
             "seconds_by_step": {name: round(seconds, 3) for name, seconds in self.seconds_by_step.items()},
         }

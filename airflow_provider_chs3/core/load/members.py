@@ -33,7 +33,9 @@ def members_on(each: PeriodLoad, was: PeriodOnNode, staged: Staged) -> list[Memb
     if was.partitions is None:
         ids = [each.load.own.value]
     else:
-        ids = sorted({*staged.partitions, *(one.partition_id for one in was.partitions if _may_hold_rows(one))})
+        ids = sorted(
+            {*staged.partitions, *(partition.partition_id for partition in was.partitions if _may_hold_rows(partition))}
+        )
     return [_member(each.load, key, was.at(key), staged.at(key)) for key in ids or [""]]
 
 

@@ -138,7 +138,9 @@ class _Found:
     @property
     def has_mark(self) -> bool:
         """Return whether one of the values begins with a byte order mark."""
-        texts = (each.decode(errors="replace") if isinstance(each, bytes) else each for each in self.values.values())
+        texts = (
+            value.decode(errors="replace") if isinstance(value, bytes) else value for value in self.values.values()
+        )
         return any(text and text.startswith("\ufeff") for text in texts)
 
     @property

@@ -57,7 +57,7 @@ def _add(load: LoadContext, names: Sequence[str]) -> Steps[None]:
     columns = [each for each in (yield from columns_of(files)) if each.name in names]
     sample = yield from read_sample(files, columns, load.request.period)
     # Rows that are there already have no value.
-    new = [new_column(replace(each, lacking_files=len(files.manifest.objects)), sample) for each in columns]
+    new = [new_column(replace(column, lacking_files=len(files.manifest.objects)), sample) for column in columns]
     shown = "\n".join(f"  {each.name} {each.type}" for each in new)
     yield from Log(name=f"The files of {load.periods} have new columns. Adding them to {load.context.target}:\n{shown}")
     clauses = ", ".join(f"ADD COLUMN IF NOT EXISTS {identifier(each.name)} {each.type}" for each in new)

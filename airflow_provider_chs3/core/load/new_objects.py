@@ -53,7 +53,7 @@ def find_increments(periods: Periods) -> Steps[dict[Period, str]]:
 def _find_increments(periods: Periods, reasons: dict[Period, str]) -> Steps[None]:
     context = periods.first.load.context
     node = context.coordinator
-    keys = [(each.load.key_on(node), _record_of(each.before).base) for each in periods]
+    keys = [(period.load.key_on(node), _record_of(period.before).base) for period in periods]
     yield from catch_up(context, objects_table(context.ledger))
     looks = (_why_not_attached(periods), recorded_objects(context.ledger, node, keys))
     why, recorded = yield from Gather(name="Look whether published rows can be added to", workflows=looks)
@@ -135,7 +135,7 @@ def find_changes(
 
 
 def _told(changes: ObjectChanges, listed: Manifest) -> str:
-    overwritten = [each for each in listed.objects if each.path in set(changes.overwritten)]
+    overwritten = [unit for unit in listed.objects if unit.path in set(changes.overwritten)]
     told = [quantity(len(changes.new), "new object")] if changes.new else []
     if overwritten:
         last = max(overwritten, key=lambda each: each.last_modified)
@@ -248,7 +248,7 @@ def why_whole(table_facts: TableFacts) -> str:
         return "the table's TTL aggregates rows"
     if table_facts.may_be_patched:
         return "the table takes lightweight updates, which may apply to other rows once parts are attached"
-    defaults = (each.default_expression for each in table_facts.columns)
+    defaults = (column.default_expression for column in table_facts.columns)
     if found := next(filter(None, map(_LOOKUPS.search, defaults)), None):
         what = f"calls {found[1]}" if found[1] else "holds a sub-query"
         return f"the default of a column {what}, whose value may have changed since"

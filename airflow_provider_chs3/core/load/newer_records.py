@@ -35,8 +35,8 @@ def check_listed_since(load: LoadContext, periods: Mapping[Node, PeriodOnNode]) 
     records = (period.record for period in periods.values() if period.record)
     # A record of the future is one from before the node's clock was set back.
     if any(
-        0 <= each.age_seconds <= load.timer.of_this_try_seconds and each.fingerprint != load.manifest.fingerprint
-        for each in records
+        0 <= record.age_seconds <= load.timer.of_this_try_seconds and record.fingerprint != load.manifest.fingerprint
+        for record in records
     ):
         raise published_meanwhile(load.request.period)
 

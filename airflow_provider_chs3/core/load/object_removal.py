@@ -37,7 +37,7 @@ def why_not_removed(load: LoadContext, published: Manifest, removed: Collection[
     if not load.manifest.objects:
         return "no objects are left"
     gone = set(removed)
-    gone_bytes = sum(each.size_bytes for each in published.objects if each.path in gone)
+    gone_bytes = sum(unit.size_bytes for unit in published.objects if unit.path in gone)
     if gone_bytes > _LARGEST_SHARE * published.size_bytes or sum(map(len, removed)) > _MOST_BYTES_OF_PATHS:
         return "these are too many to remove only their rows"
     return ""
@@ -78,8 +78,8 @@ def check_objects(load: LoadContext, staged: Mapping[Node, Staged]) -> Steps[Non
         BaseChangedError: If it holds others.
     """
     assert load.increment is not None
-    new = {each.path for each in load.files.manifest.objects}
-    kept = {each.path for each in load.increment.period.objects} - new
+    new = {unit.path for unit in load.files.manifest.objects}
+    kept = {unit.path for unit in load.increment.period.objects} - new
     found = yield from _count_objects(load, name="Count the staged rows of each object")
     for node, rows in found.items():
         counts = (sum(rows[path] for path in kept), sum(rows[path] for path in new), sum(rows.values()))
@@ -100,7 +100,7 @@ def with_kept(load: LoadContext, rows: Sequence[int] | None) -> Steps[tuple[Sequ
     node = load.context.coordinator
     known = yield from recorded_rows(load.context.ledger, node, load.key_on(node), base=load.increment.base)
     known |= {each.path: count for each, count in zip(load.files.manifest.objects, rows, strict=True)}
-    of_each = [known[each.path] for each in objects]
+    of_each = [known[unit.path] for unit in objects]
     known_counts = [count for count in of_each if count is not None]
     return objects, known_counts if len(known_counts) == len(of_each) else None
 

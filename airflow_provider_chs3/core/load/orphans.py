@@ -71,7 +71,7 @@ def clean_staging(request: CleanRequest) -> Steps[list[Orphan]]:
     orphans = list(_orphans(answers, request))
     yield from Log(name=f"{len(orphans)} staging tables are older than {request.older_than_seconds:g} s.")
     if orphans and not request.is_dry_run:
-        yield from end_named(context, [each.name for each in orphans])
+        yield from end_named(context, [orphan.name for orphan in orphans])
     return orphans
 
 

@@ -108,7 +108,7 @@ def _values_of(each: PeriodLoad, result: LoadResult, together: tuple[str, float]
         "seconds_by_step": {name: round(spent, 3) for name, spent in result.seconds_by_step.items()},
         "memory_bytes": plan.memory_bytes,
         "memory_steps": plan.memory_steps,
-        "checks": json.dumps([each.as_json() for each in result.checks]) if result.checks else "",
+        "checks": json.dumps([check.as_json() for check in result.checks]) if result.checks else "",
         "settings": plan.settings_as_json,
         **values_of_reading(each.load, plan.reading),
         "together_periods": periods,
@@ -265,7 +265,7 @@ def _rows(result: LoadResult) -> str:
 
 
 def _checks(checks: Sequence[CheckResult]) -> str:
-    passed = sum(each.has_passed for each in checks)
+    passed = sum(check.has_passed for check in checks)
     return f"{passed} of {len(checks)} passed" + (f"; {text_of(checks)}" if passed < len(checks) else "")
 
 

@@ -31,7 +31,7 @@ class Staged:
     @property
     def rows(self) -> int:
         """Rows of the period."""
-        return sum(each.rows for each in self.partitions.values())
+        return sum(partition.rows for partition in self.partitions.values())
 
     @property
     def counts(self) -> tuple[Mapping[str, int], Mapping[str, int]]:
@@ -94,4 +94,4 @@ Periods = Batch[Period, PeriodLoad]
 
 def periods_of(*loads: PeriodLoad) -> Periods:
     """Return loads of periods of one table as a batch."""
-    return Batch({each.period: each for each in loads})
+    return Batch({load.period: load for load in loads})

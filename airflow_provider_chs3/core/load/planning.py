@@ -121,16 +121,16 @@ def planned_together(several: Sequence[PeriodLoad], plan: InsertPlan) -> Steps[P
 
 def _of_all(periods: Sequence[PeriodLoad]) -> LoadContext:
     """Return the load of the objects of all periods, which has of their attempt what they have in common."""
-    objects = (each for period in periods for each in period.load.files.manifest.objects)
+    objects = (unit for period in periods for unit in period.load.files.manifest.objects)
     load = replace(periods[0].load, increment=None, changes=None, group=_group(periods, is_of_period="1"))
     return load.of_objects(Manifest.of(objects))
 
 
 def _group(periods: Sequence[PeriodLoad], *, is_of_period: str) -> GroupOfFiles:
     return GroupOfFiles(
-        tuple(each.period for each in periods),
+        tuple(period.period for period in periods),
         is_of_period=is_of_period,
-        largest_bytes=max(each.load.files.manifest.size_bytes for each in periods),
+        largest_bytes=max(period.load.files.manifest.size_bytes for period in periods),
     )
 
 
@@ -139,7 +139,7 @@ def _differs(each: PeriodLoad, plan: InsertPlan) -> bool:
 
 
 def _owns(periods: Sequence[PeriodLoad]) -> Mapping[str, str]:
-    return {each.path: period.load.own.value for period in periods for each in period.load.files.manifest.objects}
+    return {unit.path: period.load.own.value for period in periods for unit in period.load.files.manifest.objects}
 
 
 def _plan_of(plan: InsertPlan, of_all: LoadContext, load: LoadContext) -> InsertPlan:
@@ -147,7 +147,7 @@ def _plan_of(plan: InsertPlan, of_all: LoadContext, load: LoadContext) -> Insert
     if plan.reading.file_rows is None:
         return plan
     rows = {each.path: count for each, count in zip(of_all.files.manifest.objects, plan.reading.file_rows, strict=True)}
-    own = tuple(rows[each.path] for each in load.files.manifest.objects)
+    own = tuple(rows[unit.path] for unit in load.files.manifest.objects)
     share = sum(own) / max(plan.reading.rows or 0, 1)
     size_bytes = round((plan.reading.uncompressed_bytes or 0) * share)
     return replace(plan, reading=replace(plan.reading, rows=sum(own), uncompressed_bytes=size_bytes, file_rows=own))

@@ -199,8 +199,8 @@ def _record_objects(periods: Periods) -> Steps[None]:
     """Record the objects before they are published; those of an attempt that is never published do not count."""
     load = periods.first.load
     objects = []
-    for each in periods:
-        objects.append((yield from _objects_of(each)))
+    for period in periods:
+        objects.append((yield from _objects_of(period)))
     yield from record_objects(
         load.context, objects, attempt=load.request.nonce, query_id=f"{load.attempt.name}_objects"
     )
@@ -241,12 +241,12 @@ def _replacements(load: LoadContext, members: Mapping[Node, Sequence[Member]]) -
     return [
         Command(
             node,
-            f"REPLACE PARTITION ID {literal(one.partition_id)} FROM {table(load.staging)}",
-            f"{EMPTY_SOURCE} = {int(not one.staged.rows)}" if known else "",
+            f"REPLACE PARTITION ID {literal(member.partition_id)} FROM {table(load.staging)}",
+            f"{EMPTY_SOURCE} = {int(not member.staged.rows)}" if known else "",
         )
         for node in load.context.publishers
-        for one in members[node]
-        if not one.is_kept
+        for member in members[node]
+        if not member.is_kept
     ]
 
 
@@ -258,7 +258,7 @@ def _replace_some(
         yield from alter_partitions(
             load.context,
             load.context.target,
-            (one for each in some for one in commands[each.period]),
+            (command for each in some for command in commands[each.period]),
             name=f"Publish {periods_text([each.load for each in some])}",
             query_id=f"{load.attempt.name}_publish",
         )
@@ -298,16 +298,16 @@ def _with_lasting(periods: Periods, members: _Members) -> Steps[_Members]:
         return members
     context = periods.first.load.context
     filled = {
-        node: [one.partition_id for each in periods for one in members[each.period][node] if one.rows]
+        node: [member.partition_id for period in periods for member in members[period.period][node] if member.rows]
         for node in context.nodes
     }
     lasting = yield from find_lasting(context, filled)
     return {
-        each.period: {
+        period.period: {
             node: [one._replace(lasts=one.partition_id in lasting[node]) for one in of_node]
-            for node, of_node in members[each.period].items()
+            for node, of_node in members[period.period].items()
         }
-        for each in periods
+        for period in periods
     }
 
 

@@ -45,8 +45,10 @@ def check_published(
     load = each.load
     _check_same_table(load, now, members)
     for node, period in now.items():
-        known = {one.partition_id for one in members[node]}
-        others = (one.partition_id for one in period.partitions or () if one.partition_id not in known)
+        known = {member.partition_id for member in members[node]}
+        others = (
+            partition.partition_id for partition in period.partitions or () if partition.partition_id not in known
+        )
         nothing = PeriodOnNode(None, PartitionState())
         for one in (*members[node], *(Member(key, nothing, NOTHING_BESIDE, is_kept=False) for key in others)):
             is_now = period.at(one.partition_id)
@@ -65,7 +67,7 @@ def _check_same_table(
         was = load.key_on(node).target_uuid
         if period.table_uuid == was:
             continue
-        states = [(one, period.at(one.partition_id).state) for one in members[node]]
+        states = [(member, period.at(member.partition_id).state) for member in members[node]]
         is_hit = all(
             state.rows == one.rows and is_made_of_staged(one.staged, state, table_facts=load.context.table_facts)
             for one, state in states
@@ -132,9 +134,9 @@ def held_nodes(periods: Periods, members: Mapping[Period, Mapping[Node, Sequence
     """Return the nodes that may have replaced parts on their disks. Replicas know from Keeper what was replaced."""
     return {
         node
-        for each in periods
-        if not each.load.context.table_facts.is_replicated
-        for node, of_node in members[each.period].items()
+        for period in periods
+        if not period.load.context.table_facts.is_replicated
+        for node, of_node in members[period.period].items()
         for one in of_node
         # After an intent, parts may have been replaced by nothing.
         if one.was.state.parts or (one.was.record and one.was.record.event == "intent")

@@ -20,7 +20,7 @@ from airflow_provider_chs3.core.tuning.insert_settings import names_to_look_up
 
 def structures_of(nodes: Mapping[Node, PeriodOnNode]) -> list[Structure]:
     """Return the structures that a period was recorded with; empty ones where they are not those of its rows."""
-    texts = {one.record.structure for each in nodes.values() for one in each.each if one.record}
+    texts = {one.record.structure for node in nodes.values() for one in node.each if one.record}
     is_restored = restored_of(nodes) is not None
     return [json.loads(text) if text and not is_restored else {} for text in sorted(texts)]
 
@@ -42,7 +42,7 @@ def newest_structures(context: TargetContext) -> Steps[list[Structure]]:
 
 def is_known(structures: Sequence[Structure]) -> bool:
     """Check whether records have the definition of their load, all the same one."""
-    definitions = [each.get("definition") for each in structures]
+    definitions = [structure.get("definition") for structure in structures]
     return bool(definitions) and None not in definitions and definitions[1:] == definitions[:-1]
 
 
@@ -53,7 +53,7 @@ def as_recorded(request: LoadRequest, structures: Sequence[Structure], context: 
 
 def knowing_settings_of(requests: Sequence[LoadRequest], context: TargetContext) -> Steps[TargetContext]:
     """Return the nodes' facts, with what they know of settings that only records have."""
-    settings = {name: value for each in requests for name, value in each.settings.items()}
+    settings = {name: value for request in requests for name, value in request.settings.items()}
     if settings.keys() <= context.known_settings.keys():
         return context
     names = names_to_look_up(settings, requests[0].source.kind)

@@ -68,7 +68,7 @@ class RecordedPeriod:
         Raises:
             ObjectsChangedError: If they changed.
         """
-        manifest = Manifest.of(each for each in listed.objects if each.last_modified <= self.newest)
+        manifest = Manifest.of(unit for unit in listed.objects if unit.last_modified <= self.newest)
         if manifest.fingerprint != self.fingerprint:
             raise ObjectsChangedError(
                 "Objects of the period changed while they were loaded. The period was not published."
@@ -142,13 +142,13 @@ def record_insert(
         )
         for each, own in zip(periods, plans, strict=False)
     )
-    name = f"Record that {periods_text([each.load for each in periods])} is being inserted"
+    name = f"Record that {periods_text([period.load for period in periods])} is being inserted"
     yield from add_records(load.context, "inserting", records, name=name, staging=load.staging)
 
 
 def _values_of(each: PeriodLoad) -> dict[str, Value]:
     load = each.load
-    newest = max((one.last_modified for one in load.manifest.objects), default=_EPOCH)
+    newest = max((unit.last_modified for unit in load.manifest.objects), default=_EPOCH)
     basis = {
         "newest_microseconds": (newest - _EPOCH) // _MICROSECOND,
         "before": {
@@ -181,9 +181,9 @@ def find_resumable_loads(
     for nonce in dict.fromkeys(nonce for nonce, owner in rows if owner == request.owner):
         found = yield from _newest(context, key, _COLUMNS, condition=f"attempt = {literal(nonce)}")
         records = dict(sorted((Period.parse(row[0]), _Found(*row[1:])) for row in found))
-        plans = [json.loads(each.plan) for each in records.values()]
+        plans = [json.loads(record.plan) for record in records.values()]
         is_same = (
-            {each.definition for each in records.values()} == {request.definition}
+            {record.definition for record in records.values()} == {request.definition}
             and records.keys() <= set(periods)
             and all(plan["is_durable"] and plan["structure"] == request.structure(context) for plan in plans)
         )

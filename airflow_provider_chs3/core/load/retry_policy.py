@@ -163,7 +163,7 @@ def lowered(settings: tuple[Setting, ...], retry_state: RetryState) -> tuple[Set
     Raises:
         TransientError: If nothing is left to lower.
     """
-    values = {each.name: each for each in settings}
+    values = {setting.name: setting for setting in settings}
     for _ in range(retry_state.reader_steps):
         values = _halved(values, _READERS[:1], "the storage did not keep up")
     steps = retry_state.memory_steps

@@ -217,7 +217,7 @@ def _in_parts(one: Round, tried: Tried, periods: Sequence[Period]) -> Steps[list
 
 def _is_named(load: LoadContext | None, error: Chs3Error) -> bool:
     text = str(error)
-    return load is not None and any(each.path in text for each in load.files.manifest.objects)
+    return load is not None and any(unit.path in text for unit in load.files.manifest.objects)
 
 
 def _unless_changed(load: LoadContext, error: Chs3Error) -> Steps[Chs3Error]:

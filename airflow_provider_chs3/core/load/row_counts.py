@@ -77,7 +77,7 @@ def _why_not_proven(load: LoadContext, reading: Reading, done: Sequence[DoneInse
     store = load.request.source.kind
     if store.bytes_event is None:
         return f"servers do not count the bytes that they read from {store.title}"
-    sizes = {each.path: each.size_bytes for each in load.files.manifest.objects}
+    sizes = {unit.path: unit.size_bytes for unit in load.files.manifest.objects}
     for (_, batch), each in zip(reading.batches(load.files), done, strict=True):
         read = each.stats.source or (yield from _read_by_logs(load, store.bytes_event, batch, each))
         wanted = SourceRead(len(batch.paths), sum(sizes[path] for path in batch.paths))
@@ -100,11 +100,11 @@ def _check_ends_of_native(load: LoadContext, reading: Reading, done: Sequence[Do
     """
     if load.files.format.name != "Native":
         return
-    plain = {each.path: each for each in load.files.manifest.objects if load.files.compression_of(each.path) == "none"}
+    plain = {unit.path: unit for unit in load.files.manifest.objects if load.files.compression_of(unit.path) == "none"}
     for (_, batch), each in zip(reading.batches(load.files), done, strict=True):
         objects = [plain[path] for path in batch.paths if path in plain]
         is_all = len(objects) == len(batch.paths)
-        if objects and not (is_all and each.stats.read_bytes == sum(one.size_bytes for one in objects)):
+        if objects and not (is_all and each.stats.read_bytes == sum(unit.size_bytes for unit in objects)):
             yield from check_unproved(load, (yield from find_ends_of_native(load, objects)))
 
 

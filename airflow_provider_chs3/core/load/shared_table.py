@@ -75,8 +75,8 @@ def _settle(periods: Periods, attempt: Attempt) -> Steps[set[Period]]:
 
 
 def _publish(load: LoadContext, periods: Periods, attempt: Attempt) -> Steps[dict[Period, dict[Node, PartitionState]]]:
-    shared = SharedStaging(attempt, frozenset(each.load.own.value for each in periods))
-    found = {each.period: each.staged for each in periods}
+    shared = SharedStaging(attempt, frozenset(period.load.own.value for period in periods))
+    found = {period.period: period.staged for period in periods}
     periods.update(lambda each: each.of(replace(each.load, shared=shared)))
     yield from begin_increments(periods)
     yield from periods.together(_fill(load, periods, found))

@@ -36,8 +36,8 @@ def alter_partitions(
 
 
 def _one_alter(altered: TableName, commands: list[Command]) -> Sql:
-    (settings,) = {each.settings for each in commands}
-    texts = ", ".join(each.text for each in commands)
+    (settings,) = {command.settings for command in commands}
+    texts = ", ".join(command.text for command in commands)
     return Sql(f"ALTER TABLE {table(altered)} {texts}" + (f" SETTINGS {settings}" if settings else ""))
 
 

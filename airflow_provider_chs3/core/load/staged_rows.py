@@ -36,7 +36,9 @@ def staged_of(
 
 def _staged_of(own: str, known: Collection[str], partitions: Mapping[str, StagedPartition]) -> Staged:
     contents = {key: each.contents for key, each in partitions.items() if each.own == own and each.contents.rows}
-    others = {each.name: each.contents.rows for each in partitions.values() if each.own not in known}
+    others = {
+        partition.name: partition.contents.rows for partition in partitions.values() if partition.own not in known
+    }
     return Staged(contents, others)
 
 

@@ -106,7 +106,7 @@ def drop_staging(context: TargetContext, *attempts: Attempt) -> Steps[None]:
     a tenth of a second for sixty periods. Replicas are waited for, as the last one removes the path in Keeper.
     """
     end = " SYNC" if context.table_facts.is_replicated else ""
-    yield from _drop(context, {each.name: context.nodes for each in attempts}, end=end)
+    yield from _drop(context, {attempt.name: context.nodes for attempt in attempts}, end=end)
 
 
 def drop_held(context: TargetContext, but: Attempt) -> Steps[None]:
@@ -123,7 +123,7 @@ def drop_held(context: TargetContext, but: Attempt) -> Steps[None]:
 
 def end_attempts(context: TargetContext, *attempts: Attempt) -> Steps[None]:
     """End these attempts, and those that they started over with: queries on every node, then staging."""
-    names = literals(each.name for each in attempts)
+    names = literals(attempt.name for attempt in attempts)
     yield from _end(context, queries=_queries_of(names), tables=begins_with_any(names))
 
 

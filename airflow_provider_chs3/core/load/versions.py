@@ -92,7 +92,7 @@ class Version:
     @property
     def rows(self) -> int:
         """Its rows, as far as they are there."""
-        return sum(state.rows for each in self.nodes.values() for state in each.states.values())
+        return sum(state.rows for node in self.nodes.values() for state in node.states.values())
 
     @property
     def why_broken(self) -> str:
@@ -120,7 +120,9 @@ def keep_versions(periods: Periods, members: Mapping[Period, Mapping[Node, Seque
     context, is_kept = load.context, load.request.policies.keep_versions > 0
     for each in periods if is_kept else ():
         states: dict[Node, _States] = {
-            node: {one.partition_id: one.was.state for one in members[each.period][node] if one.was.state.rows}
+            node: {
+                member.partition_id: member.was.state for member in members[each.period][node] if member.was.state.rows
+            }
             for node in context.publishers
         }
         if why := _why_not(each, members[each.period], states):
@@ -130,7 +132,7 @@ def keep_versions(periods: Periods, members: Mapping[Period, Mapping[Node, Seque
     for number in range(_MOST_TRIES if kept else 0):
         name = f"{PREFIX}{load.attempt.name.removeprefix('chs3_')}{'_' * number}"
         versions, now = yield from _keep(periods, kept, name)
-        own = {each.period: each for each in versions if each.table == name}
+        own = {version.period: version for version in versions if version.table == name}
         if all(period in own and not own[period].why_broken for period in kept):
             return versions
         kept = {period: _as_now(load.context, states, now) for period, states in kept.items()}
@@ -226,7 +228,7 @@ def _comment(
         }
         for period, states in kept.items()
     }
-    shards = [each.shard_num for each in context.publishers]
+    shards = [publisher.shard_num for publisher in context.publishers]
     of = {"database": context.target.database, "table": context.target.table, "shards": shards}
     return _json({"role": "version", **of, "versions": versions})
 
@@ -312,16 +314,16 @@ def drop_older_versions(periods: Periods, versions: Sequence[Version] | None) ->
     most, left = load.request.policies.keep_versions, list[Version]()
     newest = defaultdict[Period, set[str]](set)
     gone = list[Version]()
-    for each in reversed(versions):
-        of_period = newest[each.period]
-        is_kept = not each.why_broken and each.attempt not in of_period and len(of_period) < most
+    for version in reversed(versions):
+        of_period = newest[version.period]
+        is_kept = not version.why_broken and version.attempt not in of_period and len(of_period) < most
         # A replica that was away may have to fetch it still.
-        is_late = bool(each.why_broken) and load.context.shared is not None
-        if each.period in periods.items and not is_kept and not is_late:
-            gone.append(each)
+        is_late = bool(version.why_broken) and load.context.shared is not None
+        if version.period in periods.items and not is_kept and not is_late:
+            gone.append(version)
         else:
-            left.append(each)
-            of_period.add(each.attempt)
+            left.append(version)
+            of_period.add(version.attempt)
     try:
         yield from _drop_versions(load.context, gone, {each.table for each in left})
     except Chs3Error as error:

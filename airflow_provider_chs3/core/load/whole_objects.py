@@ -46,14 +46,14 @@ def prove_whole(load: LoadContext) -> Steps[None]:
         return
     walked = list[Unit]()
     blocks = list[Unit]()
-    for each in files.manifest.objects:
-        name = files.compression_of(each.path)
+    for unit in files.manifest.objects:
+        name = files.compression_of(unit.path)
         if name == _SNAPPY:
-            unproved[each.path] = f"Snappy in Hadoop's framing has no mark at its end. {_WITH_GZIP}"
+            unproved[unit.path] = f"Snappy in Hadoop's framing has no mark at its end. {_WITH_GZIP}"
         elif name == _XZ or name in FRAMED:
-            walked.append(each)
+            walked.append(unit)
         if files.format.name == _NATIVE and name != "none":
-            blocks.append(each)
+            blocks.append(unit)
     unproved |= yield from _walk(load, walked)
     unproved |= yield from find_ends_of_native(load, blocks)
     yield from check_unproved(load, unproved)
@@ -184,28 +184,28 @@ def find_ends_of_native(load: LoadContext, objects: Sequence[Unit]) -> Steps[dic
         SourceError: If a reader stops before the end.
     """
     files, unproved = load.files, dict[str, str]()
-    for each in objects:
-        if each.size_bytes > _MOST_NATIVE_BYTES:
+    for unit in objects:
+        if unit.size_bytes > _MOST_NATIVE_BYTES:
             most = size_text(_MOST_NATIVE_BYTES)
-            unproved[each.path] = (
+            unproved[unit.path] = (
                 f"the servers check at most {most} of Native by itself. Write it in pieces, or without compression"
             )
             continue
         blob = files.read(
-            files.source.glob_of(each.path), file_format="RawBLOB", structure="raw_blob String", on_cluster=False
+            files.source.glob_of(unit.path), file_format="RawBLOB", structure="raw_blob String", on_cluster=False
         )
         more = f"SELECT count() FROM format({literal(_NATIVE)}, (SELECT concat(any(raw_blob), 'x') FROM "
-        sql = blob.between(more, f" WHERE {files.source.condition_of(each.path)}))")
+        sql = blob.between(more, f" WHERE {files.source.condition_of(unit.path)}))")
         try:
-            yield from files.look(f"Find where {each.path} ends", sql, on_cluster=False)
+            yield from files.look(f"Find where {unit.path} ends", sql, on_cluster=False)
         except ClickHouseServerError as error:
             if is_of_servers(error):
                 raise
-            if error.code not in _CUT_OFF and not (yield from is_empty(files, each.path)):
-                raise SourceError(unreadable(each.path, files.format, error)) from error
+            if error.code not in _CUT_OFF and not (yield from is_empty(files, unit.path)):
+                raise SourceError(unreadable(unit.path, files.format, error)) from error
         else:
             raise SourceError(
-                f"{each.path} holds an empty block, or zeros, at which readers of Native stop: the rows after it would "
+                f"{unit.path} holds an empty block, or zeros, at which readers of Native stop: the rows after it would "
                 "be missing. Write it again. The period was not published."
             )
     return unproved

@@ -75,7 +75,7 @@ class Manifest:
     @cached_property
     def size_bytes(self) -> int:
         """Total size of the objects."""
-        return sum(each.size_bytes for each in self.objects)
+        return sum(unit.size_bytes for unit in self.objects)
 
     @property
     def sizes(self) -> str:
@@ -96,12 +96,12 @@ class Manifest:
 
     def added_in(self, later: Manifest) -> int:
         """Count the objects of a later listing that are missing here."""
-        return len({each.path for each in later.objects} - {each.path for each in self.objects})
+        return len({unit.path for unit in later.objects} - {unit.path for unit in self.objects})
 
     def changes_in(self, later: Manifest) -> str:
         """Describe which of these objects differ in a later listing; empty if none does."""
-        before = {each.path: each for each in self.objects}
-        after = {each.path: each for each in later.objects}
+        before = {unit.path: unit for unit in self.objects}
+        after = {unit.path: unit for unit in later.objects}
         changes = {
             "deleted": sorted(before.keys() - after.keys()),
             "overwritten": sorted(path for path in before.keys() & after.keys() if before[path] != after[path]),
@@ -125,10 +125,10 @@ class ObjectChanges:
     @classmethod
     def between(cls, before: Manifest, now: Manifest) -> ObjectChanges:
         """Compare two lists of objects."""
-        known = {each.path: (each.size_bytes, each.version) for each in before.objects}
-        listed = {each.path: (each.size_bytes, each.version) for each in now.objects}
+        known = {unit.path: (unit.size_bytes, unit.version) for unit in before.objects}
+        listed = {unit.path: (unit.size_bytes, unit.version) for unit in now.objects}
         return cls(
-            new=tuple(each for each in now.objects if each.path not in known),
+            new=tuple(unit for unit in now.objects if unit.path not in known),
             overwritten=tuple(path for path, content in known.items() if listed.get(path, content) != content),
             deleted=tuple(path for path in known if path not in listed),
         )
@@ -146,7 +146,7 @@ class ObjectChanges:
     def to_read(self, period: Manifest, removed: Iterable[str]) -> Manifest:
         """Return the objects whose rows are not published, or will be removed."""
         paths = {*removed, *(each.path for each in self.new)}
-        return Manifest(tuple(each for each in period.objects if each.path in paths))
+        return Manifest(tuple(unit for unit in period.objects if unit.path in paths))
 
     @property
     def counts(self) -> dict[str, int]:
@@ -195,11 +195,11 @@ class ObjectPage:
     def of(cls, objects: Sequence[Unit]) -> ObjectPage:
         """Create a page of these objects."""
         return cls(
-            [each.path for each in objects],
-            [each.size_bytes for each in objects],
-            [each.version for each in objects],
-            lambda: [each.last_modified for each in objects],
-            [each.is_archived for each in objects],
+            [unit.path for unit in objects],
+            [unit.size_bytes for unit in objects],
+            [unit.version for unit in objects],
+            lambda: [unit.last_modified for unit in objects],
+            [unit.is_archived for unit in objects],
         )
 
     def objects(self) -> Iterator[Unit]:

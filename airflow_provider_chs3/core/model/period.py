@@ -140,7 +140,7 @@ def grain_of(periods: Iterable[Period]) -> Grain:
     Raises:
         ConfigurationError: If they have several.
     """
-    grains = sorted({each.grain for each in periods})
+    grains = sorted({period.grain for period in periods})
     if len(grains) > 1:
         raise ConfigurationError(f"Periods of one load have one length, and these are by {' and by '.join(grains)}.")
     return grains[0]

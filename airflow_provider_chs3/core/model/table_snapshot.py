@@ -78,13 +78,13 @@ class TableSnapshot:
         """
         wanted = set(self._periods(periods, shares_files) if isinstance(periods, Grain) else periods)
         found: dict[Period, list[Unit]] = {period: [] for period in wanted}
-        for each in self.files:
-            for period in _periods_between(each, wanted, self.timezone):
-                if is_to_load and each.problem:
-                    raise SourceError(each.problem)
+        for file in self.files:
+            for period in _periods_between(file, wanted, self.timezone):
+                if is_to_load and file.problem:
+                    raise SourceError(file.problem)
                 if is_to_load and not shares_files:
-                    self._check(each, period.grain)
-                found[period].append(Unit(each.path, each.size_bytes, each.version, each.written_at))
+                    self._check(file, period.grain)
+                found[period].append(Unit(file.path, file.size_bytes, file.version, file.written_at))
         return {period: Manifest.of(some) for period, some in found.items()}
 
     def _check(self, file: DataFile, grain: Grain) -> None:
@@ -101,10 +101,10 @@ class TableSnapshot:
         )
 
     def _periods(self, grain: Grain, shares_files: bool) -> Iterator[Period]:
-        for each in self.files:
-            if each.moments == ANY_MOMENT and grain is not Grain.ALL:
+        for file in self.files:
+            if file.moments == ANY_MOMENT and grain is not Grain.ALL:
                 continue
-            period, last = each.periods(grain, self.timezone) or (None, None)
+            period, last = file.periods(grain, self.timezone) or (None, None)
             while period and last and shares_files and period < last:
                 yield period
                 period = period.shifted(1)

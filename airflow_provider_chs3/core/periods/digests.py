@@ -149,7 +149,7 @@ def check_object_column(name: str, target: TableName, columns: Iterable[Column])
     Raises:
         ConfigurationError: If it cannot.
     """
-    types = {each.name: each.type for each in columns}
+    types = {column.name: column.type for column in columns}
     if name not in types:
         raise ConfigurationError(f"object_column={name!r}: {target} has no such column.")
     if ColumnType(types[name]).bare.name != "String":

@@ -196,7 +196,7 @@ def _load(
 def _await_others(request: LoadRequest, periods: Sequence[Period]) -> Steps[None]:
     """Wait until no load has staged anything of periods, for a bounded time: a load that died leaves its staging."""
     attempts = (Attempt(request.target, (period,), request.nonce) for period in periods)
-    staged = " OR ".join(f"startsWith(name, {literal(each.prefix)})" for each in attempts)
+    staged = " OR ".join(f"startsWith(name, {literal(attempt.prefix)})" for attempt in attempts)
     sql, waited_seconds = Sql(f"SELECT count() FROM system.tables WHERE {staged}"), 0
     while waited_seconds < _LONGEST_WAIT_SECONDS:
         rows = yield from Query(name=f"Look for other loads of {request.target}", sql=sql)
@@ -208,9 +208,11 @@ def _await_others(request: LoadRequest, periods: Sequence[Period]) -> Steps[None
 
 def _periods_of(view: View, results: Iterable[LoadResult], reload: Reload | None) -> list[Period]:
     if own := _reload_of(reload, view):
-        return sorted({view.periods[each.period] for each in results} & set(own.periods))
+        return sorted({view.periods[result.period] for result in results} & set(own.periods))
     # What a run leaves out, as it reloads something else, took no step.
-    return sorted({view.periods[each.period] for each in results if each.status != "skipped" or each.seconds_by_step})
+    return sorted(
+        {view.periods[result.period] for result in results if result.status != "skipped" or result.seconds_by_step}
+    )
 
 
 def behind(views: Iterable[View], reload: Reload | None) -> dict[Period, str]:
@@ -278,7 +280,7 @@ def _view(
             )
         view = replace(view, periods={each: Period.of(own.begin, grain) for each, own in of_base.items()})
         listed, _ = yield from source.list_periods(sorted(set(view.periods.values())))
-        view = replace(view, columns=_columns(context, [each.name for each in listed.known_columns]))
+        view = replace(view, columns=_columns(context, [column.name for column in listed.known_columns]))
         view = replace(view, planned=tuple((yield from _planned(request, view))))
         for each in view.planned:
             if each.is_blocked:
@@ -361,7 +363,7 @@ def _check_others(base: TargetContext, others: Sequence[str]) -> Steps[None]:
 
 def _columns(context: TargetContext, made: Sequence[str]) -> tuple[str, ...]:
     """Return the columns to load; none if the SELECT makes all that have no default, so that these are loaded."""
-    accepted = [each for each in context.table_facts.columns if each.is_loaded]
+    accepted = [column for column in context.table_facts.columns if column.is_loaded]
     if all(each.name in made or each.default_kind for each in accepted):
         return ()
     return tuple(each.name for each in accepted if each.name in made)

@@ -119,9 +119,9 @@ def plan_loads(request: PlanRequest) -> Steps[list[PlannedPeriod]]:
 def periods_of_other_table(request: PlanRequest, reload: Reload) -> Steps[list[PlannedPeriod]]:
     """Return a period in each period of another table that a run reloads, for what follows the load of this one."""
     grain, _ = yield from find_grain(request)
-    periods = sorted({Period.of(each.begin, grain) for each in reload.periods})
+    periods = sorted({Period.of(period.begin, grain) for period in reload.periods})
     reason, nothing = f"this run reloads {reload}", PeriodObjects(0, 0, "")
-    return [PlannedPeriod(each, nothing, reason, is_to_load=False, target=request.target) for each in periods]
+    return [PlannedPeriod(period, nothing, reason, is_to_load=False, target=request.target) for period in periods]
 
 
 def compare_periods(request: PlanRequest) -> Steps[tuple[list[PlannedPeriod], TargetContext | None]]:
@@ -156,7 +156,7 @@ def compare_periods(request: PlanRequest) -> Steps[tuple[list[PlannedPeriod], Ta
     planned = list[PlannedPeriod]()
     for period, objects in sorted(listed.items()):
         nodes = published[period]
-        records = [each.record for each in nodes.values() if each.record]
+        records = [node.record for node in nodes.values() if node.record]
         own = replace(wanted, fingerprint=objects.fingerprint)
         facts = yield from _facts_of(request, context, period, nodes, own)
         planned.append(_planned(request, context.target, period, objects, facts, records))
@@ -254,7 +254,7 @@ def _planned(
         objects=objects.count,
         contents=contents,
         size_bytes=objects.size_bytes,
-        published_bytes=max((each.source_bytes for each in records), default=0),
+        published_bytes=max((record.source_bytes for record in records), default=0),
         is_reload=request.reload is not None and not request.reload.approve,
         is_approval=request.reload is not None and request.reload.approve,
     )
@@ -278,7 +278,7 @@ def _planned(
         is_to_load=not is_skipped,
         target=target,
         has_changed_objects=has_changed and not is_skipped,
-        attempts=tuple(sorted({each.attempt for each in records})),
+        attempts=tuple(sorted({record.attempt for record in records})),
         is_blocked=isinstance(decision, Refuse) and not is_skipped,
         new_bytes=_new_bytes(objects, records) if has_changed else objects.size_bytes,
     )
@@ -298,8 +298,8 @@ def _why_table_is_read(
 
 def _new_bytes(objects: PeriodObjects, records: Sequence[Record]) -> int:
     """Return how much a period grew; if it did not, or if no increment can build on it, its whole size."""
-    grown = objects.size_bytes - max((each.source_bytes for each in records), default=0)
-    return grown if grown > 0 and all(each.base for each in records) else objects.size_bytes
+    grown = objects.size_bytes - max((record.source_bytes for record in records), default=0)
+    return grown if grown > 0 and all(record.base for record in records) else objects.size_bytes
 
 
 def group_periods(planned: Sequence[PlannedPeriod], *, most_periods: int, most_groups: int) -> list[list[Period]]:

@@ -167,7 +167,7 @@ def _without_objects(context: TargetContext, requests: Sequence[LoadRequest]) ->
     sql = Sql(f"SELECT DISTINCT {PARTITION} FROM system.parts WHERE active AND rows > 0 AND {in_table(context.target)}")
     answers = yield from context.on_each(name=f"Look for the partitions of {context.target}", sql=sql)
     found = yield from periods_of_partitions(context, {key for rows in answers.values() for (key,) in rows})
-    others = sorted({*found.values()} - {each.period for each in requests})
+    others = sorted({*found.values()} - {request.period for request in requests})
     return [replace(requests[0], period=period) for period in others]
 
 
@@ -223,7 +223,7 @@ def _read_files(load: LoadContext, options: ProofOptions) -> Steps[Reading]:
     columns, selection = load.context.table_facts.columns, load.request.selection
     if not (options.needs_all_columns or selection.columns or selection.select):
         # As if they all had a default, which is what may be missing from all files.
-        columns = tuple(replace(each, default_kind=each.default_kind or "DEFAULT") for each in columns)
+        columns = tuple(replace(column, default_kind=column.default_kind or "DEFAULT") for column in columns)
     return (yield from read_columns(load.files, selection, columns))
 
 
@@ -291,7 +291,7 @@ def _digest_objects(
             raise SourceError(
                 f"{each.path} holds {rows:,} rows by its footer, but {read:,} were read of it. Try again."
             )
-    return found, sum(each.rows for each in others.values())
+    return found, sum(other.rows for other in others.values())
 
 
 def _read_batch(
@@ -352,7 +352,7 @@ def _digest_table(
     name, grouped = (f"toString({identifier(column)})", " GROUP BY 1") if column else ("''", "")
     of_objects = ""
     if options.sample is not None:
-        wanted = sorted({text for each in load.files.manifest.objects for text in _texts_of(load, each.path)})
+        wanted = sorted({text for unit in load.files.manifest.objects for text in _texts_of(load, unit.path)})
         of_objects = f" AND {one_of(name, wanted)}"
     sql = {
         node: Sql(
@@ -468,7 +468,7 @@ def _what_differs(held: Digest, wanted: Digest, columns: Sequence[str], findings
         said.append(f"other values in {', '.join(columns)}")
     elif not held.is_of(wanted):
         said.append("each column has the objects' values, but in other rows")
-    said += [f"{each.path} is {each.status}" for each in findings[:_MOST_SHOWN]]
+    said += [f"{finding.path} is {finding.status}" for finding in findings[:_MOST_SHOWN]]
     if len(findings) > _MOST_SHOWN:
         said.append(f"and {len(findings) - _MOST_SHOWN} more objects")
     return "; ".join(said)

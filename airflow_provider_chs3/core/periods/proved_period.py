@@ -55,6 +55,6 @@ class ProvedPeriod(AsJson):
         """Return JSON-safe values."""
         return {
             **super().as_json(),
-            "objects": [each.as_json() for each in self.objects],
+            "objects": [unit.as_json() for unit in self.objects],
             "as_of": self.as_of and self.as_of.as_json(),
         }

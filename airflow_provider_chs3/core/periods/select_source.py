@@ -234,7 +234,7 @@ class SelectSource(RowSource):
             sql=states_query(in_table(context.target), of_part),
         )
         by_value = {each.value: str(spans[span]) for span, each in owns.items()} or {str(WHOLE_TABLE): str(WHOLE_TABLE)}
-        rows = [row[2:] for found in answers.values() for row in found]
+        rows = [row[2:] for answer in answers.values() for row in answer]
         states = {node: {row[2]: tuple(map(int, row[4:])) for row in found} for node, found in answers.items()}
         owned = {row[0]: by_value[value] for row in rows if (value := str(row[1])) in by_value}
         return _Base(context, _of_shards(context, states), owned)

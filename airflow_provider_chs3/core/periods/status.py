@@ -71,7 +71,7 @@ class PeriodInLedger:
     @property
     def size_bytes(self) -> int:
         """Bytes on disk, on all nodes."""
-        return sum(each.state.size_bytes for each in self.nodes.values())
+        return sum(node.state.size_bytes for node in self.nodes.values())
 
     @property
     def rows_per_second(self) -> int | None:
@@ -161,7 +161,7 @@ def list_periods_of(context: TargetContext, wanted: Collection[Period] | None) -
 
 
 def _has_rows(nodes: _Nodes) -> bool:
-    return any(each.state.rows for each in nodes.values())
+    return any(node.state.rows for node in nodes.values())
 
 
 def _ask(context: TargetContext) -> Steps[tuple[_Records, _States]]:
@@ -238,7 +238,7 @@ def _listed(
         source_bytes=one.source_bytes,
         fingerprint=one.fingerprint,
         attempt=one.attempt,
-        published_at=max(each.recorded_at for each in records),
+        published_at=max(record.recorded_at for record in records),
         was_adopted=bool(records[0].is_adopted),
         insert_seconds=insert_seconds,
         loaded_rows=loaded_rows,

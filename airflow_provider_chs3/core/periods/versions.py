@@ -314,11 +314,11 @@ def _chosen(
         PreflightError: If there is none, or something is missing of it.
     """
     records = [each.record for each in before.values() if each.record]
-    dead = next((each.restored for each in records if each.event == "intent" and each.restored), "")
+    dead = next((record.restored for record in records if record.event == "intent" and record.restored), "")
     wanted = request.version or (dead and Restored.of_text(dead).version)
-    there = {each.attempt for each in records if each.event == "published"}
-    there |= {Restored.of_text(each.restored).version for each in records if each.restored}
-    same = {objects_of(each) for each in records if each.event == "published"} - {""}
+    there = {record.attempt for record in records if record.event == "published"}
+    there |= {Restored.of_text(record.restored).version for record in records if record.restored}
+    same = {objects_of(record) for record in records if record.event == "published"} - {""}
     fitting = [
         each
         for each in versions

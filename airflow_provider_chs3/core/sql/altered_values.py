@@ -55,6 +55,6 @@ ALTERATIONS = {
 
 def kept_of(value: str, of_type: str, alterations: Iterable[str]) -> Iterator[str]:
     """Return the conditions that a value is that of the file."""
-    for each in alterations:
-        if ALTERATIONS[each].type == of_type:
-            yield ALTERATIONS[each].kept.format(value=value)
+    for alteration in alterations:
+        if ALTERATIONS[alteration].type == of_type:
+            yield ALTERATIONS[alteration].kept.format(value=value)

@@ -140,8 +140,8 @@ def _tuple(casting: Casting, value: str, one: ColumnType, target: ColumnType) ->
     if not has_elements_of(one, target.bare):
         return Cast(casting.to(value, target))
     casts = [casting.cast(element, source, wanted) for element, source, wanted in elements_of(value, one, target.bare)]
-    made = f"CAST(tuple({', '.join(each.value for each in casts)}), {literal(target.text)})"
-    return Cast(made, all_hold(each.holds for each in casts))
+    made = f"CAST(tuple({', '.join(cast.value for cast in casts)}), {literal(target.text)})"
+    return Cast(made, all_hold(cast.holds for cast in casts))
 
 
 def elements_of(value: str, one: ColumnType, wanted: ColumnType) -> list[tuple[str, ColumnType, ColumnType]]:

@@ -151,7 +151,7 @@ def _is_whole(text: str, shown: str, target: ColumnType) -> str:
     """Compare a text with all digits of the type, which zeros or UTC may follow, as nearly all writers have it."""
     point = "" if target.scale else "."
     zeros = ("", f"{point}000", f"{point}000000")
-    ends = ", ".join(literal(each + zone) for each in zeros for zone in ("", "Z", "+00:00", "+00"))
+    ends = ", ".join(literal(zero + zone) for zero in zeros for zone in ("", "Z", "+00:00", "+00"))
     end = _LENGTH_OF_SECONDS + 1 + (target.scale and target.scale + 1)
     return f"(startsWith({_spaced(text)}, {shown}) AND substring({text}, {end}) IN ({ends}))"
 
@@ -191,7 +191,7 @@ def _unix(text: str, made: str, target: ColumnType) -> str:
     # Seconds alone take 32 bits.
     finest = max(parts, default=min(_PARTS_OF_SECONDS) if is_fine else 0)
     digits = "|".join(
-        [f"[0-9]{{5,{_DIGITS_OF_SECONDS}}}", *(f"[0-9]{{{_DIGITS_OF_SECONDS + each}}}" for each in parts)]
+        [f"[0-9]{{5,{_DIGITS_OF_SECONDS}}}", *(f"[0-9]{{{_DIGITS_OF_SECONDS + part}}}" for part in parts)]
     )
     counted = f"toString({_PARTS_OF_SECONDS.get(finest, 'toUnixTimestamp')}({made}))"
     zeros = f"substring('{'0' * finest}', greatest(length({text}), {_DIGITS_OF_SECONDS}) - {_DIGITS_OF_SECONDS - 1})"
@@ -217,7 +217,7 @@ def _lossy_time(text: str, made: str, target: ColumnType) -> str:
 
 def _lossy_unix(text: str, made: str, target: ColumnType) -> Iterator[str]:
     kept, function = max((s, f) for s, f in {0: "toUnixTimestamp", **_PARTS_OF_SECONDS}.items() if s <= target.scale)
-    for scale in (each for each in _PARTS_OF_SECONDS if each > target.scale):
+    for scale in (part for part in _PARTS_OF_SECONDS if part > target.scale):
         shown = f"substring({text}, 1, {_DIGITS_OF_SECONDS + kept})"
         digits = _DIGITS_OF_SECONDS + scale
         yield f"(match({text}, '^[0-9]{{{digits}}}$') AND toString({function}({made})) = {shown})"

@@ -116,13 +116,13 @@ class ProgressLines:
         """Return the next line."""
         rows = self._read_rows = max(self._read_rows, progress.read_rows)
         self._read_bytes = max(self._read_bytes, progress.read_bytes)
-        for each in progress.nodes:
-            self._written_rows[each.shard_num] = max(self._written_rows.get(each.shard_num, 0), each.written_rows)
+        for node in progress.nodes:
+            self._written_rows[node.shard_num] = max(self._written_rows.get(node.shard_num, 0), node.written_rows)
         total = self._total_rows
         share = f"{100 * rows / total:.0f}% of {total:,} rows" if total else f"{rows:,} rows"
         reading = ", ".join(
-            f"shard {each.shard_num}: {each.read_rows:,} rows, {size_text(each.memory_bytes)} of memory"
-            for each in progress.nodes
+            f"shard {node.shard_num}: {node.read_rows:,} rows, {size_text(node.memory_bytes)} of memory"
+            for node in progress.nodes
         )
         still = f" (reading: {reading})" if reading else ""
         speed, left = rows / max(seconds, 0.001), self._left(progress, seconds)
@@ -131,7 +131,7 @@ class ProgressLines:
     def _left(self, progress: InsertProgress, seconds: float) -> str:
         # Only the time left to read: how long the last rows are then computed and sorted does not show.
         rows, total = self._read_rows, self._total_rows
-        at_work = {each.shard_num for each in progress.nodes}
+        at_work = {node.shard_num for node in progress.nodes}
         self._shards |= at_work
         if not total or not rows:
             return ""

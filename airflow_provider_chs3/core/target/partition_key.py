@@ -103,7 +103,7 @@ class PartsOfKey(NamedTuple):
 
 
 def _text_of(parts: Sequence[str]) -> str:
-    texts = ", ',', ".join(f"toString({each})" for each in parts)
+    texts = ", ',', ".join(f"toString({part})" for part in parts)
     return f"ifNull({f'concat({texts})' if len(parts) > 1 else texts}, '')"
 
 

@@ -68,7 +68,7 @@ class PeriodPartitions:
 
 def parts_of(owns: Sequence[PeriodPartitions]) -> str:
     """Return the condition on `system.parts`, or on `system.merges`, that finds the partitions of periods."""
-    return one_of(owns[0].of_part or "partition_id", [each.value for each in owns])
+    return one_of(owns[0].of_part or "partition_id", [own.value for own in owns])
 
 
 _USUAL_KEY = re.compile(r"(\w+)\([^()]+\)")

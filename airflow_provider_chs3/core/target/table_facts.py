@@ -139,7 +139,7 @@ class TableFacts:
     @property
     def stored(self) -> list[Column]:
         """The columns that its parts may have."""
-        return [each for each in self.columns if each.default_kind not in _NOT_STORED]
+        return [column for column in self.columns if column.default_kind not in _NOT_STORED]
 
     @property
     def keeps_every_row(self) -> bool:

@@ -63,7 +63,7 @@ def going_by_servers(table: TableFacts) -> Iterator[str]:
     naive = _naive(table.columns)
     for kind in ("partition", "sorting", "primary", "sampling"):
         text = getattr(table, f"{kind}_key")
-        if not all(_is_independent(each, table.columns, naive) for each in elements(text)):
+        if not all(_is_independent(element, table.columns, naive) for element in elements(text)):
             yield f"its {kind} key {text!r}"
     for what, found in (("index", table.indices), ("projection", table.projections)):
         for name, _, text, *_ in found:

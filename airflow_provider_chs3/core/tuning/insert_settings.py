@@ -203,7 +203,7 @@ def names_to_look_up(own: SettingValues, store: StoreKind) -> tuple[str, ...]:
 def without_exact(settings: Iterable[Setting], store: StoreKind) -> list[Setting]:
     """Return the settings without those that make every load exact."""
     exact = exact_names(store)
-    return [each for each in settings if each.name not in exact]
+    return [setting for setting in settings if setting.name not in exact]
 
 
 def settings_table(shown: Sequence[Setting]) -> str:

@@ -191,16 +191,16 @@ def as_json(verdicts: Iterable[Verdict]) -> dict[str, object]:
     """
     verdicts = tuple(verdicts)
     periods: dict[str, dict[str, dict[str, Any]]] = {}
-    for each in verdicts:
-        periods.setdefault(str(each.state.period), {})[str(each.state.node)] = {"parts": 0, "size_bytes": 0}
-    for each in sorted(verdicts, key=lambda each: _FROM_BEST.index(each.health)):
-        nodes, node = periods[str(each.state.period)], str(each.state.node)
+    for verdict in verdicts:
+        periods.setdefault(str(verdict.state.period), {})[str(verdict.state.node)] = {"parts": 0, "size_bytes": 0}
+    for verdict in sorted(verdicts, key=lambda each: _FROM_BEST.index(each.health)):
+        nodes, node = periods[str(verdict.state.period)], str(verdict.state.node)
         others = nodes[node]
         nodes[node] = {
-            "health": str(each.health),
-            "parts": others["parts"] + each.state.parts,
-            "size_bytes": others["size_bytes"] + each.state.size_bytes,
-            "reason": each.reason,
-            **({"pace": each.merge_rate.as_json()} if each.merge_rate else {}),
+            "health": str(verdict.health),
+            "parts": others["parts"] + verdict.state.parts,
+            "size_bytes": others["size_bytes"] + verdict.state.size_bytes,
+            "reason": verdict.reason,
+            **({"pace": verdict.merge_rate.as_json()} if verdict.merge_rate else {}),
         }
     return {"health": str(overall(verdicts)), "periods": periods}

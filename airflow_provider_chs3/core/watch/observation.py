@@ -216,7 +216,7 @@ def queue_query(table: TableName, system_tables: Collection[str]) -> str:
 def _period_on_node(node: Node, period: Period, partition_id: str, row: Row, table: TableFacts) -> MergeState:
     partitions, table_parts, uptime_seconds, merges, mutations, limits, replicated_limits = row[:7]
     free_bytes, pool_is_busy, broken, at_seconds, replicas, queue = row[7:]
-    of_period = {each[0]: each[1:] for each in partitions}
+    of_period = {partition[0]: partition[1:] for partition in partitions}
     parts, size_bytes, two_smallest_bytes, age_seconds = of_period.get(partition_id, (0, 0, 0, uptime_seconds))
     return MergeState(
         node=node,

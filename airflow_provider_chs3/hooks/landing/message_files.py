@@ -111,12 +111,12 @@ def _table(messages: list[Any]) -> Any:
 
     header = pa.struct([pa.field("name", pa.string(), nullable=False), pa.field("value", pa.binary())])
     columns = {
-        "key": pa.array([each.key() for each in messages], pa.binary()),
-        "value": pa.array([each.value() for each in messages], pa.binary()),
-        "partition": pa.array([each.partition() for each in messages], pa.int32()),
-        "offset": pa.array([each.offset() for each in messages], pa.int64()),
-        "timestamp": pa.array([_milliseconds(each) for each in messages], pa.timestamp("ms", tz="UTC")),
-        "headers": pa.array([_headers(each) for each in messages], pa.list_(header)),
+        "key": pa.array([message.key() for message in messages], pa.binary()),
+        "value": pa.array([message.value() for message in messages], pa.binary()),
+        "partition": pa.array([message.partition() for message in messages], pa.int32()),
+        "offset": pa.array([message.offset() for message in messages], pa.int64()),
+        "timestamp": pa.array([_milliseconds(message) for message in messages], pa.timestamp("ms", tz="UTC")),
+        "headers": pa.array([_headers(message) for message in messages], pa.list_(header)),
     }
     nullable = {"key", "value"}
     fields = [pa.field(name, column.type, nullable=name in nullable) for name, column in columns.items()]

@@ -86,7 +86,7 @@ class StatementRuns(RowInserts):
         statements = [bound(each, parameters) for each in statements_of(sql)]
         options = {
             "with_column_types": with_column_types,
-            "external_tables": [_external_table(each) for each in external_tables],
+            "external_tables": [_external_table(table) for table in external_tables],
             "types_check": types_check,
             "columnar": columnar,
         }
@@ -140,7 +140,7 @@ def statements_of(sql: str | Sequence[str]) -> list[str]:
         ConfigurationError: If there is none.
     """
     statements: list[Any] = list(sql) if isinstance(sql, list | tuple) else [sql]
-    if not statements or not all(isinstance(each, str) and each.strip() for each in statements):
+    if not statements or not all(isinstance(statement, str) and statement.strip() for statement in statements):
         raise ConfigurationError(f"sql={sql!r}: give a statement, or a list of statements.")
     return statements
 

@@ -55,7 +55,7 @@ def settle(
         thresholds, reactions = merge_health(task.merge_health)
         wait = MergeWait(
             merges=task.merges(),
-            periods=tuple(each.period for each in results),
+            periods=tuple(result.period for result in results),
             thresholds=thresholds,
             reactions=reactions,
             poll_interval_seconds=task.progress_interval_seconds,

@@ -55,7 +55,7 @@ class LoadLineage(PeriodTask):
             return self._lineage(inserts=(), inputs=[])
         read = self._that_read() or self.results
         query_ids = {query_id for each in read for query_id in each["query_ids"]}
-        ran = [each for each in self.inserts if each.query_id in query_ids]
+        ran = [insert for insert in self.inserts if insert.query_id in query_ids]
         # An earlier process of the task may have seen some: only where the objects are is known of all.
         paths = [path for each in ran for path in each.paths] if len(ran) == len(query_ids) else []
         periods = [Period.parse(each["period"]) for each in read]
@@ -66,13 +66,13 @@ class LoadLineage(PeriodTask):
         if self._request is None:
             return self._lineage(inserts=(), inputs=[], has_failed=True)
         # Attempts before the last one have started over.
-        last = [each for each in self.inserts if each.attempt == self.inserts[-1].attempt]
+        last = [insert for insert in self.inserts if insert.attempt == self.inserts[-1].attempt]
         paths = [path for each in last for path in each.paths]
         inputs = self._inputs(paths, periods=self._loading)
         return self._lineage(inserts=last, inputs=inputs, has_failed=True)
 
     def _that_read(self) -> list[Mapping[str, Any]]:
-        return [each for each in self.results if each["query_ids"]]
+        return [result for result in self.results if result["query_ids"]]
 
     def _lineage(
         self, *, inserts: Sequence[Insert], inputs: list[InputDataset], has_failed: bool = False
@@ -143,7 +143,7 @@ class LoadLineage(PeriodTask):
         facets = self._schema(table) if with_schema else {}
         facets |= _checked(self.results)
         output_facets: dict[str, Any] = {}
-        if written := [each for each in self.results if each["status"] == "published"]:
+        if written := [result for result in self.results if result["status"] == "published"]:
             facets |= _overwritten()
             output_facets = _written(written)
         return OutputDataset(options.namespace, str(table), facets=facets, outputFacets=output_facets)
@@ -153,7 +153,7 @@ class LoadLineage(PeriodTask):
 
         for table in dict.fromkeys(each.target for each in self.followed):
             results = [each.as_json() for each in self.followed if each.target == table]
-            written = [each for each in results if each["status"] == "published"]
+            written = [result for result in results if result["status"] == "published"]
             yield OutputDataset(
                 self.hook().options.namespace,
                 str(table),
@@ -194,8 +194,8 @@ def _checked(results: Sequence[Mapping[str, Any]]) -> dict[str, DatasetFacet]:
 
     assertions = [
         quality.Assertion(assertion=check["name"], success=check["has_passed"])
-        for each in results
-        for check in each["checks"]
+        for result in results
+        for check in result["checks"]
     ]
     return {"dataQualityAssertions": quality.DataQualityAssertionsDatasetFacet(assertions)} if assertions else {}  # type: ignore[dict-item]  # for inputs, as OpenLineage has it
 
@@ -205,8 +205,10 @@ def _written(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     from openlineage.client.facet_v2 import output_statistics_output_dataset as statistics
     from openlineage.client.generated import base_subset_dataset as subset
 
-    periods = [subset.Partition(identifier=each["period"], dimensions={"period": each["period"]}) for each in results]
-    rows, size_bytes = (sum(each[name] for each in results) for name in ("rows", "table_bytes"))
+    periods = [
+        subset.Partition(identifier=result["period"], dimensions={"period": result["period"]}) for result in results
+    ]
+    rows, size_bytes = (sum(result[name] for result in results) for name in ("rows", "table_bytes"))
     return {
         "outputStatistics": statistics.OutputStatisticsOutputDatasetFacet(rowCount=rows, size=size_bytes or None),
         "subset": subset.OutputSubsetOutputDatasetFacet(

@@ -88,7 +88,7 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask):
         from airflow_provider_chs3.runners.blocking import Runner
 
         runner = Runner(**self._runner_arguments(self.hook()))
-        self.link_to_page(context, runner, [str(each["period"]) for each in results])
+        self.link_to_page(context, runner, [str(result["period"]) for result in results])
         if "error" in event:
             raise AirflowFailException(event["error"])
         return self.done(context, results, event["result"], since=since)
@@ -140,7 +140,7 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask):
             of_views = Runner(listing=listing, **self._runner_arguments(hook))
             if error := self._follow(of_views, views, results) or outcome.error:
                 # For what follows the periods that are loaded: a task that fails returns nothing.
-                done = [each for each in self.results if len(each.get("views", ())) == len(views)]
+                done = [result for result in self.results if len(result.get("views", ())) == len(views)]
                 if done and (ti := context.get("ti")) is not None:
                     ti.xcom_push(key="return_value", value=done)
                 raise error
@@ -156,10 +156,10 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask):
         everything = [*results, *self.followed]
         self.refuse_in_reload(context, everything)
         if all(each.status in ("skipped", "held") for each in everything):
-            if any(each.status == "held" for each in results) and (ti := context.get("ti")) is not None:
+            if any(result.status == "held" for result in results) and (ti := context.get("ti")) is not None:
                 # For the task that asks a person about them: one that is skipped returns nothing.
                 ti.xcom_push(key="return_value", value=self.results if self.has_periods else self.results[0])
-            raise AirflowSkipException(" ".join(each.summary() for each in results))
+            raise AirflowSkipException(" ".join(result.summary() for result in results))
         if self.wait_for_merges:
             return settle(self, context, results, self.results, deadline)
         return self.done(context, self.results)
@@ -254,10 +254,10 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask):
         """
         from airflow_provider_chs3.core.model.period import range_text
 
-        skipped = [each for each in results if each.status == "skipped"]
+        skipped = [result for result in results if result.status == "skipped"]
         with airflow_errors():
             self.refuse_to_reload_without_objects(
-                context, [str(each.period) for each in results if each.has_no_objects]
+                context, [str(result.period) for result in results if result.has_no_objects]
             )
             if len(skipped) == len(results):
                 periods = range_text([each.period for each in skipped])
@@ -281,7 +281,7 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask):
 
     def _label(self, context: Context, results: Sequence[Mapping[str, object]]) -> None:
         """Set what came of the periods, for `map_index_template`."""
-        counts = Counter(str(each["status"]) for each in results)
+        counts = Counter(str(result["status"]) for result in results)
         context["outcome"] = ", ".join(  # type: ignore[typeddict-unknown-key]
             status if len(counts) == 1 else f"{count} {status}" for status, count in counts.items()
         )

@@ -265,7 +265,7 @@ def _loads_nothing(tasks: Iterable[Any], ti: Any, why: str) -> bool:
     same time, the last one sees all others.
     """
     ti.xcom_push(key=_LOADS_NOTHING, value=why)
-    loads = {each.task_id: each for each in tasks if getattr(_class_of(each), "loads_periods", False)}
+    loads = {task.task_id: task for task in tasks if getattr(_class_of(task), "loads_periods", False)}
 
     @cache
     def is_so(task_id: str) -> bool:

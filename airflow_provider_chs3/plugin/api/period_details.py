@@ -108,7 +108,7 @@ def parts_as_json(seen: Seen[PeriodParts]) -> dict[str, Any]:
     if seen.what is None:
         return {"error": seen.error, "begun_at": None, "now": None, "nodes": []}
     begun_at, now, of_nodes, silent = seen.what
-    nodes = {node: [(each.at, each.parts) for each in points] for node, points in of_nodes.items()}
+    nodes = {node: [(point.at, point.parts) for point in points] for node, points in of_nodes.items()}
     return {
         "error": "",
         "begun_at": begun_at,
@@ -161,7 +161,7 @@ def _load(entry: Entry, readable_logs: Container[str]) -> dict[str, Any]:
         "object_changes": dict(details["object_changes"]),
         "seconds_by_step": in_order(dict(details["seconds_by_step"])),
         "settings": _settings(details["settings"]),
-        "checks": [each | hidden for each in json.loads(details["checks"] or "[]")],
+        "checks": [load | hidden for load in json.loads(details["checks"] or "[]")],
     }
 
 
@@ -184,7 +184,7 @@ def _settings(text: str) -> list[dict[str, Any]]:
             return 1
         return 0 if setting["name"] in TUNED_NAMES else 2
 
-    return [{name: each[name] for name in ("name", "value", "reason")} for each in sorted(json.loads(text), key=order)]
+    return [{name: load[name] for name in ("name", "value", "reason")} for load in sorted(json.loads(text), key=order)]
 
 
 def _inserting(entry: Entry) -> dict[str, Any]:

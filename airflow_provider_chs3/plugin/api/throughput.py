@@ -35,7 +35,7 @@ class ThroughputAnswer(Answer):
 
     def as_json(self, *, scope: Scope | None, readable_dags: Collection[str]) -> dict[str, Any]:
         """Return JSON-safe values."""
-        tasks = [(each, task_as_json(each.owner, readable_dags)) for each in self.seen.loads]
+        tasks = [(load, task_as_json(load.owner, readable_dags)) for load in self.seen.loads]
         loads = [
             each.model_copy(update={"task": task and Task(**task)})
             for each, task in tasks
@@ -74,7 +74,7 @@ def _parts_as_json(parts: Mapping[Node, tuple[PartsAt, ...]]) -> dict[str, Any]:
     longest = max(parts.values(), key=len, default=())
 
     def of(points: tuple[PartsAt, ...], name: str) -> list[int | None]:
-        return [None] * (len(longest) - len(points)) + [getattr(each, name) for each in points]
+        return [None] * (len(longest) - len(points)) + [getattr(point, name) for point in points]
 
     return {
         # Without the last, which is the current time: an answer with nothing new stays the same.

@@ -91,9 +91,9 @@ def _now(target: TableName, period: Period, ledgers: Collection[str], of_period:
     # A claim of a period of several partitions is a record of each.
     claims = " UNION ALL ".join(
         f"(SELECT event, toInt64(sum(rows) OVER (PARTITION BY sequence)) AS published, max_block AS block, "
-        f"toFloat64(recorded_at) AS at {of_period_in(target, period, TableName(each, LEDGER_TABLE))} AND {IS_STATE} "
+        f"toFloat64(recorded_at) AS at {of_period_in(target, period, TableName(ledger, LEDGER_TABLE))} AND {IS_STATE} "
         f"{NEWEST_FIRST} LIMIT 1)"
-        for each in ledgers
+        for ledger in ledgers
     )
     newest = f"SELECT * FROM ({claims}) ORDER BY at DESC LIMIT 1"
     claim = f"(SELECT groupArray((event, published, block, at)) FROM ({newest}))"

@@ -140,8 +140,8 @@ class ClusterOverview:
             query_id=query_id,
             read_rows=progress.read_rows,
             read_bytes=progress.read_bytes,
-            memory_bytes=sum(each.memory_bytes for each in progress.nodes),
-            peak_memory_bytes=max((each.peak_memory_bytes for each in progress.nodes), default=0),
+            memory_bytes=sum(node.memory_bytes for node in progress.nodes),
+            peak_memory_bytes=max((node.peak_memory_bytes for node in progress.nodes), default=0),
             seconds=seconds,
             rows_per_second=round(progress.read_rows / max(seconds, 0.001)),
         )

@@ -59,7 +59,7 @@ def look_at_derived_tables(found: Ledgers, cluster: str | None) -> Steps[dict[Ta
     derived = {}
     for name, (place, periods) in versions.items():
         # A name with dots may stand for several tables.
-        named = [each for each in bases if str(each.name) == place]
+        named = [base for base in bases if str(base.name) == place]
         if len(named) == 1 and named[0].name != name:
             stale = {} if found.down else _stale(periods, named[0])
             derived[name] = Derived(named[0].name, views.get((named[0].name, str(name)), ""), stale)
@@ -161,7 +161,7 @@ def _stale(versions: _Versions, base: _Base) -> dict[str, str]:
         if period is None:
             # A key of another form, of which only a load finds the periods.
             return {}
-        for grain in {parsed(each).grain for each in versions}:
+        for grain in {parsed(version).grain for version in versions}:
             ids[WHOLE_TABLE if grain is Grain.ALL else Period.of(period.begin, grain)].append(partition_id)
     stale = {}
     for name, (attempt, digest) in versions.items():

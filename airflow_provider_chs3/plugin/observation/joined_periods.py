@@ -44,14 +44,14 @@ class JoinedPeriod(NamedTuple):
     @property
     def is_forgotten(self) -> bool:
         """Return whether it was forgotten in the ledger, and no load has begun since."""
-        has_claims = any(each.has_claims for each in self.records.values())
-        return has_claims and self.unpublished is None and not any(each.record for each in self.records.values())
+        has_claims = any(record.has_claims for record in self.records.values())
+        return has_claims and self.unpublished is None and not any(record.record for record in self.records.values())
 
     @property
     def has_lost_ledger(self) -> bool:
         """Return whether a load published it, but no ledger knows it: somebody dropped or emptied the ledger."""
-        is_loaded = any(each.load.attempt for each in self.records.values())
-        return is_loaded and not any(each.has_claims for each in self.records.values())
+        is_loaded = any(record.load.attempt for record in self.records.values())
+        return is_loaded and not any(record.has_claims for record in self.records.values())
 
     @property
     def owner(self) -> str:
@@ -60,7 +60,7 @@ class JoinedPeriod(NamedTuple):
         if newest:
             return newest.owner
         # One that found no objects has inserted nothing.
-        loads = (each.load.owner for each in self.records.values() if each.load.owner)
+        loads = (record.load.owner for record in self.records.values() if record.load.owner)
         return next(loads, self.inserting.owner if self.inserting else "")
 
 
@@ -95,7 +95,7 @@ def _periods(seen: ClusterSnapshot, table: TableName) -> Iterator[JoinedPeriod]:
                 records[node] = own
             there = [found for key in ids if (found := answers.partition(table, key))]
             partitions += [(node, one) for one in there]
-            claimed = {one.partition_id for one in own.held.records} if own and own.held else set()
+            claimed = {record.partition_id for record in own.held.records} if own and own.held else set()
             nothing = PartitionState(mutations=answers.mutations.get(table, ()), broken=answers.broken.get(table, ()))
             each = _on_node(own, [one.state for one in there], nothing, is_of_several=len(ids | claimed) > 1)
             nodes[node] = replace(each, has_history=period in known, has_rows=has_rows, held=own.held if own else None)
@@ -139,11 +139,11 @@ def _joined(
 ) -> JoinedPeriod:
     inserting = unpublished = failure = None
     is_publishing = False
-    for each in records.values():
-        inserting = inserting or each.inserting
-        unpublished = unpublished or each.unpublished
-        is_publishing = is_publishing or each.is_publishing
-        failure = failure or each.failure
+    for record in records.values():
+        inserting = inserting or record.inserting
+        unpublished = unpublished or record.unpublished
+        is_publishing = is_publishing or record.is_publishing
+        failure = failure or record.failure
     return JoinedPeriod(
         table=table,
         period=period,

@@ -21,20 +21,20 @@ def reasons_by_node(verdicts: Sequence[Verdict]) -> str:
     """
     nodes: dict[str, list[str]] = defaultdict(list)
     worst = overall(verdicts)
-    for each in verdicts:
-        if each.health is worst:
-            speed = f", {each.merge_rate}" if each.merge_rate and str(each.merge_rate) else ""
-            nodes[each.reason].append(f"{each.state.node}: {quantity(each.state.parts, 'part')}{speed}")
+    for verdict in verdicts:
+        if verdict.health is worst:
+            speed = f", {verdict.merge_rate}" if verdict.merge_rate and str(verdict.merge_rate) else ""
+            nodes[verdict.reason].append(f"{verdict.state.node}: {quantity(verdict.state.parts, 'part')}{speed}")
     return "; ".join(f"{reason} ({'; '.join(names)})" for reason, names in nodes.items())
 
 
 def have_to_wait(verdicts: Sequence[Verdict], thresholds: Thresholds) -> bool:
     """Check whether merges wait for a free thread for so long that they would be stuck, or a replica lags."""
-    states = [each.state for each in verdicts if each.health is Health.SETTLING and not each.state.merges]
+    states = [verdict.state for verdict in verdicts if verdict.health is Health.SETTLING and not verdict.state.merges]
     return any(
-        (each.replica and each.replica.delay_seconds > thresholds.max_replica_delay_seconds)
-        or (each.pool_is_busy and each.unchanged_seconds >= thresholds.stuck_after_seconds)
-        for each in states
+        (state.replica and state.replica.delay_seconds > thresholds.max_replica_delay_seconds)
+        or (state.pool_is_busy and state.unchanged_seconds >= thresholds.stuck_after_seconds)
+        for state in states
     )
 
 
@@ -45,12 +45,14 @@ def unchanged_since(verdicts: Sequence[Verdict]) -> str:
     """
     worst = overall(verdicts)
     failed = [
-        each.state.at_seconds - mutation.age_seconds
-        for each in verdicts
-        for mutation in each.state.mutations
+        verdict.state.at_seconds - mutation.age_seconds
+        for verdict in verdicts
+        for mutation in verdict.state.mutations
         if mutation.fail_reason
     ]
-    idle = [each.state.at_seconds - each.state.unchanged_seconds for each in verdicts if each.health is worst]
+    idle = [
+        verdict.state.at_seconds - verdict.state.unchanged_seconds for verdict in verdicts if verdict.health is worst
+    ]
     times = failed or idle
     return utc_text(min(times)) if times else ""
 
@@ -65,7 +67,9 @@ def way_out(verdicts: Sequence[Verdict], table: TableName) -> str:
 
     It is not for ON CLUSTER, which a cluster without Keeper refuses.
     """
-    failed = sorted({each.command for verdict in verdicts for each in verdict.state.mutations if each.fail_reason})
+    failed = sorted(
+        {mutation.command for verdict in verdicts for mutation in verdict.state.mutations if mutation.fail_reason}
+    )
     if failed:
         commands = ", ".join(map(literal, failed))
         return f"KILL MUTATION WHERE {in_table(table)} AND command IN ({commands})"

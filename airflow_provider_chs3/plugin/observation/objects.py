@@ -52,7 +52,7 @@ def look_at_objects(cluster: str | None, target: TableName, period: Period) -> S
     ledgers = yield from find_ledgers(cluster)
     having = {node: databases for node, databases in ledgers.databases.items() if databases}
     for node, databases in list(having.items())[:1]:
-        sql = Sql(" UNION ALL ".join(_of_ledger(target, period, each) for each in databases))
+        sql = Sql(" UNION ALL ".join(_of_ledger(target, period, database) for database in databases))
         answer = (yield from ask_log("Read the objects", {node: sql}))[node]
         if isinstance(answer, str):
             return PeriodObjects(why_not=f"{OBJECTS_TABLE}: {answer}")
@@ -79,12 +79,12 @@ def _objects(rows: Iterable[Row]) -> Iterable[ObjectRow]:
     for attempt, base, path, reads in rows:
         *_, (_, last_attempt, last_base, size_bytes, etag, count) = reads
         # What is kept of an increment that removes rows is recorded once more: the first load that had it so, took it.
-        took = next(each for each in reads if each[3:5] == (size_bytes, etag))
+        took = next(read for read in reads if read[3:5] == (size_bytes, etag))
         state: ObjectState = "loaded"
         if base and last_base != base:
             state = "gone"
         elif last_attempt == attempt and took[1] == attempt:
-            state = "changed" if len({each[4] for each in reads}) > 1 else "new"
+            state = "changed" if len({read[4] for read in reads}) > 1 else "new"
         yield ObjectRow(
             path=path,
             state=state,

@@ -130,8 +130,8 @@ class PeriodDetails:
     @property
     def is_known(self) -> bool:
         """Return whether any node has the period, or may have it."""
-        found = self.load or self.inserting or self.failure or any(each.rows for each in self.nodes.values())
-        return bool(found or self.down) or any(each.published_rows is not None for each in self.nodes.values())
+        found = self.load or self.inserting or self.failure or any(node.rows for node in self.nodes.values())
+        return bool(found or self.down) or any(node.published_rows is not None for node in self.nodes.values())
 
 
 def look_at_period(cluster: str | None, target: TableName, period: Period) -> Steps[PeriodDetails]:
@@ -148,11 +148,11 @@ def look_at_period(cluster: str | None, target: TableName, period: Period) -> St
     }
     answers = yield from query_reachable(f"Read the records and parts of {period}", statements, ledgers.down)
     answered = {node: (_entries(rows[0][:2]), rows[0][5:]) for node, rows in answers.items()}
-    finished = [_finished(*each) for rows in answers.values() for each in rows[0][2]]
+    finished = [_finished(*row) for rows in answers.values() for row in rows[0][2]]
     found = _details(answered, texts_of(ledgers.down), max(finished, key=lambda each: each.published_at, default=None))
-    events = [PastEvent(*each) for rows in answers.values() for each in rows[0][3]]
+    events = [PastEvent(*row) for rows in answers.values() for row in rows[0][3]]
     # Each node has a claim of its own.
-    once = {(each.event, each.attempt): each for each in sorted(events, key=attrgetter("recorded_at"))}
+    once = {(event.event, event.attempt): event for event in sorted(events, key=attrgetter("recorded_at"))}
     newest = sorted(once.values(), key=attrgetter("recorded_at"), reverse=True)
     kept = frozenset(attempt for rows in answers.values() for attempt in rows[0][4])
     return replace(found, history=tuple(newest[:_MOST_EVENTS]), kept=kept)
@@ -167,10 +167,10 @@ def _of_period(target: TableName, period: Period, ledgers: Collection[str], load
     name = in_table(target)
     of_loads = [TableName(database, LOADS_TABLE) for database in loads]
     further = [expression or column for column, expression in _OF_LOAD.items()]
-    newest_loads = [_newest_load(target, each) for each in of_loads]
+    newest_loads = [_newest_load(target, load) for load in of_loads]
     return Sql(
-        f"SELECT {_array(_records(target, period, TableName(each, LEDGER_TABLE)) for each in ledgers)}, "
-        f"{_array(_records(target, period, each, *further) for each in of_loads)}, {_array(newest_loads)}, "
+        f"SELECT {_array(_records(target, period, TableName(ledger, LEDGER_TABLE)) for ledger in ledgers)}, "
+        f"{_array(_records(target, period, load, *further) for load in of_loads)}, {_array(newest_loads)}, "
         f"{_array(_past_events(target, period, ledgers, of_loads))}, ({_kept(target, period)}), "
         f"sum(rows), count(), sum(bytes_on_disk) FROM system.parts WHERE {name} AND active AND rows > 0 "
         f"AND {_own_parts(target, period, ledgers)}"
@@ -236,17 +236,17 @@ def _past_events(
     """Yield the queries for what became of a period, in each table of loads and each ledger."""
     at = "formatDateTime(recorded_at, '%F %T', 'UTC')"
     texts = ("event", "attempt", "owner", "reason", f"leftUTF8(error, {_ERROR_CHARACTERS})", "error_hint")
-    event, attempt, owner, reason, error, hint = (f"toString({each})" for each in texts)
+    event, attempt, owner, reason, error, hint = (f"toString({text})" for text in texts)
     read = "loaded_objects, loaded_bytes, loaded_rows, arraySum(mapValues(seconds_by_step))"
-    for each in loads:
+    for load in loads:
         yield (
             f"SELECT ({at}, {event}, {attempt}, {owner}, {reason}, {read}, {error}, {hint}) AS found "
-            f"{of_period_in(target, period, each)} AND event IN ('load', 'withheld', 'failed', 'unchanged') "
+            f"{of_period_in(target, period, load)} AND event IN ('load', 'withheld', 'failed', 'unchanged') "
             f"{NEWEST_FIRST} LIMIT {_MOST_EVENTS}"
         )
     what = f"multiIf(restored != '', 'restored', is_adopted, 'adopted', {event})"
     nothing = "objects, source_bytes, toUInt64(0), toFloat64(0), '', ''"
-    for claims in (of_period_in(target, period, TableName(each, LEDGER_TABLE)) for each in ledgers):
+    for claims in (of_period_in(target, period, TableName(ledger, LEDGER_TABLE)) for ledger in ledgers):
         yield (
             f"SELECT ({at}, {what}, {attempt}, '', '', {nothing}) AS found {claims} AND ({_OF_SOMEBODY}) "
             f"{NEWEST_FIRST} LIMIT {_MOST_EVENTS}"
@@ -305,7 +305,7 @@ def _details(
 
 def _newest(entries: Iterable[Entry | None]) -> Entry | None:
     """Return the newest record: one node has it, unless another node became the cluster's first."""
-    return max((each for each in entries if each), key=lambda each: each.recorded_at, default=None)
+    return max((entry for entry in entries if entry), key=lambda each: each.recorded_at, default=None)
 
 
 def _unpublished(entries: Mapping[str, Entry]) -> Entry | None:

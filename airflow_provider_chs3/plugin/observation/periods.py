@@ -167,9 +167,9 @@ def owners_to_ask_for(seen: ClusterSnapshot) -> set[str]:
     records = [
         each for node in seen.nodes.values() for rows in node.records.values() for each in unsettled(rows.values())
     ]
-    failed = {each.failure.owner for each in records if each.failure}
-    inserts = (each.unpublished for each in records if not each.failure)
-    return {owner for owner in failed if owner} | {each.owner for each in inserts if each and each.owner}
+    failed = {record.failure.owner for record in records if record.failure}
+    inserts = (record.unpublished for record in records if not record.failure)
+    return {owner for owner in failed if owner} | {insert.owner for insert in inserts if insert and insert.owner}
 
 
 def overview(
@@ -210,8 +210,8 @@ def _table_overview(seen: ClusterSnapshot, table: TableName, known: Mapping[str,
             newest=max(unread, key=parsed, default=""),
             never_loaded=len(missing) - len(shown),
             rows=sum(rows.values()) - sum(each.rows for each in known.values()) if unread else 0,
-            published_at=max((each.published_at for each in summaries), default="") if unread else "",
-            dag_ids=sorted({dag_id for each in summaries for dag_id in each.dag_ids}) if unread else [],
+            published_at=max((summary.published_at for summary in summaries), default="") if unread else "",
+            dag_ids=sorted({dag_id for summary in summaries for dag_id in summary.dag_ids}) if unread else [],
         ),
     )
 
@@ -272,7 +272,7 @@ def _period_overview(
         if held and state is PeriodState.HELD:
             return decide(PeriodFacts(found=found, held=held if with_values else held.without_values)).reason
         text = _why(state, found, verdicts, period, with_values=with_values)
-        hides = any(part.hides_rows for each in partitions for part in each.each_part or ())
+        hides = any(part.hides_rows for partition in partitions for part in partition.each_part or ())
         return "; ".join(filter(None, (text, _HIDDEN if hides else "", _ORPHANED if has_query else "")))
 
     publication = _publication(period)
@@ -287,8 +287,8 @@ def _period_overview(
         hint=period.failure.hint if period.failure and state is PeriodState.FAILED else "",
         # One replica of a shard counts.
         rows=sum({node.shard_num: each.state.rows for node, each in period.nodes.items()}.values()),
-        size_bytes=sum([each.size_bytes for each in partitions]),
-        parts=sum([each.parts for each in partitions]),
+        size_bytes=sum([partition.size_bytes for partition in partitions]),
+        parts=sum([partition.parts for partition in partitions]),
         owner=period.owner,
         step=step,
         insert=running_insert(seen, running) if running else None,

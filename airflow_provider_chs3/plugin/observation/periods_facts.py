@@ -82,7 +82,7 @@ def _look_at_newest(found: Ledgers, newest: Mapping[TableName, Collection[str]])
     What else a period of a set has, and what became of a table that is gone, takes a look at all parts and tables.
     """
     nodes = yield from _snapshots(found, newest, (), dict.fromkeys(found.databases, newest))
-    of_one = {name for each in nodes.values() for name, facts in each.tables.items() if facts.partition_key[:1] != "("}
+    of_one = {name for node in nodes.values() for name, facts in node.tables.items() if facts.partition_key[:1] != "("}
     newest = {name: periods if name in of_one else () for name, periods in newest.items()}
     records = yield from _records(found, nodes, few({period for periods in newest.values() for period in periods}))
     of_all = chain.from_iterable(records.values())
@@ -100,15 +100,17 @@ def _look_at_all(found: Ledgers, wanted: Wanted) -> _Look:
     }
     answers = yield from query_reachable("Sum up the periods", asked, found.down)
     summaries = {node: summaries_of(rows) for node, rows in answers.items()}
-    tables = sorted({name for each in summaries.values() for name in each})
-    uuids = sorted({key for each in summaries.values() for one in each.values() for key in one.uuids} - {_NO_UUID})
+    tables = sorted({name for summary in summaries.values() for name in summary})
+    uuids = sorted(
+        {key for summary in summaries.values() for one in summary.values() for key in one.uuids} - {_NO_UUID}
+    )
     nodes = yield from _snapshots(found, tables, uuids, summaries)
     # A node without a ledger may have rows all the same.
     summaries = {node: {**each.unrecorded, **summaries.get(node, {})} for node, each in nodes.items()}
     of_nodes = {name: _on_nodes(name, nodes, summaries, found.down, thresholds) for name in tables}
     choices = choose(of_nodes, wanted)
-    are_all = not any(each.unread for each in choices.tables.values())
-    names = None if are_all else few({name for each in choices.tables.values() for name in each.read})
+    are_all = not any(table.unread for table in choices.tables.values())
+    names = None if are_all else few({name for table in choices.tables.values() for name in table.read})
     records = yield from _records(found, nodes, names)
     return (yield from _with_parts(found, nodes, choices, records, are_all=are_all)), choices, summaries
 
@@ -172,7 +174,7 @@ def _with_parts(
 ) -> Steps[dict[Node, NodeSnapshot]]:
     """Read the parts of the periods that were chosen."""
     tables = choices.tables
-    ids = None if are_all else few({key for each in tables.values() for key in each.partitions})
+    ids = None if are_all else few({key for table in tables.values() for key in table.partitions})
     asked = dict.fromkeys(nodes, periods_queries.partitions(tables, ids)) if tables else {}
     partitions = yield from query_reachable("Read the parts of the periods", asked, found.down)
     return {
@@ -222,7 +224,7 @@ def with_contents(seen: ClusterSnapshot, tables: Collection[TableName]) -> Steps
         node: replace(
             each,
             partitions={**each.partitions, **_by_id(found[node])},
-            sources={(TableName(*of), key): tuple(Part(*one) for one in parts) for *of, key, parts in joined[node]},
+            sources={(TableName(*of), key): tuple(Part(*part) for part in parts) for *of, key, parts in joined[node]},
         )
         if node in joined
         else each

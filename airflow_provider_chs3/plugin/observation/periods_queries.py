@@ -64,7 +64,9 @@ def records(ledgers: Collection[str], loads: Collection[str], periods: Collectio
     """Return the query for the newest records of each period of each table, in all ledgers of a node."""
     databases = sorted({*ledgers, *loads})
     only = "1" if periods is None else one_of("period", periods)
-    return Sql(" UNION ALL ".join(_records(each, each in ledgers, each in loads, only) for each in databases))
+    return Sql(
+        " UNION ALL ".join(_records(database, database in ledgers, database in loads, only) for database in databases)
+    )
 
 
 def _records(database: str, has_ledger: bool, has_loads: bool, only: str) -> str:

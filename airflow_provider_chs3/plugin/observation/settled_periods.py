@@ -80,7 +80,7 @@ def summaries_query(
     partition has the blocks and rows of that claim, no mutation has passed it since, and it has few parts. Then
     `core.ledger.comparison.standing` finds it unchanged, too.
     """
-    sources = [(each, LEDGER_TABLE) for each in sorted(ledgers)], [(each, LOADS_TABLE) for each in sorted(loads)]
+    sources = [(ledger, LEDGER_TABLE) for ledger in sorted(ledgers)], [(load, LOADS_TABLE) for load in sorted(loads)]
     claims, own_loads = (
         f"({' UNION ALL '.join(_of_source(*each) for each in found) or _of_nothing(columns)})"
         for found, columns in zip(sources, (COLUMNS, LOADS_COLUMNS), strict=True)
@@ -179,9 +179,9 @@ def newest_query(ledgers: Collection[str]) -> Sql:
     It reads the keys alone, which takes a tenth of the time of `summaries_query`.
     """
     of_each = " UNION DISTINCT ".join(
-        f"SELECT DISTINCT target_database, target_table, period FROM {table(TableName(each, LEDGER_TABLE))} "
+        f"SELECT DISTINCT target_database, target_table, period FROM {table(TableName(ledger, LEDGER_TABLE))} "
         "WHERE period != ''"
-        for each in sorted(ledgers)
+        for ledger in sorted(ledgers)
     )
     return Sql(
         "SELECT target_database, target_table, "
@@ -274,7 +274,7 @@ def _settled(of_table: TableOnNodes) -> dict[str, str]:
     """Return the periods that all nodes find settled, by the same attempt, each with its partition."""
     if of_table.busy is None or not of_table.summaries:
         return {}
-    lines = [frozenset(each.settled.split("\n")) for each in of_table.summaries]
+    lines = [frozenset(summary.settled.split("\n")) for summary in of_table.summaries]
     common = lines[0].intersection(*lines[1:])
     fields = (line.split("\t") for line in common if line)
     spread = str(of_table.spread)

@@ -81,9 +81,9 @@ class AzureBlobListing(WritableListing):
 
     def delete(self, bucket: str, prefix: str) -> None:
         """Delete the blobs whose names begin with a prefix; see `WritableListing.delete`."""
-        for each in list(self.objects(bucket, prefix)):
-            with self._errors_of(f"write or delete {each.path}"):
-                self._container(bucket).delete_blob(each.key)
+        for unit in list(self.objects(bucket, prefix)):
+            with self._errors_of(f"write or delete {unit.path}"):
+                self._container(bucket).delete_blob(unit.key)
 
     def _container(self, name: str) -> ContainerClient:
         # Side by side, listings would each make a client of their own.

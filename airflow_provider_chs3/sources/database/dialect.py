@@ -158,7 +158,7 @@ class Dialect(ABC):
 
         Each column is sent under `own_prefix` and its number.
         """
-        by_name, prefix = {each.name: each for each in columns}, own_prefix(columns)
+        by_name, prefix = {column.name: column for column in columns}, own_prefix(columns)
         sent = ", ".join(f"{each.written} AS {prefix}{number}" for number, each in enumerate(columns))
         condition = self.in_period(by_name[table.time_column], period, table.timezone)
         number, count = part
@@ -168,7 +168,7 @@ class Dialect(ABC):
 
     def version_of_period(self, table: SqlTable, columns: Sequence[SqlColumn], period: Period) -> str:
         """Return the statement for a period's rows, the sum of their keys, what changes with them, and the state."""
-        by_name = {each.name: each for each in columns}
+        by_name = {column.name: column for column in columns}
         key = by_name[table.key_column] if table.key_column else None
         keys = f"SUM({self.quoted(key.name)})" if key and key.is_integer else "0"
         condition = self.in_period(by_name[table.time_column], period, table.timezone)
@@ -192,7 +192,7 @@ def own_prefix(columns: Sequence[SqlColumn]) -> str:
     No column's name begins so: ClickHouse would take the one for the other.
     """
     prefixes = (f"chs3{number}_" for number in ("", *range(len(columns))))
-    return next(prefix for prefix in prefixes if not any(each.name.startswith(prefix) for each in columns))
+    return next(prefix for prefix in prefixes if not any(column.name.startswith(prefix) for column in columns))
 
 
 def _bounds_of(period: Period, times: Times, timezone: str) -> tuple[datetime, datetime]:

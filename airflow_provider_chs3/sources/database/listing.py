@@ -156,7 +156,7 @@ class RowsListing(Listing):
     def _unit_of(self, period: Period, rows: int, keys: int, changes: str) -> Unit:
         table = self.table
         # What is read of the rows, and how, is part of it: another column, or another zone, is another period.
-        read = [(each.name, each.type, each.read) for each in self.columns]
+        read = [(column.name, column.type, column.read) for column in self.columns]
         parts = [read, table.time_column, table.timezone, table.fingerprint, changes]
         digest = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
         version = version_of(rows, keys, digest)

@@ -100,7 +100,7 @@ class SqlSource(RowSource):
         for period in periods:
             name = f"Look at {self.place}, {period}"
             pages = yield from ListObjects(name=name, bucket=self.place, prefix=str(period))
-            listed[period] = Manifest.of(each for page in pages for each in page.objects())
+            listed[period] = Manifest.of(unit for page in pages for unit in page.objects())
         return self, listed
 
     def summarize_periods(self, periods: Collection[Period] | Grain) -> Steps[dict[Period, PeriodObjects]]:
@@ -109,7 +109,7 @@ class SqlSource(RowSource):
             periods = [WHOLE_TABLE]
         if isinstance(periods, Grain):
             pages = yield from ListObjects(name=f"Look for periods in {self.place}", bucket=self.place, prefix=periods)
-            manifests = {period_of(each.path): Manifest((each,)) for page in pages for each in page.objects()}
+            manifests = {period_of(unit.path): Manifest((unit,)) for page in pages for unit in page.objects()}
         else:
             _, manifests = yield from self.list_periods(periods)
         return {each: PeriodObjects.of(found, rows=self.known_rows(found)) for each, found in manifests.items()}
@@ -126,11 +126,11 @@ class SqlSource(RowSource):
         except ClickHouseServerError as error:
             raise self.explained(error) from None
         found = {name: column_type for name, column_type, *_ in rows}
-        for each in self.columns:
-            if found.get(each.name) != each.clickhouse_type:
+        for column in self.columns:
+            if found.get(column.name) != column.clickhouse_type:
                 raise SourceError(
-                    f"ClickHouse reads column {each.name!r} of {self.place} ({each.type}) as {found.get(each.name)} "
-                    f"and not as {each.clickhouse_type}: leave it out with a view."
+                    f"ClickHouse reads column {column.name!r} of {self.place} ({column.type}) as "
+                    f"{found.get(column.name)} and not as {column.clickhouse_type}: leave it out with a view."
                 )
 
     def explained(self, error: ClickHouseServerError) -> Chs3Error:
@@ -148,9 +148,9 @@ class SqlSource(RowSource):
 
     def checksum_of(self, manifest: Manifest) -> Checksum | None:
         """Return what the keys of all rows add up to, if the table has a key of whole numbers."""
-        if not any(each.is_integer and each.name == self.table.key_column for each in self.columns):
+        if not any(column.is_integer and column.name == self.table.key_column for column in self.columns):
             return None
-        total = sum(rows_and_keys(each.version)[1] for each in manifest.objects)
+        total = sum(rows_and_keys(unit.version)[1] for unit in manifest.objects)
         return Checksum(column=str(self.table.key_column), total=total)
 
     def table_function(

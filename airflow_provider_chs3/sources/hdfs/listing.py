@@ -28,7 +28,7 @@ class WebHdfsListing(WritableListing):
             while folders:
                 folder = folders.pop()
                 for statuses in client.folder(folder):
-                    named = [(f"{folder}/{each['pathSuffix']}".lstrip("/"), each) for each in statuses]
+                    named = [(f"{folder}/{status['pathSuffix']}".lstrip("/"), status) for status in statuses]
                     found = [(key, each) for key, each in named if _is_file(key, each, wanted)]
                     yield ObjectPage.of(
                         [_file(f"{bucket}/{key}", each, client.is_cut(key, each)) for key, each in found]

@@ -98,7 +98,7 @@ class WebHdfsClient:
                 raise SourceError(f"Cannot list /{folder} in {self._where}: {where} is not WebHDFS.") from None
             statuses = answer["DirectoryListing"]["partialListing"]["FileStatuses"]["FileStatus"]
             # A file lists itself, without a name.
-            statuses = [each for each in statuses if each["pathSuffix"]]
+            statuses = [status for status in statuses if status["pathSuffix"]]
             yield statuses
             if not statuses or not answer["DirectoryListing"]["remainingEntries"]:
                 return

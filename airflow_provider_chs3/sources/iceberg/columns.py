@@ -38,10 +38,10 @@ class ColumnHistory:
 
     def _is_plain(self) -> bool:
         metadata = self._table.metadata
-        schemas = {each.schema_id: each for each in metadata.schemas}
+        schemas = {schema.schema_id: schema for schema in metadata.schemas}
         # An old schema that was removed may have had any names.
         is_complete = set(schemas) == set(range(len(schemas))) and metadata.current_schema_id == len(schemas) - 1
-        pairs = {pair for each in schemas.values() for pair in _ids(each).items()}
+        pairs = {pair for schema in schemas.values() for pair in _ids(schema).items()}
         is_one_to_one = len(pairs) == len({name for name, _ in pairs}) == len({number for _, number in pairs})
         return is_complete and is_one_to_one and not self._table.name_mapping() and not self._with_values()
 
@@ -49,7 +49,7 @@ class ColumnHistory:
         """Return columns whose values are not in the files that lack them: their initial default is none of NULL."""
         schema = self._table.schema()
         columns = map(schema.find_field, schema.column_names)
-        return {each.field_id for each in columns if each.initial_default is not None}
+        return {column.field_id for column in columns if column.initial_default is not None}
 
     def _checked(self, file: DataFile) -> DataFile:
         import pyarrow.parquet as pq
@@ -59,7 +59,7 @@ class ColumnHistory:
         wrong = sorted(name for name, number in found.items() if self._columns.get(name, number) != number)
         by_id = {number: name for name, number in self._columns.items()}
         wrong += sorted(name for name, number in found.items() if by_id.get(number or -1, name) != name)
-        partitioned = {each.source_id for spec in self._table.specs().values() for each in spec.fields}
+        partitioned = {field.source_id for spec in self._table.specs().values() for field in spec.fields}
         needed = partitioned | self._with_values()
         wrong += sorted(name for name, number in self._columns.items() if name not in found and number in needed)
         if not wrong or file.problem:
@@ -85,8 +85,8 @@ def _ids(schema: Schema) -> dict[str, int]:
 
 def _file_ids(fields: Any, within: str = "") -> Iterator[tuple[str, int | None]]:
     """Yield the names of a file's columns at any depth, as tables have them, and their ids, or None."""
-    for each in fields:
-        yield from _field_ids(each, f"{within}{each.name}")
+    for field in fields:
+        yield from _field_ids(field, f"{within}{field.name}")
 
 
 def _field_ids(field: Any, name: str) -> Iterator[tuple[str, int | None]]:

@@ -64,7 +64,7 @@ class DeletedRows:
             SourceError: If a delete file is not as the table describes it.
         """
         needed = [each for each in files if not each.problem and each.path in deletes]
-        every = {each.file_path: each for file in needed for each in deletes[file.path]}
+        every = {delete.file_path: delete for file in needed for delete in deletes[file.path]}
         unread = [each for url, each in every.items() if url not in self._read]
         with ThreadPoolExecutor(max_workers=_AT_ONCE, thread_name_prefix="chs3-deletes") as pool:
             positions = pool.map(lambda each: _positions(io, each), unread)
@@ -74,7 +74,7 @@ class DeletedRows:
     def _with_deleted(self, file: DataFile, deletes: Iterable[IcebergFile]) -> DataFile:
         if file.problem:
             return file
-        every = chain.from_iterable(self._read[each.file_path].get(file.path, ()) for each in deletes)
+        every = chain.from_iterable(self._read[delete.file_path].get(file.path, ()) for delete in deletes)
         # Writers may delete a row twice.
         return replace(file, deleted=tuple(sorted({each for each in every if 0 <= each < file.rows})))
 
@@ -90,19 +90,19 @@ def digest_of(deletes: Collection[IcebergFile]) -> str:
     """Return a text that changes with the delete files; empty without any."""
     if not deletes:
         return ""
-    paths = "\n".join(sorted(each.file_path for each in deletes))
+    paths = "\n".join(sorted(delete.file_path for delete in deletes))
     return f"delete files {hashlib.sha256(paths.encode()).hexdigest()[:16]}"
 
 
 def problem_of(path: str, table: str, deletes: Iterable[IcebergFile]) -> str:
     """Return why the deleted rows of a data file cannot be left out; empty if they can."""
-    for each in deletes:
-        if is_equality(each):
+    for delete in deletes:
+        if is_equality(delete):
             kind = "equality deletes remove"
-        elif each.file_format == "PUFFIN":
+        elif delete.file_format == "PUFFIN":
             kind = "deletion vectors remove"
-        elif each.file_format != "PARQUET":
-            kind = f"delete files of {each.file_format.value} remove"
+        elif delete.file_format != "PARQUET":
+            kind = f"delete files of {delete.file_format.value} remove"
         else:
             continue
         return _problem(path, table, kind)

@@ -208,9 +208,9 @@ def _period_field(table: Table, time_column: str) -> NestedField:
     Raises:
         ConfigurationError: If there is none of this name, or it holds neither dates nor times.
     """
-    found = next((each for each in table.schema().fields if each.name == time_column), None)
+    found = next((field for field in table.schema().fields if field.name == time_column), None)
     if found is None:
-        names = ", ".join(each.name for each in table.schema().fields)
+        names = ", ".join(field.name for field in table.schema().fields)
         raise ConfigurationError(f"time_column={time_column!r} is not a column of the table: it has {names}.")
     if not str(found.field_type).startswith(("date", "timestamp")):
         raise ConfigurationError(

@@ -62,10 +62,10 @@ class TableSource(S3Source):
         """
         found = yield from self._snapshot(periods)
         manifests = found.manifests(periods, is_to_load=True, shares_files=self.shares_files)
-        paths = {each.path for manifest in manifests.values() for each in manifest.objects}
+        paths = {unit.path for manifest in manifests.values() for unit in manifest.objects}
         for each in chain.from_iterable(manifest.objects for manifest in manifests.values()):
             self.check_readable(each, each.key)
-        deleted = {each.path: each.deleted for each in found.files if each.deleted and each.path in paths}
+        deleted = {file.path: file.deleted for file in found.files if file.deleted and file.path in paths}
         self._check_deleted(deleted, found.columns)
         pinned = replace(self, base=f"{self.bucket}/", snapshot=found.id, columns=found.columns, deleted=deleted)
         return pinned, manifests
@@ -129,7 +129,7 @@ class TableSource(S3Source):
         """List the data files of a period, or of any, whether their rows may be loaded or not."""
         found = yield from self._snapshot(())
         manifests = found.manifests(Grain.ALL if period is None else [period], is_to_load=False)
-        return [each for manifest in manifests.values() for each in manifest.objects]
+        return [unit for manifest in manifests.values() for unit in manifest.objects]
 
     def missing_marker(self, ready_key: str, period: Period) -> Steps[str]:
         """Refuse a ready marker: a snapshot is complete, and its files have no place of their own beside it."""

@@ -111,7 +111,7 @@ class MySql(Dialect):
         each is hashed by itself. Doing that to all rows took four times as long.
         """
         together = ", ".join(map(self._hashed, columns))
-        one_by_one = ", ".join(f"COALESCE(MD5({each.written}), '')" for each in columns)
+        one_by_one = ", ".join(f"COALESCE(MD5({column.written}), '')" for column in columns)
         row = f"COALESCE(SHA1(CONCAT_WS(',', {together})), SHA1(CONCAT_WS(',', {one_by_one})))"
         return f"SUM(CAST(CONV(LEFT({row}, 15), 16, 10) AS UNSIGNED))"
 

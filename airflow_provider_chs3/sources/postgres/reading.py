@@ -132,7 +132,7 @@ class Postgres(Dialect):
         role says. So the statement looks, once, and elsewhere sends texts in hex, and times by way of JSON. Always
         would take twice as long.
         """
-        elsewhere = [replace(each, written=each.other or each.written) for each in columns]
+        elsewhere = [replace(column, written=column.other or column.written) for column in columns]
         plain, other = (
             super(Postgres, self).rows_of_period(table, each, period, part=part).removeprefix("SELECT ")
             for each in (columns, elsewhere)
@@ -171,7 +171,7 @@ class Postgres(Dialect):
 
         Beside the bytes of each, `record_send` writes its type and length. MD5 of texts took four times as long.
         """
-        values = ", ".join(self.quoted(each.name) if each.type in _SENT else each.written for each in columns)
+        values = ", ".join(self.quoted(column.name) if column.type in _SENT else column.written for column in columns)
         return f"sum(hashtextextended(encode(record_send(ROW({values})), 'hex'), 0))"
 
     def state(self, table: SqlTable) -> str:

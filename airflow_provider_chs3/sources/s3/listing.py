@@ -132,8 +132,8 @@ class S3Listing(WritableListing):
 
     def delete(self, bucket: str, prefix: str) -> None:
         """Delete the objects whose keys begin with a prefix; see `WritableListing.delete`."""
-        for each in list(self.objects(bucket, prefix)):
-            self._change("delete_object", bucket, each.key)
+        for unit in list(self.objects(bucket, prefix)):
+            self._change("delete_object", bucket, unit.key)
 
     def _change(self, operation: str, bucket: str, key: str, **sent: bytes) -> None:
         from botocore.exceptions import BotoCoreError, ClientError

@@ -121,7 +121,7 @@ def judged(loads: Sequence[LoadSpeed]) -> tuple[LoadSpeed, ...]:
         of_tables[load.table_name].append(load)
     judgements = {
         load.attempt: judgement
-        for each in of_tables.values()
-        for load, judgement in zip(each, judge([load.timing for load in each]), strict=True)
+        for table in of_tables.values()
+        for load, judgement in zip(table, judge([load.timing for load in table]), strict=True)
     }
     return tuple(load.model_copy(update={"why_slow": judgements[load.attempt].why}) for load in loads)

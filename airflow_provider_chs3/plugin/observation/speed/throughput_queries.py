@@ -36,7 +36,7 @@ _LOG_BEGUN_AT = (
 
 def loads(databases: Iterable[str], *, days: int) -> Sql:
     """Return the query for the newest recorded loads of a node."""
-    each = " UNION ALL ".join(_loads(each, days=days) for each in databases)
+    each = " UNION ALL ".join(_loads(database, days=days) for database in databases)
     return Sql(f"SELECT * FROM ({each}) ORDER BY published_at DESC LIMIT {MAX_LOADS}")
 
 
