@@ -133,11 +133,11 @@ def _of_columns(mapping: Mapping[str, Any]) -> Iterator[ColumnCheck]:
         where = f"checks['column_mapping'][{column!r}]"
         check_names(where, checks, COLUMN_CHECKS)
         for kind, given in (checks or {}).items():
-            own = f"{where}[{kind!r}]"
-            check_names(own, given, (*_BOUNDS, _TOLERANCE, _CLAUSE))
-            bounds = [*_bounds(given or {}, own)]
+            place = f"{where}[{kind!r}]"
+            check_names(place, given, (*_BOUNDS, _TOLERANCE, _CLAUSE))
+            bounds = [*_bounds(given or {}, place)]
             if not bounds:
-                raise ConfigurationError(f"{own} has no bound: give one of {', '.join(_BOUNDS)}.")
+                raise ConfigurationError(f"{place} has no bound: give one of {', '.join(_BOUNDS)}.")
             words = [f"{_BOUNDS[bound][1]} {_written(given[bound])}" for bound in _BOUNDS if bound in given]
             within = f" (tolerance {given[_TOLERANCE]:g})" if _TOLERANCE in given else ""
             yield ColumnCheck(
@@ -146,7 +146,7 @@ def _of_columns(mapping: Mapping[str, Any]) -> Iterator[ColumnCheck]:
                 column=column,
                 kind=kind,
                 bounds=tuple(bounds),
-                clause=_clause(given, own),
+                clause=_clause(given, place),
             )
 
 

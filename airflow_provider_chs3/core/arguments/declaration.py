@@ -60,10 +60,10 @@ class Argument:
         if is_optional and value in (None, ""):
             return None
         kind = self.type.partition("[")[0].removesuffix(" | None").removesuffix(" | str")
-        found = _READ.get(kind, _as_is)(value)
-        if found is None or not self._is_allowed(found):
+        read = _READ.get(kind, _as_is)(value)
+        if read is None or not self._is_allowed(read):
             raise ConfigurationError(f"{self.written}={value!r} is not allowed: give {self._wanted(kind)}.")
-        return found
+        return read
 
     def _is_allowed(self, value: Any) -> bool:
         if self.choices and value not in self.choices:
@@ -94,16 +94,16 @@ def _number(value: Any, of: Callable[[Any], float]) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
-        found = of(value)
+        number = of(value)
     except (ValueError, OverflowError):
         return None
-    return found if math.isfinite(found) and (isinstance(value, str) or found == value) else None
+    return number if math.isfinite(number) and (isinstance(value, str) or number == value) else None
 
 
 def _names(value: Any) -> tuple[str, ...] | None:
     is_list = isinstance(value, Iterable) and not isinstance(value, str | Mapping)
-    found = tuple(value) if is_list else (None,)
-    return found if all(isinstance(each, str) for each in found) else None
+    names = tuple(value) if is_list else (None,)
+    return names if all(isinstance(name, str) for name in names) else None
 
 
 _READ: Mapping[str, Callable[[Any], Any]] = {
@@ -143,13 +143,16 @@ class Group:
     group: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
-        for name, each in declared(type(self)).items():
-            object.__setattr__(self, name, each.checked(getattr(self, name)))
+        for name, argument in declared(type(self)).items():
+            object.__setattr__(self, name, argument.checked(getattr(self, name)))
 
     @property
     def changes(self) -> dict[str, Any]:
         """The arguments that differ from their defaults."""
-        values = {each.name: (getattr(self, each.name), each.default) for each in declared(type(self)).values()}
+        values = {
+            argument.name: (getattr(self, argument.name), argument.default)
+            for argument in declared(type(self)).values()
+        }
         return {name: value for name, (value, default) in values.items() if value != default}
 
     @classmethod
@@ -170,8 +173,8 @@ class Group:
             ConfigurationError: If a value is wrong.
         """
         names = declared(cls)
-        found = {name: getattr(group, name) for group in groups for name in declared(type(group)) if name in names}
-        return cls(**found, **further)
+        values = {name: getattr(group, name) for group in groups for name in declared(type(group)) if name in names}
+        return cls(**values, **further)
 
 
 _DECLARED: dict[type, Mapping[str, Argument]] = {}
@@ -180,7 +183,7 @@ _DECLARED: dict[type, Mapping[str, Argument]] = {}
 def declared(group: type[Group]) -> Mapping[str, Argument]:
     """Return the arguments of a group, by name."""
     if group not in _DECLARED:
-        _DECLARED[group] = {each.name: _of_field(each, group) for each in fields(group) if each.metadata}  # type: ignore[arg-type]  # a dataclass
+        _DECLARED[group] = {field_.name: _of_field(field_, group) for field_ in fields(group) if field_.metadata}  # type: ignore[arg-type]  # a dataclass
     return _DECLARED[group]
 
 

@@ -181,7 +181,7 @@ def _flag(name: str, help: str, *, default: bool = False, option: str = "") -> A
 
 
 def _group(name: str, help: str) -> Argument:
-    names = ", ".join(f"`{each}`" for each in declared(GROUPS[name]))
+    names = ", ".join(f"`{name_}`" for name_ in declared(GROUPS[name]))
     return Argument(name=name, help=f"{help}: {names}.", type="Mapping[str, Any] | str | None")
 
 
@@ -441,7 +441,7 @@ PLANNED = ("columns", "select", "csv", "files", "casts", "policies", "increments
 
 def templated(arguments: tuple[Argument, ...]) -> tuple[str, ...]:
     """Return the names of those that operators render."""
-    return tuple(each.name for each in arguments if each.is_template)
+    return tuple(argument.name for argument in arguments if argument.is_template)
 
 
 def check_groups(given: Mapping[str, Any]) -> None:
@@ -451,8 +451,8 @@ def check_groups(given: Mapping[str, Any]) -> None:
         ConfigurationError: If a name is unknown.
     """
     for name, kind in GROUPS.items():
-        if isinstance(found := given.get(name), Mapping):
-            check_names(name, found, declared(kind))
+        if isinstance(values := given.get(name), Mapping):
+            check_names(name, values, declared(kind))
 
 
 def check_definition(given: Any) -> None:

@@ -62,10 +62,10 @@ class TrialSetup:
     definition: Mapping[str, Any] | None
 
 
-def check_table(context: TargetContext, *, own: SettingValues) -> Check:
+def check_table(context: TargetContext, *, user_settings: SettingValues) -> Check:
     """Check that the table can be loaded period by period."""
     try:
-        check_target(context, required_settings=REQUIRED_SETTINGS, settings=own)
+        check_target(context, required_settings=REQUIRED_SETTINGS, settings=user_settings)
     except PreflightError as error:
         return Check(name="table", findings=tuple(map(in_a_line, error.findings)))
     table_facts = context.table_facts
@@ -83,7 +83,7 @@ def _power_cut_remarks(context: TargetContext) -> Iterator[str]:
 
 
 def check_period(
-    scene: TrialSetup, source: Source, period: Period, *, now: datetime
+    scene: TrialSetup, source: Source, period: Period, *, at: datetime
 ) -> Steps[tuple[Check, list[Setting]]]:
     """Do everything that a load of the period does before it writes.
 
@@ -92,7 +92,7 @@ def check_period(
     """
     warnings: list[str] = []
     try:
-        request = _request(scene, source, period, now)
+        request = _request(scene, source, period, at)
         structures = [] if scene.definition is not None else (yield from newest_structures(scene.context))
         request = as_recorded(request, structures, scene.context)
         scene = replace(scene, context=(yield from knowing_settings_of([request], scene.context)))
@@ -110,9 +110,9 @@ def _simulate_load(
     scene: TrialSetup, request: LoadRequest, warnings: list[str], *, is_told: bool
 ) -> Steps[tuple[list[Setting], str]]:
     context, period = scene.context, request.period
-    own = yield from partitions_of_one(context, period)
+    partitions = yield from partitions_of_one(context, period)
     source, manifest = yield from request.source.list_period(period)
-    load = LoadContext.of(request, context, RetryState(), source=source, manifest=manifest, own=own)
+    load = LoadContext.of(request, context, RetryState(), source=source, manifest=manifest, own=partitions)
     facts = yield from look_at_period(load, (yield from load.look_up()))
     decision = judge(load, facts)
     if isinstance(decision, Skip):
@@ -120,19 +120,19 @@ def _simulate_load(
     changed = ComparisonStatus.DEFINITION_CHANGED
     if facts.found.standing is changed and decision.reason == changed.value and not is_told:
         return [], f"as published by a load with arguments other than the defaults. {_TO_TELL}"
-    now = yield from ask_nodes_now(context, own.parts)
-    yield from capturing_logs(warn_of_risks(load, now), warnings)
+    states = yield from ask_nodes_now(context, partitions.parts)
+    yield from capturing_logs(warn_of_risks(load, states), warnings)
     try:
         # The report has what these log in other places.
         reading = yield from capturing_logs(read_files(load), [])
         history = yield from read_history(load)
-        plan = yield from capturing_logs(plan_insert(load, now, reading, history), [])
+        plan = yield from capturing_logs(plan_insert(load, states, reading, history), [])
         warnings.append((yield from _look_at_values(load, plan)))
     except (SourceError, ConfigurationError) as error:
         raise error if is_told else SourceError(f"{error} That is of a load without arguments. {_TO_TELL}") from error
     counted = [] if reading.rows is None else [f"{reading.rows:,} rows"]
     sizes = (source.kind.contents.sizes(manifest), *counted)
-    summary = f"{', '.join(sizes)}, into {own}: {decision.reason}"
+    summary = f"{', '.join(sizes)}, into {partitions}: {decision.reason}"
     return without_exact(plan.settings, source.kind), summary
 
 
@@ -153,16 +153,16 @@ def _look_at_values(load: LoadContext, plan: InsertPlan) -> Steps[str]:
         source=source.read_by(()),
     )
     null_as_default = load.request.selection.null_as_default
-    found = yield from explain_sample(files, plan.reading, rows=_SAMPLED_ROWS, null_as_default=null_as_default)
-    if found:
-        raise SourceError(f"{found} Found in a sample.")
+    misfit = yield from explain_sample(files, plan.reading, rows=_SAMPLED_ROWS, null_as_default=null_as_default)
+    if misfit:
+        raise SourceError(f"{misfit} Found in a sample.")
     of = quantity(len(objects), "object")
     if len(sample) < len(objects):
         of = f"{len(sample)} of {of}"
     return f"the values in the first {_SAMPLED_ROWS:,} rows of {of} fit their columns; a load checks every value"
 
 
-def _request(scene: TrialSetup, source: Source, period: Period, now: datetime) -> LoadRequest:
+def _request(scene: TrialSetup, source: Source, period: Period, at: datetime) -> LoadRequest:
     return LoadRequest(
         **parsed_definition(scene.definition or {}),
         period=period,
@@ -172,7 +172,7 @@ def _request(scene: TrialSetup, source: Source, period: Period, now: datetime) -
         default_cluster=None,
         staging_database=scene.context.staging_database,
         nonce="doctor",
-        now=now,
+        now=at,
         settings=scene.own,
         connection_node_specs=scene.declared,
     )
@@ -186,10 +186,15 @@ def settings_of_any_period(scene: TrialSetup) -> list[Setting]:
     """
     if not scene.specs:
         return []
-    data = DataVolume(is_on_remote_disk=any(each.is_on_remote_disk for each in scene.now.values()))
-    one = resource_share_of(smallest(scene.specs.values()), ShareOptions(), data, scene.now.values())
+    data = DataVolume(is_on_remote_disk=any(state.is_on_remote_disk for state in scene.now.values()))
+    share = resource_share_of(smallest(scene.specs.values()), ShareOptions(), data, scene.now.values())
     settings = load_settings(
-        one=one, data=data, known=scene.context.known_settings, own=scene.own, null_as_default=False, store=scene.store
+        share=share,
+        data=data,
+        known=scene.context.known_settings,
+        user_settings=scene.own,
+        null_as_default=False,
+        store=scene.store,
     )
     return without_exact(settings, scene.store)
 

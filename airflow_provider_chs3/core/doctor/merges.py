@@ -30,7 +30,7 @@ def check_merges_of(context: TargetContext) -> Steps[Check]:
     sql = Sql(f"SELECT DISTINCT partition_id FROM system.parts WHERE active AND {in_table(target)}")
     errors: dict[Node, Chs3Error] = {}
     rows = yield from query_reachable(f"Find the partitions of {target}", dict.fromkeys(context.nodes, sql), errors)
-    ids = {row[0] for found in rows.values() for row in found}
+    ids = {row[0] for of_node in rows.values() for row in of_node}
     context = replace(context, nodes={node: context.nodes[node] for node in rows})
     try:
         periods = (yield from periods_of_partitions(context, ids)) if rows else {}
@@ -58,7 +58,7 @@ def check_backlog(nodes: Iterable[Node]) -> Steps[Check]:
     """Check how far servers are behind with merges and mutations of all tables."""
     errors: dict[Node, Chs3Error] = {}
     rows = yield from query_reachable("Read the backlog of merges", dict.fromkeys(nodes, Sql(_BACKLOG)), errors)
-    seen = {node: found[0] for node, found in rows.items()}
+    seen = {node: of_node[0] for node, of_node in rows.items()}
     merging, waiting = sum(row[0] for row in seen.values()), sum(len(row[3]) for row in seen.values())
     most = max((row[1][0][3] for row in seen.values() if row[1]), default=0)
     check = Check(

@@ -25,13 +25,13 @@ class Sizes:
     wrong: tuple[str, ...]
 
 
-def find_sizes(context: TargetContext, now: Mapping[Node, NodeNow], connection: Mapping[str, NodeSpec]) -> Sizes:
+def find_sizes(context: TargetContext, states: Mapping[Node, NodeNow], connection: Mapping[str, NodeSpec]) -> Sizes:
     """Size each node separately, so that one wrong spec does not hide another."""
     nodes, wrong = dict[Node, SizedNode](), list[str]()
-    for node in now:
+    for node in states:
         alone = replace(context, nodes={node: context.nodes[node]})
         try:
-            nodes |= size_nodes(alone, now, argument={}, connection=connection)
+            nodes |= size_nodes(alone, states, argument={}, connection=connection)
         except ConfigurationError as error:
             wrong += str(error).splitlines()
     return Sizes(nodes, tuple(wrong))
@@ -72,15 +72,15 @@ def _unknown(extra: str, names: Iterable[str], nodes: tuple[Node, ...]) -> Itera
 
 
 def _remarks(sizes: Sizes, context: TargetContext) -> Iterator[str]:
-    for node, each in sizes.nodes.items():
+    for node, size in sizes.nodes.items():
         measured = context.nodes[node].measured
-        if each.note:
-            yield f"{node}: {each.note}"
-        elif each.spec.cores < measured.cores or each.spec.memory_bytes < measured.memory_bytes:
-            yield f"{node}: {each.source} leave {_unused(each.spec, measured)} unused"
-        if not measured.memory_bytes and not each.spec.memory_bytes:
+        if size.note:
+            yield f"{node}: {size.note}"
+        elif size.spec.cores < measured.cores or size.spec.memory_bytes < measured.memory_bytes:
+            yield f"{node}: {size.source} leave {_unused(size.spec, measured)} unused"
+        if not measured.memory_bytes and not size.spec.memory_bytes:
             yield f"{node}: its memory is unknown, so blocks keep their default size"
-        if each.spec.cores < _FEW_CORES:
+        if size.spec.cores < _FEW_CORES:
             yield f"{node}: with a single core, inserts and merges wait for each other"
 
 

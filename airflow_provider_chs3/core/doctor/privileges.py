@@ -77,13 +77,15 @@ def check_rights(
 ) -> Steps[Check]:
     """Check that the needed privileges are granted."""
     errors: dict[Node, Chs3Error] = {}
-    asked = {purpose: each.every if has_table else each.on_servers for purpose, each in needed.items()}
+    asked = {
+        purpose: privileges.every if has_table else privileges.on_servers for purpose, privileges in needed.items()
+    }
     missing: dict[Node, dict[str, list[str]]] = {node: {} for node in users}
     for privileges in asked.values():
         for node in (yield from _nodes_without(users, ", ".join(privileges), errors)):
             for privilege in privileges:
                 missing[node].setdefault(privilege, [])
-    for privilege in dict.fromkeys(each for of_node in missing.values() for each in of_node):
+    for privilege in dict.fromkeys(missing_privilege for of_node in missing.values() for missing_privilege in of_node):
         suspects = [node for node in missing if privilege in missing[node]]
         lacking = set((yield from _nodes_without(suspects, privilege, errors)))
         for node in suspects:
@@ -92,9 +94,9 @@ def check_rights(
     costs = [
         f"{named([node for node in users if missing[node].pop(privilege, [])])}: the user lacks {privilege}: {cost}."
         for privilege, cost in _COSTS.items()
-        if any(found.get(privilege) for found in missing.values())
+        if any(of_node.get(privilege) for of_node in missing.values())
     ]
-    lacking_any = [node for node, found in missing.items() if any(found.values())]
+    lacking_any = [node for node, of_node in missing.items() if any(of_node.values())]
     asked_why = {node: Sql(f"SELECT {FORBIDDING}") for node in lacking_any if node not in errors}
     rows = yield from query_reachable("Ask what forbids it", asked_why, errors)
     lines = list(_lines(users, missing, {node: forbidden_by(*answer[0]) for node, answer in rows.items()}))
@@ -119,9 +121,9 @@ def _lines(
 ) -> Iterable[tuple[tuple[str, ...], str]]:
     """Return a line for each purpose, or for all purposes and nodes that lack the same privileges."""
     grouped: dict[tuple[str, tuple[str, ...], str], list[Node]] = {}
-    for node, found in missing.items():
+    for node, of_node in missing.items():
         by_purposes: dict[tuple[str, ...], list[str]] = {}
-        for privilege, purposes in found.items():
+        for privilege, purposes in of_node.items():
             if purposes:
                 by_purposes.setdefault(tuple(purposes), []).append(privilege)
         for purposes, privileges in by_purposes.items():

@@ -86,8 +86,8 @@ def _delete_records(context: TargetContext, records: TableName, nodes: Collectio
     others = Sql(f"SELECT countIf(NOT startsWith(target_table, {literal(NAME_PREFIX)})) FROM {table(records)}")
     answers = yield from QueryNodes(name="Count the records of other tables", sql=dict.fromkeys(nodes, others))
     target = context.target
-    own = f"target_table = {literal(target.table)}"
-    delete = Sql(f"ALTER TABLE {table(records)} DELETE WHERE {own} SETTINGS mutations_sync = 1")
+    of_target = f"target_table = {literal(target.table)}"
+    delete = Sql(f"ALTER TABLE {table(records)} DELETE WHERE {of_target} SETTINGS mutations_sync = 1")
     drop = Sql(f"DROP TABLE IF EXISTS {table(records)} SYNC")
     kept = [node for node, rows in answers.items() if rows[0][0]]
     name = f"Delete the records of {target} from {records}"

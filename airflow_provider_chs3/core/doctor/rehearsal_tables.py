@@ -126,7 +126,7 @@ def _hindrances(where: Where, context: TargetContext) -> Iterator[str]:
         yield finding
     elif like:
         engines = {facts.target.engine for facts in context.nodes.values() if facts.target}
-        for engine in sorted(each for each in engines if not each.endswith("MergeTree")):
+        for engine in sorted(engine_name for engine_name in engines if not engine_name.endswith("MergeTree")):
             yield f"{like} is a {engine}, not a MergeTree: give --like the table that loads go into."
 
 

@@ -117,7 +117,7 @@ def examine(request: DoctorRequest) -> Steps[Diagnosis]:
 def _explain(error: Chs3Error, hosts: Sequence[tuple[bool, str]], store: StoreKind) -> Steps[tuple[str, ...]]:
     if isinstance(error, ClickHouseServerError) and error.code == SETTING_CONSTRAINT:
         try:
-            yield from explain_refusal(error, _needed_by_loads(store), own={})
+            yield from explain_refusal(error, _needed_by_loads(store), user_settings={})
         except Chs3Error as explained:
             return (in_a_line(str(explained)),)
     return failing_hosts(hosts) if not any(works for works, _ in hosts) else (describe_error(error),)
@@ -135,13 +135,13 @@ def _ask_servers(request: DoctorRequest, location: TableLocation, probes: Mappin
     context = yield from tolerating_errors(
         look_at(up, settings=names_to_look_up(request.settings, request.store)), errors
     )
-    now = yield from tolerating_errors(ask_nodes_now(context), errors)
+    states = yield from tolerating_errors(ask_nodes_now(context), errors)
     # That privileges for it are missing is another check's to report.
-    filtered = yield from tolerating_errors(find_filtered(now, OF_A_LOAD), {})
-    nodes = {node: replace(context.nodes[node], filtered=filtered.get(node, ())) for node in now}
+    filtered = yield from tolerating_errors(find_filtered(states, OF_A_LOAD), {})
+    nodes = {node: replace(context.nodes[node], filtered=filtered.get(node, ())) for node in states}
     context = replace(context, nodes=nodes)
-    sizes = find_sizes(context, now, request.declared)
-    return _Servers(location=location, probes=probes, context=context, now=now, sizes=sizes, errors=errors)
+    sizes = find_sizes(context, states, request.declared)
+    return _Servers(location=location, probes=probes, context=context, now=states, sizes=sizes, errors=errors)
 
 
 def _check_rights(request: DoctorRequest, servers: _Servers) -> Steps[Check]:
@@ -199,7 +199,7 @@ def _check_load(
     scene = TrialSetup(
         context=context,
         now=servers.now,
-        specs={node: each.spec for node, each in servers.sizes.nodes.items()},
+        specs={node: size.spec for node, size in servers.sizes.nodes.items()},
         store=request.store,
         own=request.settings,
         declared=request.declared,
@@ -208,7 +208,7 @@ def _check_load(
     table = Check(name="table", skipped="give --table")
     if request.has_table:
         table = (
-            check_table(context, own=request.settings)
+            check_table(context, user_settings=request.settings)
             if context.nodes
             else Check(name="table", skipped="no node reported its table")
         )
@@ -220,7 +220,7 @@ def _check_load(
     ):
         period = replace(period, skipped="fix the findings above first")
     else:
-        period, settings = yield from check_period(scene, request.source, request.period, now=request.now)
+        period, settings = yield from check_period(scene, request.source, request.period, at=request.now)
     sent, settings = check_settings(scene, settings, period=request.period)
     forbidden = yield from _find_forbidden(request, context)
     sent = replace(sent, findings=(*sent.findings, *forbidden))
@@ -267,7 +267,7 @@ def _find_forbidden(request: DoctorRequest, context: TargetContext) -> Steps[tup
     if not context.nodes:
         return ()
     try:
-        findings += yield from find_constraints(context.nodes, needed, own=request.settings)
+        findings += yield from find_constraints(context.nodes, needed, user_settings=request.settings)
         yield from check_passed_on(context, {**neutral_settings(context.reading_defaults, {}), **needed})
     except PreflightError as error:
         findings += error.findings

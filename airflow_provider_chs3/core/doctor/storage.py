@@ -77,7 +77,7 @@ def _ask(name: str, sql: Sql, nodes: Iterable[Node], source: Source) -> TimeQuer
 def _objects(look: StorageProbe) -> Sequence[Unit]:
     if look.from_worker and not isinstance(look.from_worker.answer, Chs3Error):
         return look.from_worker.answer
-    rows = next((each.answer for each in look.lists.values() if not isinstance(each.answer, Chs3Error)), ())
+    rows = next((listing.answer for listing in look.lists.values() if not isinstance(listing.answer, Chs3Error)), ())
     return [
         Unit(path, size, etag.strip('"'), datetime.fromtimestamp(written, UTC)) for path, size, etag, written in rows
     ]
@@ -116,7 +116,9 @@ def _remedy_of_worker(look: StorageProbe, source: Source) -> str:
 
 
 def _errors(timed: Mapping[Node, TimedAnswer]) -> dict[Node, Chs3Error]:
-    return {node: each.answer for node, each in timed.items() if isinstance(each.answer, Chs3Error)}
+    return {
+        node: timed_answer.answer for node, timed_answer in timed.items() if isinstance(timed_answer.answer, Chs3Error)
+    }
 
 
 def _describe_access(look: StorageProbe, errors: Mapping[Node, Chs3Error]) -> Iterator[str]:

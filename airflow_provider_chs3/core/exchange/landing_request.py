@@ -121,9 +121,11 @@ class LandingRequest:
             SourceError: If it would not.
         """
         was: dict[str, Any] = json.loads(recorded)
-        now = json.loads(self.layout())
+        current = json.loads(self.layout())
         if other := [
-            f"{name} was {was.get(name)!r} and is {now[name]!r}" for name in now if was.get(name) != now[name]
+            f"{name} was {was.get(name)!r} and is {current[name]!r}"
+            for name in current
+            if was.get(name) != current[name]
         ]:
             raise SourceError(
                 f"An earlier try of this run of topic {self.topic!r} landed with other arguments: {'; '.join(other)}. "

@@ -32,16 +32,16 @@ class OffsetRange:
 def ranges_between(starts: Offsets, ends: Offsets) -> list[OffsetRange]:
     """Return the offsets between two points, in the order of partitions; a partition that was added starts at 0."""
     ranges = [OffsetRange(partition, starts.get(partition, 0), end) for partition, end in sorted(ends.items())]
-    return [each for each in ranges if each.offsets > 0]
+    return [range_ for range_ in ranges if range_.offsets > 0]
 
 
-def kept_in_order(found: Offsets, *, earlier: Offsets | None, later: Offsets | None) -> dict[int, int]:
+def kept_in_order(offsets: Offsets, *, earlier: Offsets | None, later: Offsets | None) -> dict[int, int]:
     """Return the offsets at a point such that no range between recorded points runs backwards.
 
     The log may differ: an offset that is recorded as the end of the log, because no message was as late, may be
     before that of a late message which came since.
     """
-    ordered = {partition: max(offset, (earlier or {}).get(partition, 0)) for partition, offset in found.items()}
+    ordered = {partition: max(offset, (earlier or {}).get(partition, 0)) for partition, offset in offsets.items()}
     if later is None:
         return ordered
     return {partition: min(offset, later.get(partition, 0)) for partition, offset in ordered.items()}
@@ -59,6 +59,6 @@ def offsets_of_json(text: bytes) -> dict[int, int]:
 
 def neighbours(names: Sequence[str], name: str) -> tuple[str | None, str | None]:
     """Return the names before and behind one, where names sort by time."""
-    earlier = max((each for each in names if each < name), default=None)
-    later = min((each for each in names if each > name), default=None)
+    earlier = max((other for other in names if other < name), default=None)
+    later = min((other for other in names if other > name), default=None)
     return earlier, later

@@ -52,9 +52,9 @@ class UnloadManifest:
         """Their size."""
         return sum(file.size_bytes for file in self.files)
 
-    def holds(self, columns: tuple[tuple[str, str], ...], found: Mapping[str, Fingerprint]) -> bool:
+    def holds(self, columns: tuple[tuple[str, str], ...], fingerprints: Mapping[str, Fingerprint]) -> bool:
         """Check whether these are the rows that the nodes have."""
-        return self.columns == columns and {file.node: file.fingerprint for file in self.files} == found
+        return self.columns == columns and {file.node: file.fingerprint for file in self.files} == fingerprints
 
     def are_there(self, listed: Mapping[str, tuple[int, str]]) -> bool:
         """Check whether all objects are there as they were written."""

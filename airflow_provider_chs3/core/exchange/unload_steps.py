@@ -65,12 +65,12 @@ def inspect(request: UnloadRequest) -> Steps[UnloadContext]:
     columns = _columns(context)
     _check_engines(context)
     yield from check_shards(context)
-    own = yield from partitions_of_one(context, request.period)
+    partitions = yield from partitions_of_one(context, request.period)
     # Replicas that do not write may lag.
     writers = replace(context, nodes={node: context.nodes[node] for node in context.publishers})
     yield from follow(writers, context.target)
     named = {f"{node.shard_num}": node for node in writers.nodes}
-    return UnloadContext(context.target, own, columns, named, context.permissions)
+    return UnloadContext(context.target, partitions, columns, named, context.permissions)
 
 
 def _check_engines(context: TargetContext) -> None:
@@ -165,5 +165,5 @@ def _fingerprint(context: UnloadContext) -> str:
 
 def _by_name(context: UnloadContext, answers: Mapping[Node, list[Row]]) -> dict[str, Fingerprint]:
     names = {node: name for name, node in context.nodes.items()}
-    found = {names[node]: Fingerprint(*rows[0]) for node, rows in answers.items()}
-    return {name: each for name, each in found.items() if each.rows}
+    fingerprints = {names[node]: Fingerprint(*rows[0]) for node, rows in answers.items()}
+    return {name: fingerprint for name, fingerprint in fingerprints.items() if fingerprint.rows}

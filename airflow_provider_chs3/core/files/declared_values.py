@@ -33,9 +33,9 @@ class DeclaredValues:
 
     def of_columns(self, loaded: Iterable[LoadedColumn]) -> Iterator[LoadedColumn]:
         """Load columns as they are declared."""
-        for each in loaded:
-            name = each.column.name
-            column = replace(each, altered=self.altered.get(name, ()), doubt=self._doubt((name,)))
+        for loaded_column in loaded:
+            name = loaded_column.column.name
+            column = replace(loaded_column, altered=self.altered.get(name, ()), doubt=self._doubt((name,)))
             if name in self.declared:
                 column = replace(column, source=self._as_declared(name), source_type=self.declared[name])
             yield column
@@ -51,7 +51,10 @@ class DeclaredValues:
 
     def with_doubts(self, loaded: Iterable[LoadedColumn]) -> list[LoadedColumn]:
         """Return expressions with what messages have for a value of theirs that was altered."""
-        return [replace(each, doubt=self._doubt(name for name in self.types if each.uses(name))) for each in loaded]
+        return [
+            replace(loaded_column, doubt=self._doubt(name for name in self.types if loaded_column.uses(name)))
+            for loaded_column in loaded
+        ]
 
     def _kept(self, name: str) -> str | None:
         of, alterations = ColumnType(self.types[name]), self.altered.get(name)
@@ -62,7 +65,7 @@ class DeclaredValues:
         return Casting().cast(identifier(name), read, declared).value
 
     def _doubt(self, names: Iterable[str]) -> str:
-        alterations = (each for name in names for each in self.altered.get(name, ()))
+        alterations = (alteration for name in names for alteration in self.altered.get(name, ()))
         return next((ALTERATIONS[alteration].shown for alteration in alterations), "")
 
 
@@ -81,7 +84,7 @@ def _with_uuids(of: ColumnType, declared: Iterator[str]) -> ColumnType:
         return ColumnType("UUID") if next(declared) == "UUID" else of
     if of.name not in _WRAPPERS or not any(of.parts("FixedString")):
         return of
-    return of.with_inner([_with_uuids(each, declared) for each in of.inner])
+    return of.with_inner([_with_uuids(inner, declared) for inner in of.inner])
 
 
 def alterations_of(
@@ -90,10 +93,13 @@ def alterations_of(
     """Return what the reader may have altered in each column of a file: column → keys of `ALTERATIONS`."""
     of_all = _OF_OLDER_READERS if has_older_readers else _OF_READERS
     halves = schema.halves if schema and has_older_readers else frozenset()
-    found = {name: ("half",) if name in halves else of_all.get(file_format, ()) for name in types}
+    candidates = {name: ("half",) if name in halves else of_all.get(file_format, ()) for name in types}
     parsed = {name: ColumnType(of) for name, of in types.items()}
-    apt = {name: tuple(each for each in some if _is_altered(parsed[name], each)) for name, some in found.items()}
-    return {name: some for name, some in apt.items() if some}
+    apt = {
+        name: tuple(alteration for alteration in alterations if _is_altered(parsed[name], alteration))
+        for name, alterations in candidates.items()
+    }
+    return {name: alterations for name, alterations in apt.items() if alterations}
 
 
 def _is_altered(of: ColumnType, alteration: str) -> bool:

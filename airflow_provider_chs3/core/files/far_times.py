@@ -33,7 +33,7 @@ def with_far_times(
     alike: dict[tuple[tuple[str, str], ...], list[str]] = defaultdict(list)
     for path, types in by_file.items():
         alike[tuple((name, of) for name, of in types.items() if name in coarse and _NANOSECONDS in of)].append(path)
-    found = {path: dict(types) for path, types in by_file.items()}
+    by_path = {path: dict(types) for path, types in by_file.items()}
     groups = tuple(FileGroup(dict(times), (), frozenset(paths)) for times, paths in alike.items() if times)
     for group, batch in Reading(groups).batches(files) if groups else ():
         counts = ", ".join(_counts(identifier(name), ColumnType(of)) for name, of in group.types.items())
@@ -45,8 +45,8 @@ def with_far_times(
         )
         for path, rows in looked:
             far = [name for name, (beyond, finer) in zip(group.types, rows, strict=True) if beyond and not finer]
-            found[path] |= {name: found[path][name].replace(_NANOSECONDS, _FAR) for name in far}
-    return found
+            by_path[path] |= {name: by_path[path][name].replace(_NANOSECONDS, _FAR) for name in far}
+    return by_path
 
 
 def _is_coarse(of: ColumnType) -> bool:
@@ -56,5 +56,5 @@ def _is_coarse(of: ColumnType) -> bool:
 
 def _counts(value: str, of: ColumnType) -> str:
     """Count values with a time beyond nanoseconds, and those with one finer than 100 of them."""
-    beyond, finer = (Casting(altered=(each,)).cast(value, of, of).holds for each in ("saturated", "fine"))
+    beyond, finer = (Casting(altered=(alteration,)).cast(value, of, of).holds for alteration in ("saturated", "fine"))
     return f"(countIf(NOT ifNull({beyond}, 1)), countIf(NOT ifNull({finer}, 1)))"

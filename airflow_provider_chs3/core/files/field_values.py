@@ -24,7 +24,7 @@ class FieldValues(Protocol):
 
 def used_fields(used: Iterable[str], names: Collection[str]) -> list[str]:
     """Return which fields an expression reads."""
-    return sorted({each.partition(".")[0] for each in used}.union(used).intersection(names))
+    return sorted({name.partition(".")[0] for name in used}.union(used).intersection(names))
 
 
 def over(expression: str, values: Mapping[str, str]) -> str:

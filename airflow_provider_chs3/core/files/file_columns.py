@@ -23,8 +23,8 @@ _AS_TEXT: SettingValues = {
     "schema_inference_make_columns_nullable": 0,
     "input_format_max_rows_to_read_for_schema_inference": 1,
     **{
-        f"input_format_{each}_{setting}": value
-        for each in ("csv", "tsv")
+        f"input_format_{prefix}_{setting}": value
+        for prefix in ("csv", "tsv")
         for setting, value in (
             ("detect_header", 0),
             ("use_best_effort_in_schema_inference", 0),
@@ -71,12 +71,12 @@ def describe(files: Files, paths: Sequence[str], *, is_of_names: bool = True) ->
         for first in range(_AT_A_TIME)
         if (lane := paths[first::_AT_A_TIME])
     )
-    found: dict[str, dict[str, str]] = {}
+    by_path: dict[str, dict[str, str]] = {}
     if lanes:
         for described in (yield from Gather(name=f"Read the columns of {len(paths)} files", workflows=lanes)):
-            found |= described
+            by_path |= described
     may_be_empty = files.format.name.endswith(_WITH_NAMES)
-    return {path: found[path] for path in paths if found[path] or not may_be_empty}
+    return {path: by_path[path] for path in paths if by_path[path] or not may_be_empty}
 
 
 def with_left_out(
@@ -89,14 +89,14 @@ def with_left_out(
     Raises:
         SourceError: If servers cannot read one.
     """
-    found = {path: dict(types) for path, types in by_file.items()}
-    for path, types in found.items():
+    by_path = {path: dict(types) for path, types in by_file.items()}
+    for path, types in by_path.items():
         lacking = [name for name in names if name not in types]
         if lacking and (yield from _leaves_out(files, path)):
             for name in lacking:
                 if (yield from _is_of_nulls(files, path, name)):
                     types[name] = OF_NULLS
-    return found
+    return by_path
 
 
 def _leaves_out(files: Files, path: str) -> Steps[bool]:
@@ -227,8 +227,8 @@ def check_beginning(files: Files, path: str) -> Steps[None]:
     is_plain, is_skipped = files.compression_of(path) == "none", int(files.look_settings.get(_SKIPPED_LINES, 0))
     glob = files.source.glob_of(path)
     function = files.read(glob, file_format="LineAsString", structure="line String", on_cluster=False)
-    one = f" WHERE {files.source.condition_of(path)} LIMIT 1"
-    sql = function.between("SELECT hex(substring(line, 1, 6)) FROM ", one)
+    condition = f" WHERE {files.source.condition_of(path)} LIMIT 1"
+    sql = function.between("SELECT hex(substring(line, 1, 6)) FROM ", condition)
     try:
         rows = yield from files.look(f"Read the first bytes of {path}", sql, on_cluster=False)
     except ClickHouseServerError as error:
@@ -238,12 +238,12 @@ def check_beginning(files: Files, path: str) -> Steps[None]:
     for (beginning,) in rows:
         if files.format.name == "CSV" and not is_skipped and beginning.startswith(_QUOTED_AFTER_MARK):
             raise SourceError(mark_sentence(path))
-        found = next((name for magic, name in _MAGIC.items() if beginning.startswith(magic)), "")
-        if is_plain and found:
-            check_servers_read(path, found)
+        codec = next((name for magic, name in _MAGIC.items() if beginning.startswith(magic)), "")
+        if is_plain and codec:
+            check_servers_read(path, codec)
             raise SourceError(
-                f"{path} is compressed with {found}, but its key does not say so: give "
-                f"files={{'compression': {found!r}}}, or rename the object to match."
+                f"{path} is compressed with {codec}, but its key does not say so: give "
+                f"files={{'compression': {codec!r}}}, or rename the object to match."
             )
 
 

@@ -45,7 +45,7 @@ class Reading:
     @property
     def depends_on(self) -> str:
         """A function in `select` whose value may change between two loads; empty if there is none."""
-        return next((each.depends_on for group in self.groups for each in group.loaded if each.depends_on), "")
+        return next((column.depends_on for group in self.groups for column in group.loaded if column.depends_on), "")
 
     @property
     def of_others(self) -> Reading | None:
@@ -62,22 +62,22 @@ class Reading:
     def batches(self, files: Files) -> list[tuple[FileGroup, Batch]]:
         """Return what each statement reads."""
         elsewhere = frozenset[str]().union(*(group.paths for group in self.groups if group.paths is not None))
-        found = []
+        batches = []
         for group in self.groups:
             objects = (
                 unit
                 for unit in files.manifest.objects
                 if (unit.path in group.paths if group.paths is not None else unit.path not in elsewhere)
             )
-            found += [(group, batch) for batch in files.source.batches(Manifest(tuple(objects)))]
-        return found
+            batches += [(group, batch) for batch in files.source.batches(Manifest(tuple(objects)))]
+        return batches
 
     def as_json(self) -> dict[str, Any]:
         """Return JSON-safe values."""
         groups = [
             {
                 "types": dict(group.types),
-                "loaded": [asdict(each) for each in group.loaded],
+                "loaded": [asdict(column) for column in group.loaded],
                 "paths": None if group.paths is None else sorted(group.paths),
                 "defaults": dict(group.defaults),
             }
@@ -91,7 +91,7 @@ class Reading:
         groups = tuple(
             FileGroup(
                 types=group["types"],
-                loaded=tuple(_of_json(each) for each in group["loaded"]),
+                loaded=tuple(_of_json(column) for column in group["loaded"]),
                 paths=None if group["paths"] is None else frozenset(group["paths"]),
                 defaults=group["defaults"],
             )
@@ -106,5 +106,5 @@ class Reading:
         )
 
 
-def _of_json(each: Mapping[str, Any]) -> LoadedColumn:
-    return LoadedColumn(**{**each, "column": Column(**each["column"]), "altered": tuple(each["altered"])})
+def _of_json(values: Mapping[str, Any]) -> LoadedColumn:
+    return LoadedColumn(**{**values, "column": Column(**values["column"]), "altered": tuple(values["altered"])})

@@ -50,7 +50,7 @@ class FileKind:
     def key(self) -> object:
         """What files have in common that are read together."""
         maps = (self.types, self.declared, self.altered)
-        return (*(tuple(each.items()) for each in maps), self.naive, self.int96)
+        return (*(tuple(types.items()) for types in maps), self.naive, self.int96)
 
 
 def kinds_of(
@@ -110,12 +110,14 @@ class _Look:
             naive, int96 = (names | _fields_of(names, columns, given) for names in (schema.naive, schema.int96))
         else:
             times = {name: ColumnType(of).times() for name, of in given.items() if is_foreign}
-            naive = frozenset(name for name, found in times.items() if any(not each.time_zone for each in found))
+            naive = frozenset(
+                name for name, timestamps in times.items() if any(not timestamp.time_zone for timestamp in timestamps)
+            )
             int96 = frozenset[str]()
         # Their readers give such a time as if it were one of UTC.
         types, declared = (
-            {name: with_zone(of, "UTC") if is_foreign else of for name, of in each.items()}
-            for each in (given, declared)
+            {name: with_zone(of, "UTC") if is_foreign else of for name, of in columns_types.items()}
+            for columns_types in (given, declared)
         )
         for column in self.wanted if is_foreign else ():
             if column.name in types and types[column.name] == declared[column.name]:
@@ -160,41 +162,47 @@ class _Look:
 
 def _of_raw_bytes(of: ColumnType, target: ColumnType, *, is_key: bool = False) -> ColumnType:
     """Replace raw bytes in the type of a file by the wide integers and addresses that they are."""
-    one, wanted = of.bare, target.bare
-    if one.name == "FixedString" and int(one.arguments[0]) == _RAW_BYTES.get(wanted.name):
+    source, wanted = of.bare, target.bare
+    if source.name == "FixedString" and int(source.arguments[0]) == _RAW_BYTES.get(wanted.name):
         return ColumnType(wanted.name if is_key else f"Nullable({wanted.name})")
-    if one.name != wanted.name or one.name not in COMPOUND:
+    if source.name != wanted.name or source.name not in COMPOUND:
         return of
-    by_label = dict(zip(wanted.labels, wanted.inner, strict=True)) if one.labels and wanted.labels else {}
+    by_label = dict(zip(wanted.labels, wanted.inner, strict=True)) if source.labels and wanted.labels else {}
     targets = (
-        [by_label.get(label, each) for label, each in zip(one.labels, one.inner, strict=True)]
+        [by_label.get(label, inner) for label, inner in zip(source.labels, source.inner, strict=True)]
         if by_label
         else wanted.inner
     )
-    if len(targets) != len(one.inner):
+    if len(targets) != len(source.inner):
         return of
-    keys = (True, False) if one.name == "Map" else (False,) * len(targets)
-    inner = [_of_raw_bytes(each, to, is_key=key) for each, to, key in zip(one.inner, targets, keys, strict=True)]
-    return of if inner == list(one.inner) else one.with_inner(inner)
+    keys = (True, False) if source.name == "Map" else (False,) * len(targets)
+    inner = [
+        _of_raw_bytes(inner_type, to, is_key=key)
+        for inner_type, to, key in zip(source.inner, targets, keys, strict=True)
+    ]
+    return of if inner == list(source.inner) else source.with_inner(inner)
 
 
 def _has_bytes_of_uuid(of: ColumnType, target: ColumnType) -> bool:
-    one, wanted = of.bare, target.bare
+    source, wanted = of.bare, target.bare
     if wanted.name == "UUID":
-        return one.name == "FixedString"
-    if one.name != wanted.name or one.name not in COMPOUND:
+        return source.name == "FixedString"
+    if source.name != wanted.name or source.name not in COMPOUND:
         return False
-    if one.name != "Tuple":
-        return any(map(_has_bytes_of_uuid, one.inner, wanted.inner))
-    has_all = has_elements_of(one, wanted)
-    return has_all and any(_has_bytes_of_uuid(inner, to) for _, inner, to in elements_of("", one, wanted))
+    if source.name != "Tuple":
+        return any(map(_has_bytes_of_uuid, source.inner, wanted.inner))
+    has_all = has_elements_of(source, wanted)
+    return has_all and any(_has_bytes_of_uuid(inner, to) for _, inner, to in elements_of("", source, wanted))
 
 
 def _alike_together(kinds: Iterable[FileKind]) -> list[FileKind]:
-    found: dict[object, list[FileKind]] = defaultdict(list)
+    alike: dict[object, list[FileKind]] = defaultdict(list)
     for kind in kinds:
-        found[kind.key].append(kind)
-    return [replace(some[0], paths=tuple(path for kind in some for path in kind.paths)) for some in found.values()]
+        alike[kind.key].append(kind)
+    return [
+        replace(kinds_alike[0], paths=tuple(path for kind in kinds_alike for path in kind.paths))
+        for kinds_alike in alike.values()
+    ]
 
 
 def _fields_of(names: Iterable[str], types: Mapping[str, str], apart: Mapping[str, str]) -> frozenset[str]:
@@ -208,10 +216,10 @@ def _check_times_of_day(footers: Footers, by_file: Mapping[str, Mapping[str, str
     for schema in footers.schemas:
         types = by_file[schema.example]
         times_of_day = schema.times_of_day | _fields_of(schema.times_of_day, types, with_fields(types, wanted))
-        if found := sorted(times_of_day & names):
+        if unreadable := sorted(times_of_day & names):
             raise SourceError(
-                f"Column {found[0]!r} in {schema.example} holds times of day, which ClickHouse reads as points in time "
-                f"in 1970: make the column a Time64, or convert it in select={{…}}."
+                f"Column {unreadable[0]!r} in {schema.example} holds times of day, which ClickHouse reads as points "
+                f"in time in 1970: make the column a Time64, or convert it in select={{…}}."
             )
 
 
@@ -222,19 +230,19 @@ def split_kinds(kinds: Sequence[FileKind], needed: Sequence[str]) -> Steps[list[
     for name in needed:
         every = dict.fromkeys(kind.tells(name) for kind in kinds if name in kind.types)
         # A column that is NULL throughout a file says nothing of its type.
-        known_types = [each for each in every if "Nothing" not in each[0]] or list(every)
-        found = (yield from _common_type(name, known_types)) if known_types else None
-        if found is None:
+        known_types = [value for value in every if "Nothing" not in value[0]] or list(every)
+        common_type = (yield from _common_type(name, known_types)) if known_types else None
+        if common_type is None:
             apart.append(name)
         else:
-            common[name] = found
+            common[name] = common_type
     groups: dict[object, list[FileKind]] = defaultdict(list)
     for kind in kinds:
         groups[tuple(kind.tells(name) if name in kind.types else None for name in apart)].append(kind)
     split = []
     for group in groups.values():
-        own = {name: group[0].types[name] for name in apart if name in group[0].types}
-        types = {name: {**common, **own}[name] for name in needed if name in common or name in own}
+        of_kinds = {name: group[0].types[name] for name in apart if name in group[0].types}
+        types = {name: {**common, **of_kinds}[name] for name in needed if name in common or name in of_kinds}
         split.append((types, group))
     return split
 
@@ -244,7 +252,7 @@ def _common_type(name: str, known_types: Sequence[tuple[str, object]]) -> Steps[
     types = [column_type for column_type, _ in known_types]
     if len(known_types) == 1:
         return types[0]
-    parsed = [ColumnType(each) for each in types]
+    parsed = [ColumnType(name) for name in types]
     if (
         len({meaning for _, meaning in known_types}) > 1
         or len(set(map(_without_widths, parsed))) > 1
@@ -283,7 +291,7 @@ def _without_widths(of: ColumnType) -> object:
 
 def _are_finer(types: Sequence[ColumnType]) -> bool:
     """Check whether the server's common type lacks digits before the point, because it takes the finest scale."""
-    decimals = [part for each in types for part in each.parts("Decimal")]
+    decimals = [part for column_type in types for part in column_type.parts("Decimal")]
     common = max((decimal.precision for decimal in decimals), default=0) - max(
         (decimal.scale for decimal in decimals), default=0
     )

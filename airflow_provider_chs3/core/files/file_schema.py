@@ -62,7 +62,7 @@ def read_columns(files: Files, selection: Selection, columns: Sequence[Column]) 
 
 def _marked(loaded: Iterable[LoadedColumn], selection: Selection, *, hides_nulls: bool) -> tuple[LoadedColumn, ...]:
     lossy = selection.lossy_columns
-    return tuple(replace(each, is_lossy=each.column.name in lossy, hides_nulls=hides_nulls) for each in loaded)
+    return tuple(replace(column, is_lossy=column.column.name in lossy, hides_nulls=hides_nulls) for column in loaded)
 
 
 def _read_known(files: Files, selection: Selection, wanted: Sequence[Column]) -> Steps[Reading]:
@@ -103,16 +103,16 @@ def _read_text(files: Files, selection: Selection, wanted: Sequence[Column]) -> 
         # Nobody says that the files have them.
         wanted = [column for column in wanted if column.default_kind != "EPHEMERAL"]
     fields = {column.name: _field(column, files, selection) for column in wanted if not by_file or column.name in names}
-    loaded = plain_columns(wanted, {name: each.type for name, each in fields.items()}, by_file)
+    loaded = plain_columns(wanted, {name: field.type for name, field in fields.items()}, by_file)
     _check_any(loaded, names)
-    types = {name: each.type for name, each in fields.items()}
-    loaded = [_of_field(each, fields[each.column.name]) for each in loaded]
+    types = {name: field.type for name, field in fields.items()}
+    loaded = [_of_field(column, fields[column.column.name]) for column in loaded]
     if files.format.name == "JSONEachRow" and has_whole_objects(types):
         types, loaded = with_whole_objects(types, loaded)
     group = FileGroup(
         types=types,
         loaded=_without_mark(loaded, files.format),
-        defaults={name: each.default for name, each in fields.items() if each.default},
+        defaults={name: field.default for name, field in fields.items() if field.default},
     )
     return Reading((group,), names=tuple(names) if by_file else None)
 
@@ -133,8 +133,8 @@ def _field(column: Column, files: Files, selection: Selection) -> TextField:
     )
 
 
-def _of_field(each: LoadedColumn, text: TextField) -> LoadedColumn:
-    return replace(each, source=text.source, source_type=text.source_type, kept=text.kept, null=text.null)
+def _of_field(column: LoadedColumn, text: TextField) -> LoadedColumn:
+    return replace(column, source=text.source, source_type=text.source_type, kept=text.kept, null=text.null)
 
 
 def _without_mark(read: Sequence[LoadedColumn], file_format: Format) -> tuple[LoadedColumn, ...]:
@@ -162,19 +162,19 @@ def _read_typed(files: Files, selection: Selection, wanted: Sequence[Column]) ->
     by_file = {kind.example: kind.types for kind in kinds}
     if not selection.select:
         types_of_all = {name: kind.types[name] for kind in kinds for name in kind.types}
-        found = plain_columns(wanted, types_of_all, by_file, elsewhere=files.source.columns_elsewhere)
-        _check_any(found, every)
-        wanted = [each.column for each in found]
+        columns = plain_columns(wanted, types_of_all, by_file, elsewhere=files.source.columns_elsewhere)
+        _check_any(columns, every)
+        wanted = [column.column for column in columns]
         check_elements(wanted, by_file)
         needed = [column.name for column in wanted]
     groups, by_example = [], []
-    for types, some in (yield from split_kinds(kinds, needed)):
-        loaded = yield from _read_alike(files, selection, wanted, types, some, by_file)
+    for types, alike in (yield from split_kinds(kinds, needed)):
+        loaded = yield from _read_alike(files, selection, wanted, types, alike, by_file)
         if files.format.name in ("ORC", "Parquet"):
-            by_kind = {kind.example: kind.types for kind in some}
+            by_kind = {kind.example: kind.types for kind in alike}
             check_apart(by_kind, loaded, is_orc=files.format.name == "ORC")
-        groups.append(FileGroup(types, tuple(loaded), frozenset(path for kind in some for path in kind.paths)))
-        by_example.append((some[0].example, loaded))
+        groups.append(FileGroup(types, tuple(loaded), frozenset(path for kind in alike for path in kind.paths)))
+        by_example.append((alike[0].example, loaded))
     check_orders(by_example)
     yield from _check_int96(files, groups, kinds)
     return Reading(
@@ -225,7 +225,7 @@ def _check_int96(files: Files, groups: Sequence[FileGroup], kinds: Sequence[File
         read = {
             name: of
             for name, of in group.types.items()
-            if name in names and any(each.uses(name) for each in group.loaded)
+            if name in names and any(column.uses(name) for column in group.loaded)
         }
         if not read:
             continue

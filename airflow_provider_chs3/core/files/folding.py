@@ -85,9 +85,9 @@ class Folding:
             # The slash before the first level is part of the beginning.
             length = len(run["beginning"]) - run["beginning"].endswith("/")
             objects = [
-                each
-                for each in zip(paths, sizes_bytes, etags, strict=True)
-                if each[1] and not _MAYBE_NO_DATA.search(f"{each[0]}{END}", length)
+                listed
+                for listed in zip(paths, sizes_bytes, etags, strict=True)
+                if listed[1] and not _MAYBE_NO_DATA.search(f"{listed[0]}{END}", length)
             ]
             if not objects:
                 return

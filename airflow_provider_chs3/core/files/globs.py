@@ -42,8 +42,8 @@ def grouped_by_glob(paths: Sequence[str], *, base: str) -> Iterator[tuple[str, t
     for path in paths:
         (plain if _PLAIN.fullmatch(path, len(base)) else others).append(path)
     are_few = len(others) <= _FEW
-    for some in filter(None, (plain, others if are_few else [])):
-        yield _names([path[len(base) :] for path in some]), tuple(some)
+    for group in filter(None, (plain, others if are_few else [])):
+        yield _names([path[len(base) :] for path in group]), tuple(group)
     any_braces = any(brace in path for path in others for brace in "{}")
     levels: dict[int, list[str]] = defaultdict(list)
     for path in () if are_few else others:

@@ -52,19 +52,19 @@ def columns_of(files: Files) -> Steps[list[FileColumn]]:
             "needs to read only the period's objects. Rename the column in the files, or create the table without it, "
             "and load with policies={'on_new_columns': 'warn'}."
         )
-    found = []
+    columns = []
     for name, by_type in examples.items():
         widest = yield from _widest(name, by_type)
         lacking = sum(len(kind.paths) for kind in kinds if name not in kind.types)
-        found.append(FileColumn(name, widest, tuple(by_type), lacking))
-    return found
+        columns.append(FileColumn(name, widest, tuple(by_type), lacking))
+    return columns
 
 
 def _check_delimiter(by_file: Mapping[str, Mapping[str, str]]) -> None:
     """Check that no line of names is a single name of several, with another delimiter between them."""
     for path, types in by_file.items():
         names = "".join(types)
-        delimiter = next((each for each in _OTHER_DELIMITERS if each in names), None)
+        delimiter = next((delimiter for delimiter in _OTHER_DELIMITERS if delimiter in names), None)
         if len(types) == 1 and delimiter:
             raise SourceError(
                 f"{path} begins with a single name, {names!r}, which has {delimiter!r} in it. If that is between its "
@@ -85,8 +85,8 @@ def _widest(name: str, examples: dict[str, str]) -> Steps[str]:
         return types[0]
     if common := (yield from common_type(name, types)):
         return common
-    parsed = [ColumnType(each) for each in types]
-    if any(each.bare.name in COMPOUND for each in parsed):
+    parsed = [ColumnType(name) for name in types]
+    if any(column_type.bare.name in COMPOUND for column_type in parsed):
         shown = ", ".join(f"{of} in {path}" for of, path in examples.items())
         raise SourceError(
             f"No type holds column {name!r} of all files: it is {shown}. Write them with one type, or load them into "
@@ -100,6 +100,6 @@ def _wide_scalar(types: Iterable[ColumnType]) -> str:
     types = tuple(types)
     if all(map(is_integer, types)):
         return "Int128"
-    if all(is_integer(each) or each.name in ("Float32", "Float64", "Decimal") for each in types):
+    if all(is_integer(column_type) or column_type.name in ("Float32", "Float64", "Decimal") for column_type in types):
         return "Float64"
     return "String"

@@ -150,15 +150,15 @@ class KeyTemplate:
     def _check_tells_apart(self) -> None:
         if self.grain is Grain.ALL or not self._names & {"month", "week", "day", "hour"}:
             return
-        own = Period.of(_SAMPLE, self.grain)
-        first = _keys_of(self._pieces(self._moments(own))).pattern
+        sample = Period.of(_SAMPLE, self.grain)
+        first = _keys_of(self._pieces(self._moments(sample))).pattern
         for unit in ("month", "day", "hour"):
             for number in _OTHERS:
                 other = Period.of(_SAMPLE.replace(**{unit: number}), self.grain)  # type: ignore[arg-type]
                 text = "".join(_SAMPLES.get(piece.pattern, piece.text) for piece in self._pieces([other.begin]))
-                if other != own and first.fullmatch(text):
+                if other != sample and first.fullmatch(text):
                     raise ConfigurationError(
-                        f"key={self.text!r} also matches keys of {other} for {own}, as digits may stand next to a "
+                        f"key={self.text!r} also matches keys of {other} for {sample}, as digits may stand next to a "
                         "token of one digit: use {MM}, {DD}, {HH} or {WW}, or put separators around it."
                     )
 
@@ -194,8 +194,8 @@ class KeyTemplate:
 
     def periods_named(self, key: str) -> tuple[Period, ...]:
         """Return the periods that a key names, sorted: of two dates behind a wildcard, either may be the template's."""
-        found = [pattern.fullmatch(key) for pattern in self._readings]
-        return tuple(sorted({period for each in found if each and (period := self.period_in(each)) is not None}))
+        matches = [pattern.fullmatch(key) for pattern in self._readings]
+        return tuple(sorted({period for match in matches if match and (period := self.period_in(match)) is not None}))
 
     @cached_property
     def is_read_in_one_way(self) -> bool:
@@ -269,14 +269,14 @@ class KeyTemplate:
         """The periods found for the tokens' texts: a listing has the same texts again and again."""
         return {}
 
-    def _period_of(self, found: Mapping[str, str]) -> Period | None:
+    def _period_of(self, texts: Mapping[str, str]) -> Period | None:
         numbers: dict[str, set[int]] = {}
-        for token, text in ((token, text) for token, text in found.items() if token in _PARTS):
+        for token, text in ((token, text) for token, text in texts.items() if token in _PARTS):
             numbers.setdefault(_PARTS[token], set()).add(_number(token, text))
         # Tokens that name a part twice, as in {YYYY-MM}/{MMM}, must agree.
-        if any(len(each) > 1 for each in numbers.values()):
+        if any(len(values) > 1 for values in numbers.values()):
             return None
-        part = {name: each.pop() for name, each in numbers.items()}
+        part = {name: values.pop() for name, values in numbers.items()}
         try:
             if "week" in part:
                 return Period.of(datetime.fromisocalendar(part["week_year"], part["week"], 1), self.grain)
@@ -316,23 +316,23 @@ class KeyTemplate:
         rest = tokens
         while rest:
             matched = _TOKEN.match(rest) or _SEPARATORS.match(rest)
-            found = matched[0] if matched else ""
-            if not found:
+            token = matched[0] if matched else ""
+            if not token:
                 known = ", ".join(_PARTS)
                 raise ConfigurationError(f"key={self.text!r}: {{{tokens}}} is not understood; tokens are {known}.")
-            if found in _PARTS:
-                pieces.append(_token_piece(found, moments) if _PARTS[found] in names else _Piece(pattern=_any(found)))
+            if token in _PARTS:
+                pieces.append(_token_piece(token, moments) if _PARTS[token] in names else _Piece(pattern=_any(token)))
             else:
-                pieces.append(_Piece(text=found))
-            rest = rest[len(found) :]
+                pieces.append(_Piece(text=token))
+            rest = rest[len(token) :]
         return pieces
 
 
 @lru_cache(maxsize=256)
 def _at(template: KeyTemplate, grain: Grain) -> KeyTemplate:
-    found = replace(template, grain=grain)
-    found.require_names()
-    return found
+    dated = replace(template, grain=grain)
+    dated.require_names()
+    return dated
 
 
 def _names_of(parts: Set[str], grain: Grain) -> Set[str] | None:
@@ -393,8 +393,8 @@ def _is_read_in_one_way(pieces: Sequence[_Piece]) -> bool:
     """Check whether a key that begins with these pieces names one period only; with `{M}`, 1 also begins 12."""
     return all(
         following.text and not following.text[0].isdigit()
-        for each, following in itertools.pairwise((*pieces, _Piece()))
-        if each.token in ("M", "W", "D", "H")
+        for piece, following in itertools.pairwise((*pieces, _Piece()))
+        if piece.token in ("M", "W", "D", "H")
     )
 
 

@@ -142,7 +142,7 @@ class LoadedColumn:
         """Return the condition for values that fit; None if the cast fails for all others."""
         # Over NULL, a comparison is NULL, of which throwIf() sees but what happens to lie below it.
         kept = f"ifNull({self.kept}, 1)" if self.kept else ""
-        conditions = [each for each in (kept, self.cast(null_as_default=null_as_default).holds) if each]
+        conditions = [condition for condition in (kept, self.cast(null_as_default=null_as_default).holds) if condition]
         return " AND ".join(conditions) or None
 
     def misfit(self, *, null_as_default: bool) -> str | None:
@@ -222,30 +222,30 @@ def is_missing(name: str, by_file: Mapping[str, Iterable[str]]) -> str:
     return _is_missing(name, *lacking) if lacking else ""
 
 
-def _is_missing(name: str, where: str, found: Sequence[str]) -> str:
-    has = f" It has {', '.join(map(repr, found))}." if found else ""
+def _is_missing(name: str, where: str, names: Sequence[str]) -> str:
+    has = f" It has {', '.join(map(repr, names))}." if names else ""
     return (
-        f"Column {name!r} is missing in {where}.{has}{_hint_at(name, found)} Add it there, or name the columns to "
+        f"Column {name!r} is missing in {where}.{has}{_hint_at(name, names)} Add it there, or name the columns to "
         "load with columns=[…] or select={…}."
     )
 
 
-def _hint_at(name: str, found: Sequence[str]) -> str:
+def _hint_at(name: str, names: Sequence[str]) -> str:
     """Return why a column that is in the file may not be found."""
-    if alike := alike_hint(name, found):
+    if alike := alike_hint(name, names):
         return alike
-    if len(found) == 1 and (delimiter := next((each for each in ";\t|" if each in found[0]), "")):
+    if len(names) == 1 and (delimiter := next((delimiter for delimiter in ";\t|" if delimiter in names[0]), "")):
         return f" Fields seem to be separated by {delimiter!r}: csv={{'delimiter': {delimiter!r}}}."
-    if any("\r" in each for each in found):
+    if any("\r" in other for other in names):
         return " Lines seem to end with \\r alone: end them with \\n, or \\r\\n."
-    if any(not each.isprintable() for each in found):
+    if any(not other.isprintable() for other in names):
         return " It looks compressed, or has another format: give files={'compression': …} or files={'file_format': …}."
     return ""
 
 
-def alike_hint(name: str, found: Iterable[str]) -> str:
+def alike_hint(name: str, names: Iterable[str]) -> str:
     """Return a sentence if a column has nearly the same name; empty otherwise."""
-    alike = [each for each in found if each.lower().strip() == name.lower() and each != name]
+    alike = [other for other in names if other.lower().strip() == name.lower() and other != name]
     return f" Names must match exactly, and {alike[0]!r} does not." if alike else ""
 
 

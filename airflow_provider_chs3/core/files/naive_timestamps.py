@@ -43,15 +43,18 @@ class NaiveTimestamps:
         Raises:
             SourceError: If nobody says which zone they are in.
         """
-        return [self._with_zone(each) if each.column.name in self.names else each for each in loaded]
+        return [
+            self._with_zone(loaded_column) if loaded_column.column.name in self.names else loaded_column
+            for loaded_column in loaded
+        ]
 
-    def _with_zone(self, each: LoadedColumn) -> LoadedColumn:
-        name = each.column.name
-        if (zone := self._zone_for(each.column, (name,))) is None:
-            return each
+    def _with_zone(self, loaded: LoadedColumn) -> LoadedColumn:
+        name = loaded.column.name
+        if (zone := self._zone_for(loaded.column, (name,))) is None:
+            return loaded
         local = self._local(name, zone)
         wanted = f"Nullable(DateTime64({ColumnType(self.types[name]).bare.scale}, {literal(zone)}))"
-        return replace(each, source=local.value, source_type=wanted, kept=local.holds or "")
+        return replace(loaded, source=local.value, source_type=wanted, kept=local.holds or "")
 
     def of_expression(self, column: Column, expression: str, used: Iterable[str]) -> Cast:
         """Return an expression of the user's over the local times of its column's zone, if that is what they mean.
@@ -66,7 +69,7 @@ class NaiveTimestamps:
         if not names or (zone := self._zone_for(column, names)) is None:
             return Cast(expression)
         locals_ = {name: self._local(name, zone) for name in names}
-        made = over(expression, {name: each.value for name, each in locals_.items()})
+        made = over(expression, {name: local.value for name, local in locals_.items()})
         return Cast(made, " AND ".join(f"ifNull({local.holds}, 1)" for local in locals_.values()))
 
     def _zone_for(self, column: Column, names: Sequence[str]) -> str | None:
@@ -86,8 +89,8 @@ class NaiveTimestamps:
         column, scale = identifier(name), ColumnType(self.types[name]).bare.scale
         wanted = f"Nullable(DateTime64({scale}, {literal(zone)}))"
         # What stands under a NULL is cast as well, and must fit the column in any zone.
-        some = f"ifNull({column}, toDateTime64('2000-01-01 00:00:00', {scale}, 'UTC'))"
-        local = f"if(isNull({column}), NULL, CAST(toString({some}), {literal(wanted)}))"
+        filled = f"ifNull({column}, toDateTime64('2000-01-01 00:00:00', {scale}, 'UTC'))"
+        local = f"if(isNull({column}), NULL, CAST(toString({filled}), {literal(wanted)}))"
         # An hour that the clocks skip in spring has no moment in the zone.
         return Cast(local, f"toString({local}) = toString({column})")
 

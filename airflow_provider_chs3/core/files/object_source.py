@@ -125,9 +125,9 @@ class ObjectSource(Source):
             return self, {}
         source, listed = self, dict[Period, Manifest]()
         of_grain = self._at(grain_of(periods))
-        for found, manifests in (yield from of_grain._listed_by(of_grain._list, periods)):
+        for lister, manifests in (yield from of_grain._listed_by(of_grain._list, periods)):
             # A prefix without objects does not show the base of a named collection.
-            source = found if any(manifest.objects for manifest in manifests.values()) or not listed else source
+            source = lister if any(manifest.objects for manifest in manifests.values()) or not listed else source
             listed |= manifests
         return source, {period: listed[period] for period in sorted(periods)}
 
@@ -140,12 +140,12 @@ class ObjectSource(Source):
         wanted = None if isinstance(periods, Grain) else periods
         of_grain = self._at(periods if isinstance(periods, Grain) else grain_of(periods))
         folded = {period: FoldedPeriod() for period in wanted or ()}
-        for found in (yield from of_grain._listed_by(of_grain._fold, wanted)):
-            folded.update(found)
+        for page in (yield from of_grain._listed_by(of_grain._fold, wanted)):
+            folded.update(page)
         if wanted is None and not folded:
             raise SourceError(f"No object of any period under {self.place}/{self.pattern}: check bucket and key.")
-        listed = {period: found.summary for period, found in folded.items()}
-        for period in (period for period, found in folded.items() if not found.is_sorted):
+        listed = {period: fold.summary for period, fold in folded.items()}
+        for period in (period for period, fold in folded.items() if not fold.is_sorted):
             _, manifest = yield from self.list_period(period)
             listed[period] = PeriodObjects.of(manifest)
         return listed
@@ -156,21 +156,21 @@ class ObjectSource(Source):
     def _listed_by(self, list_pass: Callable[[_Pass], Steps[T]], periods: Collection[Period] | None) -> Steps[list[T]]:
         """Return the results of all passes: at the same time, unless each is a query to one server."""
         from_worker = not self.lists_through_clickhouse
-        passes = [list_pass(each) for each in _passes_of(self.template, periods, may_join=from_worker)]
+        passes = [list_pass(pass_) for pass_ in _passes_of(self.template, periods, may_join=from_worker)]
         return (yield from _run(passes, at_once=from_worker))
 
     def _list(self, each_pass: _Pass) -> Steps[tuple[Self, dict[Period, Manifest]]]:
         periods = each_pass.periods or ()
         source, pages = yield from self._pages(each_pass)
         start, each_keys = len(source.base), {period: self.template.keys_of(period) for period in periods}
-        found: dict[Period, list[Unit]] = {period: [] for period in periods}
-        for each in chain.from_iterable(page.objects() for page in pages):
-            key = each.path[start:]
+        by_period: dict[Period, list[Unit]] = {period: [] for period in periods}
+        for unit in chain.from_iterable(page.objects() for page in pages):
+            key = unit.path[start:]
             for period in self._periods_of(key, periods):
-                if each_keys[period].select(key, each.size_bytes):
-                    source.check_readable(each, key)
-                    found[period].append(each)
-        return source, {period: Manifest.of(some) for period, some in found.items()}
+                if each_keys[period].select(key, unit.size_bytes):
+                    source.check_readable(unit, key)
+                    by_period[period].append(unit)
+        return source, {period: Manifest.of(units) for period, units in by_period.items()}
 
     def _periods_of(self, key: str, periods: Collection[Period]) -> Sequence[Period]:
         if len(periods) == 1 and self.template.is_read_in_one_way and self.template.is_exact:
@@ -241,7 +241,7 @@ class ObjectSource(Source):
         ]
         for start in starts:
             base = first[:start]
-            if all(each.path.startswith(base + prefix) for each in listed):
+            if all(unit.path.startswith(base + prefix) for unit in listed):
                 return base
         return first[: first.index("/") + 1]
 
@@ -266,7 +266,7 @@ class ObjectSource(Source):
         """Return a try to get at a period's objects, or at those of any period."""
         return ObjectTrial(self, period)
 
-    def check_readable(self, each: Unit, key: str) -> None:
+    def check_readable(self, unit: Unit, key: str) -> None:
         """Check that ClickHouse can read an object.
 
         Raises:
@@ -274,7 +274,7 @@ class ObjectSource(Source):
         """
         if unreadable := next((part for part in self.kind.unreadable if part in key), ""):
             raise SourceError(
-                f"ClickHouse cannot read {each.path}: {unreadable!r} in a key has a special meaning for it. Copy the "
+                f"ClickHouse cannot read {unit.path}: {unreadable!r} in a key has a special meaning for it. Copy the "
                 "object to another key, or leave it out with key=…."
             )
 
@@ -320,7 +320,7 @@ class ObjectTrial(AccessTrial):
         """Return the statement that reads the footer of Parquet, or the first line of another file."""
         source, keys = self.source, self._keys
         source = replace(source, base=source.base_of(listed, plain_prefix(keys.prefix)))
-        fitting = [each for each in listed if keys.select(each.path[len(source.base) :], each.size_bytes)]
+        fitting = [unit for unit in listed if keys.select(unit.path[len(source.base) :], unit.size_bytes)]
         return read_a_little(source, fitting)
 
 
@@ -337,15 +337,15 @@ def _passes_of(template: KeyTemplate, periods: Collection[Period] | None, *, may
     if len(by_prefix) > _FEW_PREFIXES and may_join:
         keys, narrower = template.together(periods)
         return [_Pass(keys, periods, narrower)]
-    return [_Pass(template.keys_of(min(some)), some) for some in by_prefix.values()]
+    return [_Pass(template.keys_of(min(joined)), joined) for joined in by_prefix.values()]
 
 
 def _run(passes: Sequence[Steps[T]], *, at_once: bool) -> Steps[list[T]]:
     """Return the results of passes."""
     if len(passes) == 1 or not at_once:
         results = []
-        for each in passes:
-            results.append((yield from each))
+        for pass_ in passes:
+            results.append((yield from pass_))
         return results
     return (yield from Gather(name=f"List {len(passes)} prefixes", workflows=tuple(passes)))
 
@@ -354,7 +354,7 @@ def read_a_little(source: ObjectSource, objects: Sequence[Unit]) -> Sql | None:
     """Return the statement that reads the footer of Parquet, or the first line of another file; None without any."""
     if not objects:
         return None
-    path = min(objects, key=lambda each: each.size_bytes).path
+    path = min(objects, key=lambda unit: unit.size_bytes).path
     glob = source.glob_of(path)
     if _is_parquet(path):
         function = source.table_function(glob, file_format="ParquetMetadata")

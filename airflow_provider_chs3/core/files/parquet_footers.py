@@ -68,7 +68,7 @@ def parquet_footers(files: Files) -> Steps[Footers]:
     Raises:
         SourceError: If one cannot be read, or is not found.
     """
-    found: list[FooterSchema] = []
+    schemas: list[FooterSchema] = []
     size_bytes = 0
     rows: dict[str, int] = {}
     for batch in files.batches():
@@ -79,11 +79,11 @@ def parquet_footers(files: Files) -> Steps[Footers]:
             raise
         for columns, rows_of_files, byte_count, example in footers:
             rows |= rows_of_files
-            found.append(_schema(columns, [path for path, _ in rows_of_files], example))
+            schemas.append(_schema(columns, [path for path, _ in rows_of_files], example))
             size_bytes += byte_count
     files.check_found(rows)
     file_rows = tuple(rows[path] - files.source.left_out_rows(path) for path in sorted(rows))
-    return Footers(tuple(found), file_rows, size_bytes)
+    return Footers(tuple(schemas), file_rows, size_bytes)
 
 
 def _schema(columns: Sequence[tuple[str, str, str, str]], paths: Sequence[str], example: str) -> FooterSchema:
@@ -95,7 +95,7 @@ def _schema(columns: Sequence[tuple[str, str, str, str]], paths: Sequence[str], 
             for name, path, kind, logical in columns
             if logical.startswith(beginning) and kind.startswith(of_kind)
         )
-        return frozenset(each for name, path in leaves for each in _columns_of(name, path, plain))
+        return frozenset(column for name, path in leaves for column in _columns_of(name, path, plain))
 
     fixed = [logical for _, _, kind, logical in columns if kind == _FIXED_LENGTH[0]]
     return FooterSchema(
@@ -106,7 +106,7 @@ def _schema(columns: Sequence[tuple[str, str, str, str]], paths: Sequence[str], 
         fixed=_FIXED_LENGTH[1] in fixed,
         halves=named("Float16"),
         int96=named("", "INT96"),
-        bytes_as=tuple(each for each in fixed if not each.startswith(_NUMBERS)),
+        bytes_as=tuple(field for field in fixed if not field.startswith(_NUMBERS)),
     )
 
 

@@ -100,7 +100,7 @@ def unreadable(
     Returns:
         Object, row and column as far as they are known, ClickHouse's reason, and what to do.
     """
-    row, key, escaped = (each.search(error.message) for each in (_ROW, _KEY, _ESCAPED_KEY))
+    row, key, escaped = (pattern.search(error.message) for pattern in (_ROW, _KEY, _ESCAPED_KEY))
     number = int(row[1]) - names_lines if row else 0
     where = f"row {number:,} of {path}" if number else path
     column = f", column {key[1]!r}" if key else ""

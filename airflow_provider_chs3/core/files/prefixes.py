@@ -32,11 +32,11 @@ class PeriodKeys:
 
 def without_longer(prefixes: Iterable[str]) -> list[str]:
     """Return prefixes, sorted, without those that begin with another one."""
-    found: list[str] = []
+    shortest: list[str] = []
     for prefix in sorted(set(prefixes)):
-        if not found or not prefix.startswith(found[-1]):
-            found.append(prefix)
-    return found
+        if not shortest or not prefix.startswith(shortest[-1]):
+            shortest.append(prefix)
+    return shortest
 
 
 def shared_prefix(texts: Sequence[str]) -> str:
@@ -52,9 +52,9 @@ def cut(prefix: str, prefixes: Sequence[str]) -> tuple[str, ...]:
     Returns:
         The longer prefixes, sorted; none if fewer than two of the others begin with it.
     """
-    below = [each for each in prefixes if each.startswith(prefix)]
+    below = [longer for longer in prefixes if longer.startswith(prefix)]
     for length in range(len(prefix) + 1, max(map(len, below), default=0) + 1):
-        pieces = dict.fromkeys(each[:length] for each in below)
+        pieces = dict.fromkeys(longer[:length] for longer in below)
         if len(pieces) >= _FEW_PREFIXES:
             return tuple(pieces)
     return tuple(below) if len(below) > 1 else ()

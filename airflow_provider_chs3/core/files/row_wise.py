@@ -84,7 +84,7 @@ def check_row_wise(
         functions[name], used = yield from _names_in(name, expression)
         written[name] = fields.of_expression(column, expression, used) if fields else Cast(expression)
     # Under names of their own: under the target's, an expression would see another one in the place of a file's column.
-    made = {name: f"(\n{strict(each.value)}\n)" for name, each in written.items()}
+    made = {name: f"(\n{strict(cast.value)}\n)" for name, cast in written.items()}
     listed = ",\n".join(f"{text} AS `select {number}`" for number, text in enumerate(made.values()))
     structure = structure_of({**VIRTUAL_COLUMNS, **types})
     query = f"SELECT {listed} FROM null({literal(structure)})"
@@ -100,7 +100,7 @@ def check_row_wise(
     for node, what in _REFUSED_IN_PLAN.items():
         if node in plan[0][0]:
             raise ConfigurationError(_refusal("select", what))
-    own = yield from _functions_of_users(set().union(*functions.values()), query)
+    user_functions = yield from _functions_of_users(set().union(*functions.values()), query)
     return [
         LoadedColumn(
             column,
@@ -109,7 +109,12 @@ def check_row_wise(
             kept=written[column.name].holds or "",
             written=written[column.name].value,
             depends_on=next(
-                (function for function in functions[column.name] if function in own or _LOOKUPS.fullmatch(function)), ""
+                (
+                    function
+                    for function in functions[column.name]
+                    if function in user_functions or _LOOKUPS.fullmatch(function)
+                ),
+                "",
             ),
         )
         for column, row in zip(columns, described, strict=True)
@@ -122,11 +127,11 @@ def names_in(select: Mapping[str, str]) -> Steps[list[str]]:
     Raises:
         ConfigurationError: If one is not a single row-wise expression.
     """
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for name, expression in select.items():
         _, used = yield from _names_in(name, expression)
-        found |= dict.fromkeys(part for each in used for part in (each, each.partition(".")[0]))
-    return [name for name in found if name not in VIRTUAL_COLUMNS]
+        names |= dict.fromkeys(part for field in used for part in (field, field.partition(".")[0]))
+    return [name for name in names if name not in VIRTUAL_COLUMNS]
 
 
 def _rejected(
@@ -153,11 +158,11 @@ def _functions_of_users(functions: Iterable[str], query: str) -> Steps[set[str]]
     if not functions:
         return set()
     listed = ", ".join(map(literal, sorted(functions)))
-    found = yield from Query(
+    rows = yield from Query(
         name="Look for functions of users in select",
         sql=Sql(f"SELECT name FROM system.functions WHERE origin != 'System' AND name IN ({listed})"),
     )
-    if found:
+    if rows:
         # The tree has their bodies in their place.
         tree = yield from Query(name="Ask for the tree of select", sql=Sql(f"EXPLAIN QUERY TREE passes = 1 {query}"))
         for (line,) in tree:
@@ -165,7 +170,7 @@ def _functions_of_users(functions: Iterable[str], query: str) -> Steps[set[str]]
                 raise ConfigurationError(_refusal("A function in select", "a sub-query"))
             if called := _FUNCTION_OF_TREE.match(line.strip()):
                 _check_function("A function in select", called[1])
-    return {name for (name,) in found}
+    return {name for (name,) in rows}
 
 
 def _names_in(name: str, expression: str) -> Steps[tuple[list[str], list[str]]]:

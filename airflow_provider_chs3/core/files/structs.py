@@ -37,13 +37,13 @@ def with_fields(types: Mapping[str, str], columns: Iterable[Column]) -> dict[str
     The readers of ClickHouse know the field `x` of such a list `n` as `n.x`, too.
     """
     names = {column.name for column in columns}
-    found = dict(types)
+    apart = dict(types)
     for name, of in types.items():
         fields = {} if name in names else {f"{name}.{label}": inner for label, inner in _fields(ColumnType(of))}
         if taken := {field: of_field for field, of_field in fields.items() if field in names - types.keys()}:
-            del found[name]
-            found |= taken
-    return found
+            del apart[name]
+            apart |= taken
+    return apart
 
 
 def _fields(of: ColumnType) -> Iterator[tuple[str, str]]:
@@ -59,12 +59,12 @@ def check_orders(by_file: Iterable[tuple[str, Sequence[LoadedColumn]]]) -> None:
     Raises:
         SourceError: If two files differ; it names both.
     """
-    found: dict[object, tuple[str, tuple[str, ...]]] = {}
+    orders: dict[object, tuple[str, tuple[str, ...]]] = {}
     for path, loaded in by_file:
-        for each in loaded:
-            name, column_type = each.column.name, each.column.type
-            for place, labels in _by_position("", ColumnType(each.source_type), ColumnType(column_type)):
-                first, order = found.setdefault((name, place, frozenset(labels)), (path, labels))
+        for loaded_column in loaded:
+            name, column_type = loaded_column.column.name, loaded_column.column.type
+            for place, labels in _by_position("", ColumnType(loaded_column.source_type), ColumnType(column_type)):
+                first, order = orders.setdefault((name, place, frozenset(labels)), (path, labels))
                 if labels != order:
                     raise SourceError(
                         f"Column {name!r} is {column_type}, whose elements have no names, and the fields of its "
@@ -81,46 +81,48 @@ def check_no_containers(loaded: Iterable[LoadedColumn], source: Source) -> None:
         ConfigurationError: If a column is one, on either side, and does not take its text.
     """
     columns = {column.name: column for column in source.known_columns}
-    for each in loaded:
-        bare, of = ColumnType(each.column.type).bare, columns[each.column.name]
+    for column in (loaded_column.column for loaded_column in loaded):
+        bare, of = ColumnType(column.type).bare, columns[column.name]
         is_text = bare.name in COMPOUND and ColumnType(of.clickhouse_type).bare.name not in COMPOUND
         if is_text or (of.is_container and bare.name not in _TEXTS):
             raise ConfigurationError(
-                f"Column {each.column.name!r} is {each.column.type}, but {of.type} in {source.place}: only a String "
-                f"can hold its text. Give an expression with select={{…}}, or leave the column out with "
-                "columns=[…]."
+                f"Column {column.name!r} is {column.type}, but {of.type} in "
+                f"{source.place}: only a String can hold its text. Give an expression with select={{…}}, or leave "
+                "the column out with columns=[…]."
             )
 
 
-def _by_position(place: str, one: ColumnType, target: ColumnType) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _by_position(place: str, source_type: ColumnType, target: ColumnType) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Find where values of structs are taken in the order of their fields, and that order."""
-    one = one.bare
-    target = shape_for(one, target.bare)
-    if one.name != target.name or one.name not in CONTAINERS:
+    source_type = source_type.bare
+    target = shape_for(source_type, target.bare)
+    if source_type.name != target.name or source_type.name not in CONTAINERS:
         return
-    if one.name != "Tuple":
-        for number, (source, wanted) in enumerate(zip(one.inner, target.inner, strict=True)):
+    if source_type.name != "Tuple":
+        for number, (source, wanted) in enumerate(zip(source_type.inner, target.inner, strict=True)):
             yield from _by_position(f"{place}[{number}]", source, wanted)
         return
-    if one.labels and not target.labels:
-        yield place, one.labels
-    for inner, source, wanted in elements_of(place, one, target) if has_elements_of(one, target) else ():
+    if source_type.labels and not target.labels:
+        yield place, source_type.labels
+    for inner, source, wanted in (
+        elements_of(place, source_type, target) if has_elements_of(source_type, target) else ()
+    ):
         yield from _by_position(inner, source, wanted)
 
 
-def _lacking(one: ColumnType, target: ColumnType) -> tuple[str, ...]:
+def _lacking(source_type: ColumnType, target: ColumnType) -> tuple[str, ...]:
     """Return the named elements of a Tuple that the source lacks, at any depth; they would become defaults silently."""
-    one, target = one.bare, target.bare
-    if one.name != target.name or one.name not in CONTAINERS:
+    source_type, target = source_type.bare, target.bare
+    if source_type.name != target.name or source_type.name not in CONTAINERS:
         return ()
-    if one.name != "Tuple":
-        pairs = zip(one.inner, target.inner, strict=False)
+    if source_type.name != "Tuple":
+        pairs = zip(source_type.inner, target.inner, strict=False)
         return tuple(name for source, wanted in pairs for name in _lacking(source, wanted))
-    found = dict(zip(one.labels, one.inner, strict=False))
-    if not found or not target.labels:
+    by_label = dict(zip(source_type.labels, source_type.inner, strict=False))
+    if not by_label or not target.labels:
         return ()
     return tuple(
         name
         for label, wanted in zip(target.labels, target.inner, strict=True)
-        for name in ((identifier(label),) if label not in found else _lacking(found[label], wanted))
+        for name in ((identifier(label),) if label not in by_label else _lacking(by_label[label], wanted))
     )

@@ -36,10 +36,10 @@ def create_if_missing(request: NewTableRequest, periods: Collection[Period]) -> 
         PreflightError: If the cluster is unknown.
     """
     nodes = yield from nodes_of(request.cluster)
-    found = yield from _definitions(nodes, request.table)
-    if len(found) == len(nodes):
+    definitions = yield from _definitions(nodes, request.table)
+    if len(definitions) == len(nodes):
         return True
-    if not found:
+    if not definitions:
         new = yield from _suggest(request, periods)
         if new is None:
             return False
@@ -47,10 +47,10 @@ def create_if_missing(request: NewTableRequest, periods: Collection[Period]) -> 
         yield from Log(name=f"Creating table {request.table}, which does not exist:\n{new.as_text}")
         yield from _create({first: new.statements[0]}, request.table)
         # A database of engine Replicated has created it on all servers of a shard.
-        found = yield from _definitions(nodes, request.table)
+        definitions = yield from _definitions(nodes, request.table)
         yield from _create_over_all(nodes, request.table, request.cluster)
-    definition = next(iter(found.values()))
-    yield from _create({node: definition for node in nodes if node not in found}, request.table)
+    definition = next(iter(definitions.values()))
+    yield from _create({node: definition for node in nodes if node not in definitions}, request.table)
     return True
 
 
@@ -67,7 +67,9 @@ def _definitions(nodes: tuple[Node, ...], table: TableName) -> Steps[dict[Node, 
 def _create(statements: Mapping[Node, str], table: TableName) -> Steps[None]:
     if not statements:
         return
-    sql = {node: Sql(f"{_CREATE}IF NOT EXISTS {each.removeprefix(_CREATE)}") for node, each in statements.items()}
+    sql = {
+        node: Sql(f"{_CREATE}IF NOT EXISTS {statement.removeprefix(_CREATE)}") for node, statement in statements.items()
+    }
     yield from QueryNodes(name=f"Create {table}", sql=sql)
 
 

@@ -92,8 +92,8 @@ class NewTable:
         lines = [f"    {identifier(column.name)} {column.type}" for column in self.columns]
         commas = [","] * (len(lines) - 1) + [""]
         noted = (
-            f"{line}{comma}{f'  -- {each.reason}' if each.reason else ''}"
-            for line, comma, each in zip(lines, commas, self.columns, strict=True)
+            f"{line}{comma}{f'  -- {column.reason}' if column.reason else ''}"
+            for line, comma, column in zip(lines, commas, self.columns, strict=True)
         )
         key = ", ".join(map(identifier, self.sorting_columns))
         return "\n".join(

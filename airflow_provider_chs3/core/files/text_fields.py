@@ -87,7 +87,7 @@ def read_as(
 
 def _of_map(column: str, read: ColumnType) -> TextField:
     """Read a Map as one, because ClickHouse casts no text to a Map: an empty field of CSV shows by its default."""
-    key, value = (f"defaultValueOfTypeName({literal(each.text)})" for each in read.inner)
+    key, value = (f"defaultValueOfTypeName({literal(inner.text)})" for inner in read.inner)
     default = f"CAST([({key}, {value}), ({key}, {value})], {literal(read.text)})"
     return TextField(read.text, column, read.text, default=default, kept=f"{column} != {default}")
 
@@ -100,8 +100,8 @@ def _of_json(column: str, wanted: ColumnType, *, may_be_null: bool, has_exact_do
             return TextField(read.text, column, read.text)
         default = f"CAST({_no_key(read)}, {literal(read.text)})"
         # Values of any type have no order.
-        one, other = (f"toString({each})" if any(read.parts(*_OF_ANY_TEXT)) else each for each in (column, default))
-        return TextField(read.text, column, read.text, default=default, kept=f"{one} != {other}")
+        text, other = (f"toString({value})" if any(read.parts(*_OF_ANY_TEXT)) else value for value in (column, default))
+        return TextField(read.text, column, read.text, default=default, kept=f"{text} != {other}")
     if bare.name == "JSON":
         return TextField(TEXT_TYPE, column, TEXT_TYPE, kept="" if may_be_null else f"isNotNull({column})")
     if bare.name == "Bool":
@@ -130,7 +130,7 @@ def _json_container(wanted: ColumnType) -> ColumnType:
         return wanted
     if bare.name not in COMPOUND:
         return ColumnType(TEXT_TYPE)
-    inner = [_json_container(each) for each in bare.inner]
+    inner = [_json_container(inner) for inner in bare.inner]
     if bare.name == "Map":
         inner[0] = ColumnType("String")
     read = bare.with_inner(inner)
@@ -164,5 +164,5 @@ def lacks_elements_of_containers(wanted: ColumnType) -> bool:
     bare = wanted.bare
     if bare.name not in COMPOUND:
         return False
-    inner_holds = any(each.bare.name in COMPOUND for each in bare.inner)
-    return (bare.name == "Tuple" and inner_holds) or any(lacks_elements_of_containers(each) for each in bare.inner)
+    inner_holds = any(inner.bare.name in COMPOUND for inner in bare.inner)
+    return (bare.name == "Tuple" and inner_holds) or any(lacks_elements_of_containers(inner) for inner in bare.inner)

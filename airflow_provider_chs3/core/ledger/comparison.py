@@ -77,11 +77,11 @@ class ExpectedPeriod:
 
 def standing(periods: Mapping[Node, PeriodOnNode], wanted: ExpectedPeriod, table_facts: TableFacts) -> Found:
     """Compare a period with what is expected, unless it is pinned: then loads leave it, whatever is expected."""
-    found, restored = standing_unpinned(periods, wanted, table_facts), restored_of(periods)
+    comparison, restored = standing_unpinned(periods, wanted, table_facts), restored_of(periods)
     if not (restored and restored.is_pinned):
-        return found
-    changed = f", but {found.why}" if found.standing not in AS_RESTORED else ""
-    return Found(ComparisonStatus.PINNED, found.nodes, f"{restored}{changed}")
+        return comparison
+    changed = f", but {comparison.why}" if comparison.standing not in AS_RESTORED else ""
+    return Found(ComparisonStatus.PINNED, comparison.nodes, f"{restored}{changed}")
 
 
 def standing_unpinned(periods: Mapping[Node, PeriodOnNode], wanted: ExpectedPeriod, table_facts: TableFacts) -> Found:
@@ -110,7 +110,7 @@ def standing_unpinned(periods: Mapping[Node, PeriodOnNode], wanted: ExpectedPeri
     published = {
         node: period.record for node, period in periods.items() if period.record and period.record.event == "published"
     }
-    if len(published) < len(periods) or len({each.attempt for each in published.values()}) > 1:
+    if len(published) < len(periods) or len({record.attempt for record in published.values()}) > 1:
         return _found(ComparisonStatus.UNFINISHED, tuple(node for node in periods if node not in published))
     return _compared(published, here, wanted)
 
@@ -123,7 +123,11 @@ def intended(periods: Mapping[Node, PeriodOnNode], wanted: ExpectedPeriod, table
     """
     records = {node: period.record for node, period in periods.items() if period.record}
     attempts = {record.attempt for record in records.values()}
-    if len(records) < len(periods) or len(attempts) != 1 or all(each.event == "published" for each in records.values()):
+    if (
+        len(records) < len(periods)
+        or len(attempts) != 1
+        or all(record.event == "published" for record in records.values())
+    ):
         return ""
     if any(_unknown(period) or is_changed(period, table_facts=table_facts) for period in periods.values()):
         return ""
@@ -138,21 +142,21 @@ def held_version(
     It may be published only over what it was checked with: on each node, the partitions are as they were then.
     """
     held = held_on(periods)
-    if len(held) < len(periods) or len({each.record.attempt for each in held.values()}) != 1:
+    if len(held) < len(periods) or len({version.record.attempt for version in held.values()}) != 1:
         return None, "nothing is held of it"
-    records = {node: each.record for node, each in held.items()}
-    found = _compared(records, spread(periods, table_facts), wanted)
-    if found is not _AS_PUBLISHED:
-        return None, found.why.replace("it was published", "it was held")
+    records = {node: version.record for node, version in held.items()}
+    comparison = _compared(records, spread(periods, table_facts), wanted)
+    if comparison is not _AS_PUBLISHED:
+        return None, comparison.why.replace("it was published", "it was held")
     if changed := _difference(records, wanted.structure):
         return None, f"the table changed since it was held: {changed}"
-    if any(each.is_of(periods[node].record) for node, each in held.items()):
+    if any(version.is_of(periods[node].record) for node, version in held.items()):
         # What a reload has left: nobody decides about a period that is as published.
-        now = standing_unpinned(periods, wanted, table_facts)
-        if now.standing is ComparisonStatus.UNCHANGED:
-            return None, now.why
-    for node, each in held.items():
-        if not _is_base(each, periods[node], table_facts):
+        current = standing_unpinned(periods, wanted, table_facts)
+        if current.standing is ComparisonStatus.UNCHANGED:
+            return None, current.why
+    for node, version in held.items():
+        if not _is_base(version, periods[node], table_facts):
             return None, f"the table's rows of it on {node} were changed since it was held"
     return next(iter(held.values())), ""
 
@@ -160,17 +164,17 @@ def held_version(
 def held_on(periods: Mapping[Node, PeriodOnNode]) -> dict[Node, Held]:
     """Return the version that is held on each node; none once all have the intent to publish it."""
     held = {node: period.held for node, period in periods.items() if period.held}
-    attempts = {node: each.record.attempt for node, each in held.items()}
+    attempts = {node: version.record.attempt for node, version in held.items()}
     is_approved = all(period.record and period.record.attempt == attempts.get(node) for node, period in periods.items())
     return {} if is_approved else held
 
 
 def _is_base(held: Held, period: PeriodOnNode, table_facts: TableFacts) -> bool:
     claims = {record.partition_id: record for record in held.records}
-    if any(one.state.rows and one.partition_id not in claims for one in period.each):
+    if any(partition.state.rows and partition.partition_id not in claims for partition in period.each):
         return False
     states = {key: spare_gone_columns(period.at(key).state, table_facts) for key in claims}
-    return all(_is_as_recorded(each, evidence_of(each), states[key], table_facts) for key, each in claims.items())
+    return all(_is_as_recorded(claim, evidence_of(claim), states[key], table_facts) for key, claim in claims.items())
 
 
 def was_published(periods: Mapping[Node, PeriodOnNode]) -> bool:
@@ -183,12 +187,12 @@ def was_published(periods: Mapping[Node, PeriodOnNode]) -> bool:
 
 def _unknown(period: PeriodOnNode) -> list[PeriodOnNode]:
     """Return the partitions with rows that no load wrote."""
-    return [one for one in period.each if one.record is None and one.state.rows]
+    return [partition for partition in period.each if partition.record is None and partition.state.rows]
 
 
 def _unknown_partitions(period: PeriodOnNode) -> str:
     """Return which of several partitions hold rows that no load wrote, as a text; empty if these are all."""
-    unknown = sorted(one.state.shown for one in _unknown(period))
+    unknown = sorted(partition.state.shown for partition in _unknown(period))
     return "" if period.record is None else ", ".join(unknown[:_MOST_SHOWN])
 
 
@@ -213,11 +217,11 @@ def _is_published_everywhere(periods: Mapping[Node, PeriodOnNode], here: int, ta
     """
     attempts = set()
     for period in periods.values():
-        for one in period.recorded:
-            record = one.record
+        for partition in period.recorded:
+            record = partition.record
             if record is None or record.event != "published" or record.nodes != here:
                 return False
-            if not _is_as_recorded(record, evidence_of(record), one.state, table_facts):
+            if not _is_as_recorded(record, evidence_of(record), partition.state, table_facts):
                 return False
             attempts.add(record.attempt)
     return len(attempts) == 1
@@ -225,16 +229,18 @@ def _is_published_everywhere(periods: Mapping[Node, PeriodOnNode], here: int, ta
 
 def _compared(published: Mapping[Node, Record], here: int, wanted: ExpectedPeriod) -> Found:
     nodes = tuple(published)
-    if any(each.nodes != here for each in published.values()):
+    if any(record.nodes != here for record in published.values()):
         return _found(ComparisonStatus.MORE_NODES, nodes)
-    if wanted.fingerprint is not None and any(each.restored for each in published.values()):
+    if wanted.fingerprint is not None and any(record.restored for record in published.values()):
         return _found(ComparisonStatus.RESTORED, nodes)
     if wanted.definition is not None:
-        if any(each.definition != wanted.definition for each in published.values()):
+        if any(record.definition != wanted.definition for record in published.values()):
             return _found(ComparisonStatus.DEFINITION_CHANGED, nodes)
         if what := _difference(published, wanted.structure):
             return _found(ComparisonStatus.DEFINITION_CHANGED, nodes, what)
-    if wanted.fingerprint is not None and any(each.fingerprint != wanted.fingerprint for each in published.values()):
+    if wanted.fingerprint is not None and any(
+        record.fingerprint != wanted.fingerprint for record in published.values()
+    ):
         changed = ComparisonStatus.OBJECTS_CHANGED
         return Found(changed, nodes, changed.value.replace("objects", wanted.contents))
     return _AS_PUBLISHED
@@ -243,9 +249,9 @@ def _compared(published: Mapping[Node, Record], here: int, wanted: ExpectedPerio
 def _difference(published: Mapping[Node, Record], structure: Structure | None) -> str:
     if structure is None:
         return ""
-    texts = {(each.structure, node.shard_num) for node, each in published.items() if each.structure}
-    found = (difference(json.loads(text), structure, shard_num=shard_num) for text, shard_num in sorted(texts))
-    return next(filter(None, found), "")
+    texts = {(record.structure, node.shard_num) for node, record in published.items() if record.structure}
+    differences = (difference(json.loads(text), structure, shard_num=shard_num) for text, shard_num in sorted(texts))
+    return next(filter(None, differences), "")
 
 
 def _found(standing: ComparisonStatus, nodes: tuple[Node, ...], what: str = "") -> Found:
@@ -302,7 +308,7 @@ def is_changed(period: PeriodOnNode, *, table_facts: TableFacts) -> bool:
 
     After an intent, the partition is either unchanged, or what the dead attempt put there.
     """
-    return any(_is_changed(one, table_facts) for one in period.each)
+    return any(_is_changed(partition, table_facts) for partition in period.each)
 
 
 def _is_changed(period: PeriodOnNode, table_facts: TableFacts) -> bool:
@@ -329,7 +335,7 @@ def _is_broken(period: PeriodOnNode, table_facts: TableFacts) -> bool:
 
     Their block numbers show it: each publication has its own.
     """
-    changed = [(one.record, one.state) for one in period.each if _is_changed(one, table_facts)]
+    changed = [(partition.record, partition.state) for partition in period.each if _is_changed(partition, table_facts)]
     missing = [
         (state, missing_parts(evidence_of(record), state))
         for record, state in changed
@@ -356,8 +362,8 @@ def is_elsewhere(period: PeriodOnNode) -> bool:
 def _what_changed(period: PeriodOnNode, table_facts: TableFacts) -> str:
     """Return what may have changed a period since it was published, as a text; empty if nothing is known."""
     if period.partitions:
-        one = next(partition for partition in period.partitions if _is_changed(partition, table_facts))
-        return ": ".join(filter(None, (one.state.shown, _what_changed(one, table_facts))))
+        changed = next(partition for partition in period.partitions if _is_changed(partition, table_facts))
+        return ": ".join(filter(None, (changed.state.shown, _what_changed(changed, table_facts))))
     record, state = period.record, spare_gone_columns(period.state, table_facts)
     if record is None or record.event != "published":
         return _undone(period)

@@ -49,8 +49,8 @@ class Mutation:
     @property
     def dropped_column(self) -> str:
         """The column that it has dropped; empty if it does anything else, or is not done."""
-        found = _DROP.fullmatch(self.command) if self.is_done else None
-        return re.sub(r"\\(.)", r"\1", found[1] or found[2]) if found else ""
+        match = _DROP.fullmatch(self.command) if self.is_done else None
+        return re.sub(r"\\(.)", r"\1", match[1] or match[2]) if match else ""
 
     @property
     def leaves_rows(self) -> bool:
@@ -85,10 +85,10 @@ def mutations_query(condition: str, *, group: str = "") -> str:
     """Return a scalar subquery for all mutations that servers remember, by default the last hundred of a table."""
     waiting = "if(is_done, [], arrayDistinct(arrayMap(part -> splitByChar('_', part)[1], parts_to_do_names)))"
     blocks = "arrayZip(`block_numbers.partition_id`, `block_numbers.number`)"
-    each = f"arrayMap(block -> (block.2, block.1, command, is_done, {waiting}), {blocks})"
+    tuples = f"arrayMap(block -> (block.2, block.1, command, is_done, {waiting}), {blocks})"
     if not group:
-        return f"(SELECT groupArrayArray({each}) FROM system.mutations WHERE {condition})"
-    all_of = f"SELECT ({group}, groupArrayArray({each})) AS found FROM system.mutations"
+        return f"(SELECT groupArrayArray({tuples}) FROM system.mutations WHERE {condition})"
+    all_of = f"SELECT ({group}, groupArrayArray({tuples})) AS found FROM system.mutations"
     return f"(SELECT groupArray(found) FROM ({all_of} WHERE {condition} GROUP BY {group}))"
 
 
@@ -113,13 +113,15 @@ def are_elsewhere(mutations: Iterable[Mutation], partition_id: str, *, after: in
     passed = [
         mutation for mutation in mutations if after < mutation.number <= version and mutation.counts_in(partition_id)
     ]
-    return any(each.number == version for each in passed) and not any(each.concerns(partition_id) for each in passed)
+    return any(mutation.number == version for mutation in passed) and not any(
+        mutation.concerns(partition_id) for mutation in passed
+    )
 
 
 def _is_of_another(command: str, partition_id: str) -> bool:
     """Check whether a command names another partition, in a form that is understood."""
     blank = _QUOTED.sub(lambda quoted: "?" * len(quoted[0]), command)
-    scopes = [found.start() for found in _SCOPE.finditer(blank)]
+    scopes = [match.start() for match in _SCOPE.finditer(blank)]
     matched = _OF_ONE.match(command, scopes[0]) if len(scopes) == 1 else None
     if matched is None:
         return False

@@ -39,10 +39,13 @@ def record_objects(
 ) -> Steps[None]:
     """Record the objects that an attempt reads, on every node. They count once the ledger says it was published."""
     # The last column is text, empty where rows are not known.
-    counted = ((each, (one, str(rows))) for each in periods for one, rows in _with_rows(each))
+    counted = ((period, (unit, str(rows))) for period in periods for unit, rows in _with_rows(period))
     for batch in _batches(counted):
         # Once for all nodes: of many objects it is megabytes.
-        arrays = [(period, _arrays([one for _, one in some])) for period, some in groupby(batch, key=itemgetter(0))]
+        arrays = [
+            (period, _arrays([unit for _, unit in counted_units]))
+            for period, counted_units in groupby(batch, key=itemgetter(0))
+        ]
         yield from QueryNodes(
             name=f"Record {len(batch)} objects",
             sql={
@@ -67,10 +70,10 @@ def _batches(
 def _arrays(objects: Collection[tuple[Unit, str]]) -> str:
     """Send each column as one text: a literal for each value would make servers slow and reach their limits."""
     columns = (
-        [each.path for each, _ in objects],
-        [str(each.size_bytes) for each, _ in objects],
-        [each.version for each, _ in objects],
-        [str((each.last_modified - _EPOCH) // _MILLISECOND) for each, _ in objects],
+        [unit.path for unit, _ in objects],
+        [str(unit.size_bytes) for unit, _ in objects],
+        [unit.version for unit, _ in objects],
+        [str((unit.last_modified - _EPOCH) // _MILLISECOND) for unit, _ in objects],
         [rows for _, rows in objects],
     )
     return ", ".join(f"splitByChar('\\0', {literal(_SEPARATOR.join(values))})" for values in columns)
@@ -117,10 +120,10 @@ def recorded_objects(
     published = _published(ledger, periods, intended=intended)
     sql = Sql(f"SELECT period, path, size_bytes, etag, toUnixTimestamp64Milli(last_modified) FROM {published}")
     rows = (yield from QueryNodes(name="Read which objects the period was loaded from", sql={node: sql}))[node]
-    found = defaultdict[str, list[Unit]](list)
+    units = defaultdict[str, list[Unit]](list)
     for period, path, size_bytes, etag, milliseconds in rows:
-        found[period].append(Unit(path, size_bytes, etag, _EPOCH + milliseconds * _MILLISECOND))
-    return [Manifest.of(found[str(key.period)]) for key, _ in periods]
+        units[period].append(Unit(path, size_bytes, etag, _EPOCH + milliseconds * _MILLISECOND))
+    return [Manifest.of(units[str(key.period)]) for key, _ in periods]
 
 
 def _published(ledger: TableName, periods: Sequence[tuple[LedgerKey, str]], *, intended: str = "") -> str:

@@ -60,9 +60,9 @@ def spare_gone_columns(state: PartitionState, table_facts: TableFacts) -> Partit
 def _are_same(recorded: Sequence[Part], parts: Sequence[Part]) -> bool:
     """Check whether parts are the recorded ones, without any merge or mutation since: so most are."""
     return len(recorded) == len(parts) and all(
-        one.without_content == part.without_content
-        and (one.content == part.content or not (one.content and part.content))
-        for one, part in zip(recorded, parts, strict=True)
+        before.without_content == part.without_content
+        and (before.content == part.content or not (before.content and part.content))
+        for before, part in zip(recorded, parts, strict=True)
     )
 
 
@@ -81,11 +81,11 @@ def is_left_by_crash(intent: Evidence, state: PartitionState, *, table_facts: Ta
     """
     if wait_for(state.mutations, state.partition_id):
         return False
-    found = _Replacement.of(intent, state, table_facts)
-    if found is None:
+    replacement = _Replacement.of(intent, state, table_facts)
+    if replacement is None:
         return False
-    is_whole = table_facts.may_lose_all or found.has_all_before or found.has_all_staged
-    return is_whole and not (table_facts.is_replicated and found.before and found.staged)
+    is_whole = table_facts.may_lose_all or replacement.has_all_before or replacement.has_all_staged
+    return is_whole and not (table_facts.is_replicated and replacement.before and replacement.staged)
 
 
 def undone_mutation(state: PartitionState, *, after: int) -> str:
@@ -105,8 +105,8 @@ def missing_parts(recorded: Evidence, state: PartitionState) -> list[Part]:
     """Return the recorded parts that are gone, if nothing else changed; otherwise none."""
     if recorded.parts is None or state.each_part is None or wait_for(state.mutations, state.partition_id):
         return []
-    own = set(recorded.parts)
-    return [] if set(state.each_part) - own else sorted(own - set(state.each_part))
+    known = set(recorded.parts)
+    return [] if set(state.each_part) - known else sorted(known - set(state.each_part))
 
 
 def is_made_of_staged(staged: Contents, state: PartitionState, *, table_facts: TableFacts) -> bool:
@@ -151,17 +151,17 @@ class _Replacement:
         if intent.beside.of_parts is None or state.each_part is None:
             return None
         nothing = cls(intent, state, table_facts)
-        known = [part for each in state.each_part for part in nothing._joined_in(each) or (None,)]
+        known = [part for current in state.each_part for part in nothing._joined_in(current) or (None,)]
         if None in known:
             return None
-        found = cls(
+        replacement = cls(
             intent,
             state,
             table_facts,
-            frozenset(one for part in known if part for one in nothing._before(part)),
+            frozenset(before for part in known if part for before in nothing._before(part)),
             tuple(content for part in known if part and (content := nothing._staged(part))),
         )
-        return None if Counter(found.staged) - Counter(intent.beside.of_parts) else found
+        return None if Counter(replacement.staged) - Counter(intent.beside.of_parts) else replacement
 
     @property
     def has_all_before(self) -> bool:
@@ -190,20 +190,20 @@ class _Replacement:
             if part.min_block <= source.min_block and source.max_block <= part.max_block and _size(source) < _size(part)
         ]
         joined = list[Part]()
-        for each in sorted(within, key=lambda each: (each.min_block, -each.max_block, -each.level)):
+        for inner in sorted(within, key=lambda inner: (inner.min_block, -inner.max_block, -inner.level)):
             # Others were joined in it before.
-            if not joined or each.min_block > joined[-1].max_block:
-                joined.append(each)
+            if not joined or inner.min_block > joined[-1].max_block:
+                joined.append(inner)
         if not joined or (joined[0].min_block, joined[-1].max_block) != (part.min_block, part.max_block):
             return []
         if not self._may_be_merged(joined, part):
             return []
-        known = [self._joined_in(each) for each in joined]
-        return [one for each in known for one in each] if all(known) else []
+        known = [self._joined_in(whole) for whole in joined]
+        return [piece for pieces in known for piece in pieces] if all(known) else []
 
     def _before(self, part: Part) -> list[Part]:
         """Return the parts from before that a part is, or was merged of."""
-        known = _Known(sorted(_of(self.intent.parts or (), part.patches), key=lambda each: each.min_block))
+        known = _Known(sorted(_of(self.intent.parts or (), part.patches), key=lambda before: before.min_block))
         within = known.within(part)
         is_made = within and _is_made_of(within, part, self.intent, self.state, self.table_facts)
         return within if is_made and self._may_be_merged(within, part) else []
@@ -215,7 +215,9 @@ class _Replacement:
             return ""
         # A mutation of other periods leaves the data as they are, and may rewrite the files beside them.
         is_same = [
-            each for each in staged if each == part.content or (part.mutation and each[:DATA_DIGITS] == part.data)
+            content
+            for content in staged
+            if content == part.content or (part.mutation and content[:DATA_DIGITS] == part.data)
         ]
         return next(iter(is_same), "")
 
@@ -235,12 +237,12 @@ class _Known:
         Merges join whole parts. A part may begin lower only before the first of them: REPLACE PARTITION covers the old
         parts with one without rows, which is merged, too, after a restart.
         """
-        first = bisect_left(self.parts, part.min_block, key=lambda each: each.min_block)
-        end = bisect_right(self.parts, part.max_block, key=lambda each: each.max_block)
-        found = self.parts[first:end]
+        first = bisect_left(self.parts, part.min_block, key=lambda known: known.min_block)
+        end = bisect_right(self.parts, part.max_block, key=lambda known: known.max_block)
+        inner = self.parts[first:end]
         begins = not first or self.parts[first - 1].max_block < part.min_block
-        ends = bool(found) and found[-1].max_block == part.max_block
-        return found if begins and ends and (found[0].min_block == part.min_block or not first) else []
+        ends = bool(inner) and inner[-1].max_block == part.max_block
+        return inner if begins and ends and (inner[0].min_block == part.min_block or not first) else []
 
 
 def _size(part: Part) -> tuple[int, int]:
@@ -270,34 +272,40 @@ def _may_leave(left: int, rows: int, parts: Iterable[Part], table_facts: TableFa
 def _is_made_of(
     within: list[Part], part: Part, recorded: Evidence, state: PartitionState, table_facts: TableFacts
 ) -> bool:
-    one = within[0]
-    if (part.min_block, part.max_block, part.level) == (one.min_block, one.max_block, one.level):
-        if part.content and one.content:
+    before = within[0]
+    if (part.min_block, part.max_block, part.level) == (before.min_block, before.max_block, before.level):
+        if part.content and before.content:
             # No hash of a compact part of 25.8 changes if columns swap their names.
-            if _are_renamed(one, part, state):
+            if _are_renamed(before, part, state):
                 return False
             # Mutations that change nothing in it, such as those of other periods, give it a version, too.
             is_known = part.mutation in {mutation.number for mutation in state.mutations}
-            is_same = part.content == one.content or (part.data == one.data and is_known)
-            return is_same or _lost_no_rows(one, part, state)
-    elif part.level <= max(each.level for each in within):
+            is_same = part.content == before.content or (part.data == before.data and is_known)
+            return is_same or _lost_no_rows(before, part, state)
+    elif part.level <= max(inner.level for inner in within):
         return False
-    versions = {each.mutation for each in (*within, *(each for each in recorded.parts or () if each.patches))}
+    versions = {
+        recorded_part.mutation
+        for recorded_part in (
+            *within,
+            *(recorded_part for recorded_part in recorded.parts or () if recorded_part.patches),
+        )
+    }
     # What a merge made of patches has their version, too, and nothing else shows it once they are gone.
     return part.mutation in versions if table_facts.may_be_patched else _has_version(part, versions, state)
 
 
-def _lost_no_rows(one: Part, part: Part, state: PartitionState) -> bool:
+def _lost_no_rows(before: Part, part: Part, state: PartitionState) -> bool:
     """Check whether the mutations since then left all rows that the table shows, or were of other partitions."""
     dropped = any(
-        mutation.leaves_rows and one.mutation < mutation.number <= part.mutation for mutation in state.mutations
+        mutation.leaves_rows and before.mutation < mutation.number <= part.mutation for mutation in state.mutations
     )
-    return dropped and part.rows == one.rows and _has_version(part, {one.mutation}, state)
+    return dropped and part.rows == before.rows and _has_version(part, {before.mutation}, state)
 
 
-def _are_renamed(one: Part, part: Part, state: PartitionState) -> bool:
+def _are_renamed(before: Part, part: Part, state: PartitionState) -> bool:
     """Check whether a mutation between two versions of a part renamed a column, as far as the server remembers."""
-    return any(mutation.renames for mutation in state.mutations if one.mutation < mutation.number <= part.mutation)
+    return any(mutation.renames for mutation in state.mutations if before.mutation < mutation.number <= part.mutation)
 
 
 def _has_version(part: Part, versions: set[int], state: PartitionState) -> bool:

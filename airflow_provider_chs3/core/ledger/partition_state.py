@@ -82,15 +82,15 @@ class PartitionState:
 def total(states: Iterable[PartitionState], nothing: PartitionState) -> PartitionState:
     """Return the sums of a period's partitions."""
     filled = [state for state in states if state.parts]
-    parts = [each.each_part for each in filled]
+    parts = [state.each_part for state in filled]
     return replace(
         nothing,
-        rows=sum(each.rows for each in filled),
-        parts=sum(each.parts for each in filled),
-        size_bytes=sum(each.size_bytes for each in filled),
-        min_block=min((each.min_block for each in filled), default=0),
-        max_block=max((each.max_block for each in filled), default=0),
-        data_version=max((each.data_version for each in filled), default=0),
+        rows=sum(state.rows for state in filled),
+        parts=sum(state.parts for state in filled),
+        size_bytes=sum(state.size_bytes for state in filled),
+        min_block=min((state.min_block for state in filled), default=0),
+        max_block=max((state.max_block for state in filled), default=0),
+        data_version=max((state.data_version for state in filled), default=0),
         each_part=None if None in parts else tuple(part for of_partition in parts for part in of_partition or ()),
     )
 

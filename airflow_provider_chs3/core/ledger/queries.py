@@ -73,25 +73,25 @@ def look_up_beside(
         yield from catch_up(context, context.ledger)
     rows = {node: row for node, (row,) in (yield from QueryNodes(name=name, sql=sql)).items()}
     on_nodes = {node: periods_on_node(row[:_LOOKED_UP], owns) for node, row in rows.items()}
-    found = {period: {node: periods[period] for node, periods in on_nodes.items()} for period in owns}
+    by_period = {period: {node: periods[period] for node, periods in on_nodes.items()} for period in owns}
     if context.table_facts.is_replicated:
-        found = {period: records_of_replicas(nodes) for period, nodes in found.items()}
-    found = yield from look_up_sources(context, found, lambda _, one, __: _known_after_intent(one))
-    return found, {node: row[_LOOKED_UP:] for node, row in rows.items()}
+        by_period = {period: records_of_replicas(nodes) for period, nodes in by_period.items()}
+    by_period = yield from look_up_sources(context, by_period, lambda _, partition, __: _known_after_intent(partition))
+    return by_period, {node: row[_LOOKED_UP:] for node, row in rows.items()}
 
 
-def _known_after_intent(one: PeriodOnNode) -> Contents | None:
+def _known_after_intent(partition: PeriodOnNode) -> Contents | None:
     """Return the contents that a dead load may have left of a partition; None if none has."""
-    if one.record is None or one.record.event != "intent":
+    if partition.record is None or partition.record.event != "intent":
         return None
-    evidence = Evidence.of_text(one.record.evidence)
+    evidence = Evidence.of_text(partition.record.evidence)
     before = (part.content for part in evidence.parts or ())
     return Contents(of_parts=(*before, *(evidence.beside.of_parts or ())))
 
 
 def look_up_sources(
     context: TargetContext,
-    found: dict[Period, dict[Node, PeriodOnNode]],
+    by_period: dict[Period, dict[Node, PeriodOnNode]],
     known: Callable[[Period, PeriodOnNode, Node], Contents | None],
 ) -> Steps[dict[Period, dict[Node, PeriodOnNode]]]:
     """Return periods with the parts that were joined to merges nobody knows, as long as servers show them.
@@ -99,14 +99,14 @@ def look_up_sources(
     Servers are asked only for partitions that have such merges: they would compute the hashes of all replaced parts.
     """
     asked = defaultdict[Node, set[str]](set)
-    for period, nodes in found.items():
+    for period, nodes in by_period.items():
         for node, on_node in nodes.items():
-            for one in on_node.each:
-                contents = known(period, one, node)
-                if contents is not None and are_merged(contents.of_parts or (), one.state):
-                    asked[node].add(one.partition_id)
+            for partition in on_node.each:
+                contents = known(period, partition, node)
+                if contents is not None and are_merged(contents.of_parts or (), partition.state):
+                    asked[node].add(partition.partition_id)
     if not asked:
-        return found
+        return by_period
     of_table = in_table(context.target)
     sql = {
         node: Sql(sources_query(f"{of_table} AND {one_of('partition_id', sorted(ids))}")) for node, ids in asked.items()
@@ -114,8 +114,8 @@ def look_up_sources(
     rows = yield from QueryNodes(name=f"Look at the parts that were merged in {context.target}", sql=sql)
     sources = {node: {key: tuple(Part(*part) for part in parts) for key, parts in rows[node]} for node in asked}
     return {
-        period: {node: each.with_sources(sources.get(node, {})) for node, each in nodes.items()}
-        for period, nodes in found.items()
+        period: {node: on_node.with_sources(sources.get(node, {})) for node, on_node in nodes.items()}
+        for period, nodes in by_period.items()
     }
 
 
@@ -134,7 +134,7 @@ def look_up(
     """
     of_periods = f"period IN ({literals(map(str, owns))})"
     records = _records(table(ledger), of, of_periods) if with_records else "emptyArrayString()"
-    is_in, values = in_table(of.target), literals(own.value for own in owns.values())
+    is_in, values = in_table(of.target), literals(partitions.value for partitions in owns.values())
     if more := next(iter(owns.values())).columns:
         states = f"{partition_states(is_in, more=more)} HAVING own IN ({values})"
     else:
@@ -177,29 +177,29 @@ def periods_on_node(row: Row, owns: Mapping[Period, PeriodPartitions]) -> dict[P
     states = _states_by_own(partitions, of_table, broken)
     return {
         period: _period_on_node(
-            own,
+            partitions,
             records.get(str(period), ()),
-            states.get(own.value, ()),
+            states.get(partitions.value, ()),
             PartitionState(mutations=of_table, broken=broken),
             has_history=str(period) in known,
             has_rows=bool(has_rows),
             table_uuid=table_uuid,
             held=held.get(str(period)),
         )
-        for period, own in owns.items()
+        for period, partitions in owns.items()
     }
 
 
 def _period_on_node(
-    own: PeriodPartitions,
+    partitions: PeriodPartitions,
     records: Sequence[Record],
     states: Sequence[PartitionState],
     nothing: PartitionState,
     **others: Any,
 ) -> PeriodOnNode:
-    if own.of_part:
+    if partitions.of_part:
         return PeriodOnNode.of_several(records, states, nothing=nothing, **others)
-    nothing = replace(nothing, partition_id=own.value)
+    nothing = replace(nothing, partition_id=partitions.value)
     return PeriodOnNode(next(iter(records), None), next(iter(states), nothing), **others)
 
 
@@ -207,33 +207,33 @@ def _states_by_own(
     rows: Iterable[Row], mutations: tuple[Mutation, ...], broken: Broken
 ) -> dict[str, list[PartitionState]]:
     """Return partitions by what those of a period have in common."""
-    found = defaultdict[str, list[PartitionState]](list)
+    by_value = defaultdict[str, list[PartitionState]](list)
     for partition_id, fields, *several in rows:
-        own, shown = several or (partition_id, "")
-        found[own].append(PartitionState.of(partition_id, fields, mutations, shown=shown, broken=broken))
-    return found
+        value, shown = several or (partition_id, "")
+        by_value[value].append(PartitionState.of(partition_id, fields, mutations, shown=shown, broken=broken))
+    return by_value
 
 
 def _records_of(
     rows: Iterable[Row], structures: Mapping[str, str]
 ) -> tuple[dict[str, Sequence[Record]], dict[str, Held]]:
     """Return the newest records and the held version of each period, by its text."""
-    found, held = defaultdict[str, list[tuple[Record, Sequence[str]]]](list), dict[str, Held]()
+    by_period, held = defaultdict[str, list[tuple[Record, Sequence[str]]]](list), dict[str, Held]()
     for period, (*fields, key), partitions, *of_held in rows:
         record = Record(*(*fields, structures.get(key, "")))
         if record.event == "held":
             known = held.get(period, Held((), *of_held))
             held[period] = replace(known, records=(*known.records, record))
         else:
-            found[period].append((record, partitions))
-    return {period: _of_newest(several) for period, several in found.items()}, held
+            by_period[period].append((record, partitions))
+    return {period: _of_newest(several) for period, several in by_period.items()}, held
 
 
 def _of_newest(several: Iterable[tuple[Record, Sequence[str]]]) -> Sequence[Record]:
     """Return the records of the partitions of a period of the newest event; none if it was forgotten."""
-    oldest_first = sorted(several, key=lambda each: -each[0].age_seconds)
+    oldest_first = sorted(several, key=lambda pair: -pair[0].age_seconds)
     newest, partitions = oldest_first[-1]
-    of_partitions = {each.partition_id: each for each, _ in oldest_first}.values()
+    of_partitions = {record.partition_id: record for record, _ in oldest_first}.values()
     records = [partition for partition in of_partitions if newest.is_with(partition)]
     if newest.event == "forgotten":
         return ()
@@ -246,10 +246,12 @@ def _of_newest(several: Iterable[tuple[Record, Sequence[str]]]) -> Sequence[Reco
 def periods_of_partitions(context: TargetContext, partition_ids: Collection[str]) -> Steps[dict[str, Period]]:
     """Return partitions with their periods, as a usual key or a ledger tells them; those of others are left out."""
     key = context.table_facts.partition_key
-    found = {each: period for each in partition_ids if (period := period_of_partition(each, key=key))}
+    periods = {
+        partition_id: period for partition_id in partition_ids if (period := period_of_partition(partition_id, key=key))
+    }
     ledgers = [node for node, facts in context.nodes.items() if facts.has_ledger]
-    if len(found) == len(partition_ids) or not ledgers:
-        return found
+    if len(periods) == len(partition_ids) or not ledgers:
+        return periods
     sql = {
         node: Sql(
             f"SELECT DISTINCT partition_id, period FROM {table(context.ledger)} "
@@ -259,4 +261,4 @@ def periods_of_partitions(context: TargetContext, partition_ids: Collection[str]
         for node in ledgers
     }
     answers = yield from QueryNodes(name="Ask the ledgers for the periods of partitions", sql=sql)
-    return found | {partition_id: Period.parse(period) for rows in answers.values() for partition_id, period in rows}
+    return periods | {partition_id: Period.parse(period) for rows in answers.values() for partition_id, period in rows}

@@ -46,8 +46,8 @@ def add_records(
         at_least = _number_of_creation(staging)
     unless_gone = f" WHERE {is_there(staging)}" if staging else ""
     sql = {
-        node: Sql(f"{_insert(into, event, some, _last(context, node, into, some), at_least)}{unless_gone}")
-        for node, some in by_node.items()
+        node: Sql(f"{_insert(into, event, of_node, _last(context, node, into, of_node), at_least)}{unless_gone}")
+        for node, of_node in by_node.items()
     }
     settings = {} if event in LOAD_EVENTS else context.record_settings
     return QueryNodes(name=name, sql=sql, settings=settings, query_id=query_id)
@@ -74,10 +74,10 @@ def _insert(into: TableName, event: str, records: Sequence[tuple[LedgerKey, Valu
     There is no JOIN, which settings of a profile would change.
     """
     rows = [_rendered(event, key, values) for key, values in _with_partitions(event, records)]
-    own = ["period", *(name for name in rows[0] if name != "period" and len({row[name] for row in rows}) > 1)]
-    columns = {name: f"each.{own.index(name) + 1}" if name in own else rows[0][name] for name in rows[0]}
+    varying = ["period", *(name for name in rows[0] if name != "period" and len({row[name] for row in rows}) > 1)]
+    columns = {name: f"each.{varying.index(name) + 1}" if name in varying else rows[0][name] for name in rows[0]}
     # Of one value, parentheses would be no tuple.
-    tuples = ", ".join(f"tuple({', '.join(row[name] for name in own)})" for row in rows)
+    tuples = ", ".join(f"tuple({', '.join(row[name] for name in varying)})" for row in rows)
     return (
         f"INSERT INTO {table(into)} ({', '.join(map(identifier, ('sequence', *columns)))}) "
         f"WITH (SELECT groupArray((period, last)) FROM ({last})) AS found "

@@ -106,10 +106,10 @@ class Held:
 
     def is_of(self, published: Record | None) -> bool:
         """Check whether it is of what is published already."""
-        one, other = self.record, published
+        claim, other = self.record, published
         if other is None or other.event != "published":
             return False
-        return (one.fingerprint, one.definition) == (other.fingerprint, other.definition)
+        return (claim.fingerprint, claim.definition) == (other.fingerprint, other.definition)
 
     def on_fewer(self, nodes: int) -> Held:
         """Return it as if it had been spread over fewer nodes."""
@@ -139,12 +139,12 @@ class PeriodOnNode:
         **others: Any,
     ) -> PeriodOnNode:
         """Return a period of several partitions."""
-        there = {state.partition_id: state for state in states}
-        recorded = {each.partition_id: each for each in records}
-        ids = sorted({*(key for key, each in there.items() if each.rows), *recorded})
-        each = tuple(cls(recorded.get(key), there.get(key, replace(nothing, partition_id=key))) for key in ids)
-        record = replace(records[0], rows=sum(one.rows for one in records)) if records else None
-        return cls(record, total(there.values(), nothing), partitions=each, **others)
+        by_id = {state.partition_id: state for state in states}
+        recorded = {record.partition_id: record for record in records}
+        ids = sorted({*(key for key, state in by_id.items() if state.rows), *recorded})
+        partitions = tuple(cls(recorded.get(key), by_id.get(key, replace(nothing, partition_id=key))) for key in ids)
+        record = replace(records[0], rows=sum(record.rows for record in records)) if records else None
+        return cls(record, total(by_id.values(), nothing), partitions=partitions, **others)
 
     @property
     def each(self) -> tuple[PeriodOnNode, ...]:
@@ -189,7 +189,10 @@ class PeriodOnNode:
 
     def with_record_of(self, other: PeriodOnNode) -> PeriodOnNode:
         """Return it with the newer records of another replica."""
-        records, states = [one.record for one in other.each if one.record], [one.state for one in self.each]
+        records, states = (
+            [partition.record for partition in other.each if partition.record],
+            [partition.state for partition in self.each],
+        )
         return replace(self._with(records, states), record=other.record, is_of_replica=True)
 
     def with_sources(self, sources: Mapping[str, tuple[Part, ...]]) -> PeriodOnNode:
@@ -200,13 +203,13 @@ class PeriodOnNode:
 
     def as_it_was(self, states: Sequence[PartitionState]) -> PeriodOnNode:
         """Return it with its current records, and with what was in its partitions."""
-        return self._with([one.record for one in self.each if one.record], states)
+        return self._with([partition.record for partition in self.each if partition.record], states)
 
     def _with(self, records: Sequence[Record], states: Sequence[PartitionState]) -> PeriodOnNode:
         if self.partitions is None:
             return replace(self, state=next(iter(states), PartitionState()))
-        found = PeriodOnNode.of_several(records, states, nothing=self._nothing)
-        return replace(self, state=found.state, partitions=found.partitions)
+        period = PeriodOnNode.of_several(records, states, nothing=self._nothing)
+        return replace(self, state=period.state, partitions=period.partitions)
 
 
 def restored_of(periods: Mapping[Node, PeriodOnNode]) -> Restored | None:
@@ -215,7 +218,7 @@ def restored_of(periods: Mapping[Node, PeriodOnNode]) -> Restored | None:
     if len({(record.attempt, record.event) for record in records}) != 1 or records[0].event != "published":
         return None
     several = [Restored.of_text(record.restored) for record in records if record.restored]
-    return max(several, key=lambda each: each.is_pinned, default=None)
+    return max(several, key=lambda restored: restored.is_pinned, default=None)
 
 
 def records_of_replicas(periods: Mapping[Node, PeriodOnNode]) -> dict[Node, PeriodOnNode]:
@@ -233,8 +236,8 @@ def records_of_replicas(periods: Mapping[Node, PeriodOnNode]) -> dict[Node, Peri
 
 
 def _with_record(period: PeriodOnNode, newest: PeriodOnNode | None) -> PeriodOnNode:
-    own, other = period.record, newest.record if newest else None
-    if newest is None or other is None or (own and own.is_with(other)):
+    record, other = period.record, newest.record if newest else None
+    if newest is None or other is None or (record and record.is_with(other)):
         return period
     return period.with_record_of(newest)
 

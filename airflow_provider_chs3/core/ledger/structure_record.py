@@ -66,32 +66,33 @@ def as_text(*structures: Structure) -> str:
     )
 
 
-def difference(recorded: Structure, now: Structure, *, shard_num: int) -> str:
+def difference(recorded: Structure, current: Structure, *, shard_num: int) -> str:
     """Return why a load would make other rows now than then, as a text; empty if it would not."""
-    return next(_differences(recorded, now, shard_num), "")
+    return next(_differences(recorded, current, shard_num), "")
 
 
-def _differences(recorded: Structure, now: Structure, shard_num: int) -> Iterator[str]:
-    yield from _columns(recorded, now)
-    yield from _of_lacking(recorded, now)
-    if now["time_zone"] is not None and recorded["time_zone"] != now["time_zone"]:
-        yield f"times without a zone were read in {recorded['time_zone']!r}, and are now read in {now['time_zone']!r}"
-    if recorded["server_zone"] != now["server_zone"]:
-        yield f"the servers' time zone was {recorded['server_zone']!r} and is {now['server_zone']!r}"
-    if now["settings"] is not None:
-        yield from _settings(recorded["settings"], now["settings"])
-    if recorded["sharding"] and now["sharding"]:
-        yield from _sharding(recorded["sharding"], now["sharding"], shard_num)
+def _differences(recorded: Structure, current: Structure, shard_num: int) -> Iterator[str]:
+    yield from _columns(recorded, current)
+    yield from _of_lacking(recorded, current)
+    if current["time_zone"] is not None and recorded["time_zone"] != current["time_zone"]:
+        was, is_now = recorded["time_zone"], current["time_zone"]
+        yield f"times without a zone were read in {was!r}, and are now read in {is_now!r}"
+    if recorded["server_zone"] != current["server_zone"]:
+        yield f"the servers' time zone was {recorded['server_zone']!r} and is {current['server_zone']!r}"
+    if current["settings"] is not None:
+        yield from _settings(recorded["settings"], current["settings"])
+    if recorded["sharding"] and current["sharding"]:
+        yield from _sharding(recorded["sharding"], current["sharding"], shard_num)
 
 
-def _columns(recorded: Structure, now: Structure) -> Iterator[str]:
-    before = {each[0]: each for each in recorded["columns"]}
-    for each in now["columns"]:
-        name = each[0]
+def _columns(recorded: Structure, current: Structure) -> Iterator[str]:
+    before = {column[0]: column for column in recorded["columns"]}
+    for column in current["columns"]:
+        name = column[0]
         if name not in before:
-            yield from _of_new(recorded, Column(*each))
-        elif each != before[name] and not _makes_same_values(before[name], each):
-            yield f"column {name!r} of the table was {_shown(before[name])} and is {_shown(each)}"
+            yield from _of_new(recorded, Column(*column))
+        elif column != before[name] and not _makes_same_values(before[name], column):
+            yield f"column {name!r} of the table was {_shown(before[name])} and is {_shown(column)}"
 
 
 def _of_new(recorded: Structure, column: Column) -> Iterator[str]:
@@ -105,9 +106,9 @@ def _of_new(recorded: Structure, column: Column) -> Iterator[str]:
         yield f"column {column.name!r} was added to the table, and the period's files have it"
 
 
-def _of_lacking(recorded: Structure, now: Structure) -> Iterator[str]:
+def _of_lacking(recorded: Structure, current: Structure) -> Iterator[str]:
     """Return the difference that it makes to add columns from now on: none if the files have no others."""
-    if not now.get("adds_columns") or recorded.get("adds_columns") or not recorded["every_column"]:
+    if not current.get("adds_columns") or recorded.get("adds_columns") or not recorded["every_column"]:
         return
     in_files = recorded["in_files"]
     if in_files is None:
@@ -116,32 +117,32 @@ def _of_lacking(recorded: Structure, now: Structure) -> Iterator[str]:
             "policies={'on_new_columns': 'add'} adds"
         )
         return
-    lacking = sorted(set(in_files) - {each[0] for each in now["columns"]})
+    lacking = sorted(set(in_files) - {column[0] for column in current["columns"]})
     if lacking:
         names = ", ".join(map(repr, lacking))
         yield f"its files have {names}, which policies={{'on_new_columns': 'add'}} adds to the table"
 
 
-def _makes_same_values(before: Sequence[str], now: Sequence[str]) -> bool:
+def _makes_same_values(before: Sequence[str], current: Sequence[str]) -> bool:
     """Check whether two columns give the same values: an ALIAS is computed when read; an Enum may get more names."""
-    if before[1:] == now[1:] or before[2] == now[2] == "ALIAS":
+    if before[1:] == current[1:] or before[2] == current[2] == "ALIAS":
         return True
-    return before[2:] == now[2:] and before[1].startswith("Enum") and now[1].startswith("Enum")
+    return before[2:] == current[2:] and before[1].startswith("Enum") and current[1].startswith("Enum")
 
 
 def _shown(column: Sequence[str]) -> str:
     return " ".join(filter(None, column[1:]))
 
 
-def _settings(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
-    for name in sorted({*before, *now}):
-        if before.get(name) != now.get(name) and _changes_values(name):
-            was, is_now = (repr(each[name]) if name in each else "not given" for each in (before, now))
+def _settings(before: Mapping[str, str], current: Mapping[str, str]) -> Iterator[str]:
+    for name in sorted({*before, *current}):
+        if before.get(name) != current.get(name) and _changes_values(name):
+            was, is_now = (repr(settings[name]) if name in settings else "not given" for settings in (before, current))
             yield f"setting {name} was {was} and is {is_now}"
 
 
-def _sharding(before: Sequence[Any], now: Sequence[Any], shard_num: int) -> Iterator[str]:
-    (key, shards, place), (key_now, shards_now, _) = before, now
+def _sharding(before: Sequence[Any], current: Sequence[Any], shard_num: int) -> Iterator[str]:
+    (key, shards, place), (key_now, shards_now, _) = before, current
     if key != key_now:
         yield f"the sharding key was {key} and is {key_now}"
     elif (shards, place) != (shards_now, shard_num):
@@ -158,5 +159,5 @@ def _changes_values(setting: str) -> bool:
 def loaded_as_recorded(text: str, loaded: Iterable[str], in_files: Iterable[str] | None) -> bool:
     """Check whether a load takes the same columns, from files with the same columns, as the recorded load."""
     recorded: Structure = json.loads(text)
-    now = loaded_of(loaded, in_files, every_column=True)
-    return all(recorded[name] == now[name] for name in ("loaded", "in_files"))
+    current = loaded_of(loaded, in_files, every_column=True)
+    return all(recorded[name] == current[name] for name in ("loaded", "in_files"))

@@ -159,7 +159,7 @@ def ledgers_query() -> Sql:
 
 def own_tables(rows: Iterable[Row], name: str) -> list[str]:
     """Return the databases of a node's tables of a name, without those of other versions of this package."""
-    return sorted(database for other, database, *found in rows if other == name and RecordTable(*found).is_current)
+    return sorted(database for other, database, *fields in rows if other == name and RecordTable(*fields).is_current)
 
 
 def cluster_of_ledgers() -> Steps[str | None]:
@@ -168,8 +168,8 @@ def cluster_of_ledgers() -> Steps[str | None]:
     Returns:
         The cluster; None if no ledger names one, or they name several.
     """
-    found = yield from Query(name="Find the ledgers", sql=ledgers_query())
-    if not (databases := own_tables(found, LEDGER_TABLE)):
+    rows = yield from Query(name="Find the ledgers", sql=ledgers_query())
+    if not (databases := own_tables(rows, LEDGER_TABLE)):
         return None
     named = yield from Query(name="Ask the ledgers for their cluster", sql=_clusters_query(databases))
     return named[0][0] if len(named) == 1 else None

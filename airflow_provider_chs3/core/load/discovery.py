@@ -143,7 +143,7 @@ def _list(request: LoadRequest, periods: Sequence[Period], timer: StepTimer) -> 
 
 def _check_servers(request: LoadRequest, place: TableLocation) -> Steps[None]:
     """Check what takes less time than to connect, one after the other over one connection to each node."""
-    yield from check_constraints(place.nodes, needed_by(request), own=request.settings)
+    yield from check_constraints(place.nodes, needed_by(request), user_settings=request.settings)
     yield from check_privileges(place.nodes, privileges_of_load(request, place))
 
 
@@ -182,7 +182,7 @@ def inspect_target_for_load(request: LoadRequest) -> Steps[TargetContext]:
         return (yield from _inspect_target(request))
     except ClickHouseServerError as error:
         if error.code == SETTING_CONSTRAINT:
-            yield from explain_refusal(error, needed_by(request), own=request.settings)
+            yield from explain_refusal(error, needed_by(request), user_settings=request.settings)
         raise
 
 

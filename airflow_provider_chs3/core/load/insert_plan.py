@@ -93,10 +93,10 @@ def plan_insert(
     spec = smallest(node.spec for node in nodes.values())
     one = resource_share_of(spec, request.share, data, now.values())
     computed = load_settings(
-        one=one,
+        share=one,
         data=data,
         known=context.known_settings,
-        own=request.settings,
+        user_settings=request.settings,
         null_as_default=request.selection.null_as_default,
         by_sharding_key=request.policies.distribution == "sharding_key",
         store=request.source.kind,

@@ -28,9 +28,9 @@ def as_json(value: object) -> Any:
     if isinstance(value, datetime | date | time):
         return value.isoformat()
     if isinstance(value, Mapping):
-        return {str(key): as_json(each) for key, each in value.items()}
+        return {str(key): as_json(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [as_json(each) for each in value]
+        return [as_json(inner) for inner in value]
     return str(value)
 
 

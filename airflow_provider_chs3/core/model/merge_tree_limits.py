@@ -35,8 +35,8 @@ class Limits:
     @classmethod
     def of(cls, server: Mapping[str, str], table_settings: str) -> Limits:
         """Read the limits of a table."""
-        own = {name: _own(name, table_settings) for name in cls.__slots__}
-        return cls(**{name: int(server[name]) if value is None else value for name, value in own.items()})
+        of_table = {name: _own(name, table_settings) for name in cls.__slots__}
+        return cls(**{name: int(server[name]) if value is None else value for name, value in of_table.items()})
 
 
 def _own(name: str, table_settings: str) -> int | None:

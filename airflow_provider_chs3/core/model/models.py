@@ -70,7 +70,7 @@ class Manifest:
     @classmethod
     def of(cls, objects: Iterable[Unit]) -> Manifest:
         """Create a manifest of these objects, given in any order."""
-        return cls(tuple(sorted(objects, key=lambda each: each.path)))
+        return cls(tuple(sorted(objects, key=lambda unit: unit.path)))
 
     @cached_property
     def size_bytes(self) -> int:
@@ -90,8 +90,8 @@ class Manifest:
         """
         digest = Fingerprint()
         for first in range(0, len(self.objects), _DIGESTED_AT_ONCE):
-            some = self.objects[first : first + _DIGESTED_AT_ONCE]
-            digest.add(*([getattr(each, name) for each in some] for name in ("path", "size_bytes", "version")))
+            batch = self.objects[first : first + _DIGESTED_AT_ONCE]
+            digest.add(*([getattr(unit, name) for unit in batch] for name in ("path", "size_bytes", "version")))
         return str(digest)
 
     def added_in(self, later: Manifest) -> int:
@@ -123,12 +123,12 @@ class ObjectChanges:
     deleted: tuple[str, ...]
 
     @classmethod
-    def between(cls, before: Manifest, now: Manifest) -> ObjectChanges:
+    def between(cls, before: Manifest, current: Manifest) -> ObjectChanges:
         """Compare two lists of objects."""
         known = {unit.path: (unit.size_bytes, unit.version) for unit in before.objects}
-        listed = {unit.path: (unit.size_bytes, unit.version) for unit in now.objects}
+        listed = {unit.path: (unit.size_bytes, unit.version) for unit in current.objects}
         return cls(
-            new=tuple(unit for unit in now.objects if unit.path not in known),
+            new=tuple(unit for unit in current.objects if unit.path not in known),
             overwritten=tuple(path for path, content in known.items() if listed.get(path, content) != content),
             deleted=tuple(path for path in known if path not in listed),
         )
@@ -141,17 +141,17 @@ class ObjectChanges:
         gone = (*self.overwritten, *self.deleted)
         if self.new or self.overwritten or not (gone and period.objects):
             return gone
-        return (*gone, min(period.objects, key=lambda each: (each.size_bytes, each.path)).path)
+        return (*gone, min(period.objects, key=lambda unit: (unit.size_bytes, unit.path)).path)
 
     def to_read(self, period: Manifest, removed: Iterable[str]) -> Manifest:
         """Return the objects whose rows are not published, or will be removed."""
-        paths = {*removed, *(each.path for each in self.new)}
+        paths = {*removed, *(unit.path for unit in self.new)}
         return Manifest(tuple(unit for unit in period.objects if unit.path in paths))
 
     @property
     def counts(self) -> dict[str, int]:
         """The number of each, without those that are 0."""
-        return {name: len(found) for name in ("new", "overwritten", "deleted") if (found := getattr(self, name))}
+        return {name: len(units) for name in ("new", "overwritten", "deleted") if (units := getattr(self, name))}
 
     def __str__(self) -> str:
         changed = {"overwritten": self.overwritten, "deleted": self.deleted}

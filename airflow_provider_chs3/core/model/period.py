@@ -76,10 +76,10 @@ class Period:
         Raises:
             ConfigurationError: If the text is no period.
         """
-        found = _parsed(text) if isinstance(text, str) else None
-        if found is None:
+        period = _parsed(text) if isinstance(text, str) else None
+        if period is None:
             raise ConfigurationError(f"{text!r} is not a period: give {_FORMS}.")
-        return found
+        return period
 
     @classmethod
     def of(cls, at: datetime, grain: Grain) -> Period:
@@ -174,7 +174,7 @@ def _parsed(text: str) -> Period | None:
     if not matched:
         return None
     number = {name: int(digits) for name, digits in matched.groupdict().items() if digits}
-    grain = next(each for each in (*Grain,) if each in number)
+    grain = next(grain for grain in (*Grain,) if grain in number)
     try:
         if grain is Grain.WEEK:
             begin = datetime.fromisocalendar(number["year"], number["week"], 1)

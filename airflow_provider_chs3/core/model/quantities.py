@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 
-def quantity(count: int, one: str) -> str:
+def quantity(count: int, noun: str) -> str:
     """Return a count with its noun: `1 object`, `12,345 objects`."""
-    return f"{count:,} {one if count == 1 else f'{one}s'}"
+    return f"{count:,} {noun if count == 1 else f'{noun}s'}"
 
 
 def duration_text(seconds: float) -> str:

@@ -34,7 +34,7 @@ class StoreKind:
     @property
     def look_settings(self) -> SettingValues:
         """Settings of statements that inspect files which were listed."""
-        return {**{each.name: each.value for each in self.exact}, **self.no_cache, **self.quick_failure}
+        return {**{setting.name: setting.value for setting in self.exact}, **self.no_cache, **self.quick_failure}
 
 
 def exact_files(prefix: str) -> tuple[Setting, ...]:

@@ -77,15 +77,15 @@ class TableSnapshot:
             SourceError: If a file of a period to load has a problem, or may hold rows of others and may not.
         """
         wanted = set(self._periods(periods, shares_files) if isinstance(periods, Grain) else periods)
-        found: dict[Period, list[Unit]] = {period: [] for period in wanted}
+        units: dict[Period, list[Unit]] = {period: [] for period in wanted}
         for file in self.files:
             for period in _periods_between(file, wanted, self.timezone):
                 if is_to_load and file.problem:
                     raise SourceError(file.problem)
                 if is_to_load and not shares_files:
                     self._check(file, period.grain)
-                found[period].append(Unit(file.path, file.size_bytes, file.version, file.written_at))
-        return {period: Manifest.of(some) for period, some in found.items()}
+                units[period].append(Unit(file.path, file.size_bytes, file.version, file.written_at))
+        return {period: Manifest.of(of_period) for period, of_period in units.items()}
 
     def _check(self, file: DataFile, grain: Grain) -> None:
         first, last = file.periods(grain, self.timezone) or (WHOLE_TABLE, WHOLE_TABLE)

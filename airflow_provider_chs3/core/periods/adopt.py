@@ -107,7 +107,7 @@ def adopt_period(request: LoadRequest, *, proves: bool = False) -> Steps[Adopted
     if isinstance(decision, Refuse) and decision.refusal is Refusal.NO_OBJECTS:
         raise no_objects(request)
     if isinstance(decision, Skip) and not decision.has_no_objects:
-        rows = {str(node): each.state.rows for node, each in before.items()}
+        rows = {str(node): on_node.state.rows for node, on_node in before.items()}
         return AdoptedPeriod(period=request.period, status="unchanged", reason=decision.reason, rows_by_node=rows)
     counted = yield from _count(load)
     _check_sight(load, before, counted)
@@ -134,18 +134,23 @@ def adopt_period(request: LoadRequest, *, proves: bool = False) -> Steps[Adopted
 
 
 def _record(load: LoadContext, before: Mapping[Node, PeriodOnNode], counted: _Counted) -> Steps[None]:
-    filled = {node: [one.partition_id for one in each.each if one.state.rows] for node, each in before.items()}
+    filled = {
+        node: [partition.partition_id for partition in on_node.each if partition.state.rows]
+        for node, on_node in before.items()
+    }
     lasting = yield from find_lasting(load.context, filled)
     yield from _check_unchanged(load, before)
-    shards = rows_of_shards({node: each.state for node, each in before.items()})
+    shards = rows_of_shards({node: on_node.state for node, on_node in before.items()})
     records = [
         (
             node,
-            load.key_on(node, one.partition_id),
-            _values(load, node, replace(one.state, lasts=one.partition_id in lasting[node]), shards, counted),
+            load.key_on(node, partition.partition_id),
+            _values(
+                load, node, replace(partition.state, lasts=partition.partition_id in lasting[node]), shards, counted
+            ),
         )
-        for node, each in before.items()
-        for one in each.recorded
+        for node, on_node in before.items()
+        for partition in on_node.recorded
     ]
     yield from add_records(load.context, "published", records, name=f"Record {load.request.period} as published")
 
@@ -154,8 +159,8 @@ def _look(request: LoadRequest) -> Steps[LoadContext]:
     source, manifest = yield from list_ready_period(request)
     context = yield from inspect_target(request, needs_all=True, policies_on=OF_A_PERIOD)
     check_target(context)
-    own = yield from partitions_of_one(context, request.period)
-    return LoadContext.of(request, context, RetryState(), source=source, manifest=manifest, own=own)
+    partitions = yield from partitions_of_one(context, request.period)
+    return LoadContext.of(request, context, RetryState(), source=source, manifest=manifest, own=partitions)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -218,9 +223,9 @@ def _check_unchanged(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -> 
     _, manifest = yield from load.files.source.list_period(period)
     if manifest.fingerprint != load.files.manifest.fingerprint:
         raise ObjectsChangedError(f"Objects of {period} changed while its rows were counted: try again")
-    now = yield from load.look_up()
-    for node, each in now.items():
-        was, is_now = before[node].state, each.state
+    after = yield from load.look_up()
+    for node, on_node in after.items():
+        was, is_now = before[node].state, on_node.state
         if (was.max_block, was.data_version) != (is_now.max_block, is_now.data_version):
             raise TargetChangedError(
                 f"Somebody wrote to {load.context.target} on {node} while the rows of {period} were counted: try again"

@@ -42,16 +42,16 @@ class Digest:
     def total(cls, digests: Iterable[Digest]) -> Digest:
         """Return the digest of all rows of several."""
         every = list(digests)
-        sums = zip(*(each.sums for each in every if each.rows), strict=True)
-        return cls(sum(each.rows for each in every), tuple(sum(of_each) % _MODULUS for of_each in sums))
+        sums = zip(*(digest.sums for digest in every if digest.rows), strict=True)
+        return cls(sum(digest.rows for digest in every), tuple(sum(values) % _MODULUS for values in sums))
 
     def times(self, number: int) -> Digest:
         """Return the digest of the same rows, each so many times as often; less than none for what is missing."""
-        return Digest(self.rows * number, tuple(each * number % _MODULUS for each in self.sums))
+        return Digest(self.rows * number, tuple(value * number % _MODULUS for value in self.sums))
 
     def without(self, other: Digest) -> Digest:
         """Return what it has more than another, or less."""
-        return Digest.total(each for each in (self, other.times(-1)) if each.rows)
+        return Digest.total(digest for digest in (self, other.times(-1)) if digest.rows)
 
     def is_of(self, other: Digest) -> bool:
         """Check whether both are of the same rows."""
@@ -60,7 +60,7 @@ class Digest:
     def columns_unlike(self, other: Digest, names: Sequence[str]) -> tuple[str, ...]:
         """Return the columns whose values differ, where there are as many rows; none if only rows do."""
         sums = zip(names, self.sums[2:], other.sums[2:], strict=True)
-        return tuple(name for name, one, another in sums if one != another)
+        return tuple(name for name, value, another in sums if value != another)
 
 
 NO_ROWS = Digest(0, ())
@@ -79,11 +79,11 @@ def digest_columns(values: Sequence[tuple[str, str]]) -> str:
     """
     # No column is called so.
     names = [f"`chs3: value {number}`" for number, _ in enumerate(values)]
-    given = ", ".join(f"({_written(*each)} AS {name})" for each, name in zip(values, names, strict=True))
+    given = ", ".join(f"({_written(*column)} AS {name})" for column, name in zip(values, names, strict=True))
     of_columns = (_hash(of, name) for (_, of), name in zip(values, names, strict=True))
     row = f"cityHash64(formatRow('RowBinary', {given})) AS `chs3: row`"
     sums = (row, "intHash64(`chs3: row`)", *of_columns)
-    return f"count(), [{', '.join(f'sum({each})' for each in sums)}]"
+    return f"count(), [{', '.join(f'sum({value})' for value in sums)}]"
 
 
 def _written(expression: str, column_type: str) -> str:
@@ -121,14 +121,16 @@ def findings_by_column(
         ConfigurationError: If the column does not tell objects from each other.
     """
     by_path, others = _by_path(in_table, in_objects)
-    found = [
+    findings = [
         ObjectFinding(path=path, status=status, source_rows=digest.rows, rows=held.rows)
         for path, digest in in_objects.items()
         if (status := _status(held := by_path.get(path, NO_ROWS), digest))
     ]
     if has_all:
-        found += [ObjectFinding(path=name, status="unlisted", source_rows=0, rows=others[name].rows) for name in others]
-    return found
+        findings += [
+            ObjectFinding(path=name, status="unlisted", source_rows=0, rows=others[name].rows) for name in others
+        ]
+    return findings
 
 
 def findings_by_difference(more: Digest, in_objects: Mapping[str, Digest]) -> list[ObjectFinding]:
@@ -173,13 +175,13 @@ def _by_path(in_table: Mapping[str, Digest], in_objects: Iterable[str]) -> tuple
     by_path, others = dict[str, Digest](), dict[str, Digest]()
     for name, digest in in_table.items():
         # As of s3://bucket/key and https://bucket.host/key, only the end is the object's.
-        found = paths.get(name) or paths.get(name.partition("://")[2]) or []
-        if len(found) > 1:
+        matching = paths.get(name) or paths.get(name.partition("://")[2]) or []
+        if len(matching) > 1:
             raise ConfigurationError(
-                f"The object column holds {name!r}, which {found[0]} and {found[1]} are both called: name a column "
-                "with the objects' paths, or none."
+                f"The object column holds {name!r}, which {matching[0]} and {matching[1]} are both called: name a "
+                "column with the objects' paths, or none."
             )
-        place, key = (by_path, found[0]) if found else (others, name)
+        place, key = (by_path, matching[0]) if matching else (others, name)
         place[key] = Digest.total([digest, *([place[key]] if key in place else [])])
     return by_path, others
 

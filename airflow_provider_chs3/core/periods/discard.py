@@ -37,9 +37,9 @@ def discard_periods(request: LedgerRequest) -> Steps[list[DiscardedPeriod]]:
     """
     context = yield from look_at_table(request)
     owns = yield from partitions_of(context, sorted(request.periods or ()))
-    found = yield from look_up_periods(context, owns)
+    before = yield from look_up_periods(context, owns)
     attempts = dict[Period, str]()
-    for period, nodes in found.items():
+    for period, nodes in before.items():
         if held := held_on(nodes):
             attempts[period] = next(iter(held.values())).record.attempt
             records = [(node, LedgerKey.on(context, node, period), {"attempt": attempts[period]}) for node in held]
@@ -48,15 +48,15 @@ def discard_periods(request: LedgerRequest) -> Steps[list[DiscardedPeriod]]:
             yield from end_attempts(context, Attempt(context.target, (period,), attempts[period]))
         # One that died before may have recorded it already.
         yield from drop_held(context, Attempt(context.target, (period,), "", hold_limit_days=1))
-    now = yield from look_up_periods(context, owns)
-    return [_discarded(period, nodes, attempts.get(period, ""), now[period]) for period, nodes in found.items()]
+    after = yield from look_up_periods(context, owns)
+    return [_discarded(period, nodes, attempts.get(period, ""), after[period]) for period, nodes in before.items()]
 
 
 def _discarded(
-    period: Period, before: Mapping[Node, PeriodOnNode], attempt: str, now: Mapping[Node, PeriodOnNode]
+    period: Period, before: Mapping[Node, PeriodOnNode], attempt: str, after: Mapping[Node, PeriodOnNode]
 ) -> DiscardedPeriod:
     # Nothing is replaced before all nodes have the intent.
-    if attempt and all(each.record and each.record.attempt == attempt for each in now.values()):
+    if attempt and all(on_node.record and on_node.record.attempt == attempt for on_node in after.values()):
         return DiscardedPeriod(period, was_held=False, why="it was approved just before")
-    why = next((each.held.why for each in before.values() if each.held), "")
-    return DiscardedPeriod(period, was_held=bool(attempt), why=why)
+    reason = next((on_node.held.why for on_node in before.values() if on_node.held), "")
+    return DiscardedPeriod(period, was_held=bool(attempt), why=reason)

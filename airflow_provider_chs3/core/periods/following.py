@@ -77,14 +77,14 @@ def find_views(request: LoadRequest, periods: Iterable[Period]) -> Steps[tuple[V
     context = yield from inspect_target(request)
     if not any(facts.target for facts in context.nodes.values()):
         return ()
-    found, bases = list[View](), [(context, {period: period for period in periods})]
+    views, bases = list[View](), [(context, {period: period for period in periods})]
     while bases:
         base, of_base = bases.pop(0)
         for row in (yield from _views_over(base)):
             view, of_view = yield from _view(request, base, row, of_base)
-            found.append(view)
+            views.append(view)
             bases.append((of_view, dict(view.periods)))
-    return tuple(found)
+    return tuple(views)
 
 
 def load_of(request: LoadRequest, view: View, period: Period) -> LoadRequest:
@@ -136,9 +136,9 @@ class Followed:
         """Return the results of views' tables for a period, as JSON-safe values."""
         pairs = [(view, self.results.get((view.table.target, view.periods[period]))) for view in views]
         return [
-            {"view": str(view.name), **{name: each for name, each in found.as_json().items() if name in OF_VIEWS}}
-            for view, found in pairs
-            if found
+            {"view": str(view.name), **{name: value for name, value in outcome.as_json().items() if name in OF_VIEWS}}
+            for view, outcome in pairs
+            if outcome
         ]
 
 
@@ -153,19 +153,19 @@ def follow(
 
     What is published stays so: a retry finds the tables that are behind. One whose base failed is not loaded.
     """
-    followed, several = Followed(), [each for each in results if not each.has_no_objects]
+    followed, several = Followed(), [result for result in results if not result.has_no_objects]
     for view in views:
         periods = _periods_of(view, several, request.reload)
         if not periods or view.base in followed.errors:
             continue
-        own = load_of(request, view, periods[0])
-        outcome = yield from _load(own, periods, begin)
+        view_load = load_of(request, view, periods[0])
+        outcome = yield from _load(view_load, periods, begin)
         for period, result in outcome.results.items():
-            followed.results[own.target, period] = result
+            followed.results[view_load.target, period] = result
             yield from Log(name=f"{result.summary()} It follows {view.base} through {view.name}.")
         if outcome.error:
             yield from Log(name=f"{view} is behind {view.base}, which is published; a retry loads it.")
-            followed.errors[own.target] = outcome.error
+            followed.errors[view_load.target] = outcome.error
     return followed
 
 
@@ -185,9 +185,9 @@ def _load(
             break
         yield from Log(name=f"{request.target}: another load of {range_text(over)} took over: waiting until it ends.")
         yield from _await_others(request, over)
-        own = replace(request, nonce=make_nonce(datetime.now(UTC)), period=over[0])
-        begin(own, over)
-        again = yield from load_periods(own, over)
+        attempt = replace(request, nonce=make_nonce(datetime.now(UTC)), period=over[0])
+        begin(attempt, over)
+        again = yield from load_periods(attempt, over)
         errors = {period: error for period, error in outcome.errors.items() if period not in over}
         outcome = replace(outcome, results={**outcome.results, **again.results}, errors={**errors, **again.errors})
     return outcome
@@ -207,8 +207,8 @@ def _await_others(request: LoadRequest, periods: Sequence[Period]) -> Steps[None
 
 
 def _periods_of(view: View, results: Iterable[LoadResult], reload: Reload | None) -> list[Period]:
-    if own := _reload_of(reload, view):
-        return sorted({view.periods[result.period] for result in results} & set(own.periods))
+    if view_reload := _reload_of(reload, view):
+        return sorted({view.periods[result.period] for result in results} & set(view_reload.periods))
     # What a run leaves out, as it reloads something else, took no step.
     return sorted(
         {view.periods[result.period] for result in results if result.status != "skipped" or result.seconds_by_step}
@@ -217,15 +217,15 @@ def _periods_of(view: View, results: Iterable[LoadResult], reload: Reload | None
 
 def behind(views: Iterable[View], reload: Reload | None) -> dict[Period, str]:
     """Return the periods of the table that is loaded first for which a view's table is behind, each with the reason."""
-    found = dict[Period, str]()
+    reasons = dict[Period, str]()
     for view in views:
         if reload and not _reload_of(reload, view):
             continue
-        to_load = {each.period: each.reason for each in view.planned if each.is_to_load}
+        to_load = {period.period: period.reason for period in view.planned if period.is_to_load}
         for period, of_view in view.periods.items():
             if of_view in to_load:
-                found.setdefault(period, f"{view} is behind: {to_load[of_view]}")
-    return found
+                reasons.setdefault(period, f"{view} is behind: {to_load[of_view]}")
+    return reasons
 
 
 def _reload_of(reload: Reload | None, view: View) -> Reload | None:
@@ -250,8 +250,8 @@ def _views_over(context: TargetContext) -> Steps[Sequence[Row]]:
         ),
     )
     (node, rows), *others = answers.items()
-    for other, found in others:
-        if found != rows:
+    for other, answer in others:
+        if answer != rows:
             raise PreflightError(
                 f"The materialized views over {context.target} differ between {node} and {other}: create the same on "
                 f"every node, or give views='warn'."
@@ -278,14 +278,16 @@ def _view(
                 f"{target} has no partitions by time, so each load would read all of {base.target}: partition it by "
                 "period, or allow this with policies={'reload_whole_table': True}."
             )
-        view = replace(view, periods={each: Period.of(own.begin, grain) for each, own in of_base.items()})
+        view = replace(
+            view, periods={period: Period.of(of_base_period.begin, grain) for period, of_base_period in of_base.items()}
+        )
         listed, _ = yield from source.list_periods(sorted(set(view.periods.values())))
         view = replace(view, columns=_columns(context, [column.name for column in listed.known_columns]))
         view = replace(view, planned=tuple((yield from _planned(request, view))))
-        for each in view.planned:
-            if each.is_blocked:
+        for period in view.planned:
+            if period.is_blocked:
                 raise PreflightError(
-                    f"for {each.period} of {target}, {each.reason}. To replace what others have done there, give "
+                    f"for {period.period} of {target}, {period.reason}. To replace what others have done there, give "
                     "policies={'on_target_changed': 'reload', 'replace_unknown': True}."
                 )
     except PreflightError as error:
@@ -334,8 +336,8 @@ def _check_select(base: TargetContext, view: TableName, select: str) -> Steps[No
         name=f"Look at what {view} does", sql=Sql(f"EXPLAIN QUERY TREE run_passes = 1 {select}")
     )
     tree = QueryTree.of(str(row[0]) for row in rows)
-    if why := tree.why_not(base.target):
-        raise PreflightError(f"{why}. Load its table by a task of its own.")
+    if reason := tree.why_not(base.target):
+        raise PreflightError(f"{reason}. Load its table by a task of its own.")
     if others := tree.others(base.target):
         yield from _check_others(base, others)
         yield from Log(
@@ -364,23 +366,23 @@ def _check_others(base: TargetContext, others: Sequence[str]) -> Steps[None]:
 def _columns(context: TargetContext, made: Sequence[str]) -> tuple[str, ...]:
     """Return the columns to load; none if the SELECT makes all that have no default, so that these are loaded."""
     accepted = [column for column in context.table_facts.columns if column.is_loaded]
-    if all(each.name in made or each.default_kind for each in accepted):
+    if all(column.name in made or column.default_kind for column in accepted):
         return ()
-    return tuple(each.name for each in accepted if each.name in made)
+    return tuple(column.name for column in accepted if column.name in made)
 
 
 def _planned(request: LoadRequest, view: View) -> Steps[list[PlannedPeriod]]:
     """Compare the periods of a view's table with their base as it is now."""
     periods = sorted(set(view.periods.values()))
-    own = load_of(request, view, periods[0])
+    view_load = load_of(request, view, periods[0])
     plan = PlanRequest(
         **vars(replace(_named(request), target=view.table.target, cluster=view.table.cluster)),
         source=view.source,
         periods=tuple(periods),
         leave_out_empty=True,
-        definition=own.definition or None,
-        policies=own.policies,
-        reload=own.reload,
+        definition=view_load.definition or None,
+        policies=view_load.policies,
+        reload=view_load.reload,
     )
     planned, _ = yield from compare_periods(plan)
     return planned

@@ -46,16 +46,18 @@ def forget_periods(request: LedgerRequest) -> Steps[list[ForgottenPeriod]]:
     if not any(facts.target for facts in context.nodes.values()):
         return (yield from _forget_gone(context, request.periods))
     check_target(context)
-    listed = {each.period: each for each in (yield from list_periods_of(context, request.periods)) if each.period}
+    listed = {
+        period.period: period for period in (yield from list_periods_of(context, request.periods)) if period.period
+    }
     forgotten = []
     for period in sorted(listed if request.periods is None else set(request.periods)):
-        found = listed.get(period)
-        knowing = [node for node, each in found.nodes.items() if each.record or each.held] if found else []
-        if found and knowing:
-            keys = {node: LedgerKey.on(context, node, period, found.partition_id) for node in knowing}
+        known = listed.get(period)
+        knowing = [node for node, on_node in known.nodes.items() if on_node.record or on_node.held] if known else []
+        if known and knowing:
+            keys = {node: LedgerKey.on(context, node, period, known.partition_id) for node in knowing}
             yield from _record(context, period, keys)
             yield from drop_held(context, Attempt(context.target, (period,), "", hold_limit_days=1))
-        forgotten.append(ForgottenPeriod(period, was_known=bool(knowing), rows=found.rows if found else 0))
+        forgotten.append(ForgottenPeriod(period, was_known=bool(knowing), rows=known.rows if known else 0))
     return forgotten
 
 

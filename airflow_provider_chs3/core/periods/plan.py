@@ -111,8 +111,8 @@ def plan_loads(request: PlanRequest) -> Steps[list[PlannedPeriod]]:
     planned, context = yield from compare_periods(request)
     if context is None:
         return planned
-    for each in planned:
-        yield from Log(name=f"{each}.")
+    for plan in planned:
+        yield from Log(name=f"{plan}.")
     return (yield from _with_forecasts(context, planned))
 
 
@@ -137,7 +137,7 @@ def compare_periods(request: PlanRequest) -> Steps[tuple[list[PlannedPeriod], Ta
     periods, context = yield from _wanted(request)
     listed = yield from request.source.summarize_periods(periods)
     if request.new_table and not (yield from create_if_missing(request.new_table, _with_objects(listed))):
-        return [_planned(request, request.target, *each) for each in sorted(listed.items())], None
+        return [_planned(request, request.target, *values) for values in sorted(listed.items())], None
     context = context or (yield from inspect_target(request, policies_on=OF_A_PERIOD))
     check_target(context, settings=request.settings)
     # An empty list of periods has no partition to ask for.
@@ -157,8 +157,8 @@ def compare_periods(request: PlanRequest) -> Steps[tuple[list[PlannedPeriod], Ta
     for period, objects in sorted(listed.items()):
         nodes = published[period]
         records = [node.record for node in nodes.values() if node.record]
-        own = replace(wanted, fingerprint=objects.fingerprint)
-        facts = yield from _facts_of(request, context, period, nodes, own)
+        expected = replace(wanted, fingerprint=objects.fingerprint)
+        facts = yield from _facts_of(request, context, period, nodes, expected)
         planned.append(_planned(request, context.target, period, objects, facts, records))
     return (yield from _with_changes(request, context, planned, published)), context
 
@@ -171,18 +171,18 @@ def _with_changes(
 ) -> Steps[list[PlannedPeriod]]:
     """Say which objects changed, of the newest of these periods: an overwritten one may be a mistake."""
     changed, objects = dict[Period, Mapping[Node, PeriodOnNode]](), 0
-    for each in reversed([each for each in planned if each.has_changed_objects]):
-        objects += each.objects.count
+    for period in reversed([period for period in planned if period.has_changed_objects]):
+        objects += period.objects.count
         if objects <= _MOST_OBJECTS and request.source.kind.contents.name == "objects":
-            changed[each.period] = published[each.period]
+            changed[period.period] = published[period.period]
     if not changed:
         return planned
     try:
-        found = yield from find_changes(request.source, context, changed)
+        changes = yield from find_changes(request.source, context, changed)
     except Chs3Error:
         # To plan takes no right to read the records of objects; and why a period cannot be loaded, its load says.
         return planned
-    return [replace(each, changes=found.get(each.period, "")) for each in planned]
+    return [replace(period, changes=changes.get(period.period, "")) for period in planned]
 
 
 def _facts_of(
@@ -192,11 +192,13 @@ def _facts_of(
     nodes: Mapping[Node, PeriodOnNode],
     wanted: ExpectedPeriod,
 ) -> Steps[PeriodFacts]:
-    found, why = standing(nodes, wanted, context.table_facts), None
+    comparison, reason = standing(nodes, wanted, context.table_facts), None
     if is_table := period == WHOLE_TABLE and was_published(nodes):
-        why = yield from _why_table_is_read(request, context, nodes, found)
+        reason = yield from _why_table_is_read(request, context, nodes, comparison)
     held, why_not_held = held_version(nodes, wanted, context.table_facts)
-    facts = PeriodFacts(found=found, held=held, why_not_held=why_not_held, why_whole=why, is_published_table=is_table)
+    facts = PeriodFacts(
+        found=comparison, held=held, why_not_held=why_not_held, why_whole=reason, is_published_table=is_table
+    )
     return (yield from without_unusable(context, period, facts, nodes))
 
 
@@ -211,12 +213,12 @@ def _wanted(request: PlanRequest) -> Steps[tuple[tuple[Period, ...] | Grain, Tar
 
 def _with_forecasts(context: TargetContext, planned: list[PlannedPeriod]) -> Steps[list[PlannedPeriod]]:
     """Forecast the loads of the periods to load, and log what they take together."""
-    to_load = [each for each in planned if each.is_to_load and each.objects.count]
+    to_load = [period for period in planned if period.is_to_load and period.objects.count]
     if not to_load or not context.nodes[context.coordinator].has_loads:
         return planned
     pace = yield from read_pace(context)
-    forecasts = {each.period: pace.forecast(each.new_bytes) for each in to_load}
-    planned = [replace(each, forecast=forecasts.get(each.period)) for each in planned]
+    forecasts = {period.period: pace.forecast(period.new_bytes) for period in to_load}
+    planned = [replace(period, forecast=forecasts.get(period.period)) for period in planned]
     if expected := forecast_text(planned):
         yield from Log(name=expected)
     return planned
@@ -224,13 +226,16 @@ def _with_forecasts(context: TargetContext, planned: list[PlannedPeriod]) -> Ste
 
 def forecast_text(planned: Sequence[PlannedPeriod]) -> str:
     """Describe what the loads of a plan take together; empty without enough past loads."""
-    found = [(each, each.forecast) for each in planned if each.forecast]
-    if not found:
+    forecasts = [(period, period.forecast) for period in planned if period.forecast]
+    if not forecasts:
         return ""
-    seconds, staged = sum(each.seconds for _, each in found), max(each.staged_bytes for _, each in found)
+    seconds, staged = (
+        sum(forecast.seconds for _, forecast in forecasts),
+        max(forecast.staged_bytes for _, forecast in forecasts),
+    )
     return (
-        f"{quantity(len(found), 'period')} to load, {size_text(sum(period.new_bytes for period, _ in found))}: past "
-        f"loads of the table suggest about {duration_text(seconds)} one after another, and {size_text(staged)} of "
+        f"{quantity(len(forecasts), 'period')} to load, {size_text(sum(period.new_bytes for period, _ in forecasts))}: "
+        f"past loads of the table suggest about {duration_text(seconds)} one after another, and {size_text(staged)} of "
         "disk space for the largest until it is published."
     )
 
@@ -247,8 +252,8 @@ def _planned(
     known: PeriodFacts = _NOTHING_KNOWN,
     records: Sequence[Record] = (),
 ) -> PlannedPeriod:
-    found = known.found
-    contents, has_changed = request.source.kind.contents.name, found.standing is ComparisonStatus.OBJECTS_CHANGED
+    comparison = known.found
+    contents, has_changed = request.source.kind.contents.name, comparison.standing is ComparisonStatus.OBJECTS_CHANGED
     facts = replace(
         known,
         objects=objects.count,
@@ -269,7 +274,7 @@ def _planned(
     if isinstance(decision, Refuse):
         is_whole = decision.refusal is Refusal.WHOLE_TABLE
         reason = f"its load will stop: {reads_all(target, objects.sizes, reason) if is_whole else reason}"
-    if found.standing is ComparisonStatus.NEW and not objects.count:
+    if comparison.standing is ComparisonStatus.NEW and not objects.count:
         is_skipped, reason = is_skipped or request.leave_out_empty, f"it has no {contents} yet"
     return PlannedPeriod(
         period,
@@ -288,9 +293,9 @@ def _why_table_is_read(
     request: PlanRequest,
     context: TargetContext,
     nodes: Mapping[Node, PeriodOnNode],
-    found: Found,
+    comparison: Found,
 ) -> Steps[str | None]:
-    if found.standing is not ComparisonStatus.OBJECTS_CHANGED or request.reload:
+    if comparison.standing is not ComparisonStatus.OBJECTS_CHANGED or request.reload:
         return None
     key = LedgerKey.on(context, context.coordinator, WHOLE_TABLE)
     return (yield from why_table_is_read(request.source, request.policies, context, key, nodes))
@@ -308,8 +313,8 @@ def group_periods(planned: Sequence[PlannedPeriod], *, most_periods: int, most_g
     Returns:
         The groups; a large period is one by itself, if there are not too many.
     """
-    to_load = sorted((each for each in planned if each.is_to_load), key=lambda each: each.period)
-    most_bytes, all_bytes = _MOST_BYTES, sum(each.objects.size_bytes for each in to_load)
+    to_load = sorted((period for period in planned if period.is_to_load), key=lambda period: period.period)
+    most_bytes, all_bytes = _MOST_BYTES, sum(period.objects.size_bytes for period in to_load)
     while len(groups := _groups(to_load, most_periods, most_bytes)) > most_groups and most_bytes < all_bytes:
         most_bytes *= 2
     return groups
@@ -318,10 +323,10 @@ def group_periods(planned: Sequence[PlannedPeriod], *, most_periods: int, most_g
 def _groups(to_load: Sequence[PlannedPeriod], most_periods: int, most_bytes: int) -> list[list[Period]]:
     groups: list[list[Period]] = []
     size_bytes = 0
-    for each in to_load:
-        size_bytes += each.objects.size_bytes
+    for period in to_load:
+        size_bytes += period.objects.size_bytes
         if not groups or len(groups[-1]) == most_periods or size_bytes > most_bytes:
             groups.append([])
-            size_bytes = each.objects.size_bytes
-        groups[-1].append(each.period)
+            size_bytes = period.objects.size_bytes
+        groups[-1].append(period.period)
     return groups

@@ -117,11 +117,11 @@ def prove_periods(requests: Sequence[LoadRequest], options: ProofOptions) -> Ste
     yield from check_all_seen(context.nodes, context.target)
     if options.all_periods:
         requests = [*requests, *(yield from _without_objects(context, requests))]
-    owns = yield from partitions_of(context, sorted(each.period for each in requests))
+    owns = yield from partitions_of(context, sorted(request.period for request in requests))
     recorded = (yield from _recorded(context, owns)) if options.is_as_recorded else {}
-    requests = [as_recorded(each, recorded.get(each.period, ()), context) for each in requests]
+    requests = [as_recorded(request, recorded.get(request.period, ()), context) for request in requests]
     context = yield from knowing_settings_of(requests, context)
-    listed = yield from list_ready(requests[0], [each.period for each in requests])
+    listed = yield from list_ready(requests[0], [request.period for request in requests])
     proved = list[ProvedPeriod]()
     for request in requests:
         period = request.period
@@ -129,14 +129,14 @@ def prove_periods(requests: Sequence[LoadRequest], options: ProofOptions) -> Ste
             if period in listed.failed:
                 raise listed.failed[period]
             manifest = listed.manifests[period]
-            source, own = listed.source, owns[period]
-            load = LoadContext.of(request, context, RetryState(), source=source, manifest=manifest, own=own)
-            found = yield from prove_period(load, options)
-            found = _as_far_as_known(found, request, recorded.get(period))
+            source, partitions = listed.source, owns[period]
+            load = LoadContext.of(request, context, RetryState(), source=source, manifest=manifest, own=partitions)
+            proved_period = yield from prove_period(load, options)
+            proved_period = _as_far_as_known(proved_period, request, recorded.get(period))
         except _REFUSALS as error:
-            found = ProvedPeriod(period=period, status=REFUSED, reason=str(error))
-        yield from Log(name=f"{found}.".replace("..", "."))
-        proved.append(found)
+            proved_period = ProvedPeriod(period=period, status=REFUSED, reason=str(error))
+        yield from Log(name=f"{proved_period}.".replace("..", "."))
+        proved.append(proved_period)
     return proved
 
 
@@ -145,29 +145,29 @@ def _recorded(context: TargetContext, owns: Mapping[Period, PeriodPartitions]) -
     return {period: structures_of(nodes) for period, nodes in published.items()}
 
 
-def _as_far_as_known(found: ProvedPeriod, request: LoadRequest, structures: Sequence[Structure] | None) -> ProvedPeriod:
+def _as_far_as_known(proof: ProvedPeriod, request: LoadRequest, structures: Sequence[Structure] | None) -> ProvedPeriod:
     """Say by which arguments a period was compared, and claim no difference where a load had others, not known."""
     if structures is None:
-        return replace(found, definition=request.defined)
+        return replace(proof, definition=request.defined)
     if is_known(structures):
         names = ", ".join(request.defined)
-        reason = f"{found.reason}; compared by the {names} of its load, as recorded" if names else found.reason
-        return replace(found, reason=reason, definition=request.defined)
-    if not structures or found.status != DIFFERS:
-        return found
+        reason = f"{proof.reason}; compared by the {names} of its load, as recorded" if names else proof.reason
+        return replace(proof, reason=reason, definition=request.defined)
+    if not structures or proof.status != DIFFERS:
+        return proof
     reason = (
-        f"cannot tell: as a load without arguments reads the objects, {found.reason}, and the ledger does not say "
+        f"cannot tell: as a load without arguments reads the objects, {proof.reason}, and the ledger does not say "
         "which arguments its load had. Give them as definition (--definition; {} for none)"
     )
-    return replace(found, status=REFUSED, reason=reason, columns=(), objects=(), as_of=None)
+    return replace(proof, status=REFUSED, reason=reason, columns=(), objects=(), as_of=None)
 
 
 def _without_objects(context: TargetContext, requests: Sequence[LoadRequest]) -> Steps[list[LoadRequest]]:
     """Return the loads of the periods that the table has rows of, and that have no objects."""
     sql = Sql(f"SELECT DISTINCT {PARTITION} FROM system.parts WHERE active AND rows > 0 AND {in_table(context.target)}")
     answers = yield from context.on_each(name=f"Look for the partitions of {context.target}", sql=sql)
-    found = yield from periods_of_partitions(context, {key for rows in answers.values() for (key,) in rows})
-    others = sorted({*found.values()} - {request.period for request in requests})
+    others_periods = yield from periods_of_partitions(context, {key for rows in answers.values() for (key,) in rows})
+    others = sorted({*others_periods.values()} - {request.period for request in requests})
     return [replace(requests[0], period=period) for period in others]
 
 
@@ -192,15 +192,15 @@ def prove_period(load: LoadContext, options: ProofOptions) -> Steps[ProvedPeriod
     in_table = yield from _digest_table(load, before, compared, options)
     added = yield from _check_objects(load)
     yield from _check_table(load, before)
-    names = [each.name for each in compared]
-    found = _judged(load, in_table, in_objects, names, options)
-    said = [found.reason]
+    names = [column.name for column in compared]
+    proof = _judged(load, in_table, in_objects, names, options)
+    said = [proof.reason]
     if other_rows:
         said.append(f"{quantity(other_rows, 'row')} of its objects belong to other periods")
     if added and options.sample is None:
         said.append(f"not compared: {quantity(added, 'object')} that came meanwhile")
     return replace(
-        found,
+        proof,
         reason="; ".join(said),
         other_rows=other_rows,
         left_out=left_out,
@@ -229,16 +229,16 @@ def _read_files(load: LoadContext, options: ProofOptions) -> Steps[Reading]:
 
 def _compared(load: LoadContext, reading: Reading, options: ProofOptions) -> tuple[list[Column], dict[str, str]]:
     """Return the columns whose values can be compared, and of all others that the table stores, why they cannot."""
-    loaded = {each.column.name: each for each in reading.loaded}
+    loaded = {loaded_column.column.name: loaded_column for loaded_column in reading.loaded}
     compared, left_out = list[Column](), dict[str, str]()
     for column in load.context.table_facts.columns:
         if column.default_kind in ("ALIAS", "EPHEMERAL"):
             continue
-        why = _why_not_compared(
+        reason = _why_not_compared(
             column, loaded.get(column.name), load.request.selection, has_objects=bool(reading.groups)
         )
-        if why:
-            left_out[column.name] = why
+        if reason:
+            left_out[column.name] = reason
         else:
             compared.append(column)
     return compared, left_out
@@ -261,8 +261,8 @@ def _why_not_compared(column: Column, loaded: LoadedColumn | None, selection: Se
 
 
 def _planned(load: LoadContext, reading: Reading) -> Steps[InsertPlan]:
-    now = yield from ask_nodes_now(load.context, load.own.parts)
-    return (yield from capturing_logs(plan_insert(load, now, reading, TableHistory()), []))
+    states = yield from ask_nodes_now(load.context, load.own.parts)
+    return (yield from capturing_logs(plan_insert(load, states, reading, TableHistory()), []))
 
 
 def _digest_objects(
@@ -276,7 +276,7 @@ def _digest_objects(
     Raises:
         SourceError: If an insert would fail, or fewer rows were read than the file says that it has.
     """
-    files, found, others = load.files, dict[str, Digest](), dict[str, Digest]()
+    files, of_period, others = load.files, dict[str, Digest](), dict[str, Digest]()
     if files.manifest.objects:
         yield from Log(name=f"Reading {files.manifest.sizes} of {load.request.period}.")
     for group, batch in plan.reading.batches(files):
@@ -284,21 +284,21 @@ def _digest_objects(
         nothing = yield from without_rows(files, batch, {path for path, _ in digests})
         for path in batch.paths:
             if path in nothing or (path, 0) in digests or (path, 1) in digests:
-                found[path], others[path] = (digests.get((path, own), NO_ROWS) for own in (1, 0))
-    files.check_found(found)
-    for each, rows in zip(files.manifest.objects, plan.reading.file_rows or (), strict=False):
-        if (read := found[each.path].rows + others[each.path].rows) != rows:
+                of_period[path], others[path] = (digests.get((path, is_of_period), NO_ROWS) for is_of_period in (1, 0))
+    files.check_found(of_period)
+    for unit, rows in zip(files.manifest.objects, plan.reading.file_rows or (), strict=False):
+        if (read := of_period[unit.path].rows + others[unit.path].rows) != rows:
             raise SourceError(
-                f"{each.path} holds {rows:,} rows by its footer, but {read:,} were read of it. Try again."
+                f"{unit.path} holds {rows:,} rows by its footer, but {read:,} were read of it. Try again."
             )
-    return found, sum(other.rows for other in others.values())
+    return of_period, sum(other.rows for other in others.values())
 
 
 def _read_batch(
     load: LoadContext, plan: InsertPlan, group: FileGroup, batch: Batch, compared: Sequence[Column]
 ) -> Steps[list[Row]]:
-    nulls, loaded = load.request.selection.null_as_default, {each.column.name: each for each in group.loaded}
-    values = [(_stored(loaded[each.name], nulls=nulls), each.type) for each in compared]
+    nulls, loaded = load.request.selection.null_as_default, {column.column.name: column for column in group.loaded}
+    values = [(_stored(loaded[column.name], nulls=nulls), column.type) for column in compared]
     is_own = yield from _is_of_period(load, group, batch)
     # Under a name that no column has: a file's column would see it in its own place.
     key = f"({batch.path}, toUInt8(ifNull({is_own}, 0))) AS `chs3: object`"
@@ -320,7 +320,7 @@ def _read_batch(
 def _is_of_period(load: LoadContext, group: FileGroup, batch: Batch) -> Steps[str]:
     """Return the condition that a row belongs to the period's partitions; 1 if the key has no part of time."""
     of_time = time_of_key(load.context)
-    column = next((each for each in group.loaded if of_time and each.column.name == of_time.column.name), None)
+    column = next((column for column in group.loaded if of_time and column.column.name == of_time.column.name), None)
     if of_time is None or column is None or load.request.period == WHOLE_TABLE:
         return "1"
     key = yield from parts_of_key(load.context, of_time)
@@ -347,7 +347,7 @@ def _digest_table(
     Raises:
         TargetChangedError: If replicas of a shard hold different rows.
     """
-    values = digest_columns([(identifier(each.name), each.type) for each in compared])
+    values = digest_columns([(identifier(column.name), column.type) for column in compared])
     column = options.object_column
     name, grouped = (f"toString({identifier(column)})", " GROUP BY 1") if column else ("''", "")
     of_objects = ""
@@ -376,7 +376,7 @@ def _texts_of(load: LoadContext, path: str) -> Iterable[str]:
 
 def _readers(context: TargetContext, before: Mapping[Node, PeriodOnNode]) -> list[Node]:
     first = {node.shard_num: node for node in context.publishers}
-    contents = {node: each.state.contents for node, each in before.items()}
+    contents = {node: on_node.state.contents for node, on_node in before.items()}
     return [
         node
         for node in context.nodes
@@ -385,25 +385,27 @@ def _readers(context: TargetContext, before: Mapping[Node, PeriodOnNode]) -> lis
 
 
 def _partitions(period: PeriodOnNode) -> list[str]:
-    return sorted({each.state.partition_id or each.partition_id for each in period.each if each.state.rows})
+    return sorted(
+        {partition.state.partition_id or partition.partition_id for partition in period.each if partition.state.rows}
+    )
 
 
 def _of_all_shards(load: LoadContext, digests: Mapping[Node, Mapping[str, Digest]]) -> dict[str, Digest]:
     """Return the digests of all shards together, each row once however many replicas have it."""
     total, of_shards = dict[str, list[Digest]](), dict[int, tuple[Node, Mapping[str, Digest]]]()
-    for node, found in sorted(digests.items()):
+    for node, table_digests in sorted(digests.items()):
         if node.shard_num not in of_shards:
-            of_shards[node.shard_num] = node, found
-            for name, digest in found.items():
+            of_shards[node.shard_num] = node, table_digests
+            for name, digest in table_digests.items():
                 total.setdefault(name, []).append(digest)
             continue
-        other, there = of_shards[node.shard_num]
-        if not Digest.total(found.values()).is_of(Digest.total(there.values())):
+        other, on_replica = of_shards[node.shard_num]
+        if not Digest.total(table_digests.values()).is_of(Digest.total(on_replica.values())):
             raise TargetChangedError(
                 f"{load.context.target} holds other rows of {load.request.period} on {node} than on {other}, its "
                 "replica: wait until they have caught up with each other (system.replication_queue), and try again."
             )
-    return {name: Digest.total(each) for name, each in total.items()}
+    return {name: Digest.total(addends) for name, addends in total.items()}
 
 
 def _check_objects(load: LoadContext) -> Steps[int]:
@@ -416,18 +418,19 @@ def _check_objects(load: LoadContext) -> Steps[int]:
 
 
 def _check_table(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -> Steps[None]:
-    for node, now in (yield from load.look_up(with_records=False)).items():
-        if not _is_as_before(before[node], now, load):
+    for node, on_node in (yield from load.look_up(with_records=False)).items():
+        if not _is_as_before(before[node], on_node, load):
             raise TargetChangedError(
                 f"Somebody wrote to {load.context.target} on {node} while {load.request.period} was compared: try "
                 "again."
             )
 
 
-def _is_as_before(before: PeriodOnNode, now: PeriodOnNode, load: LoadContext) -> bool:
+def _is_as_before(before: PeriodOnNode, after: PeriodOnNode, load: LoadContext) -> bool:
     """Check whether a period has the parts that it had, or merges of them."""
     pairs = [
-        (before.at(key).state, now.at(key).state) for key in {each.partition_id for each in (*before.each, *now.each)}
+        (before.at(key).state, after.at(key).state)
+        for key in {partition.partition_id for partition in (*before.each, *after.each)}
     ]
     return all(
         was == state or is_explained(was.evidence(), state, table_facts=load.context.table_facts)
@@ -443,7 +446,7 @@ def _judged(
     options: ProofOptions,
 ) -> ProvedPeriod:
     held, wanted = Digest.total(in_table.values()), Digest.total(in_objects.values())
-    found = ProvedPeriod(period=load.request.period, status=EQUAL, reason="", rows=held.rows, source_rows=wanted.rows)
+    proof = ProvedPeriod(period=load.request.period, status=EQUAL, reason="", rows=held.rows, source_rows=wanted.rows)
     findings = (
         findings_by_column(in_table, in_objects, has_all=options.sample is None)
         if options.object_column
@@ -451,13 +454,13 @@ def _judged(
     )
     if held.is_of(wanted) and not findings:
         of = "" if options.sample is None else f" of {quantity(len(in_objects), 'object')} in a sample"
-        return replace(found, reason=f"{quantity(held.rows, 'row')}{of}")
+        return replace(proof, reason=f"{quantity(held.rows, 'row')}{of}")
     columns = held.columns_unlike(wanted, names) if held.rows == wanted.rows and held.rows else ()
     reason = _what_differs(held, wanted, columns, findings)
     facts = load.context.table_facts
     if held.rows < wanted.rows and not facts.keeps_every_row:
         reason += f". A {facts.engine}{' with a TTL' if facts.rows_expire else ''} may have removed rows itself"
-    return replace(found, status=DIFFERS, reason=reason, columns=columns, objects=tuple(findings))
+    return replace(proof, status=DIFFERS, reason=reason, columns=columns, objects=tuple(findings))
 
 
 def _what_differs(held: Digest, wanted: Digest, columns: Sequence[str], findings: Sequence[ObjectFinding]) -> str:

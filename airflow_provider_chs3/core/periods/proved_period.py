@@ -27,7 +27,7 @@ class AsOf(AsJson):
     def of(cls, target: TableName, periods: Mapping[Node, PeriodOnNode]) -> AsOf:
         """Return it of a period as the nodes have it."""
         states = {node: period.state for node, period in periods.items()}
-        nodes = {node: (each.max_block, each.data_version, each.rows) for node, each in states.items()}
+        nodes = {node: (state.max_block, state.data_version, state.rows) for node, state in states.items()}
         return cls(**target._asdict(), nodes=nodes)
 
 

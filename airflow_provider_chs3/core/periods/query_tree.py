@@ -55,14 +55,14 @@ class QueryTree:
     def why_not(self, base: TableName) -> str:
         """Return why all of the base would not make what its blocks make; empty if it does."""
         for name, pattern in _OF_BLOCKS.items():
-            if any(pattern.match(each.text) for each in self._every()):
+            if any(pattern.match(node.text) for node in self._every()):
                 return f"its SELECT has {name}, which makes something else of the blocks of an INSERT than of a period"
         if self._tables().count(str(base)) != 1:
             return f"its SELECT reads {base} several times, and a view sees what came in only once"
-        if functions := [found[1] for each in self._every() if (found := _TABLE_FUNCTION.fullmatch(each.text))]:
+        if functions := [function[1] for node in self._every() if (function := _TABLE_FUNCTION.fullmatch(node.text))]:
             return f"its SELECT reads {functions[0]}(…), which may read {base} in its turn"
         # A view is on the first table that it reads.
-        if any(_JOIN.match(each.text) for each in self._to_the_first_table()):
+        if any(_JOIN.match(node.text) for node in self._to_the_first_table()):
             return "its join adds rows that another table has alone, once for each block of an INSERT"
         return ""
 
@@ -73,19 +73,19 @@ class QueryTree:
     @property
     def table(self) -> str:
         """The table that the line reads; empty if it reads none."""
-        found = _TABLE.fullmatch(self.text)
-        return found[1] if found else ""
+        match = _TABLE.fullmatch(self.text)
+        return match[1] if match else ""
 
     def _tables(self) -> list[str]:
-        return [each.table for each in self._every() if each.table]
+        return [node.table for node in self._every() if node.table]
 
     def _every(self) -> Iterator[QueryTree]:
         yield self
-        for each in self.below:
-            yield from each._every()
+        for node in self.below:
+            yield from node._every()
 
     def _to_the_first_table(self) -> Iterator[QueryTree]:
         yield self
-        for each in self.below:
-            if each.text in ("JOIN TREE", "LEFT TABLE EXPRESSION", "TABLE EXPRESSION"):
-                yield from each.below[0]._to_the_first_table()
+        for node in self.below:
+            if node.text in ("JOIN TREE", "LEFT TABLE EXPRESSION", "TABLE EXPRESSION"):
+                yield from node.below[0]._to_the_first_table()

@@ -92,7 +92,7 @@ class _Base(NamedTuple):
 
     @property
     def ids(self) -> set[str]:
-        return {each for shard in self.partitions.values() for each in shard}
+        return {partition_id for shard in self.partitions.values() for partition_id in shard}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,30 +163,30 @@ class SelectSource(RowSource):
             ReplicasBehindError: If replicas of the base differ.
         """
         known = yield from self._of_view()
-        found = yield from known._look(grain_of(periods), periods)
-        own = replace(known, local=found.context.target, cluster=found.context.cluster)
-        context = found.context
+        base = yield from known._look(grain_of(periods), periods)
+        described = replace(known, local=base.context.target, cluster=base.context.cluster)
+        context = base.context
         checks: tuple[Steps[Any], ...] = (
-            own._describe(context),
-            own._check_filter(context),
-            own._check_reads_here(context),
-            *(() if self.sql else (own._check_same_on_each(context, view=self.base.target),)),
+            described._describe(context),
+            described._check_filter(context),
+            described._check_reads_here(context),
+            *(() if self.sql else (described._check_same_on_each(context, view=self.base.target),)),
         )
         columns, *_ = yield from Gather(name=f"Check the SELECT over {self.place}", workflows=checks)
-        ids = {period: _ids_of(period, found) for period in periods}
-        own = replace(own, columns=columns, partitions=ids)
-        return own, {period: own._manifest(period, found) for period in periods}
+        ids = {period: _ids_of(period, base) for period in periods}
+        described = replace(described, columns=columns, partitions=ids)
+        return described, {period: described._manifest(period, base) for period in periods}
 
     def summarize_periods(self, periods: Collection[Period] | Grain) -> Steps[dict[Period, PeriodObjects]]:
         """Look at the base's partitions of periods for a comparison alone; see `Source.summarize_periods`."""
         if periods is Grain.ALL:
             periods = [WHOLE_TABLE]
         if isinstance(periods, Grain):
-            found = yield from (yield from self._of_view())._look(periods, ())
-            known = yield from periods_of_partitions(found.context, found.ids)
-            periods = sorted({Period.of(each.begin, periods) for each in known.values()})
+            base = yield from (yield from self._of_view())._look(periods, ())
+            known = yield from periods_of_partitions(base.context, base.ids)
+            periods = sorted({Period.of(partitions.begin, periods) for partitions in known.values()})
         _, listed = (yield from self.list_periods(periods)) if periods else (self, {})
-        return {each: PeriodObjects.of(manifest, rows=rows_of(manifest)) for each, manifest in listed.items()}
+        return {period: PeriodObjects.of(manifest, rows=rows_of(manifest)) for period, manifest in listed.items()}
 
     def _of_view(self) -> Steps[Self]:
         """Return the source with the SELECT and the base of its view, if it has one, as they are now."""
@@ -204,13 +204,13 @@ class SelectSource(RowSource):
                 f"FROM ({views} WHERE engine = 'MaterializedView')"
             ),
         )
-        own, found, others = rows[0]
-        if not own or len(found) != 1:
+        written, base_tables, others = rows[0]
+        if not written or len(base_tables) != 1:
             raise PreflightError(
                 f"{view} is not a materialized view over a table that the user may see: check view=…, and grant SELECT "
                 "on both, or give sql and from_table."
             )
-        (select, writes_to), (base,) = own[0], found
+        (select, writes_to), (base,) = written[0], base_tables
         if also := [name for to, name in others if to == writes_to]:
             raise PreflightError(
                 f"{view} and {', '.join(also)} all write to {writes_to}, and a load of one would remove what the "
@@ -222,20 +222,22 @@ class SelectSource(RowSource):
         """Look at the base's partitions on all of its replicas."""
         context = yield from inspect_target(self.base)
         _check_base(context)
-        own = Grain.ALL if grain is Grain.ALL else (yield from grain_of_key(context))
-        spans = {span: period for period in periods for span in _spans_of(period, own, context)}
-        owns = (yield from partitions_of(context, sorted(spans))) if spans and own is not Grain.ALL else {}
-        of_part = next((each.of_part for each in owns.values()), "") or "partition_id"
-        if own is Grain.ALL:
+        base_grain = Grain.ALL if grain is Grain.ALL else (yield from grain_of_key(context))
+        spans = {span: period for period in periods for span in _spans_of(period, base_grain, context)}
+        owns = (yield from partitions_of(context, sorted(spans))) if spans and base_grain is not Grain.ALL else {}
+        of_part = next((partitions.of_part for partitions in owns.values()), "") or "partition_id"
+        if base_grain is Grain.ALL:
             of_part = literal(str(WHOLE_TABLE))
         yield from follow(context, context.target)
         answers = yield from context.on_each(
             name=f"Look at the partitions of {self.place}",
             sql=states_query(in_table(context.target), of_part),
         )
-        by_value = {each.value: str(spans[span]) for span, each in owns.items()} or {str(WHOLE_TABLE): str(WHOLE_TABLE)}
+        by_value = {partitions.value: str(spans[span]) for span, partitions in owns.items()} or {
+            str(WHOLE_TABLE): str(WHOLE_TABLE)
+        }
         rows = [row[2:] for answer in answers.values() for row in answer]
-        states = {node: {row[2]: tuple(map(int, row[4:])) for row in found} for node, found in answers.items()}
+        states = {node: {row[2]: tuple(map(int, row[4:])) for row in rows} for node, rows in answers.items()}
         owned = {row[0]: by_value[value] for row in rows if (value := str(row[1])) in by_value}
         return _Base(context, _of_shards(context, states), owned)
 
@@ -250,10 +252,10 @@ class SelectSource(RowSource):
             raise ConfigurationError(
                 f"The server rejects the SELECT over {self.place}: {reason_of(error)}. Correct sql=…, or the view."
             ) from error
-        found = tuple(KnownColumn(name=row[0], type=row[1], clickhouse_type=row[1]) for row in rows)
-        if any(each.name == _PATH for each in found):
+        columns = tuple(KnownColumn(name=row[0], type=row[1], clickhouse_type=row[1]) for row in rows)
+        if any(column.name == _PATH for column in columns):
             raise SourceError(f"The SELECT over {self.place} has a column {_PATH!r}, which loads use: rename it.")
-        return found
+        return columns
 
     def _check_filter(self, context: TargetContext) -> Steps[None]:
         """Check that servers filter the base wherever the SELECT reads it."""
@@ -300,10 +302,10 @@ class SelectSource(RowSource):
                 "there several times: name local tables in it, not Distributed ones."
             )
 
-    def _manifest(self, period: Period, found: _Base) -> Manifest:
+    def _manifest(self, period: Period, base: _Base) -> Manifest:
         assert self.partitions is not None
-        ids, context = self.partitions[period], found.context
-        shards = partitions_on_shards(ids, found.partitions)
+        ids, context = self.partitions[period], base.context
+        shards = partitions_on_shards(ids, base.partitions)
         if not any(shards.values()):
             return Manifest(())
         uuids = [facts.target.uuid for facts in context.nodes.values() if facts.target]
@@ -384,11 +386,11 @@ def _spans_of(period: Period, grain: Grain, context: TargetContext) -> Iterable[
     """Return the periods of the base that make up one of the target."""
     if period.grain is Grain.ALL:
         return [period]
-    found = [Period.of(period.begin, grain)]
-    while grain is not Grain.ALL and found[-1].end < period.end:
-        found.append(found[-1].shifted(1))
-    if grain is not Grain.ALL and (found[0].begin, found[-1].end) == (period.begin, period.end):
-        return found
+    spans = [Period.of(period.begin, grain)]
+    while grain is not Grain.ALL and spans[-1].end < period.end:
+        spans.append(spans[-1].shifted(1))
+    if grain is not Grain.ALL and (spans[0].begin, spans[-1].end) == (period.begin, period.end):
+        return spans
     by = "not partitioned" if grain is Grain.ALL else f"partitioned by {grain}"
     raise PreflightError(
         f"{context.target}, which the SELECT reads, is {by}, so no partitions of it make up {period}: partition the "
@@ -403,11 +405,11 @@ def _of_shards(
     shards = defaultdict[int, list[Node]](list)
     for node in states:
         shards[node.shard_num].append(node)
-    for one, *others in shards.values():
+    for replica, *others in shards.values():
         for other in others:
-            if differing := sorted({*states[one].items()} ^ {*states[other].items()}):
+            if differing := sorted({*states[replica].items()} ^ {*states[other].items()}):
                 raise ReplicasBehindError(
-                    f"{one} and {other} are replicas, and hold other parts of {context.target} in partition "
+                    f"{replica} and {other} are replicas, and hold other parts of {context.target} in partition "
                     f"{differing[0][0]}: they merge, or catch up. A retry looks again."
                 )
     return {shard: states[nodes[0]] for shard, nodes in shards.items()}
@@ -426,7 +428,8 @@ def partitions_on_shards(
 ) -> dict[int, dict[str, tuple[int, ...]]]:
     """Return some partitions of each shard, with their states."""
     return {
-        shard: {each: states[each] for each in ids if each in states} for shard, states in sorted(partitions.items())
+        shard: {partition_id: states[partition_id] for partition_id in ids if partition_id in states}
+        for shard, states in sorted(partitions.items())
     }
 
 
@@ -439,5 +442,5 @@ def _digest(known: Sequence[object]) -> str:
     return hashlib.sha256(json.dumps(known).encode()).hexdigest()[:32]
 
 
-def _ids_of(period: Period, found: _Base) -> tuple[str, ...]:
-    return tuple(sorted(each for each, own in found.owns.items() if own == str(period)))
+def _ids_of(period: Period, base: _Base) -> tuple[str, ...]:
+    return tuple(sorted(partition_id for partition_id, value in base.owns.items() if value == str(period)))

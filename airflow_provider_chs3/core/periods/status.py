@@ -66,7 +66,7 @@ class PeriodInLedger:
     @property
     def rows(self) -> int:
         """Rows in its partition, on all shards."""
-        return sum({node.shard_num: each.state.rows for node, each in self.nodes.items()}.values())
+        return sum({node.shard_num: on_node.state.rows for node, on_node in self.nodes.items()}.values())
 
     @property
     def size_bytes(self) -> int:
@@ -86,16 +86,16 @@ class PeriodInLedger:
             "rows": self.rows,
             "size_bytes": self.size_bytes,
             "rows_per_second": self.rows_per_second,
-            "nodes": {str(node): _node_as_json(each) for node, each in self.nodes.items()},
+            "nodes": {str(node): _node_as_json(on_node) for node, on_node in self.nodes.items()},
         }
 
 
-def _node_as_json(each: PeriodOnNode) -> dict[str, Any]:
+def _node_as_json(on_node: PeriodOnNode) -> dict[str, Any]:
     return {
-        "event": each.record.event if each.record else None,
-        "rows": each.state.rows,
-        "parts": each.state.parts,
-        "size_bytes": each.state.size_bytes,
+        "event": on_node.record.event if on_node.record else None,
+        "rows": on_node.state.rows,
+        "parts": on_node.state.parts,
+        "size_bytes": on_node.state.size_bytes,
     }
 
 
@@ -145,17 +145,24 @@ def list_periods_of(context: TargetContext, wanted: Collection[Period] | None) -
     if not asked:
         yield from grain_of_key(context)
     owns = (yield from partitions_of(context, asked)) if asked else {}
-    found = (yield from look_up_periods(context, owns)) if asked else {}
+    on_nodes = (yield from look_up_periods(context, owns)) if asked else {}
     periods = [
-        period for period in sorted(known if wanted is None else wanted) if period in known or _has_rows(found[period])
+        period
+        for period in sorted(known if wanted is None else wanted)
+        if period in known or _has_rows(on_nodes[period])
     ]
     loads = yield from _ask_for_loads(context)
     listed = []
     for period in periods:
-        listed.append((yield from _listed(context, period, owns[period].value, found[period], newest, loads)))
+        listed.append((yield from _listed(context, period, owns[period].value, on_nodes[period], newest, loads)))
     if wanted is not None:
         return listed
-    owned = {one.partition_id for period in periods for each in found[period].values() for one in each.each}
+    owned = {
+        partition.partition_id
+        for period in periods
+        for on_node in on_nodes[period].values()
+        for partition in on_node.each
+    }
     with_rows = {partition for states in partitions.values() for partition in states}
     return listed + [_unknown(partition, partitions) for partition in sorted(with_rows - owned)]
 
@@ -211,33 +218,37 @@ def _listed(
     newest: _Records,
     loads: Mapping[str, tuple[float, int]],
 ) -> Steps[PeriodInLedger]:
-    published = {node: each.record for node, each in nodes.items() if each.record and each.record.event == "published"}
-    one = next(iter(published.values()), None)
-    found = standing(nodes, ExpectedPeriod(), context.table_facts)
-    is_pinned, where, why = found.standing is ComparisonStatus.PINNED, found.nodes, found.why
-    unpinned = standing_unpinned(nodes, ExpectedPeriod(), context.table_facts) if is_pinned else found
+    published = {
+        node: on_node.record
+        for node, on_node in nodes.items()
+        if on_node.record and on_node.record.event == "published"
+    }
+    record = next(iter(published.values()), None)
+    comparison = standing(nodes, ExpectedPeriod(), context.table_facts)
+    is_pinned, where, reason = comparison.standing is ComparisonStatus.PINNED, comparison.nodes, comparison.why
+    unpinned = standing_unpinned(nodes, ExpectedPeriod(), context.table_facts) if is_pinned else comparison
     nowhere_else = "" if len(where) in (0, len(nodes)) else f" ({', '.join(map(str, where))})"
     held, _ = held_version(nodes, ExpectedPeriod(), context.table_facts)
-    facts = yield from without_unusable(context, period, PeriodFacts(found=found, held=held), nodes)
+    facts = yield from without_unusable(context, period, PeriodFacts(found=comparison, held=held), nodes)
     decision = decide(facts)
     listed = PeriodInLedger(
         period=period,
         partition_id=partition_id,
-        standing=decision.reason if isinstance(decision, Hold) else why + nowhere_else,
+        standing=decision.reason if isinstance(decision, Hold) else reason + nowhere_else,
         is_as_published=isinstance(decision, Skip) and unpinned.standing in AS_RESTORED,
         nodes=nodes,
     )
     # A replica may go by the record of another.
     records = [newest[node][period] for node in published if period in newest[node]]
-    if one is None or not records:
+    if record is None or not records:
         return listed
-    insert_seconds, loaded_rows = loads.get(one.attempt, (None, 0))
+    insert_seconds, loaded_rows = loads.get(record.attempt, (None, 0))
     return replace(
         listed,
         objects=records[0].objects,
-        source_bytes=one.source_bytes,
-        fingerprint=one.fingerprint,
-        attempt=one.attempt,
+        source_bytes=record.source_bytes,
+        fingerprint=record.fingerprint,
+        attempt=record.attempt,
         published_at=max(record.recorded_at for record in records),
         was_adopted=bool(records[0].is_adopted),
         insert_seconds=insert_seconds,

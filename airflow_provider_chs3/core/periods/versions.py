@@ -110,19 +110,19 @@ def list_versions(request: LedgerRequest) -> Steps[list[ListedVersion]]:
     versions, answers = yield from find_versions(context, beside=parts)
     known = {node: set(contents) for node, (contents,) in answers.items()}
     listed = list[ListedVersion]()
-    for each in reversed(versions):
+    for version in reversed(versions):
         size_bytes = 0
-        for node, of_node in each.nodes.items():
+        for node, of_node in version.nodes.items():
             for state in of_node.states.values():
-                own = state.contents.of_parts
-                size_bytes += state.size_bytes if own is None else _alone(state, known[node])
-                known[node].update(own or ())
-        if request.periods is None or each.period in request.periods:
-            kept_at = f"{datetime.fromtimestamp(each.kept_at, UTC):%Y-%m-%d %H:%M:%S}"
-            rows = yield from _visible_rows(context, each)
-            values = (each.attempt, kept_at, rows, size_bytes, each.why_broken, each.table)
-            listed.append(ListedVersion(each.period, *values))
-    return sorted(listed, key=lambda each: each.period)
+                of_parts = state.contents.of_parts
+                size_bytes += state.size_bytes if of_parts is None else _alone(state, known[node])
+                known[node].update(of_parts or ())
+        if request.periods is None or version.period in request.periods:
+            kept_at = f"{datetime.fromtimestamp(version.kept_at, UTC):%Y-%m-%d %H:%M:%S}"
+            rows = yield from _visible_rows(context, version)
+            values = (version.attempt, kept_at, rows, size_bytes, version.why_broken, version.table)
+            listed.append(ListedVersion(version.period, *values))
+    return sorted(listed, key=lambda version: version.period)
 
 
 def _alone(state: PartitionState, known: Collection[str]) -> int:
@@ -152,8 +152,8 @@ def restore_periods(request: RestoreRequest) -> Steps[list[RestoredPeriod]]:
     yield from make_objects_table(context)
     restored = []
     for number, period in enumerate(periods):
-        own = replace(request, nonce=f"{request.nonce}{number or ''}")
-        restored.append((yield from _restore(own, _load(own, context, period, owns[period]))))
+        attempt = replace(request, nonce=f"{request.nonce}{number or ''}")
+        restored.append((yield from _restore(attempt, _load(attempt, context, period, owns[period]))))
         yield from Log(name=f"{context.target} {period} {restored[-1].status}: {restored[-1].reason}.")
     return restored
 
@@ -163,18 +163,18 @@ def unpin_periods(request: LedgerRequest) -> Steps[list[RestoredPeriod]]:
     context = yield from inspect_target(request, needs_all=True)
     check_target(context)
     owns = yield from partitions_of(context, sorted(set(request.periods or ())))
-    found = yield from look_up_periods(context, owns)
+    on_nodes = yield from look_up_periods(context, owns)
     unpinned = list[RestoredPeriod]()
-    for period, nodes in found.items():
+    for period, nodes in on_nodes.items():
         restored, rows = restored_of(nodes), _rows(nodes)
         if restored and restored.is_pinned:
             sql = _unpinned(context, period, nodes, replace(restored, is_pinned=False))
             once = {node: sql[node] for node in context.recorders if node in sql}
             yield from QueryNodes(name=f"Unpin {period}", sql=once, settings=context.record_settings)
-            now = standing_unpinned(nodes, ExpectedPeriod(), context.table_facts)
-            is_of_others = now.standing in _OF_OTHERS
-            why = f"{now.why}: {_TO_SETTLE}" if is_of_others else "loads may replace it again"
-            unpinned.append(RestoredPeriod(period, "unpinned", restored.version, rows, why))
+            comparison = standing_unpinned(nodes, ExpectedPeriod(), context.table_facts)
+            is_of_others = comparison.standing in _OF_OTHERS
+            reason = f"{comparison.why}: {_TO_SETTLE}" if is_of_others else "loads may replace it again"
+            unpinned.append(RestoredPeriod(period, "unpinned", restored.version, rows, reason))
         else:
             unpinned.append(RestoredPeriod(period, "unchanged", "", rows, "it is not pinned"))
     return unpinned
@@ -184,18 +184,21 @@ def _unpinned(
     context: TargetContext, period: Period, nodes: Mapping[Node, PeriodOnNode], restored: Restored
 ) -> dict[Node, Sql]:
     """Return the statement for each node that adds the period's records again, as not pinned."""
-    records = {node: [one.record for one in each.recorded if one.record] for node, each in nodes.items()}
+    records = {
+        node: [partition.record for partition in on_node.recorded if partition.record]
+        for node, on_node in nodes.items()
+    }
     return {
         node: renew(
             context.ledger,
             [
                 Renewal(
-                    LedgerKey.on(context, node, period, one.partition_id),
-                    one.attempt,
+                    LedgerKey.on(context, node, period, record.partition_id),
+                    record.attempt,
                     {"restored": restored.as_text()},
-                    one.structure,
+                    record.structure,
                 )
-                for one in of_node
+                for record in of_node
             ],
         )
         for node, of_node in records.items()
@@ -212,7 +215,7 @@ class _NoSource:
     has_files = True
 
 
-def _load(request: RestoreRequest, context: TargetContext, period: Period, own: PeriodPartitions) -> LoadContext:
+def _load(request: RestoreRequest, context: TargetContext, period: Period, partitions: PeriodPartitions) -> LoadContext:
     source = cast("Source", _NoSource())
     load = LoadRequest(
         target=request.target,
@@ -226,7 +229,7 @@ def _load(request: RestoreRequest, context: TargetContext, period: Period, own: 
         policies=Policies(keep_versions=1, on_target_changed="reload" if request.replaces_changed else "fail"),
     )
     files = Files(source=source, manifest=Manifest.of([]), format=Format("Parquet"), compression="auto", cluster=None)
-    loaded = LoadContext(request=load, context=context, files=files, own=own, retry_state=RetryState())
+    loaded = LoadContext(request=load, context=context, files=files, own=partitions, retry_state=RetryState())
     return loaded.with_ledger()
 
 
@@ -234,20 +237,23 @@ def _restore(request: RestoreRequest, load: LoadContext) -> Steps[RestoredPeriod
     context, period = load.context, load.request.period
     versions, _ = yield from find_versions(context)
     (before,) = yield from look_up_caught_up([load])
-    found, restored = standing_unpinned(before, ExpectedPeriod(), context.table_facts), restored_of(before)
+    comparison, restored = standing_unpinned(before, ExpectedPeriod(), context.table_facts), restored_of(before)
     is_asked_for = restored and restored.is_pinned and request.version in (None, restored.version)
-    if restored and is_asked_for and found.standing is ComparisonStatus.UNCHANGED:
+    if restored and is_asked_for and comparison.standing is ComparisonStatus.UNCHANGED:
         # It may have died right after it had published it.
         yield from clean_up_published([load], {period: before})
         rows = yield from _count_rows(
-            context, context.target, {one.partition_id for each in before.values() for one in each.each}
+            context,
+            context.target,
+            {partition.partition_id for on_node in before.values() for partition in on_node.each},
         )
         return RestoredPeriod(period, "unchanged", restored.version, rows, str(restored))
-    version = _chosen(request, [each for each in versions if each.period == period], before, load)
-    if found.standing in _OF_OTHERS and not request.replaces_changed:
+    version = _chosen(request, [version for version in versions if version.period == period], before, load)
+    if comparison.standing in _OF_OTHERS and not request.replaces_changed:
         raise TargetChangedError(
-            f"{context.target}, {load.own}, on {', '.join(map(str, found.nodes))}: {found.why}. Restoring a version "
-            "would undo that (rows erased on request would come back): if you want it, restore with --replace-changed."
+            f"{context.target}, {load.own}, on {', '.join(map(str, comparison.nodes))}: {comparison.why}. Restoring a "
+            "version would undo that (rows erased on request would come back): if you want it, restore with "
+            "--replace-changed."
         )
     yield from _follow_structure(context, version)
     restored = Restored(version.attempt, request.by, f"{request.now:%Y-%m-%d %H:%M} UTC")
@@ -302,7 +308,7 @@ def _visible_rows(context: TargetContext, version: Version) -> Steps[int]:
 
 
 def _rows(nodes: Mapping[Node, PeriodOnNode]) -> int:
-    return sum({node.shard_num: each.state.rows for node, each in nodes.items()}.values())
+    return sum({node.shard_num: on_node.state.rows for node, on_node in nodes.items()}.values())
 
 
 def _chosen(
@@ -313,39 +319,39 @@ def _chosen(
     Raises:
         PreflightError: If there is none, or something is missing of it.
     """
-    records = [each.record for each in before.values() if each.record]
+    records = [on_node.record for on_node in before.values() if on_node.record]
     dead = next((record.restored for record in records if record.event == "intent" and record.restored), "")
     wanted = request.version or (dead and Restored.of_text(dead).version)
-    there = {record.attempt for record in records if record.event == "published"}
-    there |= {Restored.of_text(record.restored).version for record in records if record.restored}
+    current = {record.attempt for record in records if record.event == "published"}
+    current |= {Restored.of_text(record.restored).version for record in records if record.restored}
     same = {objects_of(record) for record in records if record.event == "published"} - {""}
     fitting = [
-        each
-        for each in versions
-        if (each.attempt == wanted if wanted else each.attempt not in there and each.objects not in same)
+        version
+        for version in versions
+        if (version.attempt == wanted if wanted else version.attempt not in current and version.objects not in same)
     ]
     if not fitting:
         of, target = load.request.period, load.context.target
-        known = ", ".join(dict.fromkeys(each.attempt for each in versions))
+        known = ", ".join(dict.fromkeys(version.attempt for version in versions))
         if not known:
-            why = f"{target} has no versions of {of}: loads keep them with policies={{'keep_versions': 1}}."
+            reason = f"{target} has no versions of {of}: loads keep them with policies={{'keep_versions': 1}}."
         elif wanted:
-            why = f"{target} has no version {wanted} of {of}; chs3 versions lists those that it has: {known}."
+            reason = f"{target} has no version {wanted} of {of}; chs3 versions lists those that it has: {known}."
         else:
-            why = (
+            reason = (
                 f"{target} has no earlier version of {of}: {known} came from the same objects as its rows. Name one to "
             )
-            why += "restore it."
-        raise PreflightError(why)
+            reason += "restore it."
+        raise PreflightError(reason)
     version = fitting[-1]
     shards = sorted({node.shard_num for node in load.context.nodes})
-    why = version.why_broken
-    if not why and sorted(version.shards) != shards:
-        why = f"the period was spread over shards {', '.join(map(str, version.shards))}"
-    if why:
+    reason = version.why_broken
+    if not reason and sorted(version.shards) != shards:
+        reason = f"the period was spread over shards {', '.join(map(str, version.shards))}"
+    if reason:
         raise PreflightError(
             f"Version {version.attempt} of {load.request.period} cannot be restored into {load.context.target}: "
-            f"{why}. Nothing was changed. Choose another version (chs3 versions), or load the period."
+            f"{reason}. Nothing was changed. Choose another version (chs3 versions), or load the period."
         )
     return version
 
@@ -370,7 +376,7 @@ def _follow_structure(context: TargetContext, version: Version) -> Steps[None]:
                 f"since ({'; '.join(altered)}), and only added columns can be followed. Nothing was changed. "
                 "Undo the ALTER, or load the period."
             )
-        if new := [each for each in target.stored if each.name not in {one.name for one in was.stored}]:
+        if new := [column for column in target.stored if column.name not in {column.name for column in was.stored}]:
             commands = (*map(_add, new), f"MODIFY COMMENT {literal(dated(comment, version.kept_at))}")
             added[node] = Sql(f"ALTER TABLE {table(name)} {', '.join(commands)}")
     if added:
@@ -391,9 +397,10 @@ def _stage(load: LoadContext, version: Version) -> Steps[dict[Node, Staged]]:
     }
     source = TableName(load.context.staging_database, version.table)
     staged = yield from link(load, source, load.attempt, wanted)
-    for node, each in wanted.items():
+    for node, stored in wanted.items():
         if not all(
-            one.of_parts is None or one.has_parts_of(staged[node].at(key)) for key, one in each.partitions.items()
+            contents.of_parts is None or contents.has_parts_of(staged[node].at(key))
+            for key, contents in stored.partitions.items()
         ):
             raise VerificationError(
                 f"Staging {load.staging} on {node} does not hold what was kept of {version.period} in version "

@@ -63,43 +63,43 @@ class Casting(ScalarCasting):
         """Check whether a struct of NULLs may be NULL in the file, which should then be NULL."""
         return self.hides_nulls and may_be_null and source.name == "Tuple"
 
-    def _of_struct_or_null(self, value: str, one: ColumnType, target: ColumnType) -> Cast:
+    def _of_struct_or_null(self, value: str, source: ColumnType, target: ColumnType) -> Cast:
         """Cast a struct that may be NULL: its elements are read as those of one that is not."""
-        made = self.cast(f"assumeNotNull({value})", one, target)
+        made = self.cast(f"assumeNotNull({value})", source, target)
         if not target.holds_null:
             return replace(made, holds=all_hold((f"isNotNull({value})", made.holds)))
         null = f"CAST(NULL, {literal(target.text)})"
         # A cast that the condition shares with the value is run by WHERE for every row, also where the struct is NULL.
-        apart = replace(self, function=OR_NULL).cast(f"assumeNotNull({value})", one, target).holds
+        apart = replace(self, function=OR_NULL).cast(f"assumeNotNull({value})", source, target).holds
         holds = apart and f"(isNull({value}) OR {apart})"
         return Cast(f"if(isNull({value}), {null}, {made.value})", holds)
 
     def _cast(self, value: str, source: ColumnType, target: ColumnType) -> Cast:
-        one, other = source.bare, target.bare
-        if one.name in CONTAINERS and other.name in _GEOMETRIES:
-            made = self.cast(value, source, shape_for(one, other))
+        bare, other = source.bare, target.bare
+        if bare.name in CONTAINERS and other.name in _GEOMETRIES:
+            made = self.cast(value, source, shape_for(bare, other))
             return replace(made, value=f"CAST({made.value}, {literal(target.text)})")
-        if other.name in CONTAINERS and one.name in TEXTS:
+        if other.name in CONTAINERS and bare.name in TEXTS:
             roomy = roomy_type(target if target.holds_null else other)
             return self.cast(f"CAST({value}, {literal(roomy.text)})", roomy, target)
-        if other.name in CONTAINERS and other.name == one.name:
-            return CONTAINERS[other.name](self, value, one, target)
-        if one.name in TEXTS and is_variant_of_scalars(other):
+        if other.name in CONTAINERS and other.name == bare.name:
+            return CONTAINERS[other.name](self, value, bare, target)
+        if bare.name in TEXTS and is_variant_of_scalars(other):
             return _text_to_variant(value, target)
-        if other.name in (*CONTAINERS, *OPAQUE) or one.name in (*CONTAINERS, *OPAQUE):
-            of_any = f"CAST({value}, {literal(target.text)})" if one.name in TEXTS else self.to(value, target)
-            return Cast(of_any, self._for_any_type(value, one, source))
-        made = self.scalar(value, one, target)
+        if other.name in (*CONTAINERS, *OPAQUE) or bare.name in (*CONTAINERS, *OPAQUE):
+            of_any = f"CAST({value}, {literal(target.text)})" if bare.name in TEXTS else self.to(value, target)
+            return Cast(of_any, self._for_any_type(value, bare, source))
+        made = self.scalar(value, bare, target)
         return replace(made, holds=_for_nulls(made, value, source, target))
 
     def may_be_out_of_range(self, source: ColumnType) -> bool:
         """Check whether values must be tested even if they keep their type: ClickHouse cannot show all times."""
-        return any(source.parts("DateTime64", *(ALTERATIONS[each].type for each in self.altered)))
+        return any(source.parts("DateTime64", *(ALTERATIONS[alteration].type for alteration in self.altered)))
 
-    def _for_any_type(self, value: str, one: ColumnType, source: ColumnType) -> str | None:
+    def _for_any_type(self, value: str, bare: ColumnType, source: ColumnType) -> str | None:
         """Test moments beyond the calendar: a column of any type shows them as the calendar's first or last."""
-        in_range = [time_casts.in_range(value, one, one)] if one.name == "DateTime64" else []
-        holds = all_hold((*kept_of(value, one.name, self.altered), *in_range))
+        in_range = [time_casts.in_range(value, bare, bare)] if bare.name == "DateTime64" else []
+        holds = all_hold((*kept_of(value, bare.name, self.altered), *in_range))
         return holds and _unless_null(holds, value, source)
 
     def of_elements(self, column: str, cast: Callable[[Casting, str], Cast]) -> tuple[str, Cast]:
@@ -121,44 +121,46 @@ def _unless_null(holds: str, value: str, source: ColumnType) -> str:
     return f"(isNull({value}) OR ifNull({holds}, 0))" if source.holds_null else holds
 
 
-def _array(casting: Casting, value: str, one: ColumnType, target: ColumnType) -> Cast:
-    name, each = casting.of_elements("v", lambda inner, v: inner.cast(v, one.inner[0], target.bare.inner[0]))
-    made = f"CAST(arrayMap({name} -> {each.value}, {value}), {literal(target.text)})"
-    return Cast(made, each.holds and f"arrayAll({name} -> {each.holds}, {value})")
+def _array(casting: Casting, value: str, source: ColumnType, target: ColumnType) -> Cast:
+    name, element = casting.of_elements("v", lambda inner, v: inner.cast(v, source.inner[0], target.bare.inner[0]))
+    made = f"CAST(arrayMap({name} -> {element.value}, {value}), {literal(target.text)})"
+    return Cast(made, element.holds and f"arrayAll({name} -> {element.holds}, {value})")
 
 
-def _map(casting: Casting, value: str, one: ColumnType, target: ColumnType) -> Cast:
-    (key_from, from_), (key_to, to) = one.inner, target.bare.inner
+def _map(casting: Casting, value: str, source: ColumnType, target: ColumnType) -> Cast:
+    (key_from, from_), (key_to, to) = source.inner, target.bare.inner
     key, of_key = casting.of_elements("k", lambda inner, k: inner.cast(k, key_from, key_to))
-    name, each = casting.of_elements("v", lambda inner, v: inner.cast(v, from_, to))
-    made = f"CAST(mapApply(({key}, {name}) -> ({of_key.value}, {each.value}), {value}), {literal(target.text)})"
-    holds = all_hold((of_key.holds, each.holds))
+    name, of_value = casting.of_elements("v", lambda inner, v: inner.cast(v, from_, to))
+    made = f"CAST(mapApply(({key}, {name}) -> ({of_key.value}, {of_value.value}), {value}), {literal(target.text)})"
+    holds = all_hold((of_key.holds, of_value.holds))
     return Cast(made, holds and f"mapAll(({key}, {name}) -> {holds}, {value})")
 
 
-def _tuple(casting: Casting, value: str, one: ColumnType, target: ColumnType) -> Cast:
-    if not has_elements_of(one, target.bare):
+def _tuple(casting: Casting, value: str, tuple_type: ColumnType, target: ColumnType) -> Cast:
+    if not has_elements_of(tuple_type, target.bare):
         return Cast(casting.to(value, target))
-    casts = [casting.cast(element, source, wanted) for element, source, wanted in elements_of(value, one, target.bare)]
+    casts = [
+        casting.cast(element, source, wanted) for element, source, wanted in elements_of(value, tuple_type, target.bare)
+    ]
     made = f"CAST(tuple({', '.join(cast.value for cast in casts)}), {literal(target.text)})"
     return Cast(made, all_hold(cast.holds for cast in casts))
 
 
-def elements_of(value: str, one: ColumnType, wanted: ColumnType) -> list[tuple[str, ColumnType, ColumnType]]:
+def elements_of(value: str, source: ColumnType, wanted: ColumnType) -> list[tuple[str, ColumnType, ColumnType]]:
     """Return each wanted element: its expression, its type and its target type."""
-    if one.labels and wanted.labels:
-        found = dict(zip(one.labels, one.inner, strict=True))
+    if source.labels and wanted.labels:
+        by_label = dict(zip(source.labels, source.inner, strict=True))
         pairs = zip(wanted.labels, wanted.inner, strict=True)
-        return [(f"tupleElement({value}, {literal(label)})", found[label], inner) for label, inner in pairs]
-    numbered = enumerate(zip(one.inner, wanted.inner, strict=True), start=1)
+        return [(f"tupleElement({value}, {literal(label)})", by_label[label], inner) for label, inner in pairs]
+    numbered = enumerate(zip(source.inner, wanted.inner, strict=True), start=1)
     return [(f"tupleElement({value}, {number})", *pair) for number, pair in numbered]
 
 
-def has_elements_of(one: ColumnType, wanted: ColumnType) -> bool:
+def has_elements_of(source: ColumnType, wanted: ColumnType) -> bool:
     """Check whether a Tuple has all elements of another one, by name, or by number if they have no names."""
-    if one.labels and wanted.labels:
-        return set(wanted.labels) <= set(one.labels)
-    return len(one.inner) == len(wanted.inner)
+    if source.labels and wanted.labels:
+        return set(wanted.labels) <= set(source.labels)
+    return len(source.inner) == len(wanted.inner)
 
 
 def is_of_nulls(struct: str, of: ColumnType) -> str:
@@ -174,9 +176,9 @@ def is_of_nulls(struct: str, of: ColumnType) -> str:
     return f"({' AND '.join(conditions) or 1})"
 
 
-def shape_for(one: ColumnType, wanted: ColumnType) -> ColumnType:
+def shape_for(source: ColumnType, wanted: ColumnType) -> ColumnType:
     """Return the type that a geometry consists of, with the names of a Point's coordinates if the source has them."""
-    if wanted.name == "Point" and set(one.labels) == {"x", "y"}:
+    if wanted.name == "Point" and set(source.labels) == {"x", "y"}:
         return ColumnType("Tuple(x Float64, y Float64)")
     return ColumnType(_GEOMETRIES[wanted.name]) if wanted.name in _GEOMETRIES else wanted
 
@@ -190,14 +192,14 @@ CONTAINERS: dict[str, Callable[[Casting, str, ColumnType, ColumnType], Cast]] = 
 
 def is_variant_of_scalars(of: ColumnType) -> bool:
     """Check whether a type is a Variant of types whose values have one text each."""
-    return of.name == "Variant" and not any(each.bare.name in (*CONTAINERS, *OPAQUE) for each in of.inner)
+    return of.name == "Variant" and not any(inner.bare.name in (*CONTAINERS, *OPAQUE) for inner in of.inner)
 
 
 def _text_to_variant(value: str, target: ColumnType) -> Cast:
     """Let the server choose the type if the value has the same text again: 007 is no number if it may be text."""
     made = f"CAST({value}, {literal(target.text)})"
     same = f"toString({made}) = {value}"
-    if any(each.bare.name == "String" for each in target.bare.inner):
+    if any(inner.bare.name == "String" for inner in target.bare.inner):
         return Cast(f"CAST(if({same}, {made}, {value}), {literal(target.text)})")
     is_number = f"toFloat64OrNull(toString({made})) = toFloat64OrNull({value})"
     return Cast(made, f"(isNull({value}) OR ifNull({same}, 0) OR ifNull({is_number}, 0))")
@@ -207,7 +209,7 @@ def roomy_type(column_type: ColumnType) -> ColumnType:
     """Return a type that holds all that a text contains, so that what does not fit shows afterwards."""
     name, text = column_type.name, column_type.text
     if name in CONTAINERS or name in ("Nullable", "LowCardinality"):
-        inner = [roomy_type(each) for each in column_type.inner]
+        inner = [roomy_type(inner_type) for inner_type in column_type.inner]
         return inner[0] if name == "LowCardinality" else column_type.with_inner(inner)
     if is_integer(column_type):
         return ColumnType("Int256")

@@ -72,19 +72,19 @@ class ColumnType:
     def _labelled(self) -> tuple[tuple[str, str], ...]:
         if self.name not in ("Tuple", "Nested"):
             return tuple(("", argument) for argument in self.arguments)
-        found = []
+        elements = []
         for argument in self.arguments:
             matched = _LABELLED.fullmatch(argument)
-            found.append((unquoted(matched[1]), matched[2]) if matched else ("", argument))
-        return tuple(found)
+            elements.append((unquoted(matched[1]), matched[2]) if matched else ("", argument))
+        return tuple(elements)
 
     def parts(self, *names: str) -> Iterator[ColumnType]:
         """Find all types with these names in it, at any depth, itself included."""
         if self.name in names:
             yield self
         if self.name in (*_WRAPPERS, *COMPOUND):
-            for each in self.inner:
-                yield from each.parts(*names)
+            for inner in self.inner:
+                yield from inner.parts(*names)
 
     def times(self) -> Iterator[ColumnType]:
         """Return all DateTime and DateTime64 types in it, at any depth."""
@@ -94,7 +94,8 @@ class ColumnType:
         """Return a type of the same shape and names, with other types inside."""
         labels = self.labels or ("",) * len(inner)
         parts = (
-            f"{identifier(label)} {each}" if label else str(each) for label, each in zip(labels, inner, strict=True)
+            f"{identifier(label)} {inner_type}" if label else str(inner_type)
+            for label, inner_type in zip(labels, inner, strict=True)
         )
         return ColumnType(f"{self.name}({', '.join(parts)})")
 
@@ -133,8 +134,8 @@ class ColumnType:
 def _split(text: str) -> Iterator[str]:
     """Split at commas outside of quotes and parentheses."""
     depth, part = 0, ""
-    for found in _PIECE.finditer(text):
-        piece = found[0]
+    for match in _PIECE.finditer(text):
+        piece = match[0]
         depth += {"(": 1, ")": -1}.get(piece, 0)
         if piece == "," and not depth:
             yield part.strip()

@@ -13,13 +13,13 @@ _DOUBLE_DIGITS = 15
 _WHOLE_NUMBERS = {"Float32": 2**24, "BFloat16": 2**8}
 
 
-def to_decimal(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
+def to_decimal(casting: ServerCasting, value: str, source: ColumnType, target: ColumnType) -> Cast:
     """Cast a decimal or an integer, whose digits may not fit."""
     made = casting.to(value, target)
-    loses = one.name == "Decimal" and one.scale > target.bare.scale
+    loses = source.name == "Decimal" and source.scale > target.bare.scale
     same = f"{made} = {value} AND " if loses and not casting.is_lossy else ""
     # 4 becomes 0.597… in a Decimal(38, 38): the server notices no overflow of 128 bits, or of 256.
-    is_too_large = target.bare.precision > _INT64_DIGITS and _digits_before_point(one) > _digits_before_point(target)
+    is_too_large = target.bare.precision > _INT64_DIGITS and _digits_before_point(source) > _digits_before_point(target)
     fits = f"{digits_fit(value, target.bare)} AND " if is_too_large else ""
     return Cast(made, fits + same + digits_fit(made, target.bare))
 
@@ -31,27 +31,27 @@ def _digits_before_point(of: ColumnType) -> int:
     return len(str(2 ** int(of.bare.name.lstrip("U")[3:])))
 
 
-def to_float(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
+def to_float(casting: ServerCasting, value: str, source: ColumnType, target: ColumnType) -> Cast:
     """Cast a float to a narrower one, which may round it but not make it infinite."""
     # accurateCast refuses 0.1 for a Float32, as it has no such value; rounding is what a Float32 is for.
     made = f"CAST({value}, {literal(f'Nullable({target.bare})' if casting.function == OR_NULL else target.text)})"
     # 25.8 takes each BFloat16 for an infinite one.
     shown = f"toFloat32({made})" if target.bare.name == "BFloat16" else made
-    return Cast(made, None if one.name == target.bare.name else f"isInfinite({shown}) = isInfinite({value})")
+    return Cast(made, None if source.name == target.bare.name else f"isInfinite({shown}) = isInfinite({value})")
 
 
-def to_bool(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
+def to_bool(casting: ServerCasting, value: str, source: ColumnType, target: ColumnType) -> Cast:
     """Accept 0 and 1 alone: the server takes any other number for true."""
     return Cast(casting.to(value, target), f"{value} IN (0, 1)")
 
 
-def float_to_decimal(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
+def float_to_decimal(casting: ServerCasting, value: str, source: ColumnType, target: ColumnType) -> Cast:
     """Cast to the nearest decimal: the server truncates 0.29, which as a double is slightly less, to 0.28."""
     scale = target.bare.scale
     is_wide = target.bare.precision > _INT64_DIGITS or scale > _DOUBLE_DIGITS
     if is_wide:
         # Five times as slow, but there are no decimals of wider integers, and doubles have no more digits.
-        nearest = _shortest(value, one)
+        nearest = _shortest(value, source)
     else:
         units = f"CAST(accurateCastOrNull(round({value} * 1e{scale}), 'Int64'), 'Nullable(Decimal(18, 0))')"
         nearest = f"{units} * CAST('1e-{scale}', 'Decimal(18, {scale})')"
@@ -59,7 +59,7 @@ def float_to_decimal(casting: ServerCasting, value: str, one: ColumnType, target
     fit = digits_fit(made, target.bare)
     if casting.is_lossy:
         return Cast(made, fit)
-    same = f"CAST({made}, 'Nullable({one.name})') = {value}"
+    same = f"CAST({made}, 'Nullable({source.name})') = {value}"
     if is_wide:
         # Tiny numbers come back with another last bit (-4.77e-60, seen on 26.9): compare their digits.
         same = f"({same} OR {holds_of_text(nearest, made, target.bare)})"
@@ -77,18 +77,18 @@ def _shortest(value: str, of: ColumnType) -> str:
     return f"if(abs({value}) < {whole}, toString({value}), toString(toFloat64({value})))"
 
 
-def decimal_to_integer(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
+def decimal_to_integer(casting: ServerCasting, value: str, source: ColumnType, target: ColumnType) -> Cast:
     """Accept whole decimals alone: the server drops digits after the point."""
     # Servers cast integers of more than 64 bits to no Decimal. Beyond its range, a cast of one fails by itself.
-    return Cast(casting.to(value, target), f"trunc({value}) = {value}" if one.scale else None)
+    return Cast(casting.to(value, target), f"trunc({value}) = {value}" if source.scale else None)
 
 
-def number_to_address(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
+def number_to_address(casting: ServerCasting, value: str, source: ColumnType, target: ColumnType) -> Cast:
     """Cast through the one type that the server converts to addresses."""
     return Cast(f"CAST(CAST({value}, 'Nullable(UInt32)'), {literal(target.text)})")
 
 
-def number_to_enum(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
+def number_to_enum(casting: ServerCasting, value: str, source: ColumnType, target: ColumnType) -> Cast:
     """Cast through the Enum's own integer: the server takes 1.5 for the name of 1, and 25.8 takes 257 so, too.
 
     Numbers without a name are stored by 25.8 as they are.
@@ -97,6 +97,6 @@ def number_to_enum(casting: ServerCasting, value: str, one: ColumnType, target: 
     return Cast(casting.to(number, target), f"{number} IN ({', '.join(target.bare.numbers)})")
 
 
-def enum_to_enum(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
+def enum_to_enum(casting: ServerCasting, value: str, source: ColumnType, target: ColumnType) -> Cast:
     """Cast by name, because the server itself compares numbers."""
     return Cast(casting.to(f"toString({value})", target))

@@ -53,15 +53,15 @@ def is_integer(of: ColumnType) -> bool:
     return of.name.startswith(("Int", "UInt")) and of.name.lstrip("U")[3:].isdecimal()
 
 
-def cast_back(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
+def cast_back(casting: ServerCasting, value: str, source: ColumnType, target: ColumnType) -> Cast:
     """Cast a value back to its original type."""
     made = casting.to(value, target)
-    return Cast(made, is_back(made, value, one))
+    return Cast(made, is_back(made, value, source))
 
 
-def is_back(made: str, value: str, one: ColumnType) -> str:
+def is_back(made: str, value: str, source: ColumnType) -> str:
     """Return the condition that casting back gives the original value."""
-    return f"CAST({made}, {literal(f'Nullable({one.text})')}) = {value}"
+    return f"CAST({made}, {literal(f'Nullable({source.text})')}) = {value}"
 
 
 def all_hold(conditions: Iterable[str | None]) -> str | None:

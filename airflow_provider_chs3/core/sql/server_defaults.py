@@ -129,9 +129,9 @@ def has_default() -> str:
     return f"NOT is_obsolete AND alias_for = '' AND ({families} OR name IN ({single}))"
 
 
-def neutral_settings(defaults: Mapping[str, str], own: SettingValues) -> dict[str, SettingValue]:
+def neutral_settings(defaults: Mapping[str, str], user_settings: SettingValues) -> dict[str, SettingValue]:
     """Return the settings for statements that read files."""
-    return {**defaults, **{name: value for name, value in own.items() if is_about_reading(name)}}
+    return {**defaults, **{name: value for name, value in user_settings.items() if is_about_reading(name)}}
 
 
 def evaluating_settings(defaults: Mapping[str, str]) -> dict[str, SettingValue]:

@@ -27,8 +27,8 @@ def without_stack_trace(text: str) -> str:
 
 def readable(column: str) -> str:
     """Return SQL for a server's error without stack traces, as a text even if it quotes bytes that are no UTF-8."""
-    found = f"replaceRegexpAll(toValidUTF8({column}), {literal(_STACK_TRACE)}, ' ')"
-    return f"replaceRegexpAll({found}, {literal(_SPACE_AROUND)}, '')"
+    shown = f"replaceRegexpAll(toValidUTF8({column}), {literal(_STACK_TRACE)}, ' ')"
+    return f"replaceRegexpAll({shown}, {literal(_SPACE_AROUND)}, '')"
 
 
 # The page asks for the clauses of one table once for each of its periods.
@@ -62,11 +62,11 @@ def without_parentheses(text: str) -> str:
 
 def elements(text: str) -> list[str]:
     """Return the elements of a tuple, in parentheses or of the function `tuple`; otherwise the text itself."""
-    found = items(without_parentheses(text))
+    elements_ = items(without_parentheses(text))
     name, inner = text[: len(_TUPLE)], text[len(_TUPLE) :]
-    if len(found) == 1 and name == _TUPLE and without_parentheses(inner) != inner:
+    if len(elements_) == 1 and name == _TUPLE and without_parentheses(inner) != inner:
         return items(without_parentheses(inner))
-    return found
+    return elements_
 
 
 def after(keyword: str, text: str) -> str:

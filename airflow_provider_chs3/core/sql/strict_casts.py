@@ -40,22 +40,22 @@ def is_unparsed(expression: str) -> str:
     )
     if other == expression:
         return "0"
-    one, other = f"(\n{expression}\n)", f"(\n{other}\n)"
-    return f"NOT ifNull({one} = {other}, isNull({one}) AND isNull({other}))"
+    written, other = f"(\n{expression}\n)", f"(\n{other}\n)"
+    return f"NOT ifNull({written} = {other}, isNull({written}) AND isNull({other}))"
 
 
 def _rewritten(text: str, write: Callable[[str, Callable[[str], str]], str]) -> str:
     seen = _HIDDEN.sub(lambda match: "\0" * len(match[0]), text)
     done, at = [], 0
-    while found := _CALL.search(seen, at):
-        start, (end, comma) = found.end(), _ends(seen, found.end())
+    while call := _CALL.search(seen, at):
+        start, (end, comma) = call.end(), _ends(seen, call.end())
         argument = seen[start:comma]
-        done.append(text[at : found.start()])
+        done.append(text[at : call.start()])
         if not argument.strip() or _LITERAL.fullmatch(argument):
-            done.append(text[found.start() : end])
+            done.append(text[call.start() : end])
         else:
             first, rest = _rewritten(text[start:comma], write), _rewritten(text[comma:end], write)
-            done.append(write(f"\n{first}\n", partial(_call, found[1], rest)))
+            done.append(write(f"\n{first}\n", partial(_call, call[1], rest)))
         at = end
     return "".join((*done, text[at:]))
 

@@ -89,8 +89,8 @@ def _decimal(text: str, made: str, target: ColumnType) -> str:
     plain = f"^[+-]?([0-9]+({digits}|[.])?|{digits})$"
     # Zeros at the end say nothing, before the point neither.
     behind, zeros = (
-        f"length(extract({text}, {literal(each)}))"
-        for each in ("[.]([0-9]*[1-9])0*[eE]", "^[+-]?[0-9]*?(0*)(?:[.]0*)?[eE]")
+        f"length(extract({text}, {literal(pattern)}))"
+        for pattern in ("[.]([0-9]*[1-9])0*[eE]", "^[+-]?[0-9]*?(0*)(?:[.]0*)?[eE]")
     )
     places = f"{behind} - {zeros} - toInt32OrZero(extract({text}, '[eE]([+-]?[0-9]+)$'))"
     zero = f"NOT match({text}, '[1-9].*[eE]')"
@@ -129,14 +129,14 @@ def _time(text: str, made: str, target: ColumnType) -> str:
     # with it what is made of that.
     shown = f"formatDateTime({made}, '%F %T')" if target.name == "DateTime" else f"toString({made})"
     same, text = f"{shown} = {text}", f"toString({text})"
-    is_utc = " OR ".join(f"position({text}, '{each}') > 0" for each in _UTC)
-    there = shown if target.time_zone == "UTC" else f"if({is_utc}, toString({made}, 'UTC'), {shown})"
+    is_utc = " OR ".join(f"position({text}, '{zone}') > 0" for zone in _UTC)
+    shown_there = shown if target.time_zone == "UTC" else f"if({is_utc}, toString({made}, 'UTC'), {shown})"
     local = _spaced(f"replaceRegexpOne({text}, {_OFFSET}, '')")
     missing = _MIDNIGHT[len(_MIDNIGHT) - 9 + target.scale - (not target.scale) :]
     known = f"{_begins_after_1900(text, made)} AND " if target.scale else ""
     return (
-        f"{known}({same} OR {_is_whole(text, there, target)} "
-        f"OR {_begins(_spaced(_without_z(text)), there, missing)} OR {_unix(text, made, target)} "
+        f"{known}({same} OR {_is_whole(text, shown_there, target)} "
+        f"OR {_begins(_spaced(_without_z(text)), shown_there, missing)} OR {_unix(text, made, target)} "
         f"OR {_begins(local, _moved(text, made, target), missing)} "
         f"OR {_has_same_numbers(text, shown, _NUMBERS_OF_TIME)})"
     )
@@ -180,8 +180,8 @@ def _moved(text: str, made: str, target: ColumnType) -> str:
 
 def _has_same_numbers(text: str, shown: str, form: str) -> str:
     """Compare all numbers but zeros at the end, which the text may leave out."""
-    one, other = (f"trimRight(replaceRegexpAll({each}, '[^0-9]+0*', ' '))" for each in (text, shown))
-    return f"(match({text}, {literal(form)}) AND {one} = {other})"
+    read, other = (f"trimRight(replaceRegexpAll({value}, '[^0-9]+0*', ' '))" for value in (text, shown))
+    return f"(match({text}, {literal(form)}) AND {read} = {other})"
 
 
 def _unix(text: str, made: str, target: ColumnType) -> str:
@@ -225,8 +225,8 @@ def _lossy_unix(text: str, made: str, target: ColumnType) -> Iterator[str]:
 
 def _uuid(text: str, made: str, target: ColumnType) -> str:
     """Compare all digits: 25.8 takes any character for one."""
-    one, other = (f"replaceAll({each}, '-', '')" for each in (f"lower({text})", f"toString({made})"))
-    return f"(toString({made}) = {text} OR {one} = {other})"
+    read, other = (f"replaceAll({value}, '-', '')" for value in (f"lower({text})", f"toString({made})"))
+    return f"(toString({made}) = {text} OR {read} = {other})"
 
 
 def _time_of_day(text: str, made: str, target: ColumnType) -> str:

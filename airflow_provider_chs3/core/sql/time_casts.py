@@ -25,65 +25,65 @@ _MOST_TICKS = 2**63
 _DECIMAL_OF_SECONDS = ColumnType(f"Decimal(38, {_NANOSECONDS})")
 
 
-def to_time_of_day(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
+def to_time_of_day(casting: ServerCasting, value: str, source: ColumnType, target: ColumnType) -> Cast:
     """Cast times of day, which files give as moments of 1970-01-01; one beyond that day would become another."""
-    is_shorter = (one.name, target.bare.name) == ("Time64", "Time")
+    is_shorter = (source.name, target.bare.name) == ("Time64", "Time")
     # Servers have no cast for that (70, seen on 26.9).
-    source = f"toInt64({value})" if is_shorter else value
-    made = f"CAST({source}, {literal(f'Nullable({target.bare})' if casting.function == OR_NULL else target.text)})"
-    lost = f"{seconds_of(value, one)} - {seconds_of(made, target.bare)}"
+    read = f"toInt64({value})" if is_shorter else value
+    made = f"CAST({read}, {literal(f'Nullable({target.bare})' if casting.function == OR_NULL else target.text)})"
+    lost = f"{seconds_of(value, source)} - {seconds_of(made, target.bare)}"
     return Cast(made, f"abs({lost}) < {_unit(target.bare.scale)}" if casting.is_lossy else f"{lost} = 0")
 
 
-def compared(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
+def compared(casting: ServerCasting, value: str, source: ColumnType, target: ColumnType) -> Cast:
     """Compare with the original value, if the server compares both types exactly."""
     made = casting.to(value, target)
     same = f"{made} = {value}"
-    return Cast(made, f"{same} AND {in_range(made, one, target.bare)}" if target.bare.name == "DateTime64" else same)
+    return Cast(made, f"{same} AND {in_range(made, source, target.bare)}" if target.bare.name == "DateTime64" else same)
 
 
-def in_range(made: str, one: ColumnType, target: ColumnType) -> str:
+def in_range(made: str, source: ColumnType, target: ColumnType) -> str:
     """Return the condition that a time is within the calendar: ClickHouse shows others as its first or last year."""
     # A cast to a type without a zone keeps that of what was cast.
-    zone = target.time_zone or one.time_zone
+    zone = target.time_zone or source.time_zone
     shown_as = f"DateTime64({target.scale}{f', {literal(zone)}' if zone else ''})"
     edges = f"toYear({made}) NOT IN ({', '.join(map(str, _EDGES_OF_CALENDARS))})"
     return f"({edges} OR accurateCastOrNull(toString({made}), {literal(shown_as)}) = {made})"
 
 
-def time_to_date(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
+def time_to_date(casting: ServerCasting, value: str, source: ColumnType, target: ColumnType) -> Cast:
     """Cast midnight, or any time of the day if that may be lost."""
     if not casting.is_lossy:
-        return cast_back(casting, value, one, target)
+        return cast_back(casting, value, source, target)
     made = casting.to(value, target)
-    now, then = (f"[toYear({each}), toMonth({each}), toDayOfMonth({each})]" for each in (made, value))
-    same = f"{now} = {then}"
-    return Cast(made, f"{same} AND {in_range(value, one, one)}" if one.name == "DateTime64" else same)
+    after, then = (f"[toYear({date}), toMonth({date}), toDayOfMonth({date})]" for date in (made, value))
+    same = f"{after} = {then}"
+    return Cast(made, f"{same} AND {in_range(value, source, source)}" if source.name == "DateTime64" else same)
 
 
-def date_to_time(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
+def date_to_time(casting: ServerCasting, value: str, source: ColumnType, target: ColumnType) -> Cast:
     """Cast to midnight; if the column's calendar has none on that day, the server takes another moment."""
     made = casting.to(value, target)
-    is_midnight = " AND ".join(f"{each}({made}) = 0" for each in ("toHour", "toMinute", "toSecond"))
+    is_midnight = " AND ".join(f"{function}({made}) = 0" for function in ("toHour", "toMinute", "toSecond"))
     return Cast(made, f"toDate32({made}) = toDate32({value}) AND {is_midnight}")
 
 
-def time_to_time(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
+def time_to_time(casting: ServerCasting, value: str, source: ColumnType, target: ColumnType) -> Cast:
     """Cast to another scale or zone."""
     other = target.bare
-    if casting.function == OR_NULL and one.scale < other.scale:
+    if casting.function == OR_NULL and source.scale < other.scale:
         # The server's own conversion fails where ticks take more than 64 bits.
         most = _MOST_TICKS // 10**other.scale
-        made = f"if(abs({seconds_of(value, one)}) < {most}, {casting.to(value, target)}, NULL)"
-        return Cast(made, in_range(made, one, other))
-    if not casting.is_lossy or one.scale <= other.scale:
-        return compared(casting, value, one, target)
+        made = f"if(abs({seconds_of(value, source)}) < {most}, {casting.to(value, target)}, NULL)"
+        return Cast(made, in_range(made, source, other))
+    if not casting.is_lossy or source.scale <= other.scale:
+        return compared(casting, value, source, target)
     made = casting.to(value, target)
-    lost = f"{seconds_of(value, one)} - {seconds_of(made, other)}"
+    lost = f"{seconds_of(value, source)} - {seconds_of(made, other)}"
     if other.name == "DateTime":
         # Nothing is before 1970 there.
         return Cast(made, f"{lost} >= 0 AND {lost} < 1")
-    return Cast(made, f"abs({lost}) < {_unit(other.scale)} AND {in_range(made, one, other)}")
+    return Cast(made, f"abs({lost}) < {_unit(other.scale)} AND {in_range(made, source, other)}")
 
 
 def seconds_of(time: str, of: ColumnType) -> str:
@@ -96,46 +96,46 @@ def _unit(scale: int) -> str:
     return f"toDecimal128('1e-{scale}', {_NANOSECONDS})"
 
 
-def time_to_integer(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
+def time_to_integer(casting: ServerCasting, value: str, source: ColumnType, target: ColumnType) -> Cast:
     """Cast to seconds."""
     # Straight to a narrower integer, it fails where it should be NULL; to wider ones servers have no cast.
     is_wide = target.bare.text.lstrip("U") in ("Int128", "Int256")
     ticks = casting.to(value, ColumnType("Nullable(Int64)")) if is_wide or casting.function == OR_NULL else value
     made = casting.to(ticks, target)
     seconds = ticks if is_wide else made
-    if one.name in TIMES_OF_DAY and not casting.is_lossy:
-        return Cast(made, f"{seconds_of(value, one)} = {seconds}")
-    if not casting.is_lossy or not one.scale:
-        return Cast(made, is_back(seconds, value, one))
-    return Cast(made, f"abs({seconds_of(value, one)} - toDecimal128({seconds}, {_NANOSECONDS})) < 1")
+    if source.name in TIMES_OF_DAY and not casting.is_lossy:
+        return Cast(made, f"{seconds_of(value, source)} = {seconds}")
+    if not casting.is_lossy or not source.scale:
+        return Cast(made, is_back(seconds, value, source))
+    return Cast(made, f"abs({seconds_of(value, source)} - toDecimal128({seconds}, {_NANOSECONDS})) < 1")
 
 
-def time_to_decimal(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
+def time_to_decimal(casting: ServerCasting, value: str, source: ColumnType, target: ColumnType) -> Cast:
     """Cast the seconds, as a decimal with all digits."""
-    return to_decimal(casting, seconds_of(value, one), _DECIMAL_OF_SECONDS, target)
+    return to_decimal(casting, seconds_of(value, source), _DECIMAL_OF_SECONDS, target)
 
 
-def time_to_float(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
+def time_to_float(casting: ServerCasting, value: str, source: ColumnType, target: ColumnType) -> Cast:
     """Cast whole seconds: with parts of a second the server's last digit may not be the nearest."""
     made = casting.to(value, target)
-    lost = f"{seconds_of(value, one)} - toDecimal128(toInt64({made}), {_NANOSECONDS})"
+    lost = f"{seconds_of(value, source)} - toDecimal128(toInt64({made}), {_NANOSECONDS})"
     return Cast(made, f"abs({lost}) < 1" if casting.is_lossy else f"{lost} = 0")
 
 
-def number_to_time(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
+def number_to_time(casting: ServerCasting, value: str, source: ColumnType, target: ColumnType) -> Cast:
     """Cast seconds with fractions, which the server truncates."""
     other = target.bare
     number = Cast(value)
-    if one.name in FLOATS:
-        number = float_to_decimal(casting, value, one, ColumnType(f"Decimal(38, {other.scale})"))
+    if source.name in FLOATS:
+        number = float_to_decimal(casting, value, source, ColumnType(f"Decimal(38, {other.scale})"))
     made = casting.to(number.value, target)
     conditions = [number.holds, f"{seconds_of(made, other)} = {number.value}"]
     if other.name == "DateTime64":
-        conditions.append(in_range(made, one, other))
+        conditions.append(in_range(made, source, other))
     return Cast(made, all_hold(conditions))
 
 
-def never(casting: ServerCasting, value: str, one: ColumnType, target: ColumnType) -> Cast:
+def never(casting: ServerCasting, value: str, source: ColumnType, target: ColumnType) -> Cast:
     """Refuse what the server would convert to a moment of 1970, or to true."""
     # No cast of the value: servers lack some of them (70), also for a column of nothing but NULLs.
     may_be_null = target.holds_null or casting.function == OR_NULL

@@ -28,42 +28,42 @@ class Misfits:
 
     def condition(self, value: str, source: ColumnType, target: ColumnType, *, may_be_null: bool) -> str | None:
         """Return the condition for values that do not fit; None if all fit, or it is unknown."""
-        one = source.bare
-        other = shape_for(one, target.bare) if one.name in CONTAINERS else target.bare
+        bare = source.bare
+        other = shape_for(bare, target.bare) if bare.name in CONTAINERS else target.bare
         casting = Casting(hides_nulls=self.hides_nulls)
-        if source.holds_null and one.name == "Tuple":
-            bad = self.condition(f"assumeNotNull({value})", one, target, may_be_null=may_be_null)
+        if source.holds_null and bare.name == "Tuple":
+            bad = self.condition(f"assumeNotNull({value})", bare, target, may_be_null=may_be_null)
             bad = bad and f"(isNotNull({value}) AND ({bad}))"
-        elif one.name == other.name and other.name in CONTAINERS:
-            bad = self._container(value, one, other)
+        elif bare.name == other.name and other.name in CONTAINERS:
+            bad = self._container(value, bare, other)
         else:
-            bad = self._scalar(value, one, other)
+            bad = self._scalar(value, bare, other)
         is_null = None if may_be_null or not source.holds_null else f"isNull({value})"
-        is_hidden = is_of_nulls(value, one) if casting.hides_null(source, may_be_null=may_be_null) else None
-        found = [each for each in (is_null, is_hidden, bad) if each]
-        return f"({' OR '.join(found)})" if len(found) > 1 else "".join(found) or None
+        is_hidden = is_of_nulls(value, bare) if casting.hides_null(source, may_be_null=may_be_null) else None
+        conditions = [condition for condition in (is_null, is_hidden, bad) if condition]
+        return f"({' OR '.join(conditions)})" if len(conditions) > 1 else "".join(conditions) or None
 
-    def _scalar(self, value: str, one: ColumnType, other: ColumnType) -> str | None:
+    def _scalar(self, value: str, source: ColumnType, other: ColumnType) -> str | None:
         casting = Casting(OR_NULL, self.is_lossy, self.altered)
-        is_same = one.text == other.text and not casting.may_be_out_of_range(one)
-        if is_same or {one.name, other.name} & {*CONTAINERS, *OPAQUE}:
+        is_same = source.text == other.text and not casting.may_be_out_of_range(source)
+        if is_same or {source.name, other.name} & {*CONTAINERS, *OPAQUE}:
             return None
-        if other.name.startswith("Enum") and one.name in TEXTS:
+        if other.name.startswith("Enum") and source.name in TEXTS:
             return f"(isNotNull({value}) AND {value} NOT IN ({', '.join(other.names)}))"
-        cast = casting.cast(value, one, other)
+        cast = casting.cast(value, source, other)
         fits = all_hold((f"isNotNull({cast.value})", cast.holds))
         return f"(isNotNull({value}) AND NOT ifNull({fits}, 0))"
 
-    def _container(self, value: str, one: ColumnType, other: ColumnType) -> str | None:
+    def _container(self, value: str, source: ColumnType, other: ColumnType) -> str | None:
         if other.name == "Tuple":
-            if not has_elements_of(one, other):
+            if not has_elements_of(source, other):
                 return None
-            each = [self._inner(*element) for element in elements_of(value, one, other)]
-            return " OR ".join(filter(None, each)) or None
+            conditions = [self._inner(*element) for element in elements_of(value, source, other)]
+            return " OR ".join(filter(None, conditions)) or None
         inner = replace(self, depth=self.depth + 1)
         names = [f"{name}{inner.depth}" for name in ("kv" if other.name == "Map" else "v")]
-        found = [inner._inner(*each) for each in zip(names, one.inner, other.inner, strict=True)]
-        condition = " OR ".join(filter(None, found))
+        conditions = [inner._inner(*element) for element in zip(names, source.inner, other.inner, strict=True)]
+        condition = " OR ".join(filter(None, conditions))
         exists = "mapExists" if other.name == "Map" else "arrayExists"
         return f"{exists}(({', '.join(names)}) -> ifNull({condition}, 0), {value})" if condition else None
 

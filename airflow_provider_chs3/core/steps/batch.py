@@ -120,15 +120,15 @@ class Batch(Generic[K, T]):
         """
         answers, keys = dict[K, A](), list(self.items)
         for first in range(0, len(keys), _MOST_TOGETHER):
-            some = Batch({key: self.items[key] for key in keys[first : first + _MOST_TOGETHER]})
-            found = yield from some.together(ask(list(some)))
-            if found is not None:
-                answers |= zip(some.items, found, strict=True)
-            elif is_repeatable and len(some.failed) > 1:
-                for key in some.failed:
+            part = Batch({key: self.items[key] for key in keys[first : first + _MOST_TOGETHER]})
+            answer = yield from part.together(ask(list(part)))
+            if answer is not None:
+                answers |= zip(part.items, answer, strict=True)
+            elif is_repeatable and len(part.failed) > 1:
+                for key in part.failed:
                     alone = Batch({key: self.items[key]})
                     answers |= zip([key], (yield from alone.together(ask(list(alone)))) or (), strict=False)
                     self.merge(alone)
             else:
-                self.merge(some)
+                self.merge(part)
         return answers

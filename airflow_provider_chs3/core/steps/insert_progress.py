@@ -52,12 +52,12 @@ def progress_query(query_ids: Collection[str], cluster: str | None) -> Sql:
 
 def progress_of(query_id: str, rows: Iterable[Row], cluster: str | None) -> InsertProgress:
     """Return the progress of one of the inserts."""
-    own = [row[1:] for row in rows if row[0] == query_id]
-    whole = [row for row in own if row[0]]
+    of_insert = [row[1:] for row in rows if row[0] == query_id]
+    whole = [row for row in of_insert if row[0]]
     # Where others read, the initiator's row counts what they report to it, and keeps it when they are done.
-    parts = [row for row in own if bool(row[0]) != bool(cluster)]
+    parts = [row for row in of_insert if bool(row[0]) != bool(cluster)]
     return InsertProgress(
-        is_running=bool(own),
+        is_running=bool(of_insert),
         read_rows=sum(row[2] for row in whole or parts),
         read_bytes=sum(row[3] for row in whole or parts),
         nodes=tuple(NodeProgress(row[1], row[2], *row[4:]) for row in parts),
@@ -138,9 +138,9 @@ class ProgressLines:
         if rows >= total:
             return f", {sum(self._written_rows.values()):,} of them written"
         before, self._left_seconds = self._left_seconds, seconds * (total - rows) / rows
-        now, said_before = duration_text(self._left_seconds), duration_text(before) if before is not None else ""
-        if before is None or before >= self._left_seconds or now == said_before:
-            return f", about {now} left to read"
+        left, said_before = duration_text(self._left_seconds), duration_text(before) if before is not None else ""
+        if before is None or before >= self._left_seconds or left == said_before:
+            return f", about {left} left to read"
         done = ", ".join(map(str, sorted(self._shards - at_work)))
-        why = f"fewer nodes read, as shard {done} is done" if done and at_work else "reading has become slower"
-        return f", about {now} left to read, more than before: {why}"
+        reason = f"fewer nodes read, as shard {done} is done" if done and at_work else "reading has become slower"
+        return f", about {left} left to read, more than before: {reason}"

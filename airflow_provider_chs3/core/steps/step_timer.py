@@ -32,10 +32,10 @@ class StepTimer:
 
     def end(self, name: str, *, at_least_seconds: float = 0.0) -> Steps[StepTimer]:
         """Add the time since the last step ended to this one."""
-        now = yield from ReadClock(name="Read the clock")
-        seconds = max(self.seconds.get(name, 0.0) + now - self.at_seconds, at_least_seconds)
-        began_seconds = now if name == "start_over" else self.began_seconds
-        return StepTimer(now, in_order({**self.seconds, name: seconds}), began_seconds)
+        seconds_now = yield from ReadClock(name="Read the clock")
+        seconds = max(self.seconds.get(name, 0.0) + seconds_now - self.at_seconds, at_least_seconds)
+        began_seconds = seconds_now if name == "start_over" else self.began_seconds
+        return StepTimer(seconds_now, in_order({**self.seconds, name: seconds}), began_seconds)
 
     def after(self, earlier: Mapping[str, float]) -> StepTimer:
         """Return the timer with the durations of an earlier process added."""
@@ -54,5 +54,5 @@ NO_STEPS = StepTimer()
 
 def start_timer() -> Steps[StepTimer]:
     """Start a timer."""
-    now = yield from ReadClock(name="Read the clock")
-    return StepTimer(now, began_seconds=now)
+    seconds_now = yield from ReadClock(name="Read the clock")
+    return StepTimer(seconds_now, began_seconds=seconds_now)

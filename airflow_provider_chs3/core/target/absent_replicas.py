@@ -50,10 +50,10 @@ def _check_absent(
     for node, error in down.items():
         of_shard = [
             rows[0]
-            for each, rows in answers.items()
+            for replica, rows in answers.items()
             # The newest record of a shard comes from its Keeper, and only one is asked
             # (see `core.ledger.records.record`).
-            if each.shard_num == node.shard_num and rows and rows[0][0] == "default"
+            if replica.shard_num == node.shard_num and rows and rows[0][0] == "default"
         ]
         answering = {name for _, name, _ in of_shard}
         # Where Keeper itself is down, no replica is active.

@@ -73,9 +73,9 @@ class NodeNow:
         return any(disk.kind != "Local" for disk in self.disks)
 
 
-def ask_nodes_now(context: TargetContext, own: str = "0") -> Steps[dict[Node, NodeNow]]:
+def ask_nodes_now(context: TargetContext, period_parts: str = "0") -> Steps[dict[Node, NodeNow]]:
     """Read each node's running queries and the target's disks, views and parts, once per load."""
-    statements = {node: Sql(_now_query(context.target, own, facts)) for node, facts in context.nodes.items()}
+    statements = {node: Sql(_now_query(context.target, period_parts, facts)) for node, facts in context.nodes.items()}
     answers = yield from QueryNodes(name="Read the present state of every node", sql=statements)
     return {node: _node_now(rows[0], context.nodes[node]) for node, rows in answers.items()}
 
@@ -103,10 +103,10 @@ def _node_now(row: Row, facts: NodeFacts) -> NodeNow:
     )
 
 
-def _now_query(target: TableName, own: str, facts: NodeFacts) -> str:
+def _now_query(target: TableName, period_parts: str, facts: NodeFacts) -> str:
     of_target = is_table(target)
     policy = facts.target.storage_policy if facts.target else ""
-    of_others = f"active AND {in_table(target)} AND NOT ({own})"
+    of_others = f"active AND {in_table(target)} AND NOT ({period_parts})"
     return f"""
 SELECT
     (SELECT [(sum(memory_usage), uniqExactIf(initial_query_id, query_kind = 'Insert'))] FROM system.processes),
@@ -151,7 +151,7 @@ Declared = Mapping[str, NodeSpec]
 
 
 def size_nodes(
-    context: TargetContext, now: Mapping[Node, NodeNow], *, argument: Declared, connection: Declared
+    context: TargetContext, states: Mapping[Node, NodeNow], *, argument: Declared, connection: Declared
 ) -> dict[Node, SizedNode]:
     """Determine the capacity of each node.
 
@@ -163,12 +163,12 @@ def size_nodes(
     """
     sized, wrong = {}, []
     for node, facts in context.nodes.items():
-        each = _declared(node, argument, "operator's node_specs") or _declared(
+        size = _declared(node, argument, "operator's node_specs") or _declared(
             node, connection, "connection's node_specs"
         )
-        each = each or _of_macros(node, facts) or SizedNode(facts.measured, "measured")
-        wrong += list(_impossible(node, each, facts, now[node]))
-        sized[node] = _capped(each, facts.measured.memory_bytes)
+        size = size or _of_macros(node, facts) or SizedNode(facts.measured, "measured")
+        wrong += list(_impossible(node, size, facts, states[node]))
+        sized[node] = _capped(size, facts.measured.memory_bytes)
     if wrong:
         raise ConfigurationError("\n".join(wrong))
     return sized
@@ -199,21 +199,21 @@ def _of_macros(node: Node, facts: NodeFacts) -> SizedNode | None:
     return SizedNode(NodeSpec(cores, memory_bytes), f"its macros{rest}")
 
 
-def _impossible(node: Node, each: SizedNode, facts: NodeFacts, now: NodeNow) -> Iterator[str]:
+def _impossible(node: Node, size: SizedNode, facts: NodeFacts, state: NodeNow) -> Iterator[str]:
     """Report declarations above the machine's size: such loads would slow the node down or trigger its OOM killer."""
-    spec, has = each.spec, facts.measured.cores
+    spec, has = size.spec, facts.measured.cores
     if 0 < has < spec.cores:
-        yield f"Node {node}: {each.source} declare {spec.cores} cores, but the machine has {has}: correct them."
-    has = now.physical_memory_bytes
+        yield f"Node {node}: {size.source} declare {spec.cores} cores, but the machine has {has}: correct them."
+    has = state.physical_memory_bytes
     if 0 < has < spec.memory_bytes:
         yield (
-            f"Node {node}: {each.source} declare {spec.memory_bytes} bytes of memory, but the machine has {has}: "
+            f"Node {node}: {size.source} declare {spec.memory_bytes} bytes of memory, but the machine has {has}: "
             "correct them."
         )
 
 
-def _capped(each: SizedNode, limit_bytes: int) -> SizedNode:
-    if not 0 < limit_bytes < each.spec.memory_bytes:
-        return each
-    note = f"{size_text(each.spec.memory_bytes)} declared, capped at the server's limit max_server_memory_usage"
-    return replace(each, spec=NodeSpec(each.spec.cores, limit_bytes), note=note)
+def _capped(size: SizedNode, limit_bytes: int) -> SizedNode:
+    if not 0 < limit_bytes < size.spec.memory_bytes:
+        return size
+    note = f"{size_text(size.spec.memory_bytes)} declared, capped at the server's limit max_server_memory_usage"
+    return replace(size, spec=NodeSpec(size.spec.cores, limit_bytes), note=note)

@@ -138,16 +138,16 @@ class TargetContext:
     def missing_database(self, database: str) -> str:
         """Return what to say if a database is missing on a node; empty if every node has it."""
         lacking = [node for node, facts in self.nodes.items() if database not in facts.databases]
-        found = f"Database {database!r} does not exist {self.place(lacking)}: create it, or check the name."
-        return found if lacking else ""
+        text = f"Database {database!r} does not exist {self.place(lacking)}: create it, or check the name."
+        return text if lacking else ""
 
     def missing_target(self, what_to_do: str, *, said: str = "") -> str:
         """Return what to say if the target, or its database, is missing on a node; empty if every node has it."""
         lacking = [node for node, facts in self.nodes.items() if facts.target is None]
         if not lacking:
             return ""
-        found = f"Table {self.target}{said} does not exist {self.place(lacking)}: {what_to_do}."
-        return self.missing_database(self.target.database) or found
+        text = f"Table {self.target}{said} does not exist {self.place(lacking)}: {what_to_do}."
+        return self.missing_database(self.target.database) or text
 
     @property
     def staging_database(self) -> str:
@@ -224,7 +224,7 @@ class TargetContext:
         """The settings that every node knows, each with the highest number that the user's profiles allow, or None."""
         every = [facts.known_settings for facts in self.nodes.values()]
         known = (name for name in every[0] if all(name in others for others in every))
-        return {name: min(filter(None, (each[name] for each in every)), default=None) for name in known}
+        return {name: min(filter(None, (settings[name] for settings in every)), default=None) for name in known}
 
     @cached_property
     def permissions(self) -> SettingValues:

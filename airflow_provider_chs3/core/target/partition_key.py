@@ -79,10 +79,10 @@ class TimeOfKey:
 def time_of_key(context: TargetContext) -> TimeOfKey | None:
     """Return the parts of the key that are of time; None if there are none, or not of one column alone."""
     columns = [column for column in context.table_facts.columns if column.in_partition_key]
-    found = columns if len(columns) == 1 else list(filter(is_of_days, columns))
-    if len(found) != 1:
+    of_time = columns if len(columns) == 1 else list(filter(is_of_days, columns))
+    if len(of_time) != 1:
         return None
-    column, others = found[0], [each.name for each in columns if each != found[0]]
+    column, others = of_time[0], [column.name for column in columns if column != of_time[0]]
     parts = elements(context.table_facts.partition_key)
     numbers = tuple(number for number, part in enumerate(parts) if not others or mentions(part, [column.name]))
     if not numbers or any(mentions(parts[number], others) for number in numbers):
@@ -132,7 +132,9 @@ def parts_of_key(context: TargetContext, of_time: TimeOfKey) -> Steps[PartsOfKey
         return PartsOfKey(tuple(_typed(part, of.text) for part, of in typed), "")
     zone, value = context.nodes[context.coordinator].time_zone, f"CAST(partition, {literal(of_key.text)})"
     # A text of a time without a zone is the server's.
-    parts = (f"CAST({part} AS {with_zone(of.text, zone)})" for part, of in (typed[each] for each in of_time.numbers))
+    parts = (
+        f"CAST({part} AS {with_zone(of.text, zone)})" for part, of in (typed[number] for number in of_time.numbers)
+    )
     text = _text_of([f"tupleElement({value}, {number + 1})" for number in of_time.numbers])
     return PartsOfKey(tuple(parts), f"if(startsWith(partition_id, 'patch-'), '', {text})")
 
@@ -200,15 +202,15 @@ def is_of_period(column: Column, key: PartsOfKey, value: str, owns: Mapping[str,
     matched = _INTEGER_PART.fullmatch(key.parts[0]) if len(key.parts) == 1 else None
     if matched:
         # The id of an integer is its digits. Comparing numbers is cheaper than making texts.
-        wanted, none, own = f"[{', '.join(ids)}]", "-1", f"toInt64({key.parts[0]})"
+        wanted, none, of_row = f"[{', '.join(ids)}]", "-1", f"toInt64({key.parts[0]})"
     else:
-        wanted, none, own = f"[{literals(ids)}]", "''", key.value(key.parts)
+        wanted, none, of_row = f"[{literals(ids)}]", "''", key.value(key.parts)
     if matched and is_the_month(column, matched[1]):
-        own = f"toInt64(toYYYYMM({typed}))"
+        of_row = f"toInt64(toYYYYMM({typed}))"
     else:
         # A lambda gives the value the column's name, which the key's text has.
-        own = f"arrayMap({identifier(column.name)} -> {own}, [{typed}])[1]"
-    return f"{own} = transform({of_file}, [{literals(files)}], {wanted}, {none})"
+        of_row = f"arrayMap({identifier(column.name)} -> {of_row}, [{typed}])[1]"
+    return f"{of_row} = transform({of_file}, [{literals(files)}], {wanted}, {none})"
 
 
 def number_of(period: Period) -> int:

@@ -68,7 +68,7 @@ class PeriodPartitions:
 
 def parts_of(owns: Sequence[PeriodPartitions]) -> str:
     """Return the condition on `system.parts`, or on `system.merges`, that finds the partitions of periods."""
-    return one_of(owns[0].of_part or "partition_id", [own.value for own in owns])
+    return one_of(owns[0].of_part or "partition_id", [partitions.value for partitions in owns])
 
 
 _USUAL_KEY = re.compile(r"(\w+)\([^()]+\)")
@@ -160,10 +160,10 @@ def _why_not_of_periods(periods: Sequence[Period], rows: Sequence[Row]) -> str:
         ids[number].add(partition_id)
         numbers[partition_id].add(number)
     for period in periods:
-        own = ids[number_of(period)]
-        if len(own) > 1:
-            return f"{period} falls into {len(own)} partitions"
-        if not own or len(numbers[next(iter(own))]) > 1:
+        partition_ids = ids[number_of(period)]
+        if len(partition_ids) > 1:
+            return f"{period} falls into {len(partition_ids)} partitions"
+        if not partition_ids or len(numbers[next(iter(partition_ids))]) > 1:
             return f"{period} {_SHARES} {period.grain}s"
     return ""
 
@@ -207,8 +207,8 @@ def partitions_of(context: TargetContext, periods: Sequence[Period]) -> Steps[di
     if grain is Grain.ALL or not has_key:
         if grain is Grain.ALL and not has_key:
             return {WHOLE_TABLE: PeriodPartitions(_ID_OF_ALL)}
-        why = "it has one" if has_key else "it has none, so the whole table is one period: give period='all'"
-        raise PreflightError(_does_not_fit(context, grain, why))
+        reason = "it has one" if has_key else "it has none, so the whole table is one period: give period='all'"
+        raise PreflightError(_does_not_fit(context, grain, reason))
     of_time = time_of_key(context)
     if of_time and grain is Grain.MONTH and is_the_month(of_time.column, key):
         return {period: PeriodPartitions(str(number_of(period))) for period in periods}
@@ -225,8 +225,8 @@ def _key_of_time(context: TargetContext, grain: Grain) -> Steps[_KeyOfTime]:
     """Return the parts of the key that are of time, as the servers read them; only hours need none of its zones."""
     of_time = time_of_key(context)
     if of_time is None or not is_of_days(of_time.column):
-        why = "a part of it must depend on a Date or DateTime column alone, and the others on no such column"
-        raise PreflightError(_does_not_fit(context, grain, why))
+        reason = "a part of it must depend on a Date or DateTime column alone, and the others on no such column"
+        raise PreflightError(_does_not_fit(context, grain, reason))
     parts = yield from parts_of_key(context, of_time)
     zones = (yield from zones_of_key(context)) if has_times(of_time.column) and grain is not Grain.HOUR else ()
     return _KeyOfTime(of_time.column, parts, zones)
@@ -241,15 +241,15 @@ def _partitions_by(
         sql = Sql(partitions_query(key.column, key.parts, periods, zone=zone))
         name = f"Ask for the partition of {range_text(periods)}"
         rows = yield from context.on_coordinator(name=name, sql=sql, settings=context.evaluating)
-        why = _why_not_of_periods(periods, rows)
-        if not why:
+        reason = _why_not_of_periods(periods, rows)
+        if not reason:
             ids = {number: str(partition_id) for number, partition_id in rows}
             return {period: PeriodPartitions(ids[number_of(period)], key.parts.of_part) for period in periods}
-        whys.append(why)
+        whys.append(reason)
     raise PreflightError(_does_not_fit(context, grain, whys[0]))
 
 
-def _does_not_fit(context: TargetContext, grain: Grain, why: str) -> str:
+def _does_not_fit(context: TargetContext, grain: Grain, reason: str) -> str:
     table_facts = context.table_facts
     key = table_facts.partition_key or "none"
     if grain is Grain.ALL:
@@ -259,7 +259,7 @@ def _does_not_fit(context: TargetContext, grain: Grain, why: str) -> str:
         return f"Table {context.target} is not one period (its partition key is {key!r}): {way_out}."
     article = "an" if grain is Grain.HOUR else "a"
     return (
-        f"Table {context.target} is not partitioned by {grain} (its key is {key!r}; {why}), so {article} {grain} "
+        f"Table {context.target} is not partitioned by {grain} (its key is {key!r}; {reason}), so {article} {grain} "
         f"cannot be replaced: give a period that its key knows, or create it with {_use(context, grain)}."
     )
 

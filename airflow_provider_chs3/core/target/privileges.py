@@ -95,7 +95,7 @@ def privileges_of_loading(
         (
             f"INSERT ON {table(location.target)}",
             f"ALTER DELETE ON {table(location.target)}",
-            *(f"{each} ON {own_tables}" for each in ("SELECT", "INSERT", "CREATE TABLE", "DROP TABLE")),
+            *(f"{privilege} ON {own_tables}" for privilege in ("SELECT", "INSERT", "CREATE TABLE", "DROP TABLE")),
         ),
     )
 
@@ -146,7 +146,9 @@ def privileges_of_proving(
     location: TableLocation, *, named_collection: str | None, store: StoreKind
 ) -> RequiredPrivileges:
     """Return the privileges for comparing periods with their objects."""
-    reading = (each for each in _of_reading(location, named_collection, store) if each != "WRITE ON REMOTE")
+    reading = (
+        privilege for privilege in _of_reading(location, named_collection, store) if privilege != "WRITE ON REMOTE"
+    )
     selected = (f"SELECT ON {table(name)}" for name in (location.target, location.ledger))
     return RequiredPrivileges(("CREATE TEMPORARY TABLE ON *.*", *reading), (*_sight_of(location), *selected))
 
@@ -163,7 +165,7 @@ def privileges_of_merge_health(location: TableLocation) -> RequiredPrivileges:
 
 def privileges_of_optimizing(location: TableLocation) -> RequiredPrivileges:
     """Return the privileges for merging closed periods, in addition to those for reading the state of merges."""
-    on_target = (f"{each} ON {table(location.target)}" for each in ("OPTIMIZE", "SYSTEM MERGES"))
+    on_target = (f"{privilege} ON {table(location.target)}" for privilege in ("OPTIMIZE", "SYSTEM MERGES"))
     return RequiredPrivileges(("SELECT ON system.processes",), tuple(on_target))
 
 
@@ -188,7 +190,7 @@ def _on_system(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _sight_of(location: TableLocation) -> tuple[str, ...]:
-    return tuple(f"{each} ON {table(location.target)}" for each in ("SHOW TABLES", "SHOW COLUMNS"))
+    return tuple(f"{privilege} ON {table(location.target)}" for privilege in ("SHOW TABLES", "SHOW COLUMNS"))
 
 
 def privileges_of_detaching(cluster: str | None) -> tuple[str, ...]:
@@ -202,13 +204,13 @@ def privileges_of_replication(target: TableName, ledger: TableName, *, is_shared
         "SELECT ON system.replicas",
         *(() if is_shared else ("SELECT ON system.zookeeper",)),
         "TABLE ENGINE ON ReplicatedMergeTree",
-        *(f"SYSTEM SYNC REPLICA ON {each}" for each in (table(target), _own_tables(ledger))),
+        *(f"SYSTEM SYNC REPLICA ON {name}" for name in (table(target), _own_tables(ledger))),
     )
 
 
 def _of_records(ledger: TableName) -> tuple[str, ...]:
     loads = TableName(ledger.database, LOADS_TABLE)
-    return tuple(f"SELECT ON {table(each)}" for each in (ledger, loads))
+    return tuple(f"SELECT ON {table(name)}" for name in (ledger, loads))
 
 
 def _own_tables(ledger: TableName) -> str:

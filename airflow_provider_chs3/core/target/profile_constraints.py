@@ -77,7 +77,7 @@ class Constraint:
         return ""
 
 
-def check_constraints(nodes: Iterable[Node], needed: SettingValues, *, own: SettingValues) -> Steps[None]:
+def check_constraints(nodes: Iterable[Node], needed: SettingValues, *, user_settings: SettingValues) -> Steps[None]:
     """Check the version of each node, and what the user's profile allows there.
 
     Raises:
@@ -85,13 +85,13 @@ def check_constraints(nodes: Iterable[Node], needed: SettingValues, *, own: Sett
     """
     rows = yield from _ask(nodes)
     old = list(too_old({node: version for node, (version, *_) in rows.items()}))
-    if findings := old or _findings_of(rows, needed, own):
+    if findings := old or _findings_of(rows, needed, user_settings):
         raise PreflightError(*findings)
 
 
-def find_constraints(nodes: Iterable[Node], needed: SettingValues, *, own: SettingValues) -> Steps[list[str]]:
+def find_constraints(nodes: Iterable[Node], needed: SettingValues, *, user_settings: SettingValues) -> Steps[list[str]]:
     """Return a sentence for each node and setting that a profile forbids there; arguments as in `check_constraints`."""
-    return _findings_of((yield from _ask(nodes)), needed, own)
+    return _findings_of((yield from _ask(nodes)), needed, user_settings)
 
 
 def _ask(nodes: Iterable[Node]) -> Steps[dict[Node, Row]]:
@@ -103,11 +103,13 @@ def _ask(nodes: Iterable[Node]) -> Steps[dict[Node, Row]]:
     return {node: rows[0] for node, rows in answers.items() if rows}
 
 
-def _findings_of(rows: Mapping[Node, Row], needed: SettingValues, own: SettingValues) -> list[str]:
-    return [sentence for node, row in rows.items() for sentence in _findings(node, row, needed, own)]
+def _findings_of(rows: Mapping[Node, Row], needed: SettingValues, user_settings: SettingValues) -> list[str]:
+    return [sentence for node, row in rows.items() for sentence in _findings(node, row, needed, user_settings)]
 
 
-def explain_refusal(error: ClickHouseServerError, needed: SettingValues, *, own: SettingValues) -> Steps[None]:
+def explain_refusal(
+    error: ClickHouseServerError, needed: SettingValues, *, user_settings: SettingValues
+) -> Steps[None]:
     """Explain the first statements' refusal for a constraint: which profile has it, and what loads need.
 
     Raises:
@@ -119,7 +121,7 @@ def explain_refusal(error: ClickHouseServerError, needed: SettingValues, *, own:
         yield from QueryNodes(name="Ask for the user's profile", sql={ONLY_NODE: Sql(_PROFILES)}, is_under_profile=True)
     )[ONLY_NODE]
     name = matched[1] if matched else ""
-    if not rows or name in own or name not in needed:
+    if not rows or name in user_settings or name not in needed:
         return
     raise PreflightError(
         f"{error.host}: {_named(rows[0][0])} forbids what every load needs, {name} = {str(needed[name])!r} "
@@ -127,27 +129,27 @@ def explain_refusal(error: ClickHouseServerError, needed: SettingValues, *, own:
     )
 
 
-def _findings(node: Node, row: Row, needed: SettingValues, own: SettingValues) -> Iterator[str]:
+def _findings(node: Node, row: Row, needed: SettingValues, user_settings: SettingValues) -> Iterator[str]:
     _, profiles, readonly, allow_ddl, constraints = row
     if readonly == _CHANGES_NOTHING:
         # It fixes every setting.
         yield f"The connection's user may not load on {node}: {forbidden_by(readonly, allow_ddl)}"
         return
-    for each in (Constraint(*values) for values in constraints or ()):
-        if each.name == NOT_TO_BE_UNSET and each.value:
+    for constraint in (Constraint(*values) for values in constraints or ()):
+        if constraint.name == NOT_TO_BE_UNSET and constraint.value:
             yield (
-                f"Node {node}: {each.name} is {each.value!r} for the connection's user, so the server refuses each "
-                f"statement on a table without that index, such as the ledger. Remove it from {_named(profiles)}, or "
-                "from the connection's settings."
+                f"Node {node}: {constraint.name} is {constraint.value!r} for the connection's user, so the server "
+                "refuses each statement on a table without that index, such as the ledger. Remove it from "
+                f"{_named(profiles)}, or from the connection's settings."
             )
             continue
-        default = each.default if is_about_reading(each.name) else None
-        wanted = own.get(each.name, needed.get(each.name, default))
+        default = constraint.default if is_about_reading(constraint.name) else None
+        wanted = user_settings.get(constraint.name, needed.get(constraint.name, default))
         if wanted is None:
             continue
         text = _WORDS.get(str(wanted).lower(), str(wanted))
-        refusal = each.refusal(text)
-        if refusal and each.name in own:
+        refusal = constraint.refusal(text)
+        if refusal and constraint.name in user_settings:
             yield (
                 f"Node {node}: {_named(profiles)} {refusal}, but settings give {text!r}: leave it out of "
                 "settings, or change that constraint of the profile."
@@ -159,13 +161,13 @@ def _findings(node: Node, row: Row, needed: SettingValues, own: SettingValues) -
             )
 
 
-def check_taken(own: SettingValues) -> Steps[None]:
+def check_taken(user_settings: SettingValues) -> Steps[None]:
     """Check that a server accepts the operator's settings: later, an unparsable value looks like one of the files.
 
     Raises:
         PreflightError: If it rejects one of them.
     """
-    for name, value in own.items():
+    for name, value in user_settings.items():
         try:
             yield from Query(name=f"Try settings={{{name!r}: …}}", sql=Sql(f"SELECT 1{settings_clause({name: value})}"))
         except ClickHouseServerError as error:
@@ -215,13 +217,13 @@ def _ask_what_reached(cluster: str, sent: SettingValues, names: Collection[str])
     Names in the statement cost much: three hundred of them took each node as long as all the rest.
     """
     # Not the table by its name: who asks another node for that needs a right to its columns.
-    there = (
+    reached = (
         "SELECT hostName() AS host, tcpPort() AS port, toString(serverUUID()) AS server, "
         "currentProfiles() AS profiles, name, value "
         f"FROM system.settings WHERE changed OR {one_of('name', names)}"
     )
     text = (
-        f"SELECT host, port, server, profiles, name, value FROM clusterAllReplicas({literal(cluster)}, view({there}))"
+        f"SELECT host, port, server, profiles, name, value FROM clusterAllReplicas({literal(cluster)}, view({reached}))"
     )
     rows = yield from Query(name="Ask which settings reach all nodes", sql=passed_on(Sql(text), sent))
     by_node: _ByNode = {}
@@ -236,24 +238,24 @@ def _reached_all(by_node: _ByNode) -> set[str]:
 
 
 def _not_passed_on(by_node: _ByNode, sent: SettingValues, *, nodes: int) -> Iterator[str]:
-    for (host, port, _, profiles), there in by_node.items():
-        other = {name: value for name, value in there.items() if not _is_same(str(sent[name]), value)}
+    for (host, port, _, profiles), values in by_node.items():
+        other = {name: value for name, value in values.items() if not _is_same(str(sent[name]), value)}
         if other:
             wanted = ", ".join(f"{name} = {str(sent[name])!r} (it is {value!r} there)" for name, value in other.items())
             yield (
                 f"Node {host}:{port}: {_named(profiles)} of the user that other nodes use to query it forbids "
                 f"{wanted}: change that constraint of the profile, or give the cluster a secret."
             )
-    if len(by_node) < nodes or any(len(there) < len(sent) for there in by_node.values()):
+    if len(by_node) < nodes or any(len(values) < len(sent) for values in by_node.values()):
         yield (
             "Answers of other nodes are cut off by the profile of the user that nodes use to query each other, and no "
             "statement can change that: remove limit and offset from the profile."
         )
 
 
-def _is_same(one: str, other: str) -> bool:
-    is_number = _is_less(one, other) is _is_less(other, one) is False
-    return one == other or _WORDS.get(one.lower(), one) == other or is_number
+def _is_same(value: str, other: str) -> bool:
+    is_number = _is_less(value, other) is _is_less(other, value) is False
+    return value == other or _WORDS.get(value.lower(), value) == other or is_number
 
 
 def _named(profiles: Collection[str]) -> str:
@@ -261,9 +263,9 @@ def _named(profiles: Collection[str]) -> str:
     return f"profile {names}" if len(profiles) == 1 else f"one of the profiles {names}"
 
 
-def _is_less(one: str | None, other: str | None) -> bool | None:
+def _is_less(value: str | None, other: str | None) -> bool | None:
     try:
-        return float(one or "") < float(other or "")
+        return float(value or "") < float(other or "")
     except ValueError:
         # No numbers: only what is fixed or disallowed matters.
         return None

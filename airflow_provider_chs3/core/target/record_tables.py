@@ -16,8 +16,8 @@ def other_schemas(context: TargetContext) -> Iterator[str]:
     nodes_by_tables = defaultdict[tuple[tuple[TableName, RecordTable], ...], list[Node]](list)
     for node, facts in context.nodes.items():
         tables = ((context.ledger.table, facts.ledger), (OBJECTS_TABLE, facts.objects), (LOADS_TABLE, facts.loads))
-        others = ((TableName(context.ledger.database, name), found) for name, found in tables if found)
-        nodes_by_tables[tuple((name, found) for name, found in others if not found.is_current)].append(node)
+        others = ((TableName(context.ledger.database, name), columns) for name, columns in tables if columns)
+        nodes_by_tables[tuple((name, columns) for name, columns in others if not columns.is_current)].append(node)
     for tables_of_nodes, nodes in nodes_by_tables.items():
         if tables_of_nodes:
             yield other_schema(dict(tables_of_nodes), nodes, target=str(context.target))

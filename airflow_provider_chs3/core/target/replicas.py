@@ -85,7 +85,7 @@ def _servers(context: TargetContext) -> Iterator[str]:
     """Find servers of the staging database that the load would not ask, and tables that are not one table."""
     nodes, database = (*context.nodes, *context.absent), context.staging_database
     for node, facts in context.nodes.items():
-        shared, replicas = facts.databases[database], [each for each in nodes if each.shard_num == node.shard_num]
+        shared, replicas = facts.databases[database], [other for other in nodes if other.shard_num == node.shard_num]
         if shared and shared.servers not in (None, len(replicas)):
             yield (
                 f"Database {database!r} of engine Replicated has {shared.servers or 'further'} servers, of which "
@@ -112,8 +112,8 @@ def _shards(context: TargetContext, places: Mapping[Node, KeeperPlace]) -> Itera
     for node, place in places.items():
         paths[node.shard_num].add((place.keeper, place.path))
         shards[place.keeper, place.path].add(node.shard_num)
-    for shard, found in paths.items():
-        if len(found) > 1:
+    for shard, places_of_shard in paths.items():
+        if len(places_of_shard) > 1:
             on = ", ".join(f"{node}: {place.path}" for node, place in places.items() if node.shard_num == shard)
             yield (
                 f"The nodes of shard {shard} of cluster {context.cluster!r} do not replicate {context.target} to each "

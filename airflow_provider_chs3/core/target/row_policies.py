@@ -36,11 +36,11 @@ def policies_query(names: Collection[str]) -> str:
 
 def find_filtered(nodes: Collection[Node], names: Collection[str]) -> Steps[dict[Node, tuple[str, ...]]]:
     """Find the tables that a policy filters for the user on each node."""
-    found = (
+    filters = (
         f"if((SELECT countIf({_IS_POLICY}) FROM (EXPLAIN SELECT 1 FROM system.{name})) > 0, {literal(name)}, '')"
         for name in names
     )
-    sql = Sql(f"SELECT arrayFilter(name -> notEmpty(name), [{', '.join(found)}])")
+    sql = Sql(f"SELECT arrayFilter(name -> notEmpty(name), [{', '.join(filters)}])")
     answers = yield from QueryNodes(name="Find what row policies filter", sql=dict.fromkeys(nodes, sql))
     return {node: tuple(rows[0][0]) for node, rows in answers.items()}
 

@@ -75,7 +75,7 @@ class TableFacts:
         """
         policy = f"storage_policy = {literal(self.storage_policy)}"
         given = items(after("SETTINGS", self.engine_full))
-        return ", ".join(policy if each.startswith(_DISK) and self.storage_policy else each for each in given)
+        return ", ".join(policy if setting.startswith(_DISK) and self.storage_policy else setting for setting in given)
 
     @property
     def definition(self) -> str:
@@ -123,7 +123,7 @@ class TableFacts:
         parts.
         """
         matched = _TTL.search(top_level(self.engine_full))
-        return matched is not None and not all(_KEEPS_ROWS.search(each) for each in matched[1].split(","))
+        return matched is not None and not all(_KEEPS_ROWS.search(rule) for rule in matched[1].split(","))
 
     @property
     def may_lose_all(self) -> bool:
@@ -149,18 +149,18 @@ class TableFacts:
 
 def differences(was: TableFacts, is_now: TableFacts) -> list[str]:
     """Return what of a table was changed that its parts depend on, as texts, but for added columns."""
-    now = {each.name: each.type for each in is_now.stored}
-    found = [
-        f"its column {each.name} was {each.type}, and is {now.get(each.name, 'gone')}"
-        for each in was.stored
-        if now.get(each.name) != each.type
+    types = {column.name: column.type for column in is_now.stored}
+    texts = [
+        f"its column {column.name} was {column.type}, and is {types.get(column.name, 'gone')}"
+        for column in was.stored
+        if types.get(column.name) != column.type
     ]
     for part in ("partition_key", "sorting_key", "primary_key", "indices", "projections"):
         before, now_there = getattr(was, part), getattr(is_now, part)
         # Servers keep the parentheses of a key of one column, with which tables beside the target are created.
         if before not in (now_there, f"({now_there})"):
-            found.append(f"its {part.replace('_', ' ')} was {before!r}, and is {now_there!r}")
-    return found
+            texts.append(f"its {part.replace('_', ' ')} was {before!r}, and is {now_there!r}")
+    return texts
 
 
 def target_query(target: TableName) -> str:

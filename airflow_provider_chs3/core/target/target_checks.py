@@ -122,11 +122,11 @@ def _differing(context: TargetContext) -> Iterator[str]:
 def _difference(part: str, odd: object, usual: object) -> str:
     if not isinstance(odd, tuple) or not isinstance(usual, tuple):
         return f"its {part.replace('_', ' ')} is {odd or 'none'!r} there and {usual or 'none'!r} elsewhere"
-    there = ", ".join(str(each) for each in odd if each not in usual)
-    elsewhere = ", ".join(str(each) for each in usual if each not in odd)
-    if not there and not elsewhere:
+    missing_elsewhere = ", ".join(str(value) for value in odd if value not in usual)
+    elsewhere = ", ".join(str(value) for value in usual if value not in odd)
+    if not missing_elsewhere and not elsewhere:
         return f"its {part} are in another order"
-    return f"its {part} are {there or 'missing'} there and {elsewhere or 'missing'} elsewhere"
+    return f"its {part} are {missing_elsewhere or 'missing'} there and {elsewhere or 'missing'} elsewhere"
 
 
 def _engines(context: TargetContext) -> Iterator[str]:

@@ -47,7 +47,7 @@ def same_name(zone: str) -> str:
 def with_zone(of: str, zone: str) -> str:
     """Return a type with this zone for each time that has none, at any depth."""
     return _WITHOUT_ZONE.sub(
-        lambda found: f"{found[0].rstrip(')')}{', ' if '(' in found[0] else '('}{literal(zone)})", of
+        lambda match: f"{match[0].rstrip(')')}{', ' if '(' in match[0] else '('}{literal(zone)})", of
     )
 
 
@@ -65,8 +65,8 @@ def going_by_servers(table: TableFacts) -> Iterator[str]:
         text = getattr(table, f"{kind}_key")
         if not all(_is_independent(element, table.columns, naive) for element in elements(text)):
             yield f"its {kind} key {text!r}"
-    for what, found in (("index", table.indices), ("projection", table.projections)):
-        for name, _, text, *_ in found:
+    for what, definitions in (("index", table.indices), ("projection", table.projections)):
+        for name, _, text, *_ in definitions:
             if not _is_independent(text, table.columns, naive):
                 yield f"its {what} {name!r} of {text!r}"
     for column in table.columns:
@@ -79,8 +79,8 @@ def _naive(columns: Iterable[Column]) -> list[str]:
     """Return the columns without a zone, and the ALIAS columns that are made of them."""
     names = [column.name for column in columns if _WITHOUT_ZONE.search(column.type)]
     aliases = {column.name: column.default_expression for column in columns if column.default_kind == "ALIAS"}
-    while found := [name for name, text in aliases.items() if name not in names and mentions(text, names)]:
-        names += found
+    while mentioning := [name for name, text in aliases.items() if name not in names and mentions(text, names)]:
+        names += mentioning
     return names
 
 

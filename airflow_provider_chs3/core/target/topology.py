@@ -95,7 +95,7 @@ class PassedRequest(TableRequest, AsJson):
 
     def as_json(self) -> dict[str, Any]:
         """Return JSON-safe values, without the default cluster, which is the connection's."""
-        return {name: each for name, each in super().as_json().items() if name != "default_cluster"}
+        return {name: value for name, value in super().as_json().items() if name != "default_cluster"}
 
     @classmethod
     def of_json(cls, values: Mapping[str, Any], *, default_cluster: str | None) -> Self:
@@ -248,7 +248,7 @@ def with_macros(cluster: str, macros: Mapping[str, str]) -> str:
                 "does not have: add it to the server's macros, or name the cluster. Known macros: "
                 f"{', '.join(sorted(macros)) or 'none'}."
             )
-        expanded = _MACRO.sub(lambda found: macros[found[1]], expanded)
+        expanded = _MACRO.sub(lambda match: macros[match[1]], expanded)
     return expanded
 
 

@@ -67,13 +67,15 @@ DDL_SETTINGS: SettingValues = {
 
 def exact_names(store: StoreKind) -> frozenset[str]:
     """Return the names of the exact settings, which a user cannot set."""
-    return EXACT_NAMES | {each.name for each in store.exact}
+    return EXACT_NAMES | {setting.name for setting in store.exact}
 
 
 def exact_settings(*, null_as_default: bool, by_sharding_key: bool, store: StoreKind) -> dict[str, Setting]:
     """Return the settings without which an insert could lose, double or change rows: name → setting."""
     nulls = Setting("insert_null_as_default", int(null_as_default), "set by null_as_default")
-    return {each.name: each for each in (*_EXACT, *store.exact, *_BY_SHARDING_KEY[: int(by_sharding_key)], nulls)}
+    return {
+        setting.name: setting for setting in (*_EXACT, *store.exact, *_BY_SHARDING_KEY[: int(by_sharding_key)], nulls)
+    }
 
 
 def needed_settings(*, null_as_default: bool, by_sharding_key: bool, store: StoreKind) -> dict[str, SettingValue]:
@@ -82,4 +84,4 @@ def needed_settings(*, null_as_default: bool, by_sharding_key: bool, store: Stor
     The arguments are those of `exact_settings`.
     """
     exact = exact_settings(null_as_default=null_as_default, by_sharding_key=by_sharding_key, store=store)
-    return {**COMPLETE, **OF_FEW_ROWS, **DDL_SETTINGS, **{name: each.value for name, each in exact.items()}}
+    return {**COMPLETE, **OF_FEW_ROWS, **DDL_SETTINGS, **{name: setting.value for name, setting in exact.items()}}

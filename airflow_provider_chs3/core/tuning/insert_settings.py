@@ -46,50 +46,52 @@ _PARTITIONS, _PARTITIONS_OF_OTHERS = "max_partitions_per_insert_block", 100
 YOURS = "yours"
 
 
-def tuned_settings(one: ResourceShare, data: DataVolume) -> tuple[Setting, ...]:
+def tuned_settings(share: ResourceShare, data: DataVolume) -> tuple[Setting, ...]:
     """Compute the settings that make a load fast, each with its reason. `docs/tuning.md` names each rule's source."""
-    threads, readers = _threads(one, data), read_threads(one, data)
+    threads, readers = _threads(share, data), read_threads(share, data)
     return (
         threads,
         Setting(
             "max_insert_threads_min_free_memory_per_thread", 0, "the number of threads already follows from the memory"
         ),
-        *_block(one, data, int(threads.value)),
+        *_block(share, data, int(threads.value)),
         readers,
-        *reader_memory(one, data),
+        *reader_memory(share, data),
         *downloads(data, int(readers.value)),
-        *_writing(one, data, int(threads.value)),
-        *_limit(one),
+        *_writing(share, data, int(threads.value)),
+        *_limit(share),
     )
 
 
-def _threads(one: ResourceShare, data: DataVolume) -> Setting:
+def _threads(share: ResourceShare, data: DataVolume) -> Setting:
     """Use half of the cores, as the guide does; all for a small period, where more threads do not make more parts."""
-    threads, reason = one.rule_threads, f"half of {one.node_cores} cores; merges get the rest"
-    if one.parallel_loads > 1:
-        reason = f"{one.node_cores} cores for {one.parallel_loads} parallel periods"
-    if is_small(one, data):
+    threads, reason = share.rule_threads, f"half of {share.node_cores} cores; merges get the rest"
+    if share.parallel_loads > 1:
+        reason = f"{share.node_cores} cores for {share.parallel_loads} parallel periods"
+    if is_small(share, data):
         threads, reason = (
-            one.cores,
-            f"{one.cores} of {one.node_cores} cores: the period is small, so few merges follow",
+            share.cores,
+            f"{share.cores} of {share.node_cores} cores: the period is small, so few merges follow",
         )
-    fitting = one.memory_bytes // (3 * _SMALLEST_BLOCK_BYTES)
-    if one.memory_bytes and fitting < threads:
-        return Setting("max_insert_threads", max(1, fitting), f"as many as fit into {one.memory_bytes} bytes of memory")
+    fitting = share.memory_bytes // (3 * _SMALLEST_BLOCK_BYTES)
+    if share.memory_bytes and fitting < threads:
+        return Setting(
+            "max_insert_threads", max(1, fitting), f"as many as fit into {share.memory_bytes} bytes of memory"
+        )
     return Setting("max_insert_threads", threads, reason)
 
 
-def _block(one: ResourceShare, data: DataVolume, threads: int) -> tuple[Setting, ...]:
+def _block(share: ResourceShare, data: DataVolume, threads: int) -> tuple[Setting, ...]:
     """Use `min_insert_block_size_bytes = memory / (3 × max_insert_threads)`: memory holds three blocks per thread.
 
     But at most half of a thread's part of the data: larger blocks keep one thread sorting while others wait, which took
     up to twice the time of the server's defaults. And a few periods of a group, which each block is split by: of sixty
     periods of 600,000 rows, blocks of fifteen took 1.2 times as long as those of four.
     """
-    if not one.memory_bytes:
+    if not share.memory_bytes:
         # Without a known memory limit, the server's default blocks are safer than a guess.
         return ()
-    memory_bytes = one.memory_bytes - (0 if one.is_isolated else reader_bytes(one, data))
+    memory_bytes = share.memory_bytes - (0 if share.is_isolated else reader_bytes(share, data))
     block_bytes = memory_bytes // (3 * threads)
     reason = f"{memory_bytes} bytes of memory / (3 × {threads} threads)"
     in_memory = Setting("min_insert_block_size_bytes", block_bytes, reason)
@@ -125,28 +127,28 @@ def _block_of_little(data: DataVolume, threads: int, blocks: int, in_memory: Set
     )
 
 
-def _writing(one: ResourceShare, data: DataVolume, threads: int) -> Iterator[Setting]:
+def _writing(share: ResourceShare, data: DataVolume, threads: int) -> Iterator[Setting]:
     name = "max_insert_delayed_streams_for_parallel_write"
-    if 0 < one.memory_bytes < 3 * threads * DEFAULT_BLOCK_BYTES:
+    if 0 < share.memory_bytes < 3 * threads * DEFAULT_BLOCK_BYTES:
         yield Setting(name, 1, "little memory: each part is written before the next one begins")
     elif data.is_on_remote_disk:
         reason = "the target is not on a local disk: by default up to 1000 unfinished parts hold buffers"
         yield Setting(name, threads, reason)
 
 
-def _limit(one: ResourceShare) -> Iterator[Setting]:
-    if one.limit_bytes:
+def _limit(share: ResourceShare) -> Iterator[Setting]:
+    if share.limit_bytes:
         yield Setting(
-            "max_memory_usage", one.limit_bytes, "all loads' share: a load that needs more starts over with less"
+            "max_memory_usage", share.limit_bytes, "all loads' share: a load that needs more starts over with less"
         )
 
 
 def load_settings(
     *,
-    one: ResourceShare,
+    share: ResourceShare,
     data: DataVolume,
     known: Mapping[str, int | None],
-    own: SettingValues,
+    user_settings: SettingValues,
     null_as_default: bool,
     by_sharding_key: bool = False,
     store: StoreKind,
@@ -158,17 +160,17 @@ def load_settings(
         ConfigurationError: If one of the user's settings would make loads inexact, or is not known to every node.
     """
     exact = exact_settings(null_as_default=null_as_default, by_sharding_key=by_sharding_key, store=store)
-    refused = sorted(own.keys() & (exact_names(store) | WHOLE.keys()))
+    refused = sorted(user_settings.keys() & (exact_names(store) | WHOLE.keys()))
     if refused:
         raise ConfigurationError(f"settings: {', '.join(refused)} cannot be changed, or loads would not be exact.")
-    unknown = sorted(own.keys() - known.keys())
+    unknown = sorted(user_settings.keys() - known.keys())
     if unknown:
         raise ConfigurationError(f"settings: not known to every node of the cluster: {', '.join(unknown)}.")
-    users = {name: Setting(name, value, YOURS) for name, value in own.items()}
-    computed = (*tuned_settings(one, data), *_partitions(periods))
-    tuned = (_allowed(each, known.get(each.name)) for each in computed)
-    chosen = exact | {each.name: each for each in tuned} | users
-    return tuple(each for each in chosen.values() if each.name in known)
+    users = {name: Setting(name, value, YOURS) for name, value in user_settings.items()}
+    computed = (*tuned_settings(share, data), *_partitions(periods))
+    tuned = (_allowed(setting, known.get(setting.name)) for setting in computed)
+    chosen = exact | {setting.name: setting for setting in tuned} | users
+    return tuple(setting for setting in chosen.values() if setting.name in known)
 
 
 def _partitions(periods: int | None) -> Iterator[Setting]:
@@ -185,7 +187,7 @@ def _allowed(setting: Setting, highest: int | None) -> Setting:
     return Setting(setting.name, highest, f"limited by the user's profile; computed: {setting.value}")
 
 
-def names_to_look_up(own: SettingValues, store: StoreKind) -> tuple[str, ...]:
+def names_to_look_up(user_settings: SettingValues, store: StoreKind) -> tuple[str, ...]:
     """Return the names of the settings to look up on every node."""
     names = {
         *exact_names(store),
@@ -195,7 +197,7 @@ def names_to_look_up(own: SettingValues, store: StoreKind) -> tuple[str, ...]:
         EMPTY_SOURCE,
         ADAPTIVE_BUFFERS,
         _PARTITIONS,
-        *own,
+        *user_settings,
     }
     return tuple(sorted(names | WITHOUT_ABSENT.keys()))
 
@@ -208,9 +210,11 @@ def without_exact(settings: Iterable[Setting], store: StoreKind) -> list[Setting
 
 def settings_table(shown: Sequence[Setting]) -> str:
     """Format settings as lines of name, value and reason."""
-    name_width = max((len(each.name) for each in shown), default=0)
-    value_width = max((len(str(each.value)) for each in shown), default=0)
-    return "\n".join(f"  {each.name:<{name_width}}  {each.value!s:>{value_width}}  {each.reason}" for each in shown)
+    name_width = max((len(setting.name) for setting in shown), default=0)
+    value_width = max((len(str(setting.value)) for setting in shown), default=0)
+    return "\n".join(
+        f"  {setting.name:<{name_width}}  {setting.value!s:>{value_width}}  {setting.reason}" for setting in shown
+    )
 
 
 def tunable(settings: SettingValues, store: StoreKind) -> dict[str, SettingValue]:

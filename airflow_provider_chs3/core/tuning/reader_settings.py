@@ -23,39 +23,39 @@ _DOWNLOAD_BUFFER_BYTES = 50 * 1024**2
 _DEFAULT_DOWNLOADS = 4
 
 
-def read_threads(one: ResourceShare, data: DataVolume) -> Setting:
+def read_threads(share: ResourceShare, data: DataVolume) -> Setting:
     """Compute `max_threads`: each thread opens one file after another, and reads it in several requests."""
-    threads, more = min(one.node_cores, 2 * one.cores), _threads_of_small_files(one, data)
+    threads, more = min(share.node_cores, 2 * share.cores), _threads_of_small_files(share, data)
     if more > threads:
         return Setting("max_threads", more, f"{data.files_per_node} small files per node: threads mostly wait for S3")
-    if one.parallel_loads > 1:
-        reason = f"twice this load's {one.cores} cores, at most all: reading waits for S3 much of the time"
+    if share.parallel_loads > 1:
+        reason = f"twice this load's {share.cores} cores, at most all: reading waits for S3 much of the time"
         return Setting("max_threads", threads, reason)
     return Setting("max_threads", threads, f"all {threads} cores read")
 
 
-def _threads_of_small_files(one: ResourceShare, data: DataVolume) -> int:
+def _threads_of_small_files(share: ResourceShare, data: DataVolume) -> int:
     """Return how many threads have enough files, and fit their open files into the reader's memory."""
-    if not one.memory_bytes or not data.share_bytes:
+    if not share.memory_bytes or not data.share_bytes:
         return 0
     file_bytes = max(1, data.share_bytes // data.files_per_node)
-    fitting = _reader_share(one) // file_bytes
+    fitting = _reader_share(share) // file_bytes
     with_work = data.files_per_node // _FILES_OF_A_THREAD
-    return min(_THREADS_OF_A_CORE * one.cores, _MOST_OF_SMALL_FILES, with_work, fitting)
+    return min(_THREADS_OF_A_CORE * share.cores, _MOST_OF_SMALL_FILES, with_work, fitting)
 
 
-def _reader_share(one: ResourceShare) -> int:
-    return one.memory_bytes // 8
+def _reader_share(share: ResourceShare) -> int:
+    return share.memory_bytes // 8
 
 
-def reader_bytes(one: ResourceShare, data: DataVolume) -> int:
+def reader_bytes(share: ResourceShare, data: DataVolume) -> int:
     """Return the memory of the Parquet reader in bytes; 0 for other formats."""
-    return min(_PARQUET_READER_BYTES, _reader_share(one)) if data.is_parquet else 0
+    return min(_PARQUET_READER_BYTES, _reader_share(share)) if data.is_parquet else 0
 
 
-def reader_memory(one: ResourceShare, data: DataVolume) -> Iterator[Setting]:
+def reader_memory(share: ResourceShare, data: DataVolume) -> Iterator[Setting]:
     """Limit the reader's memory, which the guide's formula ignores: it would take up to 4 GiB in addition."""
-    size_bytes = reader_bytes(one, data)
+    size_bytes = reader_bytes(share, data)
     if size_bytes:
         reason = "the Parquet reader's share of the memory: an eighth, at most the default of 4 GiB"
         yield Setting("input_format_parquet_memory_high_watermark", size_bytes, reason)

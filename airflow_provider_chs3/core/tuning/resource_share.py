@@ -83,7 +83,7 @@ def resource_share_of(
     spec: NodeSpec,
     share: ShareOptions,
     data: DataVolume,
-    now: Collection[NodeNow] = (),
+    states: Collection[NodeNow] = (),
 ) -> ResourceShare:
     """Compute one load's resource share, for the smallest node."""
     notes = []
@@ -92,14 +92,14 @@ def resource_share_of(
         # By default a small period takes all cores, as if no other period loads at the same time.
         periods = _default_periods(spec, share, data)
         notes.append(f"parallel_loads={periods} (computed from the nodes and the data)")
-    running = max((each.inserts for each in now), default=0)
+    running = max((state.inserts for state in states), default=0)
     if running + 1 > periods:
         periods = running + 1
         notes.append(f"this load takes 1/{periods}, as other inserts are running ({running})")
     share_bytes = int(spec.memory_bytes * share.memory_share)
     memory_bytes = share_bytes // periods
     notes += _too_small(share_bytes, periods, data)
-    busy = max((each.memory_in_use_bytes for each in now), default=0)
+    busy = max((state.memory_in_use_bytes for state in states), default=0)
     free = max(spec.memory_bytes - busy, int(memory_bytes * _LEAST_FRACTION))
     if free < memory_bytes:
         memory_bytes = free
@@ -110,7 +110,7 @@ def resource_share_of(
         parallel_loads=periods,
         is_isolated=share.memory_share == ISOLATED,
         notes=tuple(notes),
-        limit_bytes=_limit(share_bytes, now),
+        limit_bytes=_limit(share_bytes, states),
     )
 
 
@@ -128,12 +128,12 @@ def _too_small(share_bytes: int, periods: int, data: DataVolume) -> Iterator[str
         )
 
 
-def _limit(share_bytes: int, now: Collection[NodeNow]) -> int:
+def _limit(share_bytes: int, states: Collection[NodeNow]) -> int:
     """Return the memory limit: a load may exceed its own share, but not the share of all loads together.
 
     A lower limit of the user's profile stays; the server may reject a higher one.
     """
-    profiles = [each.query_memory_bytes for each in now if each.query_memory_bytes]
+    profiles = [state.query_memory_bytes for state in states if state.query_memory_bytes]
     return min([max(share_bytes, _LEAST_LIMIT_BYTES), *profiles]) if share_bytes else 0
 
 
@@ -143,9 +143,9 @@ def _default_periods(spec: NodeSpec, share: ShareOptions, data: DataVolume) -> i
     return 1 if is_small(alone, data) else alone.node_cores // alone.rule_threads
 
 
-def is_small(one: ResourceShare, data: DataVolume) -> bool:
+def is_small(share: ResourceShare, data: DataVolume) -> bool:
     """Check whether a node's share of the data is less than two of the guide's blocks for each thread.
 
     Three such blocks for each thread fill the memory.
     """
-    return data.share_bytes is not None and data.share_bytes < BLOCKS_OF_A_THREAD * one.memory_bytes // 3
+    return data.share_bytes is not None and data.share_bytes < BLOCKS_OF_A_THREAD * share.memory_bytes // 3

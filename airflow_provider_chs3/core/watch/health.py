@@ -47,8 +47,8 @@ class Verdict:
     def __str__(self) -> str:
         state = self.state
         parts = f"{state.parts} part{'s' if state.parts != 1 else ''}"
-        why = ", ".join(filter(None, (self.reason, str(self.merge_rate or ""))))
-        return f"{state.period} on {state.node} {self.health}, {parts}{': ' if why else ''}{why}"
+        reasons = ", ".join(filter(None, (self.reason, str(self.merge_rate or ""))))
+        return f"{state.period} on {state.node} {self.health}, {parts}{': ' if reasons else ''}{reasons}"
 
 
 def judge(state: MergeState, thresholds: Thresholds, before: MergeState | None = None) -> Verdict:
@@ -193,7 +193,7 @@ def as_json(verdicts: Iterable[Verdict]) -> dict[str, object]:
     periods: dict[str, dict[str, dict[str, Any]]] = {}
     for verdict in verdicts:
         periods.setdefault(str(verdict.state.period), {})[str(verdict.state.node)] = {"parts": 0, "size_bytes": 0}
-    for verdict in sorted(verdicts, key=lambda each: _FROM_BEST.index(each.health)):
+    for verdict in sorted(verdicts, key=lambda verdict: _FROM_BEST.index(verdict.health)):
         nodes, node = periods[str(verdict.state.period)], str(verdict.state.node)
         others = nodes[node]
         nodes[node] = {

@@ -104,8 +104,8 @@ def observe_periods(
 
 def ids_of(context: TargetContext, owns: Mapping[Period, PeriodPartitions]) -> Steps[dict[str, Period]]:
     """Return the ids of the partitions that periods have on any node: id → period."""
-    periods = {own.value: period for period, own in owns.items()}
-    of_part = next((own.of_part for own in owns.values()), "")
+    periods = {partitions.value: period for period, partitions in owns.items()}
+    of_part = next((partitions.of_part for partitions in owns.values()), "")
     if not of_part:
         return periods
     target = context.target
@@ -114,9 +114,9 @@ def ids_of(context: TargetContext, owns: Mapping[Period, PeriodPartitions]) -> S
         f"AND {in_table(target)}"
     )
     answers = yield from context.on_each(name="Look for the partitions of the periods", sql=sql)
-    found = {partition_id: periods[own] for rows in answers.values() for partition_id, own in rows}
+    by_id = {partition_id: periods[value] for rows in answers.values() for partition_id, value in rows}
     # Nothing has the id of a period without any.
-    return found | {own: period for own, period in periods.items() if period not in found.values()}
+    return by_id | {value: period for value, period in periods.items() if period not in by_id.values()}
 
 
 def observe(context: TargetContext, partitions: Mapping[str, Period]) -> Steps[tuple[MergeState, ...]]:

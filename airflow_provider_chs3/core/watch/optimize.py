@@ -52,16 +52,16 @@ def find_work(request: OptimizeRequest) -> Steps[dict[str, dict[str, Any]]]:
         f"GROUP BY partition_id HAVING parts > {request.target_parts}"
     )
     answers = yield from context.on_each(name=f"Count the parts of {context.target}", sql=sql)
-    found: dict[str, dict[str, int]] = {}
+    parts_of: dict[str, dict[str, int]] = {}
     for node in _executors(context):
         for partition_id, parts in answers[node]:
-            found.setdefault(partition_id, {})[str(node)] = parts
-    periods = yield from _periods_of(context, request, found)
+            parts_of.setdefault(partition_id, {})[str(node)] = parts
+    periods = yield from _periods_of(context, request, parts_of)
     of_time = time_of_key(context)
     work = {
         f"{period} {partition_id}" if of_time and not of_time.is_all else str(period): {
             "partition_id": partition_id,
-            "parts": found[partition_id],
+            "parts": parts_of[partition_id],
         }
         for partition_id, period in sorted(periods.items(), key=lambda item: (item[1], item[0]))
     }
@@ -82,8 +82,10 @@ def _periods_of(
         return {partition_id: period for partition_id, period in ids.items() if partition_id in partition_ids}
     named = yield from periods_of_partitions(context, partition_ids)
     known = (yield from partitions_of(context, sorted(set(named.values())))) if named else {}
-    found = yield from ids_of(context, known)
-    periods = {each: found[each] for each in partition_ids if each in found}
+    periods_by_id = yield from ids_of(context, known)
+    periods = {
+        partition_id: periods_by_id[partition_id] for partition_id in partition_ids if partition_id in periods_by_id
+    }
     if unknown := [partition_id for partition_id in partition_ids if partition_id not in periods]:
         yield from Log(
             name=f"Skip partitions {', '.join(unknown)}: their ids do not show the period. To merge them, name their "
@@ -108,7 +110,7 @@ def merge(request: OptimizeRequest, work: Mapping[str, Mapping[str, Any]]) -> St
         TransientError: If a disk had too little free space, once all else is merged.
     """
     context = yield from inspect_table(request)
-    partitions = {each["partition_id"]: _period_in(name) for name, each in work.items()}
+    partitions = {values["partition_id"]: _period_in(name) for name, values in work.items()}
     jobs = _jobs(context, work)
     interval_seconds = request.poll_interval_seconds
     while jobs:
@@ -139,12 +141,12 @@ def _jobs(context: TargetContext, work: Mapping[str, Mapping[str, Any]]) -> list
         Job(
             node=executors[node],
             period=_period_in(name),
-            partition_id=each["partition_id"],
+            partition_id=values["partition_id"],
             parts_before=parts,
             is_of_several=" " in name,
         )
-        for name, each in work.items()
-        for node, parts in each["parts"].items()
+        for name, values in work.items()
+        for node, parts in values["parts"].items()
         if node in executors
     ]
 
@@ -160,14 +162,14 @@ def _executors(context: TargetContext) -> tuple[Node, ...]:
 
 def _running_seconds(context: TargetContext, job: Job, running: Mapping[Node, list[Row]]) -> float | None:
     """Return for how long the OPTIMIZE of this period has been running on its node; None if it does not run."""
-    own = query_id_of(context.target, job.partition_id)
-    return next((float(seconds) for query_id, seconds in running[job.node] if query_id == own), None)
+    job_id = query_id_of(context.target, job.partition_id)
+    return next((float(seconds) for query_id, seconds in running[job.node] if query_id == job_id), None)
 
 
 def _count_others(context: TargetContext, jobs: Iterable[Job], running: Mapping[Node, list[Row]]) -> int:
     """Count the running OPTIMIZEs of other tables or periods, which other tasks have started."""
-    own = {(job.node, query_id_of(context.target, job.partition_id)) for job in jobs}
-    return sum((node, query_id) not in own for node, rows in running.items() for query_id, _ in rows)
+    job_ids = {(job.node, query_id_of(context.target, job.partition_id)) for job in jobs}
+    return sum((node, query_id) not in job_ids for node, rows in running.items() for query_id, _ in rows)
 
 
 def _start(context: TargetContext, jobs: list[Job], limit: int) -> Steps[tuple[list[Job], bool]]:

@@ -30,7 +30,7 @@ def stop_merging(request: OptimizeRequest, work: Mapping[str, Mapping[str, Any]]
         PreflightError: If the table is missing on a node.
     """
     context = yield from inspect_table(request)
-    partition_ids = [each["partition_id"] for each in work.values()]
+    partition_ids = [values["partition_id"] for values in work.values()]
     query_ids = literals(query_id_of(context.target, partition_id) for partition_id in partition_ids)
     if not (busy := (yield from _find_merging(context, query_ids))):
         return

@@ -84,7 +84,7 @@ def advanced(job: Job, states: Iterable[MergeState], running_seconds: float | No
     """Return the job after an observation."""
     shard = [state for state in states if _is_about(state, job)]
     state = next(state for state in shard if state.node == job.node)
-    parts = max(each.parts for each in shard)
+    parts = max(state.parts for state in shard)
     seen = replace(job, parts=parts, size_bytes=state.size_bytes, seen_at=state.at_seconds, reason="", progress="")
     if parts <= target_parts:
         return replace(seen, status=Status.MERGED, ended_at=state.at_seconds - state.unchanged_seconds)

@@ -32,7 +32,9 @@ class MergeWatch:
             The verdicts as a log line.
         """
         before = self.verdicts
-        earlier = {(each.state.node, each.state.period, each.state.partition_id): each.state for each in before}
+        earlier = {
+            (verdict.state.node, verdict.state.period, verdict.state.partition_id): verdict.state for verdict in before
+        }
         self.verdicts = tuple(
             judge(state, self._thresholds, earlier.get((state.node, state.period, state.partition_id)))
             for state in states

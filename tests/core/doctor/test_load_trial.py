@@ -17,6 +17,6 @@ DURABLE = replace(REPLICATED, engine_full=f"{TARGET.engine_full}, fsync_after_in
 @pytest.mark.parametrize(("target", "is_told"), [(TARGET, False), (REPLICATED, True), (DURABLE, False)])
 def test_replicated_tables_may_lose_periods_with_all_replicas_at_once(target, is_told):
     facts = replace(FACTS, target=target, known_settings=dict.fromkeys(REQUIRED_SETTINGS))
-    check = check_table(surroundings(facts, facts, facts), own={})
+    check = check_table(surroundings(facts, facts, facts), user_settings={})
     assert check.findings == ()
     assert any("fsync_after_insert = 1 on db.trips" in each for each in check.remarks) is is_told

@@ -33,7 +33,9 @@ def part(spec=SPEC, *, data=LARGE, share=0.5, periods=1):
 
 
 def settings_of(*, own=None, known=KNOWN, null_as_default=False, data=LARGE):
-    return load_settings(one=part(), data=data, known=known, own=own or {}, null_as_default=null_as_default, store=S3)
+    return load_settings(
+        share=part(), data=data, known=known, user_settings=own or {}, null_as_default=null_as_default, store=S3
+    )
 
 
 def values(**options):
