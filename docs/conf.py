@@ -153,7 +153,7 @@ def _table_of_switches() -> str:
     from airflow_provider_chs3.core.load.effects import SWITCHES, written
 
     rows = [
-        f"| {', '.join(f'`{written(name)}`' for name in each.names)} | {each.beside} | {each.why} |"
+        f"| {', '.join(f'`{written(name)}`' for name in each.names)} | {each.beside} | {each.reason} |"
         for each in SWITCHES
     ]
     return "\n".join(["| argument | has no effect | because |", "|---|---|---|", *rows])

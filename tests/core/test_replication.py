@@ -191,7 +191,7 @@ def load(*, before=()):
         context=AROUND,
         attempt=ATTEMPT,
         staging=ATTEMPT.staging(AROUND),
-        own=PeriodPartitions("202610"),
+        period_partitions=PeriodPartitions("202610"),
         key_on=lambda node, partition_id="": KEY,
         files=SimpleNamespace(manifest=Manifest(())),
         manifest=Manifest(()),

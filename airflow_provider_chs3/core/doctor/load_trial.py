@@ -112,13 +112,15 @@ def _simulate_load(
     context, period = scene.context, request.period
     partitions = yield from partitions_of_one(context, period)
     source, manifest = yield from request.source.list_period(period)
-    load = LoadContext.of(request, context, RetryState(), source=source, manifest=manifest, own=partitions)
+    load = LoadContext.of(
+        request, context, RetryState(), source=source, manifest=manifest, period_partitions=partitions
+    )
     facts = yield from look_at_period(load, (yield from load.look_up()))
     decision = judge(load, facts)
     if isinstance(decision, Skip):
         return [], f"{decision.reason}: a load has nothing to do"
     changed = ComparisonStatus.DEFINITION_CHANGED
-    if facts.found.standing is changed and decision.reason == changed.value and not is_told:
+    if facts.comparison.standing is changed and decision.reason == changed.value and not is_told:
         return [], f"as published by a load with arguments other than the defaults. {_TO_TELL}"
     states = yield from ask_nodes_now(context, partitions.parts)
     yield from capturing_logs(warn_of_risks(load, states), warnings)

@@ -63,47 +63,47 @@ from airflow_provider_chs3.exceptions import (
 )
 
 
-def attempt(request: LoadRequest, one: Round) -> Steps[Tried]:
+def attempt(request: LoadRequest, load_round: Round) -> Steps[Tried]:
     """Load the periods of a round."""
-    tried = Tried(timer=one.timer or (yield from start_timer()))
+    tried = Tried(timer=load_round.timer or (yield from start_timer()))
     try:
-        if one.resumable:
-            yield from _go_on(request, one.resumable, tried)
+        if load_round.resumable:
+            yield from _go_on(request, load_round.resumable, tried)
         else:
-            yield from _load(request, one, tried)
+            yield from _load(request, load_round, tried)
     except Chs3Error as error:
         tried.error = error
     return tried
 
 
-def _load(request: LoadRequest, one: Round, tried: Tried) -> Steps[None]:
-    listed, context, timer = yield from list_and_inspect(request, one.periods, tried.timer, one.context)
+def _load(request: LoadRequest, load_round: Round, tried: Tried) -> Steps[None]:
+    listed, context, timer = yield from list_and_inspect(request, load_round.periods, tried.timer, load_round.context)
     tried.refused.update(listed.failed)
     manifests = dict(listed.manifests)
     if not any(facts.target for facts in context.nodes.values()):
         for period, manifest in listed.manifests.items():
-            own = replace(request, period=period)
+            period_request = replace(request, period=period)
             facts = PeriodFacts(objects=len(manifest.objects), contents=request.source.kind.contents.name)
             match decide(facts, request.policies):
                 case Skip() as decision:
-                    tried.results[period] = skipped(own, decision, timer)
+                    tried.results[period] = skipped(period_request, decision, timer)
                 case Refuse():
-                    tried.refused[period] = no_objects(own)
-        manifests = {period: each for period, each in manifests.items() if not tried.has(period)}
+                    tried.refused[period] = no_objects(period_request)
+        manifests = {period: manifest for period, manifest in manifests.items() if not tried.has(period)}
     if not manifests:
         return
     column = request.policies.object_column
     check_target(context, required_settings=REQUIRED_SETTINGS, object_column=column, settings=request.settings)
     context = yield from find_replicas(context)
-    owns = yield from partitions_of(context, sorted(manifests))
+    partitions = yield from partitions_of(context, sorted(manifests))
     tried.loads = {
         period: LoadContext.of(
             replace(request, period=period),
             context,
-            one.retry_state,
+            load_round.retry_state,
             source=listed.source,
             manifest=manifest,
-            own=owns.get(period, PeriodPartitions()),
+            period_partitions=partitions.get(period, PeriodPartitions()),
             timer=timer,
         )
         for period, manifest in manifests.items()
@@ -114,9 +114,9 @@ def _load(request: LoadRequest, one: Round, tried: Tried) -> Steps[None]:
 def _load_changed(tried: Tried) -> Steps[None]:
     """Load the periods that are not published as their objects are."""
     loads = Loads(tried.loads)
-    done, periods, own = yield from check_periods(loads)
+    done, periods, attempts = yield from check_periods(loads)
     if len(tried.loads) > 1:
-        yield from drop_dead_groups(tried.loads.values(), own)
+        yield from drop_dead_groups(tried.loads.values(), attempts)
     tried.results.update(done)
     tried.refused.update(loads.failed)
     if not periods.items:
@@ -130,14 +130,14 @@ def _load_planned(planned: Planned, tried: Tried) -> Steps[None]:
     load, periods = planned.load, planned.periods
     context = load.context
     yield from try_checks(load)
-    own = [period.load.attempt for period in periods]
+    attempts = [period.load.attempt for period in periods]
     beginning = (
         _make_records(context),
-        end_earlier_attempts(context, *dict.fromkeys((load.attempt, *own))),
+        end_earlier_attempts(context, *dict.fromkeys((load.attempt, *attempts))),
     )
     yield from Gather(name="Make the tables of records, and end earlier attempts", workflows=beginning)
     load = load.with_ledger(with_loads=True)
-    periods.update(lambda each: each.of(each.load.with_ledger(with_loads=True)))
+    periods.update(lambda item: item.of(item.load.with_ledger(with_loads=True)))
     try:
         without_merges = not planned.is_of_one or load.increment is not None
         yield from create_staging(load.context, load.attempt, without_merges=without_merges)
@@ -172,8 +172,8 @@ def _stage_and_publish(
         planned, inserted = yield from _insert(replace(planned, load=load), done)
         load = yield from load.end_step("insert", at_least_seconds=inserted.stats.seconds)
         looks = (list_again(load, periods), count_partitions(load, name="Count what is staged"), look_at_bases(periods))
-        now, staged, bases = yield from Gather(name="List again, and count what is staged", workflows=looks)
-        verified = yield from verify(load, planned.plan, inserted, periods, now, staged)
+        listed, staged, bases = yield from Gather(name="List again, and count what is staged", workflows=looks)
+        verified = yield from verify(load, planned.plan, inserted, periods, listed, staged)
         for period, error in late.items():
             periods.leave(period, error)
         check_bases(periods, bases)
@@ -217,31 +217,31 @@ def _record_results(
 ) -> Steps[None]:
     """Record what the loads did, each with its share of the seconds that all took together."""
     load, periods = planned.load, planned.periods
-    periods.update(lambda each: each.of(replace(each.load, timer=_share(load.timer, planned.share_of(each.load)))))
+    periods.update(lambda item: item.of(replace(item.load, timer=_share(load.timer, planned.share_of(item.load)))))
     results = {
-        each.period: result_of(
-            each.load,
-            states[each.period],
-            status="held" if each.held_because else "published",
-            reason=each.held_because or each.reason,
-            plan=each.plan,
+        item.period: result_of(
+            item.load,
+            states[item.period],
+            status="held" if item.held_because else "published",
+            reason=item.held_because or item.reason,
+            plan=item.plan,
             inserted=inserted
             if planned.is_of_one
-            else inserted.share(planned.share_of(each.load), verified.rows[each.period]),
-            staged=each.staged,
+            else inserted.share(planned.share_of(item.load), verified.rows[item.period]),
+            staged=item.staged,
             verified=verified,
-            checks=each.checks,
+            checks=item.checks,
         )
-        for each in periods
+        for item in periods
     }
     together = None if planned.is_of_one else (load.periods, round(inserted.stats.seconds, 3))
     yield from record_loads(results, periods, together=together)
     tried.results.update(results)
-    for each in periods:
+    for item in periods:
         # One that died before its claim has left a table that no record names.
-        may_hold = each.load.request.policies.may_hold
-        if not each.held_because and (may_hold or any(period.held for period in each.before.values())):
-            yield from drop_held_of(each.load)
+        may_hold = item.load.request.policies.may_hold
+        if not item.held_because and (may_hold or any(period.held for period in item.before.values())):
+            yield from drop_held_of(item.load)
 
 
 def _share(timer: StepTimer, share: float) -> StepTimer:
@@ -254,7 +254,7 @@ def _go_on(request: LoadRequest, resumable: ResumableLoad, tried: Tried) -> Step
     yield from Log(name=f"{range_text(periods)}: resuming attempt {resumable.nonce}, which this task began earlier.")
     source, listed = yield from request.source.list_periods(periods)
     timer = yield from tried.timer.after(resumable.seconds_by_step).end("list")
-    owns = yield from partitions_of(resumable.context, periods)
+    partitions = yield from partitions_of(resumable.context, periods)
     tried.loads = {
         period: LoadContext.of(
             replace(request, nonce=resumable.nonce, period=period),
@@ -262,7 +262,7 @@ def _go_on(request: LoadRequest, resumable: ResumableLoad, tried: Tried) -> Step
             resumable.retry_state,
             source=source,
             manifest=listed[period],
-            own=owns[period],
+            period_partitions=partitions[period],
             timer=timer,
         )
         for period in periods
@@ -289,14 +289,14 @@ def _planned_before(resumable: ResumableLoad, tried: Tried, listed: Mapping[Peri
     Raises:
         ObjectsChangedError: If objects changed since.
     """
-    several = []
+    period_loads = []
     for period, recorded in resumable.periods.items():
         load = yield from load_of_resumable(tried.loads[period], recorded, listed[period])
-        each = PeriodLoad(load=load, before={}, reason=recorded.reason, held_because=recorded.held_because)
-        several.append(replace(each, plan=resumable.plan))
-    if len(several) == 1:
-        return Planned(load=several[0].load, plan=resumable.plan, periods=periods_of(*several))
-    planned = yield from planned_together(several, resumable.plan)
+        item = PeriodLoad(load=load, before={}, reason=recorded.reason, held_because=recorded.held_because)
+        period_loads.append(replace(item, plan=resumable.plan))
+    if len(period_loads) == 1:
+        return Planned(load=period_loads[0].load, plan=resumable.plan, periods=periods_of(*period_loads))
+    planned = yield from planned_together(period_loads, resumable.plan)
     assert planned  # The table, and what is loaded, are what they were.
     return planned
 
@@ -309,17 +309,19 @@ def _as_decided(planned: Planned, resumable: ResumableLoad) -> Steps[dict[Period
     """
     mine, periods = planned.load, planned.periods
     periods.update(
-        lambda each: each.of(
-            replace(each.load, request=replace(mine.request, period=each.period), timer=mine.timer)
+        lambda item: item.of(
+            replace(item.load, request=replace(mine.request, period=item.period), timer=mine.timer)
             if mine.group
             else mine
         )
     )
     looked = zip(list(periods), (yield from look_up_all([period.load for period in periods])), strict=True)
-    now = {each.period: found for each, found in looked}
-    periods.update(lambda each: replace(each, before=resumable.periods[each.period].before_now(now[each.period])))
+    current = {item.period: states for item, states in looked}
+    periods.update(lambda item: replace(item, before=resumable.periods[item.period].before_now(current[item.period])))
     judged = periods.those(periods.items)
-    judged.each(lambda each: check_none_newer(each.period, resumable.periods[each.period].records, now[each.period]))
+    judged.each(
+        lambda item: check_none_newer(item.period, resumable.periods[item.period].records, current[item.period])
+    )
     if not judged.items:
         raise next(iter(judged.failed.values()))
     return judged.failed

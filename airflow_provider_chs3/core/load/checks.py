@@ -51,80 +51,84 @@ def check_rows(periods: Periods) -> Steps[dict[Period, int]]:
         How many rows the checks have seen of each, for `check_seen` once it is known how many are staged.
     """
     checked = yield from periods.run(_check)
-    periods.update(lambda each: _with_results(each, checked[each.period][0]))
+    periods.update(lambda item: _with_results(item, checked[item.period][0]))
     return {period: rows for period, (_, rows) in checked.items()}
 
 
-def _with_results(each: PeriodLoad, results: tuple[CheckResult, ...]) -> PeriodLoad:
-    failed = text_of(results) if each.load.request.policies.on_failed_check == "hold" else ""
-    why = "; ".join(filter(None, (each.held_because, f"checks failed: {failed}" if failed else "")))
-    return replace(each, checks=results, held_because=why)
+def _with_results(period_load: PeriodLoad, results: tuple[CheckResult, ...]) -> PeriodLoad:
+    failed = text_of(results) if period_load.load.request.policies.on_failed_check == "hold" else ""
+    reason = "; ".join(filter(None, (period_load.held_because, f"checks failed: {failed}" if failed else "")))
+    return replace(period_load, checks=results, held_because=reason)
 
 
-def check_seen(each: PeriodLoad, rows: int) -> None:
+def check_seen(period_load: PeriodLoad, rows: int) -> None:
     """Check that the checks have seen all rows that are about to be published.
 
     Raises:
         TransientError: If these are more or fewer.
     """
-    staged = sum(each.staged[node].rows for node in each.load.context.publishers)
-    if each.checks and rows != staged:
+    staged = sum(period_load.staged[node].rows for node in period_load.load.context.publishers)
+    if period_load.checks and rows != staged:
         raise TransientError(
-            f"Checks of {each.period} saw {rows:,} of {staged:,} staged rows: the replicas that the servers asked "
-            "differ from those that publish. A retry loads the period again."
+            f"Checks of {period_load.period} saw {rows:,} of {staged:,} staged rows: the replicas that the servers "
+            "asked differ from those that publish. A retry loads the period again."
         )
 
 
-def _check(each: PeriodLoad) -> Steps[tuple[tuple[CheckResult, ...], int]]:
-    load, checks = each.load, each.load.request.checks.requested
+def _check(period_load: PeriodLoad) -> Steps[tuple[tuple[CheckResult, ...], int]]:
+    load, checks = period_load.load, period_load.load.request.checks.requested
     # What a dead attempt was about to publish has passed them.
-    if each.intended or not checks:
+    if period_load.intended or not checks:
         return (), 0
     names = (load.staging, load.context.target)
     # Of several partitions, each node looks among its own (seen on 25.8 and 26.9).
-    staged, published = (_Rows(load.context, name, load.own.rows_of(name)) for name in names)
-    yield from Log(name=f"{each.period}: checking what is staged ({quantity(len(checks), 'check')}).")
-    results, seen = yield from _results_of_columns(each, staged)
+    staged, published = (_Rows(load.context, name, load.period_partitions.rows_of(name)) for name in names)
+    yield from Log(name=f"{period_load.period}: checking what is staged ({quantity(len(checks), 'check')}).")
+    results, seen = yield from _results_of_columns(period_load, staged)
     for check in checks:
         if not isinstance(check, ColumnCheck):
             sql = _asked(check, staged, published)
-            rows = yield from _ask(load.context, sql, name=f"Check {check.name} of {each.period}", checks=(check,))
+            rows = yield from _ask(
+                load.context, sql, name=f"Check {check.name} of {period_load.period}", checks=(check,)
+            )
             results.append(_result(check, rows))
     failed = text_of(results)
     if failed and load.request.policies.on_failed_check == "fail":
         raise CheckFailedError(
-            f"{load.context.target} {each.period} was not published, as checks failed: {failed}. The table is "
+            f"{load.context.target} {period_load.period} was not published, as checks failed: {failed}. The table is "
             "unchanged. Fix the objects or the checks, or publish anyway with policies={'on_failed_check': 'warn'}."
         )
     if failed and load.request.policies.on_failed_check == "warn":
-        yield from Log(name=f"Warning: {each.period} is published although checks failed: {failed}.")
+        yield from Log(name=f"Warning: {period_load.period} is published although checks failed: {failed}.")
     return tuple(results), seen
 
 
-def _results_of_columns(each: PeriodLoad, staged: _Rows) -> Steps[tuple[list[CheckResult], int]]:
+def _results_of_columns(period_load: PeriodLoad, staged: _Rows) -> Steps[tuple[list[CheckResult], int]]:
     """Ask for all columns at once, and count the rows: those that a node's replica lacks must not escape."""
     seen, results, by_clause = 0, list[CheckResult](), defaultdict[str, list[ColumnCheck]](list, {"": []})
-    for check in each.load.request.checks.requested:
+    for check in period_load.load.request.checks.requested:
         if isinstance(check, ColumnCheck):
             by_clause[check.clause].append(check)
     for clause, checks in by_clause.items():
-        name = f"Check columns of {each.period}"
+        name = f"Check columns of {period_load.period}"
         sql = _asked_of_columns(checks, staged, clause)
-        (row,) = yield from _ask(each.load.context, sql, name=name, checks=checks)
+        (row,) = yield from _ask(period_load.load.context, sql, name=name, checks=checks)
         seen = seen if clause else int(row[0])
-        found = zip(checks, row[1::2], row[2::2], strict=True)
-        results += [CheckResult(one.name, one.wanted, _shown(value), bool(passed)) for one, value, passed in found]
+        answers = zip(checks, row[1::2], row[2::2], strict=True)
+        results += [
+            CheckResult(check.name, check.wanted, _shown(value), bool(passed)) for check, value, passed in answers
+        ]
     return results, seen
 
 
 def _result(check: Check, rows: Sequence[Row]) -> CheckResult:
     values = list(rows[0]) if rows else []
-    found, has_passed = ", ".join(map(_shown, values)) or "no row", bool(values) and all(values)
+    shown, has_passed = ", ".join(map(_shown, values)) or "no row", bool(values) and all(values)
     if isinstance(check, TableCheck):
         # Where there is no row, none makes the statement false.
         has_passed = values != [0]
-        found = str(has_passed).lower()
-    return CheckResult(check.name, check.wanted, found, has_passed)
+        shown = str(has_passed).lower()
+    return CheckResult(check.name, check.wanted, shown, has_passed)
 
 
 def _shown(value: object) -> str:

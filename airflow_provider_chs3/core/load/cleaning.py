@@ -53,25 +53,25 @@ def clean_up_published(
     if not attempts:
         return
     try:
-        yield from end_attempts(loads[0].context, *sorted(attempts, key=lambda each: each.name))
+        yield from end_attempts(loads[0].context, *sorted(attempts, key=lambda attempt: attempt.name))
     except Chs3Error as error:
         yield from Log(name=f"Staging of earlier loads could not be removed; the next load will remove it. ({error})")
 
 
-def drop_dead_groups(loads: Collection[LoadContext], own: Collection[tuple[Period, str]]) -> Steps[None]:
+def drop_dead_groups(loads: Collection[LoadContext], own_attempts: Collection[tuple[Period, str]]) -> Steps[None]:
     """Drop the staging of other loads of several periods, where nobody publishes from it any more.
 
     These are earlier tries of this task, and loads all of whose periods were published, by them or since. Others may
     run.
     """
     load = next(iter(loads))
-    if own:
-        yield from end_attempts_with(load.context, *sorted({nonce for _, nonce in own}))
+    if own_attempts:
+        yield from end_attempts_with(load.context, *sorted({nonce for _, nonce in own_attempts}))
     if not load.context.nodes[load.context.coordinator].has_ledger:
         return
-    found = yield from find_groups(load.context, *(each.attempt for each in loads))
+    groups = yield from find_groups(load.context, *(load.attempt for load in loads))
     dead = []
-    for nonce, group in found.items():
+    for nonce, group in groups.items():
         if (yield from _are_published(load, group.periods, nonce, group.began)):
             dead += sorted(group.names)
     if dead:

@@ -75,7 +75,7 @@ NEVER_LOADED = Found(ComparisonStatus.NEW, (), ComparisonStatus.NEW.value)
 class PeriodFacts:
     """Facts about a period."""
 
-    found: Found = NEVER_LOADED
+    comparison: Found = NEVER_LOADED
     objects: int | None = None
     contents: str = "objects"
     size_bytes: int = 0
@@ -96,49 +96,49 @@ def decide(facts: PeriodFacts, policies: Policies | None = None) -> Decision:
     What is published as its objects are stays so, whatever is asked of other objects.
     """
     policies = policies or Policies()
-    why = facts.found.why
+    reason = facts.comparison.why
     if stays := _stays(facts):
         return stays
     if facts.is_approval:
         why_not = facts.why_not_held or "it was held for too long"
-        return Finish(why) if facts.intended else Refuse(why_not, Refusal.NOT_HELD)
+        return Finish(reason) if facts.intended else Refuse(why_not, Refusal.NOT_HELD)
     if facts.objects == 0 and policies.on_no_objects != "empty":
-        reason = f"no {facts.contents}"
+        missing = f"no {facts.contents}"
         is_skipped = policies.on_no_objects == "skip"
-        return Skip(reason, has_no_objects=True) if is_skipped else Refuse(reason, Refusal.NO_OBJECTS)
+        return Skip(missing, has_no_objects=True) if is_skipped else Refuse(missing, Refusal.NO_OBJECTS)
     if refusal := _refusal(facts, policies):
-        return Refuse(why, refusal)
+        return Refuse(reason, refusal)
     return _loaded(facts, policies)
 
 
 def _loaded(facts: PeriodFacts, policies: Policies) -> Decision:
-    (found, _, why), held_because = facts.found, _why_held(facts, policies)
-    if found is ComparisonStatus.UNCHANGED:
+    (status, _, reason), held_because = facts.comparison, _why_held(facts, policies)
+    if status is ComparisonStatus.UNCHANGED:
         return Whole(ASKED_FOR)
     if facts.intended and not facts.is_reload:
-        return Finish(why)
-    if found is ComparisonStatus.OBJECTS_CHANGED and facts.why_whole == "":
-        return Add(why, held_because=held_because)
+        return Finish(reason)
+    if status is ComparisonStatus.OBJECTS_CHANGED and facts.why_whole == "":
+        return Add(reason, held_because=held_because)
     if _reloads_table(facts) and not policies.reload_whole_table:
-        return Refuse(facts.why_whole or why, Refusal.WHOLE_TABLE)
-    return Whole(why, held_because=held_because)
+        return Refuse(facts.why_whole or reason, Refusal.WHOLE_TABLE)
+    return Whole(reason, held_because=held_because)
 
 
 def _stays(facts: PeriodFacts) -> Decision | None:
     """Return the decision to leave a period as it is; None if it is to change."""
-    if facts.found.standing is ComparisonStatus.PINNED:
-        return Refuse(facts.found.why, Refusal.NOT_HELD) if facts.is_approval else Skip(facts.found.why)
+    if facts.comparison.standing is ComparisonStatus.PINNED:
+        return Refuse(facts.comparison.why, Refusal.NOT_HELD) if facts.is_approval else Skip(facts.comparison.why)
     if facts.is_reload:
         return None
     if facts.held and not facts.held.is_over:
         return Hold(f"held since {facts.held.since} UTC: {facts.held.why}. {TO_DECIDE}")
-    return Skip(facts.found.why) if facts.found.standing is ComparisonStatus.UNCHANGED else None
+    return Skip(facts.comparison.why) if facts.comparison.standing is ComparisonStatus.UNCHANGED else None
 
 
-def reads_all(target: TableName, sizes: str, why: str) -> TargetChangedError:
+def reads_all(target: TableName, sizes: str, reason: str) -> TargetChangedError:
     """Return the error of `Refusal.WHOLE_TABLE`: a load raises it, and a plan reports it beforehand."""
     return TargetChangedError(
-        f"{target} has no partitions, so this would load it whole again, reading {sizes}: {why}. The table is "
+        f"{target} has no partitions, so this would load it whole again, reading {sizes}: {reason}. The table is "
         "unchanged. To allow this, give policies={'reload_whole_table': True}, for example for one run. With "
         "increments={'object_column': …}, loads replace only the rows of overwritten and deleted objects, up to a "
         "quarter of the table's bytes."
@@ -149,36 +149,36 @@ def _reloads_table(facts: PeriodFacts) -> bool:
     """Check whether a table would be read whole again, without anybody having asked for it."""
     if not (facts.is_published_table and facts.objects) or facts.is_reload:
         return False
-    may_add = facts.found.standing is ComparisonStatus.OBJECTS_CHANGED and facts.why_whole is None
-    return not may_add and facts.found.standing not in _NEEDS_NO_PERMISSION
+    may_add = facts.comparison.standing is ComparisonStatus.OBJECTS_CHANGED and facts.why_whole is None
+    return not may_add and facts.comparison.standing not in _NEEDS_NO_PERMISSION
 
 
 def _refusal(facts: PeriodFacts, policies: Policies) -> Refusal | None:
-    found = facts.found.standing
+    status = facts.comparison.standing
     if policies.on_target_changed != "reload":
-        if found in OF_OTHERS and facts.lacks_replica:
+        if status in OF_OTHERS and facts.lacks_replica:
             return Refusal.REPLICA_DOWN
-        if found is ComparisonStatus.FEWER_NODES:
+        if status is ComparisonStatus.FEWER_NODES:
             return Refusal.FEWER_NODES
     if _is_of_others(facts, policies) and policies.on_target_changed != "hold":
-        return Refusal.ROWS_UNKNOWN if found is ComparisonStatus.ROWS_UNKNOWN else Refusal.TARGET_CHANGED
+        return Refusal.ROWS_UNKNOWN if status is ComparisonStatus.ROWS_UNKNOWN else Refusal.TARGET_CHANGED
     return Refusal.SHRANK if _shrank(facts, policies) and policies.on_shrink == "fail" else None
 
 
 def _why_held(facts: PeriodFacts, policies: Policies) -> str:
     """Return why a person decides about what a load would replace; empty if none does. No other policy forbids it."""
-    whys = [facts.found.why] if _is_of_others(facts, policies) else []
+    reasons = [facts.comparison.why] if _is_of_others(facts, policies) else []
     if _shrank(facts, policies):
         shrank = f"shrank from {size_text(facts.published_bytes)} to {size_text(facts.size_bytes)}"
-        whys.append(f"its {facts.contents} {shrank} since they were published")
-    return "; ".join(whys)
+        reasons.append(f"its {facts.contents} {shrank} since they were published")
+    return "; ".join(reasons)
 
 
 def _is_of_others(facts: PeriodFacts, policies: Policies) -> bool:
     """Check whether a load would replace rows of others, and no argument allows it."""
-    if facts.found.standing is ComparisonStatus.ROWS_UNKNOWN:
+    if facts.comparison.standing is ComparisonStatus.ROWS_UNKNOWN:
         return not policies.replace_unknown
-    return facts.found.standing is ComparisonStatus.TARGET_CHANGED and policies.on_target_changed != "reload"
+    return facts.comparison.standing is ComparisonStatus.TARGET_CHANGED and policies.on_target_changed != "reload"
 
 
 def _shrank(facts: PeriodFacts, policies: Policies) -> bool:

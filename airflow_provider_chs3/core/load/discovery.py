@@ -53,10 +53,10 @@ def list_ready(request: LoadRequest, periods: Sequence[Period]) -> Steps[Listed]
     """
     failed = dict[Period, Chs3Error]()
     for first in range(0, len(periods) if request.policies.ready_key else 0, _READY_AT_ONCE):
-        some = periods[first : first + _READY_AT_ONCE]
-        asked = tuple(_why_not_ready(request, period) for period in some)
+        batch = periods[first : first + _READY_AT_ONCE]
+        asked = tuple(_why_not_ready(request, period) for period in batch)
         errors = yield from Gather(name="Look for ready markers", workflows=asked)
-        failed |= {period: error for period, error in zip(some, errors, strict=True) if error}
+        failed |= {period: error for period, error in zip(batch, errors, strict=True) if error}
     if len(failed) == len(periods):
         return Listed(request.source, {}, failed)
     source, manifests = yield from request.source.list_periods([period for period in periods if period not in failed])
@@ -104,7 +104,7 @@ def _why_not_ready(request: LoadRequest, period: Period) -> Steps[Chs3Error | No
 def _check_manifest(request: LoadRequest, period: Period, manifest: Manifest) -> None:
     """Check that no object is too young."""
     policies = request.policies
-    youngest = max(manifest.objects, key=lambda each: each.last_modified, default=None)
+    youngest = max(manifest.objects, key=lambda unit: unit.last_modified, default=None)
     # With no age asked for no clock is looked at: the storage's may be ahead, and objects may come after `now`.
     if policies.min_object_age_seconds <= 0 or youngest is None:
         return

@@ -31,8 +31,8 @@ class Effect:
 
     group: str
     name: str
-    of: Callable[[Format], bool] = lambda file_format: True
-    why: str = ""
+    applies_to: Callable[[Format], bool] = lambda file_format: True
+    reason: str = ""
     way_out: str = "Leave it out."
     is_of_rows: bool = False
 
@@ -44,7 +44,7 @@ class Effect:
     @property
     def where(self) -> str:
         """The formats on which it has an effect, and whether it has one on rows of a database, for people."""
-        formats = [name for name, each in FORMATS.items() if self.of(each)]
+        formats = [name for name, file_format in FORMATS.items() if self.applies_to(file_format)]
         shown = "all formats" if len(formats) == len(FORMATS) else ", ".join(formats)
         return f"{shown}; rows of databases and of SELECTs" if self.is_of_rows else shown
 
@@ -59,21 +59,32 @@ _SKIP_IN_TSV = "Leave it out; in TSV, settings={'input_format_tsv_skip_first_lin
 #: Those that depend on the format of files.
 _BY_FORMAT = (
     *(
-        Effect("csv", name, lambda each: each.is_csv, _OF_CSV, _SKIP_IN_TSV if name == "skip_lines" else _TSV_AS_CSV)
+        Effect(
+            "csv",
+            name,
+            lambda file_format: file_format.is_csv,
+            _OF_CSV,
+            _SKIP_IN_TSV if name == "skip_lines" else _TSV_AS_CSV,
+        )
         for name in declared(Dialect)
     ),
-    Effect("files", "count_again", lambda each: each.name != "Parquet", "its footers have the rows"),
-    Effect("files", "unproved_codecs", lambda each: not each.has_footer, "its footer proves that an object is whole"),
+    Effect("files", "count_again", lambda file_format: file_format.name != "Parquet", "its footers have the rows"),
+    Effect(
+        "files",
+        "unproved_codecs",
+        lambda file_format: not file_format.has_footer,
+        "its footer proves that an object is whole",
+    ),
     Effect(
         "casts",
         "naive_timestamps",
-        lambda each: each.name in _WITH_NAIVE_TIMES,
+        lambda file_format: file_format.name in _WITH_NAIVE_TIMES,
         "times without a zone are in that of their column",
     ),
     Effect(
         "policies",
         "on_new_columns",
-        lambda each: each.names_columns,
+        lambda file_format: file_format.names_columns,
         "its files do not name their columns",
         is_of_rows=True,
     ),
@@ -87,8 +98,8 @@ _OF_FILES: Mapping[type[Group], tuple[str, ...]] = {
 
 #: Group and name → where it has an effect. All other arguments have one everywhere.
 EFFECTS: Mapping[tuple[str, str], Effect] = {
-    (each.group, each.name): each
-    for each in (*_BY_FORMAT, *(Effect(kind.group, name) for kind, names in _OF_FILES.items() for name in names))
+    (effect.group, effect.name): effect
+    for effect in (*_BY_FORMAT, *(Effect(kind.group, name) for kind, names in _OF_FILES.items() for name in names))
 }
 
 
@@ -99,7 +110,7 @@ class Switch:
     names: tuple[str, ...]
     beside: str
     is_off: Callable[[Mapping[str, Any]], bool]
-    why: str
+    reason: str
     way_out: str = "Leave one of them out."
 
 
@@ -153,12 +164,18 @@ def check_switches(groups: Sequence[Group], arguments: Mapping[str, Any]) -> Non
         ConfigurationError: If one has none.
     """
     given = {name for group in groups for name in group.changes}
-    given |= {each.name for each in _IN_NO_GROUP if arguments.get(each.name, each.default) not in (each.default, {})}
+    given |= {
+        argument.name
+        for argument in _IN_NO_GROUP
+        if arguments.get(argument.name, argument.default) not in (argument.default, {})
+    }
     of_groups = {name: getattr(group, name) for group in groups for name in declared(type(group))}
     all_of = {**arguments, **of_groups}
     for switch in SWITCHES:
         if switch.is_off(all_of) and (off := [name for name in switch.names if name in given]):
-            raise ConfigurationError(f"{written(off[0])} has no effect {switch.beside}: {switch.why}. {switch.way_out}")
+            raise ConfigurationError(
+                f"{written(off[0])} has no effect {switch.beside}: {switch.reason}. {switch.way_out}"
+            )
 
 
 def written(name: str) -> str:
@@ -172,9 +189,11 @@ def check_effects(given: Iterable[tuple[str, str]], file_format: Format) -> None
     Raises:
         ConfigurationError: If one has none.
     """
-    for each in (EFFECTS[key] for key in given if key in EFFECTS):
-        if not each.of(file_format):
-            raise ConfigurationError(f"{each.key} has no effect on {file_format.name}: {each.why}. {each.way_out}")
+    for effect in (EFFECTS[key] for key in given if key in EFFECTS):
+        if not effect.applies_to(file_format):
+            raise ConfigurationError(
+                f"{effect.key} has no effect on {file_format.name}: {effect.reason}. {effect.way_out}"
+            )
 
 
 def about_files(given: Iterable[tuple[str, str]]) -> list[str]:

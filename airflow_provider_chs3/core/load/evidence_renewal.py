@@ -28,7 +28,7 @@ def structure_text(
     every_column = not selection.columns and not selection.select
     return as_text(
         load.request.structure(load.context, shard_num=node.shard_num),
-        loaded_of((each.column.name for each in loaded), in_files, every_column=every_column),
+        loaded_of((loaded_column.column.name for loaded_column in loaded), in_files, every_column=every_column),
         # Unlike the rest it is not renewed: a TTL that was changed may have removed rows already.
         {"engine": load.context.table_facts.definition, "definition": load.request.recorded_definition},
     )
@@ -45,17 +45,19 @@ def renew_records(loads: Sequence[LoadContext], periods: Mapping[Period, Mapping
     context = loads[0].context
     renewals, steps = defaultdict[Node, list[Renewal]](list), list[QueryNodes]()
     for load in loads:
-        found = periods[load.request.period]
-        shards = rows_of_shards({node: period.state for node, period in found.items()})
-        for node, period in found.items():
+        by_node = periods[load.request.period]
+        shards = rows_of_shards({node: period.state for node, period in by_node.items()})
+        for node, period in by_node.items():
             if period.record and period.is_of_replica:
                 steps.append(_copy(load, node, period.record, period, shards))
             elif period.record and period.has_history and not _is_up_to_date(load, node, period, shards):
                 structure, attempt = _structure_of_now(load, node, period.record), period.record.attempt
                 # All of them, as the newest records of a period are of one number.
-                for one in period.each:
-                    evidence = evidence_of_state(as_recorded(one), shards)
-                    renewals[node].append(Renewal(load.key_on(node, one.partition_id), attempt, evidence, structure))
+                for partition in period.each:
+                    evidence = evidence_of_state(as_recorded(partition), shards)
+                    renewals[node].append(
+                        Renewal(load.key_on(node, partition.partition_id), attempt, evidence, structure)
+                    )
     renewed = {node: renew(context.ledger, renewals[node]) for node in context.recorders if node in renewals}
     if renewed:
         steps.append(QueryNodes(name=_name(loads), sql=renewed, settings=context.record_settings))
@@ -71,10 +73,10 @@ def _copy(load: LoadContext, node: Node, newest: Record, period: PeriodOnNode, s
     """Return the step that records what another replica has, for one that was down when that was written."""
     structure = _structure_of_now(load, node, newest)
     records = list[RecordOnNode]()
-    for one in period.each:
-        state = as_recorded(one)
+    for partition in period.each:
+        state = as_recorded(partition)
         values = values_of(load, rows=state.rows, state=state, rows_of_shards=shards, structure=structure)
-        records.append((node, load.key_on(node, one.partition_id), {**values, **newest.of_attempt}))
+        records.append((node, load.key_on(node, partition.partition_id), {**values, **newest.of_attempt}))
     return add_records(load.context, "published", records, name=_name([load]), number=newest.sequence)
 
 
@@ -84,10 +86,10 @@ def _name(loads: Sequence[LoadContext]) -> str:
 
 def _is_up_to_date(load: LoadContext, node: Node, period: PeriodOnNode, shards: Mapping[int, int]) -> bool:
     return all(
-        one.record is not None
-        and evidence_of(one.record) == as_recorded(one).evidence(shards)
-        and one.record.structure == _structure_of_now(load, node, one.record)
-        for one in period.each
+        partition.record is not None
+        and evidence_of(partition.record) == as_recorded(partition).evidence(shards)
+        and partition.record.structure == _structure_of_now(load, node, partition.record)
+        for partition in period.each
     )
 
 

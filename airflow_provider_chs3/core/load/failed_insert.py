@@ -77,8 +77,8 @@ def explain_sample(files: Files, reading: Reading, *, rows: int, null_as_default
         hunt = _Hunt(files, group, null_as_default)
         for path in batch.paths:
             if error := (yield from hunt.of_rows(path, rows, group.loaded)):
-                found = yield from explain_parsing(files, reading, error)
-                return found or (yield from hunt.find_in(path, rows)) or f"{path}: {reason_of(error)}."
+                sentence = yield from explain_parsing(files, reading, error)
+                return sentence or (yield from hunt.find_in(path, rows)) or f"{path}: {reason_of(error)}."
     return None
 
 
@@ -95,13 +95,13 @@ def _error_of(
     return None
 
 
-def _fewest(of: int, fails: Callable[[int], Steps[ClickHouseServerError | None]]) -> Steps[int]:
+def _fewest(most: int, fails: Callable[[int], Steps[ClickHouseServerError | None]]) -> Steps[int]:
     """Return the smallest number of them that fails, given that all of them fail."""
     fewest = 1
-    while fewest < of:
-        middle = (fewest + of) // 2
+    while fewest < most:
+        middle = (fewest + most) // 2
         if (yield from fails(middle)):
-            of = middle
+            most = middle
         else:
             fewest = middle + 1
     return fewest
@@ -124,7 +124,7 @@ class _Hunt:
 
     def find(self, batch: Batch) -> Steps[str | None]:
         """Return a sentence about the first value that fails; None if it does not fail alone."""
-        number = yield from _fewest(len(batch.paths), lambda some: self.of_paths(batch, batch.paths[:some]))
+        number = yield from _fewest(len(batch.paths), lambda count: self.of_paths(batch, batch.paths[:count]))
         path = batch.paths[number - 1]
         sql = self._rows_of(path).between("SELECT count() FROM (", ")")
         (rows,) = (yield from self.files.look(f"Count the rows of {path}", sql))[0]
@@ -134,21 +134,23 @@ class _Hunt:
         """Return a sentence about the first value of a file's first rows that fails; None if it does not fail alone."""
         loaded = self.group.loaded
         # Some conversions fail whatever the rows hold, and without any.
-        row = (yield from _fewest(rows, lambda some: self.of_rows(path, some, loaded))) if rows else 0
-        column = yield from _fewest(len(loaded), lambda some: self.of_rows(path, row, loaded[:some]))
-        each = loaded[column - 1]
-        error = yield from self.of_rows(path, row, [each])
+        row = (yield from _fewest(rows, lambda count: self.of_rows(path, count, loaded))) if rows else 0
+        number = yield from _fewest(len(loaded), lambda count: self.of_rows(path, row, loaded[:count]))
+        loaded_column = loaded[number - 1]
+        error = yield from self.of_rows(path, row, [loaded_column])
         if error is None:
             return None
         if not row:
-            return _conversion_sentence(each, path, None, error, fixed=self.files.source.kind.contents.holder)
-        value, where = (yield from self._value(path, row, each)), f"row {row:,} of {path}"
-        return _conversion_sentence(each, where, value, error, fixed=self.files.source.kind.contents.holder)
+            return _conversion_sentence(loaded_column, path, None, error, fixed=self.files.source.kind.contents.holder)
+        value, where = (yield from self._value(path, row, loaded_column)), f"row {row:,} of {path}"
+        return _conversion_sentence(loaded_column, where, value, error, fixed=self.files.source.kind.contents.holder)
 
     def _rows_of(self, path: str) -> Sql:
         glob = self.files.source.glob_of(path)
         function = self.files.read(glob, structure=self.group.structure, on_cluster=False)
-        used = [name for name in VIRTUAL_COLUMNS if any(name in each.source for each in self.group.loaded)]
+        used = [
+            name for name in VIRTUAL_COLUMNS if any(name in loaded_column.source for loaded_column in self.group.loaded)
+        ]
         columns = ", ".join(map(identifier, dict.fromkeys([*used, *self.group.types])))
         return function.between(f"SELECT {columns} FROM ", f" WHERE {self.files.source.condition_of(path)}")
 
@@ -164,9 +166,9 @@ class _Hunt:
         thrown = [f"throwIf(NOT ifNull({holds}, 0), {literal(DOES_NOT_FIT)})" for holds in held]
         return f"any(ignore({', '.join([*values, *thrown])}))"
 
-    def _value(self, path: str, row: int, each: LoadedColumn) -> Steps[str | None]:
+    def _value(self, path: str, row: int, loaded_column: LoadedColumn) -> Steps[str | None]:
         """Return the value that is converted; None if a user's expression fails before."""
-        of_source = f"SELECT tuple(toString({each.source})) FROM ("
+        of_source = f"SELECT tuple(toString({loaded_column.source})) FROM ("
         sql = self._rows_of(path).between(of_source, f" LIMIT {row - 1}, 1)")
         try:
             rows = yield from self.files.look(f"Look at row {row} of {path}", sql, IN_ORDER)
@@ -179,17 +181,17 @@ class _Hunt:
 
 
 def _conversion_sentence(
-    each: LoadedColumn, where: str, value: str | None, error: ClickHouseServerError, *, fixed: str
+    loaded_column: LoadedColumn, where: str, value: str | None, error: ClickHouseServerError, *, fixed: str
 ) -> str:
     says_nothing = error.code == _WITHOUT_REASON or DOES_NOT_FIT in error.message
     reason = "" if says_nothing else f": {reason_of(error)}"
-    name = each.column.name
+    name = loaded_column.column.name
     if value is None:
         return (
             f"Column {name!r} cannot be filled from {where}{reason}. Fix the {fixed}, or the expression in "
             "select={…}."
         )
     return (
-        f"Column {name!r} is {each.column.type}, but {where} has {value[:SHOWN_CHARACTERS]!r} for it{reason}. "
+        f"Column {name!r} is {loaded_column.column.type}, but {where} has {value[:SHOWN_CHARACTERS]!r} for it{reason}. "
         f"Widen the column, fix the {fixed}, or give an expression with select={{…}}."
     )

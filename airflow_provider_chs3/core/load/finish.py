@@ -46,15 +46,15 @@ def finish(periods: Periods) -> Steps[dict[Period, dict[Node, PartitionState]]]:
         The partition of each on each node. The others are to be loaded.
     """
     states, attempts = dict[Period, dict[Node, PartitionState]](), defaultdict[str, list[Period]](list)
-    for each in periods:
-        attempts[each.load.facts(each.before).intended].append(each.period)
-    for nonce, some in attempts.items():
+    for item in periods:
+        attempts[item.load.facts(item.before).intended].append(item.period)
+    for nonce, intended in attempts.items():
         tables = yield from find_published_from(periods.first.load.context, nonce)
         for name, of_table in tables.items():
-            own = periods.those([period for period in some if str(period) in of_table])
-            if own.items:
-                states |= yield from _finish_from(name, nonce, own)
-            for period, error in own.failed.items():
+            part = periods.those([period for period in intended if str(period) in of_table])
+            if part.items:
+                states |= yield from _finish_from(name, nonce, part)
+            for period, error in part.failed.items():
                 periods.leave(period, error)
     return states
 
@@ -63,8 +63,8 @@ def _finish_from(name: str, nonce: str, periods: Periods) -> Steps[dict[Period, 
     first = periods.first.load
     # Who finds the period published ends all attempts whose names begin like this one's.
     request = replace(first.request, nonce=f"{nonce}{first.request.nonce}")
-    own = Attempt(first.context.target, tuple(periods.items), request.nonce, number=int(len(periods.items) > 1))
-    shared = SharedStaging(own, frozenset(each.load.own.value for each in periods), is_finished=True)
+    attempt = Attempt(first.context.target, tuple(periods.items), request.nonce, number=int(len(periods.items) > 1))
+    shared = SharedStaging(attempt, frozenset(item.load.period_partitions.value for item in periods), is_finished=True)
     load = replace(first, request=request, shared=shared)
     part = periods.those(periods.items)
     try:
@@ -79,13 +79,13 @@ def _finish_from(name: str, nonce: str, periods: Periods) -> Steps[dict[Period, 
         if part.items:
             yield from Log(name=f"Publishing what attempt {nonce} staged for {', '.join(map(str, part.items))}.")
         states = (yield from publish(part)) if part.items else {}
-        yield from find_superseded(load.context, part, own)
+        yield from find_superseded(load.context, part, attempt)
     except Exception:
         yield from clean_up(load)
         raise
     for period, error in part.failed.items():
         periods.leave(period, error)
-    yield from clean_up(load, done=[own] if len(states) == len(periods.items) else ())
+    yield from clean_up(load, done=[attempt] if len(states) == len(periods.items) else ())
     return states
 
 
@@ -94,20 +94,20 @@ def _take_over(name: str, nonce: str, periods: Periods, shared: SharedStaging) -
 
     If the process of the attempt is not dead, it does not find its table any more.
     """
-    context, own = periods.first.load.context, shared.attempt
-    yield from rename_staging(context, name, to=own)
+    context, attempt = periods.first.load.context, shared.attempt
+    yield from rename_staging(context, name, to=attempt)
     yield from end_named(context, [name])
-    rivals = yield from settle_with_rivals(context, own, [period.load.attempt for period in periods])
-    periods.each(lambda each: _check_alone(each.load, rivals))
-    periods.update(lambda each: each.of(replace(each.load, shared=shared)))
+    rivals = yield from settle_with_rivals(context, attempt, [period.load.attempt for period in periods])
+    periods.each(lambda item: _check_alone(item.load, rivals))
+    periods.update(lambda item: item.of(replace(item.load, shared=shared)))
     loads = [period.load for period in periods]
     if not loads:
         return
     looks = (look_up_all(loads), count_partitions(loads[0], name="Count what is staged"))
-    found, partitions = yield from Gather(name="Look at what was being published", workflows=looks)
-    now = dict(zip(periods.items, found, strict=True))
-    periods.update(lambda each: _as_intended(each, nonce, now[each.period], staged_of(each.load, partitions)))
-    yield from periods.run(lambda each: _check_objects(each.load, nonce, each.intended))
+    states, partitions = yield from Gather(name="Look at what was being published", workflows=looks)
+    current = dict(zip(periods.items, states, strict=True))
+    periods.update(lambda item: _as_intended(item, nonce, current[item.period], staged_of(item.load, partitions)))
+    yield from periods.run(lambda item: _check_objects(item.load, nonce, item.intended))
 
 
 def _check_alone(load: LoadContext, rivals: list[Attempt]) -> None:
@@ -116,17 +116,19 @@ def _check_alone(load: LoadContext, rivals: list[Attempt]) -> None:
 
 
 def _as_intended(
-    each: PeriodLoad, nonce: str, now: Mapping[Node, PeriodOnNode], staged: Mapping[Node, Staged]
+    period_load: PeriodLoad, nonce: str, current: Mapping[Node, PeriodOnNode], staged: Mapping[Node, Staged]
 ) -> PeriodLoad:
-    if each.load.facts(now).intended != nonce:
+    if period_load.load.facts(current).intended != nonce:
         raise TransientError("It was changed meanwhile.")
-    records = {node: period.record for node, period in now.items() if period.record}
-    for node, period in now.items():
-        for one in members_on(each, period, staged[node]):
-            wanted = intended_contents(one.was.record) if one.was.record and not one.is_kept else NOTHING_BESIDE
-            if wanted.rows != one.staged.rows or not wanted.has_parts_of(one.staged):
+    records = {node: period.record for node, period in current.items() if period.record}
+    for node, period in current.items():
+        for member in members_on(period_load, period, staged[node]):
+            wanted = (
+                intended_contents(member.was.record) if member.was.record and not member.is_kept else NOTHING_BESIDE
+            )
+            if wanted.rows != member.staged.rows or not wanted.has_parts_of(member.staged):
                 raise TransientError(f"Staging on {node} does not hold the parts that were to be published.")
-    return replace(each, before=now, staged=staged, intended=records)
+    return replace(period_load, before=current, staged=staged, intended=records)
 
 
 def _check_objects(load: LoadContext, nonce: str, records: Mapping[Node, Record]) -> Steps[None]:
@@ -154,9 +156,9 @@ def approve(periods: Periods) -> Steps[None]:
     yield from periods.run(_intend)
     loads = [period.load for period in periods]
     if loads:
-        found = yield from look_up_all(loads)
-        before = dict(zip(periods.items, found, strict=True))
-        periods.update(lambda each: replace(each, before=before[each.period]))
+        states = yield from look_up_all(loads)
+        before = dict(zip(periods.items, states, strict=True))
+        periods.update(lambda item: replace(item, before=before[item.period]))
 
 
 def check_approved(load: LoadContext) -> None:
@@ -172,41 +174,43 @@ def check_approved(load: LoadContext) -> None:
         )
 
 
-def not_held(load: LoadContext, why: str) -> TargetChangedError:
+def not_held(load: LoadContext, reason: str) -> TargetChangedError:
     """Return the error of an approval when nothing is held of the period that may be published."""
     return TargetChangedError(
-        f"{load.context.target} {load.request.period} cannot be approved: {why}. The approval changed nothing. Load "
+        f"{load.context.target} {load.request.period} cannot be approved: {reason}. The approval changed nothing. Load "
         "the period: what its policies hold is held again."
     )
 
 
-def _intend(each: PeriodLoad) -> Steps[None]:
-    load, held = each.load, _on_nodes(each.before)
+def _intend(period_load: PeriodLoad) -> Steps[None]:
+    load, held = period_load.load, _on_nodes(period_load.before)
     nonce = next(iter(held.values())).record.attempt
     source = held_attempt(load, nonce)
-    yield from Log(name=f"Publishing {load.request.period}, which was {each.reason.partition('. ')[0]}.")
+    yield from Log(name=f"Publishing {load.request.period}, which was {period_load.reason.partition('. ')[0]}.")
     # `finish` renames it to that name without the last letter, by which all of its attempts are ended.
-    own = Attempt(load.context.target, (load.request.period,), f"{nonce}{load.request.nonce}a", of=nonce)
-    yield from end_earlier_attempts(load.context, own)
+    approval = Attempt(load.context.target, (load.request.period,), f"{nonce}{load.request.nonce}a", of=nonce)
+    yield from end_earlier_attempts(load.context, approval)
     try:
-        yield from create_staging(load.context, own, without_merges=True)
-        yield from take_over(load.context, own)
+        yield from create_staging(load.context, approval, without_merges=True)
+        yield from take_over(load.context, approval)
         wanted = {node: _staged(of_node) for node, of_node in held.items()}
-        staged = yield from link(load, source.staging(load.context), own, wanted)
+        staged = yield from link(load, source.staging(load.context), approval, wanted)
         if not all(wanted[node].has_parts_of(of_node) for node, of_node in staged.items()):
             raise VerificationError(
                 f"What is held of {load.request.period} is not what was checked: somebody wrote to its table. The "
                 "period was not published. Discard it, and load it again."
             )
         # Who completes the publication cannot: it may find some nodes replaced.
-        yield from keep_versions(periods_of(each), {each.period: members_of(each, each.before, staged)})
-        yield from _record_intent(load, own, held)
+        yield from keep_versions(
+            periods_of(period_load), {period_load.period: members_of(period_load, period_load.before, staged)}
+        )
+        yield from _record_intent(load, approval, held)
     except Exception as error:
         try:
-            for attempt in (own, source):
+            for attempt in (approval, source):
                 yield from check_not_superseded(load.context, attempt, error)
         finally:
-            yield from clean_up(replace(load, request=replace(load.request, nonce=own.nonce)))
+            yield from clean_up(replace(load, request=replace(load.request, nonce=approval.nonce)))
         raise
 
 
@@ -215,25 +219,26 @@ def _on_nodes(periods: Mapping[Node, PeriodOnNode]) -> dict[Node, Held]:
 
 
 def _staged(held: Held) -> Staged:
-    contents = {record.partition_id: evidence_of(record).beside for record in held.records}
-    return Staged({key: each for key, each in contents.items() if each.rows})
+    by_partition = {record.partition_id: evidence_of(record).beside for record in held.records}
+    return Staged({key: contents for key, contents in by_partition.items() if contents.rows})
 
 
-def _record_intent(load: LoadContext, own: Attempt, held: Mapping[Node, Held]) -> Steps[None]:
+def _record_intent(load: LoadContext, approval: Attempt, held: Mapping[Node, Held]) -> Steps[None]:
     """Record the intent, unless another approval of the same version has done so."""
-    now = yield from load.look_up()
-    facts, nonce = load.facts(now), own.of
+    current = yield from load.look_up()
+    facts, nonce = load.facts(current), approval.of
     if facts.intended == nonce:
         return
     if facts.held is None or facts.held.record.attempt != nonce:
         raise TargetChangedError(
             f"{load.context.target} {load.request.period} was changed, or published, just as it was approved: "
-            f"{facts.why_not_held or facts.found.why}. It was not published. Look at it, and load it again if need be."
+            f"{facts.why_not_held or facts.comparison.why}. It was not published. Look at it, and load it again if "
+            "need be."
         )
     records = list[RecordOnNode]()
     for node, of_node in held.items():
         for record in of_node.records:
-            state, beside = now[node].at(record.partition_id).state, evidence_of(record).beside
+            state, beside = current[node].at(record.partition_id).state, evidence_of(record).beside
             values = values_of(load, rows=record.rows, state=state, beside=beside, structure=record.structure)
             records.append((node, load.key_on(node, record.partition_id), values | record.of_attempt))
     yield from add_records(
@@ -241,6 +246,6 @@ def _record_intent(load: LoadContext, own: Attempt, held: Mapping[Node, Held]) -
         "intent",
         records,
         name=f"Record the intent to publish {load.request.period}",
-        staging=own.staging(load.context),
-        query_id=f"{own.name}_intent",
+        staging=approval.staging(load.context),
+        query_id=f"{approval.name}_intent",
     )

@@ -25,18 +25,18 @@ from airflow_provider_chs3.core.target.table_facts import TableFacts, difference
 from airflow_provider_chs3.exceptions import Chs3Error, VerificationError
 
 
-def keep_held(each: PeriodLoad) -> Steps[dict[Node, Staged]]:
+def keep_held(period_load: PeriodLoad) -> Steps[dict[Node, Staged]]:
     """Link what is staged of a period to a table that later loads leave alone, and return what that holds.
 
     Raises:
         VerificationError: If it does not hold what was staged.
     """
-    load = each.load
-    own = held_attempt(load, load.request.nonce)
+    load = period_load.load
+    attempt = held_attempt(load, load.request.nonce)
     # An earlier process of the same attempt may have died here.
-    yield from end_named(load.context, [own.name])
-    yield from create_staging(load.context, own, without_merges=True)
-    return (yield from link(each.load, load.staging, own, each.staged))
+    yield from end_named(load.context, [attempt.name])
+    yield from create_staging(load.context, attempt, without_merges=True)
+    return (yield from link(period_load.load, load.staging, attempt, period_load.staged))
 
 
 def link(load: LoadContext, source: TableName, to: Attempt, wanted: Mapping[Node, Staged]) -> Steps[dict[Node, Staged]]:
@@ -55,19 +55,19 @@ def link(load: LoadContext, source: TableName, to: Attempt, wanted: Mapping[Node
         # It begins as those of the load's attempt do: who ends it ends these statements.
         query_id=f"{load.attempt.name if to.hold_limit_days else to.name}_link",
     )
-    now = yield from count_staged(of_attempt(load, to), name=f"Count what {target} holds")
-    for node, each in wanted.items():
-        if now[node].counts != (each.counts[0], {}):
+    attached = yield from count_staged(of_attempt(load, to), name=f"Count what {target} holds")
+    for node, staged in wanted.items():
+        if attached[node].counts != (staged.counts[0], {}):
             raise VerificationError(
-                f"{target} on {node} got {now[node].rows} of the {each.rows} rows of {load.request.period} that "
+                f"{target} on {node} got {attached[node].rows} of the {staged.rows} rows of {load.request.period} that "
                 f"{source} held: somebody drops parts of these tables. The period was not published."
             )
-    return now
+    return attached
 
 
 def of_attempt(load: LoadContext, attempt: Attempt) -> LoadContext:
     """Return a load of one period with the staging of an attempt."""
-    return replace(load, shared=SharedStaging(attempt, frozenset([load.own.value])))
+    return replace(load, shared=SharedStaging(attempt, frozenset([load.period_partitions.value])))
 
 
 def held_attempt(load: LoadContext, nonce: str) -> Attempt:
@@ -93,8 +93,8 @@ def without_unusable(
     answers = yield from context.on_each(name="Look at what is held", sql=sql)
     for node, ((*row, partitions),) in answers.items():
         states = {key: PartitionState.of(key, fields) for key, fields in partitions}
-        if why := _why_unusable(context, held, target_facts(row), nodes[node].held, states):
-            return replace(facts, held=None, why_not_held=why)
+        if reason := _why_unusable(context, held, target_facts(row), nodes[node].held, states):
+            return replace(facts, held=None, why_not_held=reason)
     return facts
 
 
@@ -110,8 +110,8 @@ def _why_unusable(
     target = context.table_facts
     if altered := differences(table_facts, target):
         return f"the table was altered since it was held: {'; '.join(altered)}"
-    before = {each.name for each in table_facts.stored}
-    if added := [each.name for each in target.stored if each.name not in before]:
+    before = {column.name for column in table_facts.stored}
+    if added := [column.name for column in target.stored if column.name not in before]:
         return f"the table got {'column' if len(added) == 1 else 'columns'} {', '.join(added)} since it was held"
     for record in claims.records if claims else ():
         checked, is_now = evidence_of(record).beside, states.get(record.partition_id, PartitionState()).contents

@@ -53,7 +53,7 @@ def _expected(load: LoadContext, rows: Sequence[Row]) -> Reading | None:
         return None
     text, row_count, size_bytes, uncompressed_bytes = rows[0]
     reading, times = Reading.of_json(json.loads(text)), load.files.manifest.size_bytes / max(size_bytes, 1)
-    if not {each.column for each in reading.loaded} <= {*load.context.table_facts.columns}:
+    if not {loaded_column.column for loaded_column in reading.loaded} <= {*load.context.table_facts.columns}:
         return None
     return replace(reading, rows=round(row_count * times), uncompressed_bytes=round(uncompressed_bytes * times))
 

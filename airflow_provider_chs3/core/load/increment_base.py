@@ -19,10 +19,12 @@ from airflow_provider_chs3.core.target.table_facts import TableFacts
 
 def why_no_base(periods: Mapping[Node, PeriodOnNode], table_facts: TableFacts) -> str:
     """Return why new rows cannot be added to the published period; empty if they can."""
-    problems = ((node, _why_not(one, table_facts)) for node, period in periods.items() for one in period.recorded)
-    found = next(((node, why) for node, why in problems if why), None)
-    if found:
-        return f"{found[1]} (on {found[0]})"
+    problems = (
+        (node, _why_not(partition, table_facts)) for node, period in periods.items() for partition in period.recorded
+    )
+    problem = next(((node, reason) for node, reason in problems if reason), None)
+    if problem:
+        return f"{problem[1]} (on {problem[0]})"
     if len({_identity(period.record) for period in periods.values() if period.record}) > 1:
         return "nodes have records of different loads"
     if table_facts.is_replicated and table_facts.keeps_every_row and _replicas_differ(periods):

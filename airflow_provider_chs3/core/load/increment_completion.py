@@ -34,83 +34,85 @@ class Bases(NamedTuple):
     """The published partitions of periods that objects are added to."""
 
     periods: Periods
-    now: Mapping[Period, Mapping[Node, PeriodOnNode]]
+    current: Mapping[Period, Mapping[Node, PeriodOnNode]]
 
 
 def look_at_bases(periods: Periods, *, first: bool = False) -> Steps[Bases]:
     """Wait for merges of periods, and look them up again, with all replicas in step; `check_bases` comes next."""
-    looked = periods.part(lambda each: each.load.adds and each.load.attaches_first is first)
+    looked = periods.part(lambda item: item.load.adds and item.load.attaches_first is first)
     if not looked.items:
         return Bases(looked, {})
     context = looked.first.load.context
     yield from looked.together(follow(context, context.target))
     looks = (_wait_for_merges(list(looked)), looked.ask(_look_up))
-    has_waited, now = yield from Gather(name="Look at what is published", workflows=looks)
+    has_waited, current = yield from Gather(name="Look at what is published", workflows=looks)
     if has_waited:
         # Merges have replaced parts meanwhile.
         yield from looked.together(follow(context, context.target))
-        now = yield from looked.ask(_look_up)
-    return Bases(looked, now)
+        current = yield from looked.ask(_look_up)
+    return Bases(looked, current)
 
 
-def _look_up(some: Sequence[PeriodLoad]) -> Steps[list[dict[Node, PeriodOnNode]]]:
-    return (yield from look_up_all([each.load for each in some]))
+def _look_up(period_loads: Sequence[PeriodLoad]) -> Steps[list[dict[Node, PeriodOnNode]]]:
+    return (yield from look_up_all([item.load for item in period_loads]))
 
 
 def check_bases(periods: Periods, bases: Bases) -> None:
     """Remember what is published as the parts to attach. Periods whose base changed leave."""
     looked = bases.periods.those(periods.items)
     looked.failed = {period: error for period, error in bases.periods.failed.items() if period in periods.items}
-    looked.each(lambda each: require_base(each.load, each.before, bases.now[each.period]))
+    looked.each(lambda item: require_base(item.load, item.before, bases.current[item.period]))
     for period, error in looked.failed.items():
         periods.leave(period, error)
-    periods.update(lambda each: replace(each, before=bases.now.get(each.period, each.before)))
+    periods.update(lambda item: replace(item, before=bases.current.get(item.period, item.before)))
 
 
-def require_base(load: LoadContext, before: Mapping[Node, PeriodOnNode], now: Mapping[Node, PeriodOnNode]) -> None:
+def require_base(load: LoadContext, before: Mapping[Node, PeriodOnNode], current: Mapping[Node, PeriodOnNode]) -> None:
     """Check that the published period is still the one that the load has decided to add to.
 
     Raises:
         BaseChangedError: If anybody changed it.
     """
-    why = why_no_base(now, load.context.table_facts)
-    attempts = [{period.record.attempt for period in periods.values() if period.record} for periods in (before, now)]
-    if not why and attempts[0] != attempts[1]:
-        why = "another load published it"
-    if why:
+    reason = why_no_base(current, load.context.table_facts)
+    attempts = [
+        {period.record.attempt for period in periods.values() if period.record} for periods in (before, current)
+    ]
+    if not reason and attempts[0] != attempts[1]:
+        reason = "another load published it"
+    if reason:
         raise BaseChangedError(
-            f"{load.context.target}, {load.request.period}, changed while objects were added: {why}."
+            f"{load.context.target}, {load.request.period}, changed while objects were added: {reason}."
         )
 
 
 def begin_increments(periods: Periods) -> Steps[None]:
     """Attach what new objects are added to where it must come first, now that no other load can publish."""
-    first = periods.part(lambda each: each.load.adds and each.load.attaches_first)
+    first = periods.part(lambda item: item.load.adds and item.load.attaches_first)
     yield from first.together(_attach_first(first))
     periods.merge(first)
 
 
 def _attach_first(periods: Periods) -> Steps[None]:
     staged = yield from count_partitions(periods.first.load, name="Count what is staged")
-    periods.update(lambda each: replace(each, staged=staged_of(each.load, staged)))
+    periods.update(lambda item: replace(item, staged=staged_of(item.load, staged)))
     check_bases(periods, (yield from look_at_bases(periods, first=True)))
     yield from _attach_published(periods)
     if not periods.items:
         return
     loads = [period.load for period in periods]
     counting = count_partitions(loads[0], name="Count what is staged with the published rows")
-    found, complete = yield from Gather(name="Check what was attached", workflows=(look_up_all(loads), counting))
-    now = dict(zip(periods.items, found, strict=True))
-    periods.update(lambda each: attached(each, staged_of(each.load, complete), now[each.period]))
+    states, complete = yield from Gather(name="Check what was attached", workflows=(look_up_all(loads), counting))
+    current = dict(zip(periods.items, states, strict=True))
+    periods.update(lambda item: attached(item, staged_of(item.load, complete), current[item.period]))
     yield from periods.advance(_without_removed)
 
 
 def complete_increments(periods: Periods) -> Steps[None]:
     """Attach the published rows to new rows that are proved, unless they were attached first."""
-    removing = periods.part(lambda each: bool(each.load.increment and each.load.increment.removed))
-    yield from removing.run(lambda each: check_objects(each.load, each.staged))
+    removing = periods.part(lambda item: bool(item.load.increment and item.load.increment.removed))
+    yield from removing.run(lambda item: check_objects(item.load, item.staged))
     periods.merge(removing)
-    added = periods.part(lambda each: each.load.adds)
+    added = periods.part(lambda item: item.load.adds)
     yield from added.together(_attach_published(added))
     periods.merge(added)
 
@@ -121,42 +123,46 @@ def _attach_published(periods: Periods) -> Steps[None]:
     yield from periods.ask(_attach, is_repeatable=False)
 
 
-def attached(each: PeriodLoad, complete: Mapping[Node, Staged], now: Mapping[Node, PeriodOnNode]) -> PeriodLoad:
+def attached(
+    period_load: PeriodLoad, complete: Mapping[Node, Staged], current: Mapping[Node, PeriodOnNode]
+) -> PeriodLoad:
     """Prove that the published rows are staged beside the new ones.
 
     Raises:
         BaseChangedError: If somebody changed the published rows, or others were attached.
         VerificationError: If staging got rows of other periods.
     """
-    load = each.load
-    require_base(load, each.before, now)
+    load = period_load.load
+    require_base(load, period_load.before, current)
     for node, after in complete.items():
-        _check_attached(load, node, each.staged[node], after, (each.before[node], now[node]))
+        _check_attached(load, node, period_load.staged[node], after, (period_load.before[node], current[node]))
     assert load.increment is not None
-    rows = {node_key(node): after.rows - each.staged[node].rows for node, after in complete.items()}
+    rows = {node_key(node): after.rows - period_load.staged[node].rows for node, after in complete.items()}
     load = replace(load, increment=replace(load.increment, attached_rows=rows))
-    return replace(each, load=load, staged=complete)
+    return replace(period_load, load=load, staged=complete)
 
 
-def _without_removed(each: PeriodLoad) -> Steps[PeriodLoad]:
+def _without_removed(period_load: PeriodLoad) -> Steps[PeriodLoad]:
     """Remove the rows of overwritten and deleted objects from those that were attached."""
-    increment = each.load.increment
+    increment = period_load.load.increment
     if increment is None or not increment.removed:
-        return each
-    staged = yield from remove_objects(each.load)
-    rows = {node_key(node): one.rows for node, one in staged.items()}
-    return replace(each, load=replace(each.load, increment=replace(increment, attached_rows=rows)), staged=staged)
+        return period_load
+    staged = yield from remove_objects(period_load.load)
+    rows = {node_key(node): on_node.rows for node, on_node in staged.items()}
+    return replace(
+        period_load, load=replace(period_load.load, increment=replace(increment, attached_rows=rows)), staged=staged
+    )
 
 
-def _attach(some: Sequence[PeriodLoad]) -> Steps[Sequence[PeriodLoad]]:
-    load = some[0].load
+def _attach(period_loads: Sequence[PeriodLoad]) -> Steps[Sequence[PeriodLoad]]:
+    load = period_loads[0].load
     published = (
         (node, key)
-        for each in some
+        for item in period_loads
         for node in load.context.publishers
-        for key in _attached_ids(each.load, each.before[node], each.staged[node])
+        for key in _attached_ids(item.load, item.before[node], item.staged[node])
     )
-    periods = periods_text([each.load for each in some])
+    periods = periods_text([item.load for item in period_loads])
     try:
         yield from attach_partitions(
             load.context,
@@ -170,7 +176,7 @@ def _attach(some: Sequence[PeriodLoad]) -> Steps[Sequence[PeriodLoad]]:
         if error.code == QUERY_WAS_CANCELLED:
             raise
         raise BaseChangedError(f"The published rows of {periods} cannot be attached: {error}") from error
-    return some
+    return period_loads
 
 
 def _attached_ids(load: LoadContext, published: PeriodOnNode, staged: Staged) -> list[str]:
@@ -178,8 +184,8 @@ def _attached_ids(load: LoadContext, published: PeriodOnNode, staged: Staged) ->
 
     Checks of the user's look at all of a period.
     """
-    is_of_all = load.attaches_first or not load.own.of_part or bool(load.request.checks.requested)
-    filled = [one.partition_id for one in published.each if one.state.rows]
+    is_of_all = load.attaches_first or not load.period_partitions.of_part or bool(load.request.checks.requested)
+    filled = [partition.partition_id for partition in published.each if partition.state.rows]
     return [key for key in filled if is_of_all or staged.at(key).rows]
 
 
@@ -191,7 +197,7 @@ def _check_attached(
         attached = Counter(after.at(key).of_parts or ())
         attached.subtract(before.at(key).of_parts or ())
         rows = after.at(key).rows - before.at(key).rows
-        states = [one.at(key).state for one in published]
+        states = [period.at(key).state for period in published]
         expected = [(state.rows, Counter(state.contents.of_parts or ())) for state in states]
         if after.at(key).of_parts is None or (rows, +attached) not in expected or min(attached.values(), default=0) < 0:
             raise BaseChangedError(
@@ -205,16 +211,16 @@ def _check_attached(
         )
 
 
-def _wait_for_merges(several: Sequence[PeriodLoad]) -> Steps[bool]:
+def _wait_for_merges(period_loads: Sequence[PeriodLoad]) -> Steps[bool]:
     """Wait until merges of the periods end, for a bounded time, and return whether there were some.
 
     A user who may not see merges does not wait.
     """
-    loads = [each.load for each in several]
+    loads = [item.load for item in period_loads]
     context, texts = loads[0].context, periods_text(loads)
     sql = Sql(
         f"SELECT max(elapsed), min(progress) FROM system.merges WHERE {in_table(context.target)} "
-        f"AND {parts_of([load.own for load in loads])} HAVING count() > 0"
+        f"AND {parts_of([load.period_partitions for load in loads])} HAVING count() > 0"
     )
     waited_seconds = 0.0
     while waited_seconds < _LONGEST_WAIT_FOR_MERGES_SECONDS:

@@ -46,27 +46,27 @@ class Inserted:
     @property
     def stats(self) -> InsertStats:
         """Seconds and rows read in total, and the highest peak of memory."""
-        every = [each.stats for each in self.done]
-        peaks = [each.peak_memory_bytes for each in every if each.peak_memory_bytes is not None]
+        every = [done_insert.stats for done_insert in self.done]
+        peaks = [stats.peak_memory_bytes for stats in every if stats.peak_memory_bytes is not None]
         return InsertStats(
-            seconds=sum(each.seconds for each in every),
-            read_rows=sum(each.read_rows for each in every),
+            seconds=sum(stats.seconds for stats in every),
+            read_rows=sum(stats.read_rows for stats in every),
             peak_memory_bytes=max(peaks, default=None),
         )
 
     def share(self, share: float, rows: int) -> Inserted:
         """Return what a period has of inserts of several."""
         stats = self.stats
-        own = InsertStats(stats.seconds * share, rows, stats.peak_memory_bytes)
+        period_stats = InsertStats(stats.seconds * share, rows, stats.peak_memory_bytes)
         first, *others = self.query_ids
         return Inserted(
-            (DoneInsert(first, own), *(DoneInsert(query_id, InsertStats(0, 0, None)) for query_id in others))
+            (DoneInsert(first, period_stats), *(DoneInsert(query_id, InsertStats(0, 0, None)) for query_id in others))
         )
 
     @property
     def query_ids(self) -> tuple[str, ...]:
         """The query id of each insert."""
-        return tuple(each.query_id for each in self.done)
+        return tuple(done_insert.query_id for done_insert in self.done)
 
 
 def insert(
@@ -137,12 +137,12 @@ def explain(load: LoadContext, plan: InsertPlan, error: ClickHouseServerError) -
     if error.code not in _VALUE_ERRORS and (not file_of(error) or is_of_servers(error)):
         return
     try:
-        found = yield from _explanation(load, plan, error)
+        explanation = yield from _explanation(load, plan, error)
     except ClickHouseServerError:
         # Servers failed meanwhile, which says nothing of the file.
         return
-    if found:
-        raise SourceError(found) from error
+    if explanation:
+        raise SourceError(explanation) from error
 
 
 def _explanation(load: LoadContext, plan: InsertPlan, error: ClickHouseServerError) -> Steps[str | None]:
@@ -153,16 +153,16 @@ def _explanation(load: LoadContext, plan: InsertPlan, error: ClickHouseServerErr
         source=load.files.source.read_by(()),
     )
     try:
-        found = yield from find_misfits(files, reading, null_as_default=null_as_default)
+        sentence = yield from find_misfits(files, reading, null_as_default=null_as_default)
     except ClickHouseServerError as again:
         if is_of_servers(again):
             raise
         # Rather not the value, but the file, or an expression of the user's.
-        found = None
+        sentence = None
         error = again if file_of(again) else error
     files = replace(files, settings={**files.settings, **plan.setting_values})
-    found = found or (yield from explain_parsing(files, reading, error))
-    return found or (yield from explain_conversion(files, reading, null_as_default=null_as_default))
+    sentence = sentence or (yield from explain_parsing(files, reading, error))
+    return sentence or (yield from explain_conversion(files, reading, null_as_default=null_as_default))
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,7 @@ def verify(
     plan: InsertPlan,
     inserted: Inserted,
     periods: Periods,
-    now: Mapping[Period, Manifest],
+    listed: Mapping[Period, Manifest],
     partitions: Mapping[Node, Mapping[str, StagedPartition]],
 ) -> Steps[Verified]:
     """Prove that staging holds exactly the rows of the objects, and give each period what is staged of it.
@@ -192,11 +192,11 @@ def verify(
     """
     # The rows of a period that leaves are staged, too.
     every = list(periods)
-    _check_alike(periods, now)
-    known = {each.load.own.value for each in every}
-    staged = {each.period: staged_of(each.load, partitions, known=known) for each in every}
+    _check_alike(periods, listed)
+    known = {item.load.period_partitions.value for item in every}
+    staged = {item.period: staged_of(item.load, partitions, known=known) for item in every}
     _check_replicas(load, partitions)
-    rows = {each.period: _new_rows(each, staged[each.period]) for each in every}
+    rows = {item.period: _new_rows(item, staged[item.period]) for item in every}
     if not periods.items:
         return Verified(rows, "")
     counted = yield from rows_of_source(load, plan.reading, inserted.done)
@@ -211,28 +211,28 @@ def verify(
         )
     yield from _check_keys(load, plan.reading)
     _check_others(load, staged[every[0].period])
-    periods.update(lambda each: replace(each, staged=staged[each.period]))
+    periods.update(lambda item: replace(item, staged=staged[item.period]))
     return Verified(rows, counted.counted_by)
 
 
 def list_again(load: LoadContext, periods: Periods) -> Steps[Mapping[Period, Manifest]]:
     """List the objects of periods after the insert."""
-    now: Mapping[Period, Manifest]
-    _, now = yield from load.files.source.list_periods(list(periods.items))
-    if added := sum(period.load.manifest.added_in(now[period.period]) for period in periods):
+    listed: Mapping[Period, Manifest]
+    _, listed = yield from load.files.source.list_periods(list(periods.items))
+    if added := sum(period.load.manifest.added_in(listed[period.period]) for period in periods):
         yield from Log(
             name=f"{quantity(added, 'object')} of {load.periods} arrived during the load: the next run loads them."
         )
-    return now
+    return listed
 
 
-def _check_alike(periods: Periods, now: Mapping[Period, Manifest]) -> None:
-    periods.each(lambda each: check_objects(each.load, now[each.period]))
+def _check_alike(periods: Periods, listed: Mapping[Period, Manifest]) -> None:
+    periods.each(lambda item: check_objects(item.load, listed[item.period]))
 
 
-def _new_rows(each: PeriodLoad, staged: Mapping[Node, Staged]) -> int:
+def _new_rows(period_load: PeriodLoad, staged: Mapping[Node, Staged]) -> int:
     """Return the staged rows of a period and of others, without published ones: once, however many replicas have it."""
-    increment, nodes = each.load.increment, each.load.context.publishers
+    increment, nodes = period_load.load.increment, period_load.load.context.publishers
     attached = sum(increment.attached_on(node) for node in nodes) if increment else 0
     return sum(staged[node].rows + sum(staged[node].other_rows.values()) for node in nodes) - attached
 
@@ -242,7 +242,10 @@ def _check_replicas(load: LoadContext, partitions: Mapping[Node, Mapping[str, St
     publishers = {node.shard_num: node for node in load.context.publishers}
     for node in partitions:
         publisher = publishers[node.shard_num]
-        rows, wanted = ({key: each.contents.rows for key, each in partitions[one].items()} for one in (node, publisher))
+        rows, wanted = (
+            {key: partition.contents.rows for key, partition in partitions[replica].items()}
+            for replica in (node, publisher)
+        )
         if rows != wanted:
             raise VerificationError(
                 f"Staging {load.staging} holds other rows on {node} than on {publisher}, its replica: "
@@ -267,13 +270,13 @@ def _check_others(load: LoadContext, staged: Mapping[Node, Staged]) -> None:
     raise source.kind.contents.of_other_periods(load.request.period, source.place, counts)
 
 
-def check_objects(load: LoadContext, now: Manifest, *, cause: Exception | None = None) -> None:
+def check_objects(load: LoadContext, listed: Manifest, *, cause: Exception | None = None) -> None:
     """Check that the objects of a load are as they were listed; what came since is the next run's.
 
     Raises:
         ObjectsChangedError: If one was overwritten or deleted.
     """
-    if changes := load.manifest.changes_in(now):
+    if changes := load.manifest.changes_in(listed):
         raise ObjectsChangedError(
             f"Objects of {load.request.period} changed while they were loaded: {changes}. The period was not published."
         ) from cause
@@ -301,8 +304,11 @@ def _check_keys(load: LoadContext, reading: Reading) -> Steps[None]:
     source = load.files.source
     if not load.manifest.objects or (checksum := source.checksum_of(load.manifest)) is None:
         return
-    loaded = [each for each in reading.loaded if each.source == identifier(checksum.column)]
-    column = next((each.column for each in loaded if is_integer(ColumnType(each.column.type).bare)), None)
+    loaded = [loaded_column for loaded_column in reading.loaded if loaded_column.source == identifier(checksum.column)]
+    column = next(
+        (loaded_column.column for loaded_column in loaded if is_integer(ColumnType(loaded_column.column.type).bare)),
+        None,
+    )
     if column is None:
         return
     sql = Sql(f"SELECT toString(sum(toInt256({identifier(column.name)}))) FROM {table(load.staging)}")

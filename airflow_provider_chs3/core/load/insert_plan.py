@@ -49,7 +49,7 @@ class InsertPlan:
         """Create the plan from what is recorded of it."""
         return cls(
             reading=Reading.of_json(reading),
-            settings=tuple(Setting(**load) for load in json.loads(settings)),
+            settings=tuple(Setting(**values) for values in json.loads(settings)),
             memory_bytes=memory_bytes,
             memory_steps=memory_steps,
         )
@@ -65,7 +65,7 @@ def read_files(load: LoadContext) -> Steps[Reading]:
     if not load.files.manifest.objects:
         return Reading((), rows=0)
     reading = yield from read_columns(load.files, load.request.selection, load.context.table_facts.columns)
-    used = {each.column.name for each in reading.loaded}
+    used = {loaded_column.column.name for loaded_column in reading.loaded}
     unused = [name for name in reading.names or () if name not in used]
     if unused and not load.request.selection.select:
         yield from Log(name=f"Columns in the files that are not loaded: {', '.join(unused)}.")
@@ -75,7 +75,7 @@ def read_files(load: LoadContext) -> Steps[Reading]:
 
 
 def plan_insert(
-    load: LoadContext, now: Mapping[Node, NodeNow], reading: Reading, history: TableHistory
+    load: LoadContext, capacities: Mapping[Node, NodeNow], reading: Reading, history: TableHistory
 ) -> Steps[InsertPlan]:
     """Compute the settings, and log the nodes' specs and the settings with their reasons.
 
@@ -84,38 +84,38 @@ def plan_insert(
         ConfigurationError: If settings or node specs do not fit.
     """
     request, context = load.request, load.context
-    nodes = size_nodes(context, now, argument=request.node_specs, connection=request.connection_node_specs)
-    is_remote = any(each.is_on_remote_disk for each in now.values())
+    nodes = size_nodes(context, capacities, argument=request.node_specs, connection=request.connection_node_specs)
+    is_remote = any(capacity.is_on_remote_disk for capacity in capacities.values())
     largest_bytes = load.group.largest_bytes if load.group else None
     data = shape_of(
         load.files, reading, nodes=len(nodes), is_on_remote_disk=is_remote, largest_period_bytes=largest_bytes
     )
     spec = smallest(node.spec for node in nodes.values())
-    one = resource_share_of(spec, request.share, data, now.values())
+    share = resource_share_of(spec, request.share, data, capacities.values())
     computed = load_settings(
-        share=one,
+        share=share,
         data=data,
         known=context.known_settings,
         user_settings=request.settings,
         null_as_default=request.selection.null_as_default,
         by_sharding_key=request.policies.distribution == "sharding_key",
         store=request.source.kind,
-        periods=None if load.own.of_part else len(load.group.periods) if load.group else 1,
+        periods=None if load.period_partitions.of_part else len(load.group.periods) if load.group else 1,
     )
-    retry_state = yield from _with_what_worked(load, history, one.memory_bytes)
+    retry_state = yield from _with_what_worked(load, history, share.memory_bytes)
     settings = (*lowered(computed, retry_state), *_without_absent(load))
-    yield from _tell(nodes, one, without_exact(settings, request.source.kind))
+    yield from _tell(nodes, share, without_exact(settings, request.source.kind))
     return InsertPlan(
         reading=reading,
         settings=settings,
-        memory_bytes=one.memory_bytes,
+        memory_bytes=share.memory_bytes,
         memory_steps=retry_state.memory_steps,
     )
 
 
 def _without_absent(load: LoadContext) -> tuple[Setting, ...]:
-    known, own = load.context.known_settings, load.request.settings
-    names = [name for name in WITHOUT_ABSENT if load.context.absent and name in known and name not in own]
+    known, given = load.context.known_settings, load.request.settings
+    names = [name for name in WITHOUT_ABSENT if load.context.absent and name in known and name not in given]
     return tuple(Setting(name, WITHOUT_ABSENT[name], "no waiting for replicas that are down") for name in names)
 
 
@@ -131,12 +131,12 @@ def _with_what_worked(load: LoadContext, history: TableHistory, memory_bytes: in
     return replace(load.retry_state, memory_steps=load.retry_state.memory_steps + steps)
 
 
-def _tell(nodes: Mapping[Node, SizedNode], one: ResourceShare, settings: Sequence[Setting]) -> Steps[None]:
-    lines = "\n".join(f"  {node}: {each}" for node, each in nodes.items())
+def _tell(nodes: Mapping[Node, SizedNode], share: ResourceShare, settings: Sequence[Setting]) -> Steps[None]:
+    lines = "\n".join(f"  {node}: {sized}" for node, sized in nodes.items())
     yield from Log(name=f"Nodes:\n{lines}")
-    memory = size_text(one.memory_bytes) if one.memory_bytes else "an unknown part"
+    memory = size_text(share.memory_bytes) if share.memory_bytes else "an unknown part"
     yield from Log(
-        name=f"This load may use {one.cores} of {one.node_cores} cores and {memory} of memory on each "
-        f"node{one.remarks}."
+        name=f"This load may use {share.cores} of {share.node_cores} cores and {memory} of memory on each "
+        f"node{share.remarks}."
     )
     yield from Log(name=f"Settings, apart from those that make every load exact:\n{settings_table(settings)}")

@@ -21,8 +21,8 @@ _OF_PERIOD = "`chs3: of the period`"
 def insert_step(load: LoadContext, plan: InsertPlan, group: FileGroup, batch: Batch, *, query_id: str) -> Insert:
     """Return the step that inserts some objects."""
     null_as_default = load.request.selection.null_as_default
-    names = ", ".join(identifier(each.column.name) for each in group.loaded)
-    values = [each.cast(null_as_default=null_as_default).value for each in group.loaded]
+    names = ", ".join(identifier(loaded_column.column.name) for loaded_column in group.loaded)
+    values = [loaded_column.cast(null_as_default=null_as_default).value for loaded_column in group.loaded]
     sql = selected(load, group, batch, values).between(f"INSERT INTO {_written(load)} ({names}) ")
     what = load.files.source.kind.contents.inserted(len(batch.paths))
     return Insert(
@@ -56,7 +56,7 @@ def _where(load: LoadContext, group: FileGroup, batch: Batch) -> str:
     """
     null_as_default = load.request.selection.null_as_default
     rows = load.files.source.rows_of(batch)
-    held = [held for each in group.loaded if (held := each.holds(null_as_default=null_as_default))]
+    held = [held for loaded_column in group.loaded if (held := loaded_column.holds(null_as_default=null_as_default))]
     thrown = [(" AND ".join(held), DOES_NOT_FIT)] if held else []
     if load.group:
         thrown.append((load.group.is_of_period, OF_ANOTHER_PERIOD))

@@ -22,22 +22,22 @@ def find_lasting(context: TargetContext, partitions: Mapping[Node, Sequence[str]
     Of rows that expire nobody does, nor where a server does not answer: for want of memory, of time, or of the SELECT
     privilege. Then a partition that is gone counts as merged away.
     """
-    found = dict[int, set[str]]()
+    lasting = dict[int, set[str]]()
     facts = context.table_facts
     if facts.may_lose_all and not facts.rows_expire:
         of_shards = {node: partitions[node] for node in context.publishers}
         for first in range(0, max(map(len, of_shards.values())), _MOST_TOGETHER):
-            some = {node: several[first : first + _MOST_TOGETHER] for node, several in of_shards.items()}
-            sql = {node: _asked(context, keys) for node, keys in some.items() if keys}
+            chunk = {node: several[first : first + _MOST_TOGETHER] for node, several in of_shards.items()}
+            sql = {node: _asked(context, keys) for node, keys in chunk.items() if keys}
             answers = yield from TryQueryNodes(name="Look for what merges leave", sql=sql)
             for node, rows in answers.items():
                 if isinstance(rows, list):
-                    found.setdefault(node.shard_num, set()).update(key for key, _ in rows)
+                    lasting.setdefault(node.shard_num, set()).update(key for key, _ in rows)
                 else:
-                    why = f"the server did not say what merges leave of it: {rows}"
-                    yield from Log(name=f"{context.target} on {node}: nobody will notice if it is emptied, as {why}")
+                    reason = f"the server did not say what merges leave of it: {rows}"
+                    yield from Log(name=f"{context.target} on {node}: nobody will notice if it is emptied, as {reason}")
     # Replicas of a shard have the same parts.
-    return {node: frozenset(found.get(node.shard_num, ())) for node in context.nodes}
+    return {node: frozenset(lasting.get(node.shard_num, ())) for node in context.nodes}
 
 
 def _asked(context: TargetContext, partitions: Sequence[str]) -> Sql:

@@ -90,12 +90,12 @@ class SharedStaging:
 
     Args:
         attempt: Names it, and the statements of all of them.
-        owns: What the partitions of each have in common (see `PeriodPartitions.value`).
+        period_values: What the partitions of each have in common (see `PeriodPartitions.value`).
         is_finished: Whether a dead attempt has filled it, whose publication is completed. False by default.
     """
 
     attempt: Attempt
-    owns: frozenset[str]
+    period_values: frozenset[str]
     is_finished: bool = False
 
 
@@ -111,7 +111,7 @@ class LoadContext:
     request: LoadRequest
     context: TargetContext
     files: Files
-    own: PeriodPartitions
+    period_partitions: PeriodPartitions
     retry_state: RetryState
     timer: StepTimer = NO_STEPS
     increment: Increment | None = None
@@ -128,7 +128,7 @@ class LoadContext:
         *,
         source: Source,
         manifest: Manifest,
-        own: PeriodPartitions,
+        period_partitions: PeriodPartitions,
         timer: StepTimer = NO_STEPS,
     ) -> LoadContext:
         """Create the load of the listed objects into the inspected target."""
@@ -149,7 +149,14 @@ class LoadContext:
             waiting=WITHOUT_ABSENT if context.absent else {},
             has_older_readers=context.has_older_readers,
         )
-        return cls(request=request, context=context, files=files, own=own, retry_state=retry_state, timer=timer)
+        return cls(
+            request=request,
+            context=context,
+            files=files,
+            period_partitions=period_partitions,
+            retry_state=retry_state,
+            timer=timer,
+        )
 
     @property
     def attempt(self) -> Attempt:
@@ -226,8 +233,8 @@ class LoadContext:
 
     def key_on(self, node: Node, partition_id: str | None = None) -> LedgerKey:
         """Return the key of records on a node."""
-        own = self.own.value if partition_id is None else partition_id
-        return LedgerKey.on(self.context, node, self.request.period, own)
+        value = self.period_partitions.value if partition_id is None else partition_id
+        return LedgerKey.on(self.context, node, self.request.period, value)
 
     @property
     def wanted(self) -> ExpectedPeriod:
@@ -241,7 +248,7 @@ class LoadContext:
 
     def facts(self, before: Mapping[Node, PeriodOnNode]) -> PeriodFacts:
         """Return what is known about the period."""
-        found, manifest = standing(before, self.wanted, self.context.table_facts), self.manifest
+        comparison, manifest = standing(before, self.wanted, self.context.table_facts), self.manifest
         held, why_not_held = held_version(before, self.wanted, self.context.table_facts)
         of_dead = intended(before, self.wanted, self.context.table_facts)
         claims = {period.held.record.attempt for period in before.values() if period.held}
@@ -250,12 +257,12 @@ class LoadContext:
             of_dead, why_not_held = "", "a load of other rows is publishing it, or died at that; if it runs, let it end"
         published = (period.record.source_bytes for period in before.values() if period.record)
         return PeriodFacts(
-            found=found,
+            comparison=comparison,
             objects=len(manifest.objects),
             contents=self.wanted.contents,
             size_bytes=manifest.size_bytes,
             published_bytes=max(published, default=0),
-            lacks_replica=bool(self.absent_of(found)),
+            lacks_replica=bool(self.absent_of(comparison)),
             intended=of_dead,
             held=held,
             why_not_held=why_not_held,
@@ -263,15 +270,15 @@ class LoadContext:
             is_published_table=self.request.period == WHOLE_TABLE and was_published(before),
         )
 
-    def absent_of(self, found: Found) -> list[Node]:
+    def absent_of(self, comparison: Found) -> list[Node]:
         """Return the replicas that are down, of the shards of the nodes that were found."""
-        shards = {node.shard_num for node in found.nodes}
+        shards = {node.shard_num for node in comparison.nodes}
         return [node for node in self.context.absent if node.shard_num in shards]
 
     def look_up(self, *, with_records: bool = True) -> Steps[dict[Node, PeriodOnNode]]:
         """Ask every node for the period's parts, and for its newest record unless that is known."""
-        (found,) = yield from look_up_all([self], with_records=with_records)
-        return found
+        (by_node,) = yield from look_up_all([self], with_records=with_records)
+        return by_node
 
 
 #: Loads of periods of one table.
@@ -285,9 +292,9 @@ def look_up_all(loads: Sequence[LoadContext], *, with_records: bool = True) -> S
         Each period on each node, in the order of the loads.
     """
     name = f"Look up {periods_text(loads)}" + (" in the ledger" if with_records else "")
-    owns = {load.request.period: load.own for load in loads}
-    found, _ = yield from look_up_beside(loads[0].context, owns, name=name, with_records=with_records)
-    return [found[load.request.period] for load in loads]
+    partitions = {load.request.period: load.period_partitions for load in loads}
+    periods, _ = yield from look_up_beside(loads[0].context, partitions, name=name, with_records=with_records)
+    return [periods[load.request.period] for load in loads]
 
 
 def look_up_caught_up(loads: Sequence[LoadContext]) -> Steps[list[dict[Node, PeriodOnNode]]]:
@@ -296,9 +303,9 @@ def look_up_caught_up(loads: Sequence[LoadContext]) -> Steps[list[dict[Node, Per
     A replica that was down and has just come back has the periods of before.
     """
     context = loads[0].context
-    found = yield from look_up_all(loads)
-    if not context.table_facts.is_replicated or all(_are_alike(periods, context) for periods in found):
-        return found
+    states = yield from look_up_all(loads)
+    if not context.table_facts.is_replicated or all(_are_alike(periods, context) for periods in states):
+        return states
     try:
         yield from follow(context, context.target, wait_seconds=_CATCH_UP_SECONDS)
     except ReplicasBehindError:
@@ -357,13 +364,13 @@ def _reading_settings(request: LoadRequest, context: TargetContext) -> SettingVa
     settings = reading_settings(
         selection.csv,
         has_whole_objects=bool(selection.select)
-        or has_whole_objects([each.name for each in selection.wanted(context.table_facts.columns)]),
+        or has_whole_objects([column.name for column in selection.wanted(context.table_facts.columns)]),
         has_nested_containers=any(map(lacks_elements_of_containers, types)),
         has_escaped_labels=any(map(has_escaped_labels, types)),
-        has_shapes=any(_SHAPES.search(each.text) for each in types),
+        has_shapes=any(_SHAPES.search(column_type.text) for column_type in types),
     )
-    known, own = context.known_settings, request.settings
-    return {name: value for name, value in settings.items() if name in known and name not in own}
+    known, given = context.known_settings, request.settings
+    return {name: value for name, value in settings.items() if name in known and name not in given}
 
 
 def evidence_of_state(

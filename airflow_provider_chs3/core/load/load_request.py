@@ -69,7 +69,7 @@ def definition_of(
 ) -> dict[str, Any]:
     """Return the arguments that define the rows of a load, as users give them; those at their defaults are left out."""
     files = {"file_format": file_format and file_format.name, "compression": compression.replace("auto", "")}
-    found = {
+    arguments = {
         "columns": selection.columns,
         "select": selection.select,
         "csv": selection.csv.changes,
@@ -78,7 +78,7 @@ def definition_of(
         "policies": {name: value for name, value in policies.changes.items() if name == "on_other_periods"},
         "distribution": policies.changes.get("distribution"),
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in arguments.items() if value}
 
 
 def digest_of(definition: Mapping[str, Any]) -> str:
@@ -245,12 +245,12 @@ class LoadRequest(TableRequest):
         return file_format
 
     def _format_of_keys(self, manifest: Manifest) -> Format:
-        found = {format_of_key(unit.key): unit.key for unit in manifest.objects}
-        if len(found) > 1:
-            (one, key), (other, other_key) = list(found.items())[:2]
+        formats = {format_of_key(unit.key): unit.key for unit in manifest.objects}
+        if len(formats) > 1:
+            (first, key), (other, other_key) = list(formats.items())[:2]
             raise ConfigurationError(
-                f"The period's objects have several formats: {key} looks like {one.name}, {other_key} like "
+                f"The period's objects have several formats: {key} looks like {first.name}, {other_key} like "
                 f"{other.name}. "
                 "Give files={'file_format': …}, or a key template that matches only one of them."
             )
-        return next(iter(found))
+        return next(iter(formats))

@@ -28,27 +28,27 @@ class Member(NamedTuple):
         return self.was.state.rows if self.is_kept else self.staged.rows
 
 
-def members_on(each: PeriodLoad, was: PeriodOnNode, staged: Staged) -> list[Member]:
+def members_on(period_load: PeriodLoad, was: PeriodOnNode, staged: Staged) -> list[Member]:
     """Return the partitions that a period has on a node, or had, or may have again after a crash."""
     if was.partitions is None:
-        ids = [each.load.own.value]
+        ids = [period_load.load.period_partitions.value]
     else:
         ids = sorted(
             {*staged.partitions, *(partition.partition_id for partition in was.partitions if _may_hold_rows(partition))}
         )
-    return [_member(each.load, key, was.at(key), staged.at(key)) for key in ids or [""]]
+    return [_member(period_load.load, key, was.at(key), staged.at(key)) for key in ids or [""]]
 
 
 def members_of(
-    each: PeriodLoad, was: Mapping[Node, PeriodOnNode], staged: Mapping[Node, Staged]
+    period_load: PeriodLoad, was: Mapping[Node, PeriodOnNode], staged: Mapping[Node, Staged]
 ) -> dict[Node, list[Member]]:
     """Return the partitions of a period on each node; see `members_on`."""
-    return {node: members_on(each, was[node], staged[node]) for node in each.load.context.nodes}
+    return {node: members_on(period_load, was[node], staged[node]) for node in period_load.load.context.nodes}
 
 
-def _may_hold_rows(one: PeriodOnNode) -> bool:
-    evidence = one.record and evidence_of(one.record)
-    return bool(one.state.rows or (evidence and (evidence.rows or evidence.beside.rows)))
+def _may_hold_rows(partition: PeriodOnNode) -> bool:
+    evidence = partition.record and evidence_of(partition.record)
+    return bool(partition.state.rows or (evidence and (evidence.rows or evidence.beside.rows)))
 
 
 def _member(load: LoadContext, partition_id: str, was: PeriodOnNode, staged: Contents) -> Member:
@@ -57,7 +57,7 @@ def _member(load: LoadContext, partition_id: str, was: PeriodOnNode, staged: Con
 
 def _stays(load: LoadContext, partition_id: str, was: PeriodOnNode) -> bool:
     """Check whether a partition without staged rows stays as it is, rather than lose its rows."""
-    if not load.own.of_part:
+    if not load.period_partitions.of_part:
         return False
     if not partition_id or (load.increment and not load.increment.attaches_first):
         return True

@@ -39,12 +39,16 @@ def find_misfits(files: Files, reading: Reading, *, null_as_default: bool) -> St
         A sentence with the value and its place; None if nothing is found.
     """
     for group, batch in reading.batches(files):
-        asked = [(each, bad) for each in group.loaded if (bad := each.misfit(null_as_default=null_as_default))]
-        found = (
+        asked = [
+            (loaded_column, bad)
+            for loaded_column in group.loaded
+            if (bad := loaded_column.misfit(null_as_default=null_as_default))
+        ]
+        sentence = (
             (yield from _first_misfit(files, group, batch, asked, null_as_default=null_as_default)) if asked else None
         )
-        if found:
-            return found
+        if sentence:
+            return sentence
     return None
 
 
@@ -55,58 +59,58 @@ def _first_misfit(
     function = files.read(batch.glob, structure=group.structure)
     sql = function.between(f"SELECT {counts} FROM ", f" WHERE {files.source.rows_of(batch)}")
     row = (yield from files.look(_LOOK_FOR_MISFITS, sql, _SATURATE))[0]
-    for (each, bad), count, path in zip(asked, row[::2], row[1::2], strict=True):
+    for (loaded_column, bad), count, path in zip(asked, row[::2], row[1::2], strict=True):
         if count:
-            lossy = replace(each, is_lossy=True).misfit(null_as_default=null_as_default)
-            at = yield from _row_of(files, group, path, each, bad, lossy or "0")
-            if at and (inside := (yield from _inside_object(files, group, path, at.row, each))):
+            lossy = replace(loaded_column, is_lossy=True).misfit(null_as_default=null_as_default)
+            at = yield from _row_of(files, group, path, loaded_column, bad, lossy or "0")
+            if at and (inside := (yield from _inside_object(files, group, path, at.row, loaded_column))):
                 return f"{inside} ({count} such rows in all)."
             if at and at.row == 1:
                 yield from check_beginning(files, path)
             if at and at.has_mark and not files.format.names_columns:
                 return mark_sentence(f"Row {at.row:,} of {path}")
-            hint = (yield from _hint(files, path, at.row, each)) if at and at.is_null else ""
+            hint = (yield from _hint(files, path, at.row, loaded_column)) if at and at.is_null else ""
             # A container that JSON or CSV lacks is read as a value, not as NULL: it does not become the default.
-            may_default = not hint and each.column.name not in group.defaults
-            if at and each.hides_struct and _NULL in at.shown:
+            may_default = not hint and loaded_column.column.name not in group.defaults
+            if at and loaded_column.hides_struct and _NULL in at.shown:
                 hint = _OF_NULLS
             fixed = files.source.kind.contents.holder
-            return _sentence(each, path, count, at, hint=hint, may_default=may_default, fixed=fixed)
+            return _sentence(loaded_column, path, count, at, hint=hint, may_default=may_default, fixed=fixed)
     return None
 
 
-def _inside_object(files: Files, group: FileGroup, path: str, row: int, each: LoadedColumn) -> Steps[str]:
+def _inside_object(files: Files, group: FileGroup, path: str, row: int, loaded_column: LoadedColumn) -> Steps[str]:
     """Return a sentence if a line of JSON has a key of the column inside an object that is read as a whole."""
-    names = inner_keys_of(each, group.types) if files.format.name == "JSONEachRow" else []
+    names = inner_keys_of(loaded_column, group.types) if files.format.name == "JSONEachRow" else []
     for name, keys in names:
         if (yield from _of_line(files, path, row, f"JSONHas(line, {literals(keys)})")):
-            return _inner_sentence(each, f"row {row:,} of {path}", name, keys)
+            return _inner_sentence(loaded_column, f"row {row:,} of {path}", name, keys)
     return ""
 
 
-def _inner_sentence(each: LoadedColumn, where: str, name: str, keys: tuple[str, ...]) -> str:
-    ways = f"select={{…, {each.column.name!r}: {extracted(each, keys[0], keys[1:])!r}}}"
+def _inner_sentence(loaded_column: LoadedColumn, where: str, name: str, keys: tuple[str, ...]) -> str:
+    ways = f"select={{…, {loaded_column.column.name!r}: {extracted(loaded_column, keys[0], keys[1:])!r}}}"
     return (
-        f"Column {each.column.name!r}: {where} has {name!r} inside the object {keys[0]!r}, which this load reads as a "
-        f"whole: read it from there, as in {ways}"
+        f"Column {loaded_column.column.name!r}: {where} has {name!r} inside the object {keys[0]!r}, which this load "
+        f"reads as a whole: read it from there, as in {ways}"
     )
 
 
-def _hint(files: Files, path: str, row: int, each: LoadedColumn) -> Steps[str]:
+def _hint(files: Files, path: str, row: int, loaded_column: LoadedColumn) -> Steps[str]:
     """Return a hint if a line of JSON has nearly the column's name."""
     if files.format.name != "JSONEachRow":
         return ""
     keys = yield from _of_line(files, path, row, "JSONExtractKeys(line)")
-    return alike_hint(each.column.name, map(str, keys or ()))
+    return alike_hint(loaded_column.column.name, map(str, keys or ()))
 
 
 def _of_line(files: Files, path: str, row: int, expression: str) -> Steps[Any]:
     """Return what an expression makes of a `line` of JSON; None if it is not there."""
     glob = files.source.glob_of(path)
     function = files.read(glob, structure="line String", file_format="JSONAsString", on_cluster=False)
-    one = f" WHERE {files.source.condition_of(path)} LIMIT {row - 1}, 1"
+    condition = f" WHERE {files.source.condition_of(path)} LIMIT {row - 1}, 1"
     rows = yield from files.look(
-        f"Look at row {row} of {path}", function.between(f"SELECT {expression} FROM ", one), IN_ORDER
+        f"Look at row {row} of {path}", function.between(f"SELECT {expression} FROM ", condition), IN_ORDER
     )
     return rows[0][0] if rows else None
 
@@ -156,26 +160,33 @@ def _cut(value: str | bytes | None) -> str:
 
 
 def _row_of(
-    files: Files, group: FileGroup, path: str, each: LoadedColumn, bad: str, bad_if_lossy: str
+    files: Files, group: FileGroup, path: str, loaded_column: LoadedColumn, bad: str, bad_if_lossy: str
 ) -> Steps[_Found | None]:
     function = files.read(files.source.glob_of(path), structure=group.structure, on_cluster=False)
-    default = group.defaults.get(each.column.name)
+    default = group.defaults.get(loaded_column.column.name)
     # The value read for a missing container does not count.
-    looked_at = f"nullIf(toNullable(toString({each.looked_at})), toString({default}))" if default else each.looked_at
-    if each.null:
-        looked_at = f"nullIf({looked_at}, {each.null})"
-    if not each.written and ColumnType(group.types.get(each.column.name, "")).bare.name == "DateTime64":
+    looked_at = (
+        f"nullIf(toNullable(toString({loaded_column.looked_at})), toString({default}))"
+        if default
+        else loaded_column.looked_at
+    )
+    if loaded_column.null:
+        looked_at = f"nullIf({looked_at}, {loaded_column.null})"
+    if (
+        not loaded_column.written
+        and ColumnType(group.types.get(loaded_column.column.name, "")).bare.name == "DateTime64"
+    ):
         # In its column's zone, an hour that clocks skip would be the one before.
-        looked_at = identifier(each.column.name)
-    names = [name for name in group.types if each.written and each.uses(name)]
-    shown, is_certain = _shown(each, looked_at)
+        looked_at = identifier(loaded_column.column.name)
+    names = [name for name in group.types if loaded_column.written and loaded_column.uses(name)]
+    shown, is_certain = _shown(loaded_column, looked_at)
     fields = (f"CAST(if(isNull({of}), NULL, toString({of})), 'Nullable(String)')" for of in map(identifier, names))
     value = ", ".join((shown, *fields))
     # No WHERE: rows that are left out while the file is read would not be counted.
     sql = function.between(
         "SELECT minIf(number, bad), argMinIf(value, number, bad) FROM (SELECT rowNumberInAllBlocks() + 1 AS number, "
-        f"tuple([{value}], {each.is_unparsed}, NOT ifNull({bad_if_lossy}, 1), {is_certain}) AS value, {bad} AS bad "
-        "FROM ",
+        f"tuple([{value}], {loaded_column.is_unparsed}, NOT ifNull({bad_if_lossy}, 1), {is_certain}) AS value, "
+        f"{bad} AS bad FROM ",
         f" WHERE {files.source.condition_of(path)})",
     )
     rows = yield from files.look(f"Look for its row in {path}", sql, {**IN_ORDER, **_SATURATE})
@@ -186,16 +197,20 @@ def _row_of(
     return _Found(int(number), by_name, bool(is_unparsed), bool(fits), shows_value=bool(shows_value))
 
 
-def _shown(each: LoadedColumn, looked_at: str) -> tuple[str, str]:
+def _shown(loaded_column: LoadedColumn, looked_at: str) -> tuple[str, str]:
     """Return what a message has for a value, and the condition that it is the file's."""
     text = f"CAST(if(isNull({looked_at}), NULL, toString({looked_at})), 'Nullable(String)')"
-    conditions = [f"ifNull({condition}, 1)" for condition in (each.doubt and each.kept, each.certain) if condition]
+    conditions = [
+        f"ifNull({condition}, 1)"
+        for condition in (loaded_column.doubt and loaded_column.kept, loaded_column.certain)
+        if condition
+    ]
     if not conditions:
         return text, "1"
     is_certain = " AND ".join(conditions)
-    if each.doubt:
-        other = literal(each.doubt)
-    elif ColumnType(each.source_type).bare.name == "DateTime64":
+    if loaded_column.doubt:
+        other = literal(loaded_column.doubt)
+    elif ColumnType(loaded_column.source_type).bare.name == "DateTime64":
         # The calendar ends before such a time: its text would be that of another one.
         other = f"concat(toString(toDecimal128({looked_at}, 9)), ' seconds after 1970')"
     else:
@@ -204,13 +219,13 @@ def _shown(each: LoadedColumn, looked_at: str) -> tuple[str, str]:
 
 
 def _sentence(
-    each: LoadedColumn, path: str, count: int, at: _Found | None, *, hint: str, may_default: bool, fixed: str
+    loaded_column: LoadedColumn, path: str, count: int, at: _Found | None, *, hint: str, may_default: bool, fixed: str
 ) -> str:
     is_null = at is not None and at.is_null
     # Of a table's own servers, another shard may have the row.
     shown = f"{'NULL, or missing,' if is_null else at.shown} for it" if at else "values that do not fit it"
     where = f"row {at.row:,} of {path}" if at else path
-    name = each.column.name
+    name = loaded_column.column.name
     ways = f"Widen the column, fix the {fixed}, or give an expression with select={{…}}"
     if is_null:
         ways += "; casts={'null_as_default': True} takes the column's default." if may_default else "."
@@ -220,4 +235,5 @@ def _sentence(
             if at and at.may_be_lossy
             else "."
         )
-    return f"Column {name!r} is {each.column.type}, but {where} has {shown} ({count} such rows in all).{hint} {ways}"
+    column_type = loaded_column.column.type
+    return f"Column {name!r} is {column_type}, but {where} has {shown} ({count} such rows in all).{hint} {ways}"

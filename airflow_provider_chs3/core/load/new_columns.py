@@ -44,7 +44,7 @@ def _names(load: LoadContext, reading: Reading) -> Steps[Sequence[str]]:
     """Return the columns of the files: a load does not look for those of JSON, and other texts may have no names."""
     if reading.names is not None or not load.files.format.names_columns:
         return reading.names or ()
-    return [each.name for each in (yield from columns_of(_as_guessed(load)))]
+    return [column.name for column in (yield from columns_of(_as_guessed(load)))]
 
 
 def _as_guessed(load: LoadContext) -> Files:
@@ -54,13 +54,13 @@ def _as_guessed(load: LoadContext) -> Files:
 
 def _add(load: LoadContext, names: Sequence[str]) -> Steps[None]:
     files = _as_guessed(load)
-    columns = [each for each in (yield from columns_of(files)) if each.name in names]
+    columns = [column for column in (yield from columns_of(files)) if column.name in names]
     sample = yield from read_sample(files, columns, load.request.period)
     # Rows that are there already have no value.
     new = [new_column(replace(column, lacking_files=len(files.manifest.objects)), sample) for column in columns]
-    shown = "\n".join(f"  {each.name} {each.type}" for each in new)
+    shown = "\n".join(f"  {column.name} {column.type}" for column in new)
     yield from Log(name=f"The files of {load.periods} have new columns. Adding them to {load.context.target}:\n{shown}")
-    clauses = ", ".join(f"ADD COLUMN IF NOT EXISTS {identifier(each.name)} {each.type}" for each in new)
+    clauses = ", ".join(f"ADD COLUMN IF NOT EXISTS {identifier(column.name)} {column.type}" for column in new)
     context, named = load.context, load.request.target
     sql = Sql(f"ALTER TABLE {table(context.target)} {clauses}")
     # One replica of a shard is asked, and waits for the others. An ALTER evaluates the table's keys under its session's
@@ -72,5 +72,5 @@ def _add(load: LoadContext, names: Sequence[str]) -> Steps[None]:
         has_it = Sql(f"SELECT count() FROM system.tables WHERE {is_table(named)}")
         counts = yield from QueryNodes(name=f"Look for {named}", sql=dict.fromkeys(context.nodes, has_it))
         over = Sql(f"ALTER TABLE {table(named)} {clauses}")
-        there = [node for node, ((count,),) in counts.items() if count]
-        yield from QueryNodes(name=f"Add columns to {named}", sql=dict.fromkeys(there, over))
+        nodes = [node for node, ((count,),) in counts.items() if count]
+        yield from QueryNodes(name=f"Add columns to {named}", sql=dict.fromkeys(nodes, over))

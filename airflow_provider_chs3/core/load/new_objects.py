@@ -43,8 +43,8 @@ def find_increments(periods: Periods) -> Steps[dict[Period, str]]:
     Returns:
         Why a period is loaded whole; empty of the others.
     """
-    reasons = periods.each(lambda each: _why_whole(each.load, each.before))
-    adding = periods.part(lambda each: not reasons[each.period])
+    reasons = periods.each(lambda item: _why_whole(item.load, item.before))
+    adding = periods.part(lambda item: not reasons[item.period])
     yield from adding.together(_find_increments(adding, reasons))
     periods.merge(adding)
     return reasons
@@ -56,25 +56,25 @@ def _find_increments(periods: Periods, reasons: dict[Period, str]) -> Steps[None
     keys = [(period.load.key_on(node), _record_of(period.before).base) for period in periods]
     yield from catch_up(context, objects_table(context.ledger))
     looks = (_why_not_attached(periods), recorded_objects(context.ledger, node, keys))
-    why, recorded = yield from Gather(name="Look whether published rows can be added to", workflows=looks)
-    reasons |= why
-    for each, published in zip(periods, recorded, strict=True):
-        if not reasons[each.period]:
-            load, reasons[each.period] = _increment(each.load, _record_of(each.before), published)
-            periods.items[each.period] = each.of(load)
+    obstacles, recorded = yield from Gather(name="Look whether published rows can be added to", workflows=looks)
+    reasons |= obstacles
+    for item, published in zip(periods, recorded, strict=True):
+        if not reasons[item.period]:
+            load, reasons[item.period] = _increment(item.load, _record_of(item.before), published)
+            periods.items[item.period] = item.of(load)
 
 
 def _increment(load: LoadContext, record: Record, published: Manifest) -> tuple[LoadContext, str]:
     """Return the load of the new objects alone; or of all, and why."""
-    changes, why = _changes(published, load.manifest, record, load.request.policies)
+    changes, reason = _changes(published, load.manifest, record, load.request.policies)
     if changes is None:
-        return load, why
+        return load, reason
     load = replace(load, changes=changes)
-    if why:
-        return load, why
+    if reason:
+        return load, reason
     removed = changes.removed(load.manifest)
-    if removed and (why := why_not_removed(load, published, removed)):
-        return load, f"since the period was published, {changes}, and {why}"
+    if removed and (reason := why_not_removed(load, published, removed)):
+        return load, f"since the period was published, {changes}, and {reason}"
     new = changes.to_read(load.manifest, removed)
     increment = Increment(
         base=record.base,
@@ -106,8 +106,8 @@ def why_table_is_read(
     Returns:
         The reason; None if, as far as is known before the load, the new objects can be loaded alone.
     """
-    if why := _why_not_added(policies, context, before):
-        return why
+    if reason := _why_not_added(policies, context, before):
+        return reason
     _, listed = yield from source.list_periods([key.period])
     record = _record_of(before)
     (published,) = yield from recorded_objects(context.ledger, context.coordinator, [(key, record.base)])
@@ -127,18 +127,18 @@ def find_changes(
     keys = [(LedgerKey.on(context, node, period), record.base) for period, record in records.items()]
     _, listed = yield from source.list_periods([*records])
     recorded = yield from recorded_objects(context.ledger, node, keys)
-    found = {}
+    changes = {}
     for (period, record), published in zip(records.items(), recorded, strict=True):
         if published.fingerprint == record.fingerprint:
-            found[period] = _told(ObjectChanges.between(published, listed[period]), listed[period])
-    return found
+            changes[period] = _told(ObjectChanges.between(published, listed[period]), listed[period])
+    return changes
 
 
 def _told(changes: ObjectChanges, listed: Manifest) -> str:
     overwritten = [unit for unit in listed.objects if unit.path in set(changes.overwritten)]
     told = [quantity(len(changes.new), "new object")] if changes.new else []
     if overwritten:
-        last = max(overwritten, key=lambda each: each.last_modified)
+        last = max(overwritten, key=lambda unit: unit.last_modified)
         when = f"{'' if len(overwritten) == 1 else ', the last one'} at {last.last_modified:%Y-%m-%d %H:%M} UTC"
         told.append(f"{quantity(len(overwritten), 'object')} overwritten{when} ({last.path})")
     if changes.deleted:
@@ -165,7 +165,7 @@ def why_not_alone(load: LoadContext, before: Mapping[Node, PeriodOnNode], readin
     """Return why the new objects cannot be loaded alone, judging by what is read from them; empty if they can."""
     if reading.depends_on:
         return f"select calls {reading.depends_on}, whose value may have changed since"
-    loaded = (each.column.name for each in reading.loaded)
+    loaded = (loaded_column.column.name for loaded_column in reading.loaded)
     if not loaded_as_recorded(_record_of(before).structure, loaded, reading.names):
         return "the new objects have other columns than the earlier ones"
     return ""
@@ -202,10 +202,10 @@ def _why_not_added(policies: Policies, context: TargetContext, before: Mapping[N
         return f"{', '.join(map(str, context.absent))} is down"
     if not all(facts.objects for facts in context.nodes.values()):
         return "a node has no record of the objects that were loaded before"
-    if why := why_whole(table_facts):
-        return why
-    if why := why_no_base(before, table_facts):
-        return why
+    if reason := why_whole(table_facts):
+        return reason
+    if reason := why_no_base(before, table_facts):
+        return reason
     if json.loads(_record_of(before).structure).get("engine") != table_facts.definition:
         return "engine, keys or TTL of the table changed since it was published"
     increments = _record_of(before).increments
@@ -217,17 +217,23 @@ def _why_not_added(policies: Policies, context: TargetContext, before: Mapping[N
 def _why_not_attached(periods: Periods) -> Steps[dict[Period, str]]:
     """Find out why published rows cannot be attached to staging: no privilege, or detached parts."""
     context, target = periods.first.load.context, periods.first.load.context.target
-    why = yield from why_not_granted(tuple(context.nodes), privileges_of_attaching(target, context.ledger))
-    if why or context.table_facts.keeps_every_row:
-        return dict.fromkeys(periods.items, why)
-    ids = {each.period: {one.partition_id for found in each.before.values() for one in found.each} for each in periods}
+    reason = yield from why_not_granted(tuple(context.nodes), privileges_of_attaching(target, context.ledger))
+    if reason or context.table_facts.keeps_every_row:
+        return dict.fromkeys(periods.items, reason)
+    ids = {
+        item.period: {partition.partition_id for on_node in item.before.values() for partition in on_node.each}
+        for item in periods
+    }
     detached = Sql(
         f"SELECT DISTINCT partition_id FROM system.detached_parts WHERE {in_table(target)} "
         f"AND {one_of('partition_id', sorted(set().union(*ids.values())))}"
     )
-    found = yield from QueryNodes(name="Look for detached parts", sql=dict.fromkeys(context.nodes, detached))
-    nodes = {partition_id: node for node, rows in found.items() for (partition_id,) in rows}
-    detached_on = {period: next((nodes[key] for key in own if key in nodes), None) for period, own in ids.items()}
+    answers = yield from QueryNodes(name="Look for detached parts", sql=dict.fromkeys(context.nodes, detached))
+    nodes = {partition_id: node for node, rows in answers.items() for (partition_id,) in rows}
+    detached_on = {
+        period: next((nodes[key] for key in partition_ids if key in nodes), None)
+        for period, partition_ids in ids.items()
+    }
     return {period: f"parts of it are detached on {node}" if node else "" for period, node in detached_on.items()}
 
 
@@ -249,8 +255,8 @@ def why_whole(table_facts: TableFacts) -> str:
     if table_facts.may_be_patched:
         return "the table takes lightweight updates, which may apply to other rows once parts are attached"
     defaults = (column.default_expression for column in table_facts.columns)
-    if found := next(filter(None, map(_LOOKUPS.search, defaults)), None):
-        what = f"calls {found[1]}" if found[1] else "holds a sub-query"
+    if lookup := next(filter(None, map(_LOOKUPS.search, defaults)), None):
+        what = f"calls {lookup[1]}" if lookup[1] else "holds a sub-query"
         return f"the default of a column {what}, whose value may have changed since"
     return ""
 

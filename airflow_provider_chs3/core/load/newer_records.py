@@ -42,14 +42,14 @@ def check_listed_since(load: LoadContext, periods: Mapping[Node, PeriodOnNode]) 
 
 
 def check_none_newer(
-    period: Period, records: Mapping[str, str], now: Mapping[Node, PeriodOnNode], *, attempt: str = ""
+    period: Period, records: Mapping[str, str], current: Mapping[Node, PeriodOnNode], *, attempt: str = ""
 ) -> None:
     """Check that no other load has recorded the period since this one compared it with the ledger.
 
     Raises:
         ObjectsChangedError: If another load has.
     """
-    others = {node: each for node, each in now.items() if each.record and each.record.attempt != attempt}
+    others = {node: period for node, period in current.items() if period.record and period.record.attempt != attempt}
     if any(records.get(node) != record for node, record in records_of(others).items()):
         raise published_meanwhile(period)
 

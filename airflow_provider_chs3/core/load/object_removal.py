@@ -54,15 +54,15 @@ def remove_objects(load: LoadContext) -> Steps[dict[Node, Staged]]:
     """
     assert load.increment is not None
     removed = set(load.increment.removed)
-    found = yield from _count_objects(load, name="Count the published rows of each object")
-    yield from _check_recorded(load, found)
-    shards = {node.shard_num for node in load.context.publishers if removed & found[node].keys()}
+    rows_by_node = yield from _count_objects(load, name="Count the published rows of each object")
+    yield from _check_recorded(load, rows_by_node)
+    shards = {node.shard_num for node in load.context.publishers if removed & rows_by_node[node].keys()}
     if shards:
         yield from _delete(load, shards)
     left = yield from _count_objects(load, name="Count the rows that are left of each object")
     staged = yield from count_staged(load, name="Count what is left in staging")
     for node, rows in left.items():
-        kept = {path: count for path, count in found[node].items() if path not in removed}
+        kept = {path: count for path, count in rows_by_node[node].items() if path not in removed}
         if rows != kept or sum(rows.values()) != staged[node].rows:
             raise BaseChangedError(
                 f"The DELETE in staging {load.staging} on {node} left {staged[node].rows} rows instead of exactly the "
@@ -80,8 +80,8 @@ def check_objects(load: LoadContext, staged: Mapping[Node, Staged]) -> Steps[Non
     assert load.increment is not None
     new = {unit.path for unit in load.files.manifest.objects}
     kept = {unit.path for unit in load.increment.period.objects} - new
-    found = yield from _count_objects(load, name="Count the staged rows of each object")
-    for node, rows in found.items():
+    rows_by_node = yield from _count_objects(load, name="Count the staged rows of each object")
+    for node, rows in rows_by_node.items():
         counts = (sum(rows[path] for path in kept), sum(rows[path] for path in new), sum(rows.values()))
         attached = load.increment.attached_on(node)
         if counts != (attached, staged[node].rows - attached, staged[node].rows):
@@ -99,7 +99,7 @@ def with_kept(load: LoadContext, rows: Sequence[int] | None) -> Steps[tuple[Sequ
         return objects, None
     node = load.context.coordinator
     known = yield from recorded_rows(load.context.ledger, node, load.key_on(node), base=load.increment.base)
-    known |= {each.path: count for each, count in zip(load.files.manifest.objects, rows, strict=True)}
+    known |= {unit.path: count for unit, count in zip(load.files.manifest.objects, rows, strict=True)}
     of_each = [known[unit.path] for unit in objects]
     known_counts = [count for count in of_each if count is not None]
     return objects, known_counts if len(known_counts) == len(of_each) else None
@@ -110,18 +110,18 @@ def _count_objects(load: LoadContext, *, name: str) -> Steps[dict[Node, Counter[
     column = identifier(load.request.policies.object_column or "")
     sql = Sql(
         f"SELECT toString({column}) AS path, count() FROM {table(load.staging)} "
-        f"WHERE {load.own.rows_of(load.staging)} GROUP BY path"
+        f"WHERE {load.period_partitions.rows_of(load.staging)} GROUP BY path"
     )
     answers = yield from load.context.on_each(name=name, sql=sql)
     return {node: Counter(dict(rows)) for node, rows in answers.items()}
 
 
-def _check_recorded(load: LoadContext, found: Mapping[Node, Counter[str]]) -> Steps[None]:
+def _check_recorded(load: LoadContext, rows_by_node: Mapping[Node, Counter[str]]) -> Steps[None]:
     """Check that the column names recorded objects, each as often as its file has rows, where that is recorded."""
     assert load.increment is not None
     node = load.context.coordinator
     recorded = yield from recorded_rows(load.context.ledger, node, load.key_on(node), base=load.increment.base)
-    published = sum((found[node] for node in load.context.publishers), Counter[str]())
+    published = sum((rows_by_node[node] for node in load.context.publishers), Counter[str]())
     where = f"{load.request.policies.object_column} of {load.context.target}"
     if unknown := sorted(published.keys() - recorded.keys()):
         raise BaseChangedError(f"{where}: {published[unknown[0]]} rows name {unknown[0]!r}, which was not loaded.")
@@ -136,8 +136,12 @@ def _delete(load: LoadContext, shards: Collection[int]) -> Steps[None]:
     """Delete the rows and wait, for any time in which servers get on with it."""
     assert load.increment is not None
     condition = f"{identifier(load.request.policies.object_column or '')} IN ({literals(load.increment.removed)})"
-    own = load.own.rows_of(load.staging)
-    scope = f"DELETE WHERE {own} AND" if load.own.of_part else f"DELETE IN PARTITION ID {literal(load.own.value)} WHERE"
+    of_period = load.period_partitions.rows_of(load.staging)
+    scope = (
+        f"DELETE WHERE {of_period} AND"
+        if load.period_partitions.of_part
+        else f"DELETE IN PARTITION ID {literal(load.period_partitions.value)} WHERE"
+    )
     sql = Sql(f"ALTER TABLE {table(load.staging)} {scope} {condition}")
     try:
         yield from QueryNodes(
@@ -153,8 +157,8 @@ def _delete(load: LoadContext, shards: Collection[int]) -> Steps[None]:
         raise BaseChangedError(f"Rows of objects cannot be removed from {load.staging}: {error}") from error
     nodes = [node for node in load.context.nodes if node.shard_num in shards]
     before, waited_seconds, still_seconds = None, 0.0, 0.0
-    while (now := (yield from _look(load.staging, nodes))) is not None:
-        still_seconds = 0.0 if now != before else still_seconds
+    while (progress := (yield from _look(load.staging, nodes))) is not None:
+        still_seconds = 0.0 if progress != before else still_seconds
         if still_seconds >= _LONGEST_STANDSTILL_SECONDS:
             raise BaseChangedError(
                 f"The DELETE in staging {load.staging} made no progress for {_LONGEST_STANDSTILL_SECONDS} s: merges "
@@ -162,7 +166,7 @@ def _delete(load: LoadContext, shards: Collection[int]) -> Steps[None]:
             )
         pause_seconds = min(max(waited_seconds, _FIRST_WAIT_SECONDS), _LONGEST_POLL_SECONDS)
         yield from Sleep(name="Wait for the DELETE in staging", seconds=pause_seconds)
-        before, waited_seconds, still_seconds = now, waited_seconds + pause_seconds, still_seconds + pause_seconds
+        before, waited_seconds, still_seconds = progress, waited_seconds + pause_seconds, still_seconds + pause_seconds
 
 
 class _Progress(NamedTuple):
@@ -182,9 +186,9 @@ def _look(staging: TableName, nodes: Collection[Node]) -> Steps[_Progress | None
         f"FROM system.mutations WHERE {of_staging}"
     )
     answers = yield from QueryNodes(name="Look at the DELETE in staging", sql=dict.fromkeys(nodes, sql))
-    for node, ((is_done, _, why),) in answers.items():
-        if why and not is_done:
-            raise BaseChangedError(f"The DELETE in staging {staging} fails on {node}: {why}")
+    for node, ((is_done, _, reason),) in answers.items():
+        if reason and not is_done:
+            raise BaseChangedError(f"The DELETE in staging {staging} fails on {node}: {reason}")
     if all(is_done for ((is_done, _, _),) in answers.values()):
         return None
     running = Sql(f"SELECT sum(progress) FROM system.merges WHERE {of_staging}")

@@ -88,14 +88,14 @@ def _look(database: str) -> Sql:
 
 
 def _orphans(answers: Mapping[Node, Sequence[Row]], request: CleanRequest) -> Iterator[Orphan]:
-    found: dict[str, dict[Node, Row]] = defaultdict(dict)
+    tables: dict[str, dict[Node, Row]] = defaultdict(dict)
     for node, rows in answers.items():
         for name, *facts in rows:
-            found[name][node] = tuple(facts)
-    ages = {name: min(age for age, *_ in nodes.values()) for name, nodes in found.items()}
-    kept = {name: max(seconds for *_, seconds, _ in nodes.values()) for name, nodes in found.items()}
+            tables[name][node] = tuple(facts)
+    ages = {name: min(age for age, *_ in nodes.values()) for name, nodes in tables.items()}
+    kept = {name: max(seconds for *_, seconds, _ in nodes.values()) for name, nodes in tables.items()}
     young = [name for name, age in ages.items() if age < max(request.older_than_seconds, kept[name])]
-    for name, nodes in sorted(found.items()):
+    for name, nodes in sorted(tables.items()):
         # A load that starts over continues under the same name, followed by a number.
         if any(other.startswith(name) for other in young):
             continue

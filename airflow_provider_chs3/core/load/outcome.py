@@ -88,9 +88,11 @@ def record_loads(
     values = {period: _values_of(periods.items[period], result, together) for period, result in results.items()}
     try:
         for event, is_held in (("load", False), ("withheld", True)):
-            several = {period: each for period, each in values.items() if (results[period].status == "held") is is_held}
+            several = {
+                period: record for period, record in values.items() if (results[period].status == "held") is is_held
+            }
             if several:
-                yield from _record(event, [(periods.items[period].load, each) for period, each in several.items()])
+                yield from _record(event, [(periods.items[period].load, record) for period, record in several.items()])
     except Chs3Error as error:
         yield from Log(name=f"The period is published, but the load's record could not be written: {error}")
         return
@@ -99,8 +101,8 @@ def record_loads(
             yield from _tell_if_slow(periods.items[period].load, result)
 
 
-def _values_of(each: PeriodLoad, result: LoadResult, together: tuple[str, float] | None) -> dict[str, Value]:
-    plan = each.planned
+def _values_of(period_load: PeriodLoad, result: LoadResult, together: tuple[str, float] | None) -> dict[str, Value]:
+    plan = period_load.planned
     periods, seconds = together or ("", 0.0)
     return {
         **{name: getattr(result, name) for name in _OF_RESULT},
@@ -110,7 +112,7 @@ def _values_of(each: PeriodLoad, result: LoadResult, together: tuple[str, float]
         "memory_steps": plan.memory_steps,
         "checks": json.dumps([check.as_json() for check in result.checks]) if result.checks else "",
         "settings": plan.settings_as_json,
-        **values_of_reading(each.load, plan.reading),
+        **values_of_reading(period_load.load, plan.reading),
         "together_periods": periods,
         "together_seconds": seconds,
     }
@@ -122,8 +124,8 @@ def _tell_if_slow(load: LoadContext, result: LoadResult) -> Steps[None]:
     except Chs3Error as error:
         yield from Log(name=f"Could not read how long earlier loads took: {error}")
         return
-    if why := pace.why_slow(result.seconds_by_step, result.loaded_bytes):
-        yield from Log(name=f"{result.target} {result.period} was slow. {why}")
+    if explanation := pace.why_slow(result.seconds_by_step, result.loaded_bytes):
+        yield from Log(name=f"{result.target} {result.period} was slow. {explanation}")
 
 
 def record_failure(load: LoadContext, error: Exception) -> Steps[None]:
@@ -155,12 +157,12 @@ def record_unchanged(
         f"AND {one_of('period', [str(load.request.period) for load in loads])}"
     )
     tables = [context.loads] + [context.ledger] * context.nodes[coordinator].has_ledger
-    each = [f"SELECT period, event, sequence, recorded_at FROM {table(name)} WHERE {of_periods}" for name in tables]
+    selects = [f"SELECT period, event, sequence, recorded_at FROM {table(name)} WHERE {of_periods}" for name in tables]
     newest = Sql(
         "SELECT period, argMax(event, (sequence, recorded_at)) AS newest, "
         f"(SELECT groupArray((name, {PERIODS_IN_COMMENT})) FROM system.tables WHERE {in_staging(context)} "
         f"AND ({begins_with_any(prefixes)} OR {holds_any(attempts)})) "
-        f"FROM ({' UNION ALL '.join(each)}) GROUP BY period "
+        f"FROM ({' UNION ALL '.join(selects)}) GROUP BY period "
         "HAVING newest IN ('failed', 'inserting')"
     )
     try:
@@ -170,7 +172,7 @@ def record_unchanged(
         over = list[tuple[LoadContext, Values]]()
         for load in loads:
             staged = ended.get(str(load.request.period))
-            published = {one.record.attempt for one in periods[load.request.period].values() if one.record}
+            published = {period.record.attempt for period in periods[load.request.period].values() if period.record}
             if staged is not None and not _is_staged(load.attempt, staged, but=published):
                 over.append((load, {}))
         if over:
@@ -244,7 +246,7 @@ def report(result: LoadResult) -> str:
         ("parts", f"{result.parts:,} on {quantity(len(result.rows_by_node), 'node')}"),
         *((("checks", _checks(result.checks)),) if result.checks else ()),
         *((("settings", settings),) if (settings := _settings(result.settings)) else ()),
-        *(("look at", each) for each in _worth_a_look(result)),
+        *(("look at", remark) for remark in _worth_a_look(result)),
     ]
     return result.summary() + "".join(f"\n  {name + ':':<10}{text}" for name, text in lines)
 

@@ -83,15 +83,15 @@ def check_periods(loads: Loads) -> Steps[tuple[dict[Period, LoadResult], Periods
     loads.update(lambda load: as_held(replace(load, timer=timer), before[load.request.period]))
     loads.each(lambda load: check_listed_since(load, before[load.request.period]))
     facts = yield from loads.run(lambda load: look_at_period(load, before[load.request.period]))
-    same = [load for load in loads if facts[load.request.period].found.standing is ComparisonStatus.UNCHANGED]
-    own = published_by_owner(same, before, attempts)
+    same = [load for load in loads if facts[load.request.period].comparison.standing is ComparisonStatus.UNCHANGED]
+    owned = published_by_owner(same, before, attempts)
     for period, load in loads.items.items():
-        facts[period] = replace(facts[period], is_reload=_is_reload(load, own))
+        facts[period] = replace(facts[period], is_reload=_is_reload(load, owned))
     decisions = loads.each(lambda load: judge(load, facts[load.request.period]))
     results = {
         period: skipped(load.request, decision, timer)
-        if decision.has_no_objects or facts[period].found.standing is ComparisonStatus.PINNED
-        else _unchanged(load, before[period], own)
+        if decision.has_no_objects or facts[period].comparison.standing is ComparisonStatus.PINNED
+        else _unchanged(load, before[period], owned)
         for period, load in loads.items.items()
         if isinstance(decision := decisions[period], Skip)
     }
@@ -157,12 +157,12 @@ def _held(
 
 def _complete(periods: Periods, decisions: Mapping[Period, Decision], loads: Loads) -> Steps[dict[Period, LoadResult]]:
     """Publish what is staged of periods already, by dead attempts or by held ones that are approved."""
-    finishing = periods.part(lambda each: isinstance(decisions[each.period], Finish))
-    approved = periods.part(lambda each: isinstance(decisions[each.period], Hold))
+    finishing = periods.part(lambda item: isinstance(decisions[item.period], Finish))
+    approved = periods.part(lambda item: isinstance(decisions[item.period], Hold))
     yield from approve(approved)
     finishing.merge(approved)
     results = yield from _finish(finishing, loads)
-    finishing.each(lambda each: check_approved(each.load))
+    finishing.each(lambda item: check_approved(item.load))
     for period in results:
         periods.items.pop(period, None)
     periods.merge(finishing)
@@ -190,17 +190,17 @@ def _finish(finishing: Periods, loads: Loads) -> Steps[dict[Period, LoadResult]]
 def _find_increments(periods: Periods, facts: Mapping[Period, PeriodFacts]) -> Steps[None]:
     """Load only the new objects of periods where that is possible. Periods that are refused leave."""
 
-    def may_add(each: PeriodLoad) -> bool:
-        alone = replace(facts[each.period], why_whole="")
-        return each.load.files.source.has_files and isinstance(decide(alone, each.load.request.policies), Add)
+    def may_add(item: PeriodLoad) -> bool:
+        alone = replace(facts[item.period], why_whole="")
+        return item.load.files.source.has_files and isinstance(decide(alone, item.load.request.policies), Add)
 
     adding = periods.part(may_add)
     reasons = yield from find_increments(adding)
     periods.merge(adding)
-    periods.each(lambda each: check_whole(each, facts[each.period], reasons.get(each.period)))
-    for each in periods:
-        text = text_of(each.load, reasons.get(each.period, ""))
-        yield from Log(name=f"{each.period}: {each.reason}. {sizes_text(each.load)}{text and ' '}{text}")
+    periods.each(lambda item: check_whole(item, facts[item.period], reasons.get(item.period)))
+    for item in periods:
+        text = text_of(item.load, reasons.get(item.period, ""))
+        yield from Log(name=f"{item.period}: {item.reason}. {sizes_text(item.load)}{text and ' '}{text}")
 
 
 def skipped(request: LoadRequest, decision: Skip, timer: StepTimer) -> LoadResult:
@@ -215,8 +215,8 @@ def skipped(request: LoadRequest, decision: Skip, timer: StepTimer) -> LoadResul
     )
 
 
-def _unchanged(load: LoadContext, before: Mapping[Node, PeriodOnNode], own: Collection[Period]) -> LoadResult:
-    is_own = load.request.period in own
+def _unchanged(load: LoadContext, before: Mapping[Node, PeriodOnNode], owned: Collection[Period]) -> LoadResult:
+    is_own = load.request.period in owned
     status, reason = ("published", PUBLISHED_BY_OWNER) if is_own else ("unchanged", ComparisonStatus.UNCHANGED.value)
     return result_of(load, _states(before), status=status, reason=reason)
 
@@ -225,9 +225,9 @@ def _states(before: Mapping[Node, PeriodOnNode]) -> dict[Node, PartitionState]:
     return {node: period.state for node, period in before.items()}
 
 
-def _is_reload(load: LoadContext, own: Collection[Period]) -> bool:
+def _is_reload(load: LoadContext, owned: Collection[Period]) -> bool:
     request = load.request
-    return request.reload is not None and not request.is_approval and request.period not in own
+    return request.reload is not None and not request.is_approval and request.period not in owned
 
 
 def sizes_text(load: LoadContext) -> str:
@@ -246,19 +246,19 @@ def _look_up(loads: Loads) -> Steps[dict[Period, dict[Node, PeriodOnNode]]]:
     before = yield from loads.ask(look_up_caught_up)
     doubtful = loads.part(lambda load: _seems_of_others(load, before[load.request.period]))
     yield from doubtful.together(_check_no_first_ledger(doubtful))
-    now = yield from doubtful.ask(look_up_all)
-    doubtful.each(lambda load: _check_none_newer(load, before, now))
+    current = yield from doubtful.ask(look_up_all)
+    doubtful.each(lambda load: _check_none_newer(load, before, current))
     loads.merge(doubtful)
-    return before | now
+    return before | current
 
 
 def _seems_of_others(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -> bool:
-    return load.facts(before).found.standing in OF_OTHERS
+    return load.facts(before).comparison.standing in OF_OTHERS
 
 
-def _check_none_newer(load: LoadContext, before: _Looks, now: _Looks) -> None:
+def _check_none_newer(load: LoadContext, before: _Looks, current: _Looks) -> None:
     period = load.request.period
-    check_none_newer(period, records_of(before[period]), now[period])
+    check_none_newer(period, records_of(before[period]), current[period])
 
 
 def _check_no_first_ledger(loads: Loads) -> Steps[None]:
@@ -287,14 +287,14 @@ def look_at_period(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -> St
         yield from Log(
             name=f"What is held of {load.request.period} cannot be published any more: {facts.why_not_held}."
         )
-    if facts.found.standing is not ComparisonStatus.TARGET_CHANGED:
+    if facts.comparison.standing is not ComparisonStatus.TARGET_CHANGED:
         return facts
-    changed = {node: before[node] for node in facts.found.nodes}
+    changed = {node: before[node] for node in facts.comparison.nodes}
     if other := [node for node, period in changed.items() if is_elsewhere(period)]:
         raise PreflightError(key_of_other_type(load, str(other[0])))
     if not (yield from _is_of_stale(load, changed)):
         return facts
-    return replace(facts, found=Found(ComparisonStatus.UNFINISHED, facts.found.nodes, _STALE))
+    return replace(facts, comparison=Found(ComparisonStatus.UNFINISHED, facts.comparison.nodes, _STALE))
 
 
 def judge(load: LoadContext, facts: PeriodFacts) -> Decision:
@@ -312,15 +312,15 @@ def judge(load: LoadContext, facts: PeriodFacts) -> Decision:
     return decision
 
 
-def check_whole(each: PeriodLoad, facts: PeriodFacts, why: str | None) -> None:
+def check_whole(period_load: PeriodLoad, facts: PeriodFacts, reason: str | None) -> None:
     """Check that a period may be loaded as a look at its published rows, or at its objects, has shown.
 
     Raises:
         Chs3Error: As in `judge`.
     """
     # No dead attempt can be completed any more, and nothing that may be approved is held.
-    why_whole = facts.found.why if why is None else why
-    judge(each.load, replace(facts, intended="", held=None, why_whole=why_whole))
+    why_whole = facts.comparison.why if reason is None else reason
+    judge(period_load.load, replace(facts, intended="", held=None, why_whole=why_whole))
 
 
 def allowing_shrink(target: TableName, period: Period) -> str:
@@ -342,8 +342,8 @@ def no_objects(request: LoadRequest) -> NotReadyError:
 
 def _error_of(load: LoadContext, facts: PeriodFacts, refuse: Refuse) -> Chs3Error:
     request, target, period = load.request, load.context.target, load.request.period
-    nodes = ", ".join(map(str, facts.found.nodes))
-    where = f"{target}, {load.own}, on {nodes}: {refuse.reason}."
+    nodes = ", ".join(map(str, facts.comparison.nodes))
+    where = f"{target}, {load.period_partitions}, on {nodes}: {refuse.reason}."
     match refuse.refusal:
         case Refusal.NO_OBJECTS:
             return no_objects(request)
@@ -365,9 +365,9 @@ def _error_of(load: LoadContext, facts: PeriodFacts, refuse: Refuse) -> Chs3Erro
             )
         case Refusal.REPLICA_DOWN:
             return TransientError(
-                f"{target}, {period}: {nodes} cannot tell whether a load or "
-                f"somebody else wrote the rows there. {', '.join(map(str, load.absent_of(facts.found)))} may know, but "
-                "is down: start it, or load the period anyway with policies={'on_target_changed': 'reload'}."
+                f"{target}, {period}: {nodes} cannot tell whether a load or somebody else wrote the rows there. "
+                f"{', '.join(map(str, load.absent_of(facts.comparison)))} may know, but is down: start it, or load "
+                "the period anyway with policies={'on_target_changed': 'reload'}."
             )
         case Refusal.NOT_HELD:
             return not_held(load, refuse.reason)
@@ -385,10 +385,10 @@ def _error_of(load: LoadContext, facts: PeriodFacts, refuse: Refuse) -> Chs3Erro
 def _changed_partitions(load: LoadContext, periods: Mapping[Node, PeriodOnNode]) -> list[tuple[Node, PeriodOnNode]]:
     facts = load.context.table_facts
     return [
-        (node, one)
+        (node, partition)
         for node, period in periods.items()
-        for one in period.each
-        if period.partitions is None or is_changed(one, table_facts=facts)
+        for partition in period.each
+        if period.partitions is None or is_changed(partition, table_facts=facts)
     ]
 
 
@@ -419,5 +419,8 @@ def _is_of_stale(load: LoadContext, periods: Mapping[Node, PeriodOnNode]) -> Ste
             if event == "intent" and (parts := Evidence.of_text(evidence).beside.of_parts):
                 staged.add((attempt, partition_id, tuple(sorted(parts))))
     stale = {(key, contents) for attempt, key, contents in staged if attempt not in earlier | newest}
-    there = [(one.partition_id, one.state.contents.of_parts) for _, one in _changed_partitions(load, periods)]
-    return all(contents is not None and (key, tuple(sorted(contents))) in stale for key, contents in there)
+    present = [
+        (partition.partition_id, partition.state.contents.of_parts)
+        for _, partition in _changed_partitions(load, periods)
+    ]
+    return all(contents is not None and (key, tuple(sorted(contents))) in stale for key, contents in present)

@@ -36,11 +36,11 @@ class Staged:
     @property
     def counts(self) -> tuple[Mapping[str, int], Mapping[str, int]]:
         """Rows of each partition of the period, and those of other periods; merges change the parts alone."""
-        return {key: each.rows for key, each in self.partitions.items()}, self.other_rows
+        return {key: contents.rows for key, contents in self.partitions.items()}, self.other_rows
 
     def has_parts_of(self, other: Staged) -> bool:
         """Check whether both are known to be of the same parts."""
-        return all(each.has_parts_of(other.at(key)) for key, each in self.partitions.items())
+        return all(contents.has_parts_of(other.at(key)) for key, contents in self.partitions.items())
 
     def at(self, partition_id: str) -> Contents:
         """Return the contents of one of the period's partitions."""

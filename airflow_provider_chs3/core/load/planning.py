@@ -45,7 +45,7 @@ class Planned:
     def of_files(self, reading: Reading) -> Planned:
         """Return the same, once the files have been looked at that were expected to be read so."""
         plan = replace(self.plan, reading=reading, is_expected=False)
-        self.periods.update(lambda each: replace(each, plan=_plan_of(plan, self.load, each.load)))
+        self.periods.update(lambda item: replace(item, plan=_plan_of(plan, self.load, item.load)))
         return replace(self, plan=plan)
 
     def share_of(self, load: LoadContext) -> float:
@@ -67,26 +67,26 @@ def plan_periods(periods: Periods) -> Steps[Planned | None]:
     """
     if len(periods.items) > 1:
         return (yield from _plan_several(periods))
-    each = periods.first
-    plan = yield from plan_objects(each.load)
-    if each.load.increment and (why := why_not_alone(each.load, each.before, plan.reading)):
-        check_whole(each, each.load.facts(each.before), why)
-        yield from Log(name=f"Loading all objects: {why}.")
-        each = each.of(each.load.whole())
-        plan = yield from plan_objects(each.load)
-    load = yield from each.load.end_step("plan")
-    return Planned(load=load, plan=plan, periods=periods_of(replace(each, load=load, plan=plan)))
+    item = periods.first
+    plan = yield from plan_objects(item.load)
+    if item.load.increment and (reason := why_not_alone(item.load, item.before, plan.reading)):
+        check_whole(item, item.load.facts(item.before), reason)
+        yield from Log(name=f"Loading all objects: {reason}.")
+        item = item.of(item.load.whole())
+        plan = yield from plan_objects(item.load)
+    load = yield from item.load.end_step("plan")
+    return Planned(load=load, plan=plan, periods=periods_of(replace(item, load=load, plan=plan)))
 
 
 def _plan_several(periods: Periods) -> Steps[Planned | None]:
     context = periods.first.load.context
-    if why := (yield from why_not_granted(tuple(context.nodes), [privilege_of_filling(context.ledger)])):
-        yield from Log(name=f"Loading {len(periods.items)} periods one by one: {why}.")
+    if reason := (yield from why_not_granted(tuple(context.nodes), [privilege_of_filling(context.ledger)])):
+        yield from Log(name=f"Loading {len(periods.items)} periods one by one: {reason}.")
         return None
     several = list(periods)
     load = _of_all(several)
     plan = yield from plan_objects(load)
-    same = [each for each in several if not _differs(each, plan)]
+    same = [item for item in several if not _differs(item, plan)]
     if len(same) < len(several):
         if len(same) < 2:
             return None
@@ -108,15 +108,18 @@ def planned_together(several: Sequence[PeriodLoad], plan: InsertPlan) -> Steps[P
     of_time = time_of_key(load.context)
     if of_time is None:
         return None
-    column = next((each for each in plan.reading.loaded if each.column.name == of_time.column.name), None)
+    column = next(
+        (loaded_column for loaded_column in plan.reading.loaded if loaded_column.column.name == of_time.column.name),
+        None,
+    )
     if column is None:
         return None
     key = yield from parts_of_key(load.context, of_time)
     written = column.cast(null_as_default=False).value
     condition = is_of_period(of_time.column, key, written, _owns(several), load.request.source.kind.path)
     load = replace(load, group=_group(several, is_of_period=condition))
-    own = (replace(each, plan=_plan_of(plan, load, each.load)) for each in several)
-    return Planned(load=load, plan=plan, periods=periods_of(*own))
+    period_loads = (replace(item, plan=_plan_of(plan, load, item.load)) for item in several)
+    return Planned(load=load, plan=plan, periods=periods_of(*period_loads))
 
 
 def _of_all(periods: Sequence[PeriodLoad]) -> LoadContext:
@@ -134,23 +137,31 @@ def _group(periods: Sequence[PeriodLoad], *, is_of_period: str) -> GroupOfFiles:
     )
 
 
-def _differs(each: PeriodLoad, plan: InsertPlan) -> bool:
-    return each.load.increment is not None and bool(why_not_alone(each.load, each.before, plan.reading))
+def _differs(period_load: PeriodLoad, plan: InsertPlan) -> bool:
+    return period_load.load.increment is not None and bool(
+        why_not_alone(period_load.load, period_load.before, plan.reading)
+    )
 
 
 def _owns(periods: Sequence[PeriodLoad]) -> Mapping[str, str]:
-    return {unit.path: period.load.own.value for period in periods for unit in period.load.files.manifest.objects}
+    return {
+        unit.path: period.load.period_partitions.value
+        for period in periods
+        for unit in period.load.files.manifest.objects
+    }
 
 
 def _plan_of(plan: InsertPlan, of_all: LoadContext, load: LoadContext) -> InsertPlan:
     """Return the plan with the rows of a period's own files."""
     if plan.reading.file_rows is None:
         return plan
-    rows = {each.path: count for each, count in zip(of_all.files.manifest.objects, plan.reading.file_rows, strict=True)}
-    own = tuple(rows[unit.path] for unit in load.files.manifest.objects)
-    share = sum(own) / max(plan.reading.rows or 0, 1)
+    rows = {unit.path: count for unit, count in zip(of_all.files.manifest.objects, plan.reading.file_rows, strict=True)}
+    file_rows = tuple(rows[unit.path] for unit in load.files.manifest.objects)
+    share = sum(file_rows) / max(plan.reading.rows or 0, 1)
     size_bytes = round((plan.reading.uncompressed_bytes or 0) * share)
-    return replace(plan, reading=replace(plan.reading, rows=sum(own), uncompressed_bytes=size_bytes, file_rows=own))
+    return replace(
+        plan, reading=replace(plan.reading, rows=sum(file_rows), uncompressed_bytes=size_bytes, file_rows=file_rows)
+    )
 
 
 def plan_objects(load: LoadContext) -> Steps[InsertPlan]:
@@ -167,21 +178,21 @@ def plan_objects(load: LoadContext) -> Steps[InsertPlan]:
         The plan. If it is what is expected of the files, they are looked at during the insert, whose errors those of
         files then are.
     """
-    own = {name: value for name, value in load.request.settings.items() if name in load.context.known_settings}
+    settings = {name: value for name, value in load.request.settings.items() if name in load.context.known_settings}
     looks = (
-        check_taken(own),
+        check_taken(settings),
         check_passed_on(load.context, {**load.files.neutral, **needed_by(load.request), **load.files.settings}),
-        ask_nodes_now(load.context, load.own.parts),
+        ask_nodes_now(load.context, load.period_partitions.parts),
         # An object that was cut off may lack columns: the first error counts.
         prove_whole(load),
         _read(load),
     )
-    _, _, now, _, (history, reading) = yield from Gather(name="Look at nodes and files", workflows=looks)
+    _, _, capacities, _, (history, reading) = yield from Gather(name="Look at nodes and files", workflows=looks)
     is_expected = reading is history.expected
     if not is_expected:
         yield from settle_new_columns(load, reading)
-    yield from warn_of_risks(load, now)
-    plan = yield from plan_insert(load, now, reading, history)
+    yield from warn_of_risks(load, capacities)
+    plan = yield from plan_insert(load, capacities, reading, history)
     # The estimate of its rows proves nothing.
     return replace(plan, reading=reading.of_others or reading, is_expected=True) if is_expected else plan
 

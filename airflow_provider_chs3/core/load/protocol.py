@@ -35,8 +35,8 @@ def load_periods(request: LoadRequest, periods: Sequence[Period]) -> Steps[Loads
     outcome, left = LoadsOutcome(), list[Period]()
     for period in sorted(set(periods)):
         if (yield from request.is_left_out(period)):
-            why = f"this run reloads {request.reload}"
-            outcome.results[period] = LoadResult(status="skipped", period=period, target=request.target, reason=why)
+            reason = f"this run reloads {request.reload}"
+            outcome.results[period] = LoadResult(status="skipped", period=period, target=request.target, reason=reason)
         else:
             left.append(period)
     if left and request.new_table:
@@ -44,17 +44,17 @@ def load_periods(request: LoadRequest, periods: Sequence[Period]) -> Steps[Loads
     rounds = deque((yield from first_rounds(request, left)))
     number = 0
     while rounds:
-        one = rounds.popleft()
-        own = replace(request, nonce=f"{request.nonce}{number or ''}", period=one.periods[0])
-        tried = yield from attempt(own, one)
+        load_round = rounds.popleft()
+        attempt_request = replace(request, nonce=f"{request.nonce}{number or ''}", period=load_round.periods[0])
+        tried = yield from attempt(attempt_request, load_round)
         outcome.results.update(tried.results)
-        further = yield from further_rounds(request, one, tried, outcome)
+        further = yield from further_rounds(request, load_round, tried, outcome)
         rounds.extendleft(reversed(further))
-        if len(left) > len(one.periods):
-            yield from _log(one, outcome)
+        if len(left) > len(load_round.periods):
+            yield from _log(load_round, outcome)
         if rounds and (lost := _lost(outcome)):
             # The next one would wait for the same servers.
-            outcome.errors.update({period: lost for each in rounds for period in each.periods})
+            outcome.errors.update({period: lost for next_round in rounds for period in next_round.periods})
             break
         number += 1
     return outcome
@@ -64,8 +64,8 @@ def _lost(outcome: LoadsOutcome) -> Chs3Error | None:
     return next((error for error in outcome.errors.values() if isinstance(error, OF_ALL)), None)
 
 
-def _log(one: Round, outcome: LoadsOutcome) -> Steps[None]:
-    for period in one.periods:
+def _log(load_round: Round, outcome: LoadsOutcome) -> Steps[None]:
+    for period in load_round.periods:
         if period in outcome.results:
             yield from Log(name=outcome.results[period].summary())
         elif period in outcome.errors:

@@ -73,44 +73,50 @@ def publish(periods: Periods) -> Steps[dict[Period, dict[Node, PartitionState]]]
     yield from periods.together(_follow_staging(periods))
     seen = yield from check_rows(periods)
     looked = yield from periods.ask(_look_once_more)
-    now = {period: found for period, (found, _) in looked.items()}
+    current = {period: states for period, (states, _) in looked.items()}
     staged_now = {period: staged for period, (_, staged) in looked.items()}
-    periods.update(lambda each: attached(each, staged_now[each.period], now[each.period]) if each.load.adds else each)
-    periods.each(lambda each: check_seen(each, seen[each.period]))
-    periods.each(lambda each: _check_unchanged(each, now[each.period], staged_now[each.period]))
-    held = periods.part(lambda each: bool(each.held_because))
-    states = yield from _hold(held, now, staged_now)
+    periods.update(
+        lambda item: attached(item, staged_now[item.period], current[item.period]) if item.load.adds else item
+    )
+    periods.each(lambda item: check_seen(item, seen[item.period]))
+    periods.each(lambda item: _check_unchanged(item, current[item.period], staged_now[item.period]))
+    held = periods.part(lambda item: bool(item.held_because))
+    states = yield from _hold(held, current, staged_now)
     for period in states.keys() | held.failed.keys():
         periods.items.pop(period)
-    members: _Members = {each.period: members_of(each, now[each.period], staged_now[each.period]) for each in periods}
-    new = periods.part(lambda each: not each.intended)
+    members: _Members = {
+        item.period: members_of(item, current[item.period], staged_now[item.period]) for item in periods
+    }
+    new = periods.part(lambda item: not item.intended)
     versions = yield from new.together(keep_versions(new, members))
     yield from _record_intents(new, members)
     periods.merge(new)
     yield from _replace(periods, members)
     members = yield from _with_lasting(periods, members)
     states |= yield from _conclude(periods, members)
-    yield from drop_older_versions(periods.part(lambda each: each.period in states and not each.claims), versions)
+    yield from drop_older_versions(periods.part(lambda item: item.period in states and not item.claims), versions)
     periods.merge(held)
     return states
 
 
 def _hold(
-    periods: Periods, now: Mapping[Period, Mapping[Node, PeriodOnNode]], staged: Mapping[Period, Mapping[Node, Staged]]
+    periods: Periods,
+    current: Mapping[Period, Mapping[Node, PeriodOnNode]],
+    staged: Mapping[Period, Mapping[Node, Staged]],
 ) -> Steps[dict[Period, dict[Node, PartitionState]]]:
     """Keep what is staged of periods, claim it with the evidence of what is published, and return that."""
-    kept = yield from periods.run(lambda each: keep_held(replace(each, staged=staged[each.period])))
+    kept = yield from periods.run(lambda item: keep_held(replace(item, staged=staged[item.period])))
     yield from periods.together(_record_objects(periods))
     claims = dict[Period, _Records]()
-    for each in periods:
-        values = _values_of_intent(each, members_of(each, now[each.period], kept[each.period]))
-        policies = each.load.request.policies
+    for item in periods:
+        values = _values_of_intent(item, members_of(item, current[item.period], kept[item.period]))
+        policies = item.load.request.policies
         of_approval = {"hold_limit_days": float(policies.hold_limit_days), "keep_versions": policies.keep_versions}
-        told: Values = {"why": each.held_because, **of_approval}
-        claims[each.period] = [(node, key, {**of_one, **told}) for node, key, of_one in values]
-    yield from periods.ask(lambda some: _record(some, "held", claims, name="Record {} as held"))
-    yield from periods.run(lambda each: drop_held_of(each.load, but=each.load.request.nonce))
-    return {each.period: {node: period.state for node, period in now[each.period].items()} for each in periods}
+        told: Values = {"why": item.held_because, **of_approval}
+        claims[item.period] = [(node, key, {**of_one, **told}) for node, key, of_one in values]
+    yield from periods.ask(lambda period_loads: _record(period_loads, "held", claims, name="Record {} as held"))
+    yield from periods.run(lambda item: drop_held_of(item.load, but=item.load.request.nonce))
+    return {item.period: {node: period.state for node, period in current[item.period].items()} for item in periods}
 
 
 _Members = Mapping[Period, Mapping[Node, Sequence[Member]]]
@@ -122,15 +128,19 @@ def _follow_staging(periods: Periods) -> Steps[None]:
     yield from follow(periods.first.load.context, periods.first.load.staging)
 
 
-def _look_once_more(some: Sequence[PeriodLoad]) -> Steps[list[tuple[dict[Node, PeriodOnNode], dict[Node, Staged]]]]:
+def _look_once_more(
+    period_loads: Sequence[PeriodLoad],
+) -> Steps[list[tuple[dict[Node, PeriodOnNode], dict[Node, Staged]]]]:
     """Look at periods, and with the same statement at staging and the target's structure: it takes little longer."""
-    load = some[0].load
+    load = period_loads[0].load
     tables = f"{partitions_query(load)}, {target_query(load.context.target)}"
-    owns = {each.period: each.load.own for each in some}
-    found, beside = yield from look_up_beside(load.context, owns, tables, name="Count what is staged once more")
+    period_partitions = {item.period: item.load.period_partitions for item in period_loads}
+    states, beside = yield from look_up_beside(
+        load.context, period_partitions, tables, name="Count what is staged once more"
+    )
     _check_schema_drift(load, {node: target_facts(facts) for node, (_, *facts) in beside.items()})
     partitions = {node: partitions_of(staged) for node, (staged, *_) in beside.items()}
-    return [(found[each.period], staged_of(each.load, partitions)) for each in some]
+    return [(states[item.period], staged_of(item.load, partitions)) for item in period_loads]
 
 
 def _check_schema_drift(load: LoadContext, tables: Mapping[Node, TableFacts | None]) -> None:
@@ -158,36 +168,42 @@ def _differences(was: TableFacts, is_now: TableFacts) -> Iterator[str]:
     if was.uuid != is_now.uuid:
         yield "it was dropped and created again"
     for part in _COMPARED:
-        before, now = getattr(was, part), getattr(is_now, part)
-        if before != now:
-            yield f"its {part.replace('_', ' ')}: {_shown(before, now)} before, {_shown(now, before)} now"
+        before, after = getattr(was, part), getattr(is_now, part)
+        if before != after:
+            yield f"its {part.replace('_', ' ')}: {_shown(before, after)} before, {_shown(after, before)} now"
 
 
 def _shown(value: object, other: object) -> str:
     """Return what the other one lacks."""
     if not isinstance(value, tuple) or not isinstance(other, tuple):
         return repr(value)
-    only = [each for each in value if each not in other]
+    only = [item for item in value if item not in other]
     return ", ".join(map(str, only)) or "none"
 
 
-def _check_unchanged(each: PeriodLoad, now: Mapping[Node, PeriodOnNode], staged_now: Mapping[Node, Staged]) -> None:
+def _check_unchanged(
+    period_load: PeriodLoad, current: Mapping[Node, PeriodOnNode], staged_now: Mapping[Node, Staged]
+) -> None:
     """Check that nobody else wrote to the period, neither to its partition nor to its staging."""
     # One of several periods may have lost the table to publish from, after its own intent.
-    check_none_newer(each.period, records_of(each.before), now, attempt=each.load.request.nonce)
-    if each.load.increment:
-        require_base(each.load, each.before, now)
+    check_none_newer(
+        period_load.period, records_of(period_load.before), current, attempt=period_load.load.request.nonce
+    )
+    if period_load.load.increment:
+        require_base(period_load.load, period_load.before, current)
     else:
-        _check_untouched(each.load, each.before, now)
-    _check_staged(each.load, each.staged, staged_now)
+        _check_untouched(period_load.load, period_load.before, current)
+    _check_staged(period_load.load, period_load.staged, staged_now)
 
 
 def _record_intents(periods: Periods, members: _Members) -> Steps[None]:
     """Record the intents, and the objects beside: who completes a publication looks for both."""
     listed = periods.those(periods.items)
-    intents = {each.period: _values_of_intent(each, members[each.period]) for each in periods}
+    intents = {item.period: _values_of_intent(item, members[item.period]) for item in periods}
     writes = (
-        periods.ask(lambda some: _record(some, "intent", intents, name="Record the intent to publish {}")),
+        periods.ask(
+            lambda period_loads: _record(period_loads, "intent", intents, name="Record the intent to publish {}")
+        ),
         listed.together(_record_objects(listed)),
     )
     yield from Gather(name="Record intents and objects", workflows=writes)
@@ -206,10 +222,10 @@ def _record_objects(periods: Periods) -> Steps[None]:
     )
 
 
-def _objects_of(each: PeriodLoad) -> Steps[ObjectsOfPeriod]:
-    load = each.load
+def _objects_of(period_load: PeriodLoad) -> Steps[ObjectsOfPeriod]:
+    load = period_load.load
     objects: Sequence[Unit] = load.files.manifest.objects
-    rows: Sequence[int] | None = each.plan.reading.file_rows if each.plan else None
+    rows: Sequence[int] | None = period_load.plan.reading.file_rows if period_load.plan else None
     if load.increment and load.increment.removed:
         objects, rows = yield from with_kept(load, rows)
     return ObjectsOfPeriod({node: load.key_on(node) for node in load.context.nodes}, objects, load.base, rows)
@@ -221,16 +237,19 @@ def _replace(periods: Periods, members: _Members) -> Steps[None]:
     A statement has one set of settings: on a node where some partitions have staged rows and some have none, the latter
     come after the others.
     """
-    commands = {each.period: _replacements(each.load, members[each.period]) for each in periods}
-    every = [one for of_period in commands.values() for one in of_period]
-    first = {node: min(each.settings for each in every if each.node == node) for node in {each.node for each in every}}
+    commands = {item.period: _replacements(item.load, members[item.period]) for item in periods}
+    every = [command for of_period in commands.values() for command in of_period]
+    first = {
+        node: min(command.settings for command in every if command.node == node)
+        for node in {command.node for command in every}
+    }
     for is_first in (True, False):
-        some = {
-            period: [each for each in of_period if (each.settings == first[each.node]) is is_first]
+        chosen = {
+            period: [command for command in of_period if (command.settings == first[command.node]) is is_first]
             for period, of_period in commands.items()
         }
-        replaced = periods.those({period for period, of_period in some.items() if of_period})
-        yield from replaced.ask(partial(_replace_some, commands=some))
+        replaced = periods.those({period for period, of_period in chosen.items() if of_period})
+        yield from replaced.ask(partial(_replace_some, commands=chosen))
         periods.merge(replaced)
 
 
@@ -251,15 +270,15 @@ def _replacements(load: LoadContext, members: Mapping[Node, Sequence[Member]]) -
 
 
 def _replace_some(
-    some: Sequence[PeriodLoad], *, commands: Mapping[Period, Sequence[Command]]
+    period_loads: Sequence[PeriodLoad], *, commands: Mapping[Period, Sequence[Command]]
 ) -> Steps[Sequence[PeriodLoad]]:
-    load = some[0].load
+    load = period_loads[0].load
     try:
         yield from alter_partitions(
             load.context,
             load.context.target,
-            (command for each in some for command in commands[each.period]),
-            name=f"Publish {periods_text([each.load for each in some])}",
+            (command for item in period_loads for command in commands[item.period]),
+            name=f"Publish {periods_text([item.load for item in period_loads])}",
             query_id=f"{load.attempt.name}_publish",
         )
     except ClickHouseServerError as error:
@@ -271,7 +290,7 @@ def _replace_some(
             f"Staging {load.staging} lost its rows on {error.host} right before they were published: somebody drops "
             "parts of it. The period is unchanged there; other nodes may have the new one. The next run loads it again."
         ) from error
-    return some
+    return period_loads
 
 
 def key_of_other_type(load: LoadContext, host: str) -> str:
@@ -304,7 +323,7 @@ def _with_lasting(periods: Periods, members: _Members) -> Steps[_Members]:
     lasting = yield from find_lasting(context, filled)
     return {
         period.period: {
-            node: [one._replace(lasts=one.partition_id in lasting[node]) for one in of_node]
+            node: [member._replace(lasts=member.partition_id in lasting[node]) for member in of_node]
             for node, of_node in members[period.period].items()
         }
         for period in periods
@@ -323,16 +342,18 @@ def _conclude(periods: Periods, members: _Members) -> Steps[dict[Period, dict[No
         yield from waiting.together(remove_replaced(waiting, held))
         looked = yield from waiting.ask(partial(look_at_published, held=held))
         periods.merge(waiting)
-        read = {each.period for each in waiting if looked[each.period][1] & _ids_of(members[each.period])}
+        read = {item.period for item in waiting if looked[item.period][1] & _ids_of(members[item.period])}
         done, waiting = waiting.those(waiting.items.keys() - read), waiting.those(read)
-        states |= yield from _record_published(done, members, {period: now for period, (now, _) in looked.items()})
+        states |= yield from _record_published(
+            done, members, {period: current for period, (current, _) in looked.items()}
+        )
         periods.merge(done)
         if not waiting.items:
             return states
         if seconds:
             yield from Sleep(name="Wait for queries that read replaced parts", seconds=seconds)
-    for each in waiting:
-        periods.leave(each.period, _still_read(each.load))
+    for item in waiting:
+        periods.leave(item.period, _still_read(item.load))
     return states
 
 
@@ -346,115 +367,126 @@ def _still_read(load: LoadContext) -> TransientError:
 
 
 def _ids_of(members: Mapping[Node, Sequence[Member]]) -> set[str]:
-    return {one.partition_id for of_node in members.values() for one in of_node}
+    return {member.partition_id for of_node in members.values() for member in of_node}
 
 
-def _check_staged(load: LoadContext, staged: Mapping[Node, Staged], now: Mapping[Node, Staged]) -> None:
+def _check_staged(load: LoadContext, staged: Mapping[Node, Staged], current: Mapping[Node, Staged]) -> None:
     """Check that staging did not lose rows since they were counted, which would be lost from the period.
 
     Of several periods it must hold the very parts that were counted, to which it has links.
     """
-    for node, each in staged.items():
-        is_other = load.shared is not None and not each.has_parts_of(now[node])
-        if now[node].counts != each.counts or is_other:
+    for node, counted in staged.items():
+        is_other = load.shared is not None and not counted.has_parts_of(current[node])
+        if current[node].counts != counted.counts or is_other:
             raise VerificationError(
-                f"Staging {load.staging} on {node} held {each.rows} rows of {load.request.period} when they were "
-                f"counted, and holds {now[node].rows} now{', in other parts' if is_other else ''}: somebody else "
+                f"Staging {load.staging} on {node} held {counted.rows} rows of {load.request.period} when they were "
+                f"counted, and holds {current[node].rows} now{', in other parts' if is_other else ''}: somebody else "
                 "writes to it, or drops parts of it. The period was not published."
             )
 
 
 def _record(
-    some: Sequence[PeriodLoad], event: str, values: Mapping[Period, _Records], *, name: str
+    period_loads: Sequence[PeriodLoad], event: str, values: Mapping[Period, _Records], *, name: str
 ) -> Steps[Sequence[PeriodLoad]]:
-    load = some[0].load
+    load = period_loads[0].load
     records = (
-        (node, each.load.key_on(node, partition_id), of_partition)
-        for each in some
-        for node, partition_id, of_partition in values[each.period]
+        (node, item.load.key_on(node, partition_id), of_partition)
+        for item in period_loads
+        for node, partition_id, of_partition in values[item.period]
     )
     yield from add_records(
         load.context,
         event,
         records,
-        name=name.format(periods_text([each.load for each in some])),
+        name=name.format(periods_text([item.load for item in period_loads])),
         staging=load.staging,
         # An attempt that takes over can end these statements first.
         query_id=f"{load.attempt.name}_{event}",
     )
-    return some
+    return period_loads
 
 
 def _record_published(
-    periods: Periods, members: _Members, now: Mapping[Period, Mapping[Node, PeriodOnNode]]
+    periods: Periods, members: _Members, current: Mapping[Period, Mapping[Node, PeriodOnNode]]
 ) -> Steps[dict[Period, dict[Node, PartitionState]]]:
     """Record periods as published whose partitions hold what was staged."""
-    periods.each(lambda each: check_published(each, members[each.period], now[each.period]))
-    states = {each.period: {node: period.state for node, period in now[each.period].items()} for each in periods}
-    records = {each.period: _values_of_published(each, members[each.period], now[each.period]) for each in periods}
-    yield from periods.ask(lambda some: _record(some, "published", records, name="Record {} as published"))
-    return {each.period: states[each.period] for each in periods}
+    periods.each(lambda item: check_published(item, members[item.period], current[item.period]))
+    states = {item.period: {node: period.state for node, period in current[item.period].items()} for item in periods}
+    records = {item.period: _values_of_published(item, members[item.period], current[item.period]) for item in periods}
+    yield from periods.ask(
+        lambda period_loads: _record(period_loads, "published", records, name="Record {} as published")
+    )
+    return {item.period: states[item.period] for item in periods}
 
 
-def _values_of_intent(each: PeriodLoad, members: Mapping[Node, Sequence[Member]]) -> _Records:
+def _values_of_intent(period_load: PeriodLoad, members: Mapping[Node, Sequence[Member]]) -> _Records:
     records = list[tuple[Node, str, Values]]()
     for node, of_node in members.items():
-        structure = _structure(each, node)
-        for one in of_node:
-            values = values_of(each.load, rows=one.rows, state=one.was.state, beside=one.staged, structure=structure)
-            records.append((node, one.partition_id, {**values, **each.claims}))
+        structure = _structure(period_load, node)
+        for member in of_node:
+            values = values_of(
+                period_load.load, rows=member.rows, state=member.was.state, beside=member.staged, structure=structure
+            )
+            records.append((node, member.partition_id, {**values, **period_load.claims}))
     return records
 
 
-def _structure(each: PeriodLoad, node: Node) -> str:
-    if each.intended:
-        return each.intended[node].structure
-    if each.claims:
-        return structure_text(each.load, node)
-    reading = each.planned.reading
-    return structure_text(each.load, node, loaded=reading.loaded, in_files=reading.names)
+def _structure(period_load: PeriodLoad, node: Node) -> str:
+    if period_load.intended:
+        return period_load.intended[node].structure
+    if period_load.claims:
+        return structure_text(period_load.load, node)
+    reading = period_load.planned.reading
+    return structure_text(period_load.load, node, loaded=reading.loaded, in_files=reading.names)
 
 
 def _values_of_published(
-    each: PeriodLoad, members: Mapping[Node, Sequence[Member]], now: Mapping[Node, PeriodOnNode]
+    period_load: PeriodLoad, members: Mapping[Node, Sequence[Member]], current: Mapping[Node, PeriodOnNode]
 ) -> _Records:
-    records, shards = list[tuple[Node, str, Values]](), rows_of_shards({node: one.state for node, one in now.items()})
+    records, shards = (
+        list[tuple[Node, str, Values]](),
+        rows_of_shards({node: period.state for node, period in current.items()}),
+    )
     for node, of_node in members.items():
-        structure, of_intent = _structure(each, node), each.intended.get(node)
-        own = of_intent.of_attempt if of_intent else {}
-        for one in of_node:
-            state = replace(now[node].at(one.partition_id).state, lasts=one.lasts)
-            values = values_of(each.load, rows=state.rows, state=state, rows_of_shards=shards, structure=structure)
-            records.append((node, one.partition_id, {**values, **each.claims, **own}))
+        structure, of_intent = _structure(period_load, node), period_load.intended.get(node)
+        attempt_values = of_intent.of_attempt if of_intent else {}
+        for member in of_node:
+            state = replace(current[node].at(member.partition_id).state, lasts=member.lasts)
+            values = values_of(
+                period_load.load, rows=state.rows, state=state, rows_of_shards=shards, structure=structure
+            )
+            records.append((node, member.partition_id, {**values, **period_load.claims, **attempt_values}))
     return records
 
 
-def _check_untouched(load: LoadContext, before: Mapping[Node, PeriodOnNode], now: Mapping[Node, PeriodOnNode]) -> None:
+def _check_untouched(
+    load: LoadContext, before: Mapping[Node, PeriodOnNode], current: Mapping[Node, PeriodOnNode]
+) -> None:
     if load.request.policies.on_target_changed == "reload":
         return
-    for node, period in now.items():
-        for one in period.each:
-            if _is_written_by_others(load, before[node].at(one.partition_id), one):
+    for node, period in current.items():
+        for partition in period.each:
+            if _is_written_by_others(load, before[node].at(partition.partition_id), partition):
                 raise TargetChangedError(
-                    f"{load.context.target} on {node}: somebody wrote to partition {one.shown} while "
+                    f"{load.context.target} on {node}: somebody wrote to partition {partition.shown} while "
                     f"{load.request.period} was loaded. The period was not published. Find out who does; "
                     "policies={'on_target_changed': 'reload'} replaces such rows."
                 )
 
 
-def _is_written_by_others(load: LoadContext, before: PeriodOnNode, now: PeriodOnNode) -> bool:
+def _is_written_by_others(load: LoadContext, before: PeriodOnNode, current: PeriodOnNode) -> bool:
     """Check whether anybody but a load wrote to the partition since this load first looked."""
-    was, is_now = before.state, now.state
+    was, is_now = before.state, current.state
     if (
-        now.record is not None
-        and before.record == now.record
+        current.record is not None
+        and before.record == current.record
         and is_changed(before, table_facts=load.context.table_facts)
     ):
         # It may have lost parts before this load began, and may lose more: none may have been added, but by merges.
         added = set(is_now.each_part or ()) - set(was.each_part or ())
         return bool(added) and not is_explained(was.evidence(), is_now, table_facts=load.context.table_facts)
-    if now.record is not None:
-        return is_changed(now, table_facts=load.context.table_facts)
+    if current.record is not None:
+        return is_changed(current, table_facts=load.context.table_facts)
     # Replicas number from 0, so that the first block of others has no higher number than no block at all.
     return (is_now.rows > 0 and not was.rows) or max(is_now.max_block, is_now.data_version) > max(
         was.max_block, was.data_version

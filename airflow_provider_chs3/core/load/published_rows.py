@@ -34,7 +34,7 @@ _NO_PARTITION = "chs3-none"
 
 
 def check_published(
-    each: PeriodLoad, members: Mapping[Node, Sequence[Member]], now: Mapping[Node, PeriodOnNode]
+    period_load: PeriodLoad, members: Mapping[Node, Sequence[Member]], current: Mapping[Node, PeriodOnNode]
 ) -> None:
     """Check that the partitions of a period hold what was staged, and that publishing it has undone nothing.
 
@@ -42,21 +42,21 @@ def check_published(
         TargetChangedError: If somebody changed it at that moment.
         VerificationError: If it holds other rows.
     """
-    load = each.load
-    _check_same_table(load, now, members)
-    for node, period in now.items():
+    load = period_load.load
+    _check_same_table(load, current, members)
+    for node, period in current.items():
         known = {member.partition_id for member in members[node]}
         others = (
             partition.partition_id for partition in period.partitions or () if partition.partition_id not in known
         )
         nothing = PeriodOnNode(None, PartitionState())
-        for one in (*members[node], *(Member(key, nothing, NOTHING_BESIDE, is_kept=False) for key in others)):
-            is_now = period.at(one.partition_id)
-            if one.is_kept:
-                _check_kept(load, node, one, is_now)
+        for member in (*members[node], *(Member(key, nothing, NOTHING_BESIDE, is_kept=False) for key in others)):
+            is_now = period.at(member.partition_id)
+            if member.is_kept:
+                _check_kept(load, node, member, is_now)
             else:
-                _check_rows(load, node, one, is_now)
-                _check_none_undone(load, node, one, is_now)
+                _check_rows(load, node, member, is_now)
+                _check_none_undone(load, node, member, is_now)
 
 
 def _check_same_table(
@@ -69,14 +69,14 @@ def _check_same_table(
             continue
         states = [(member, period.at(member.partition_id).state) for member in members[node]]
         is_hit = all(
-            state.rows == one.rows and is_made_of_staged(one.staged, state, table_facts=load.context.table_facts)
-            for one, state in states
+            state.rows == member.rows and is_made_of_staged(member.staged, state, table_facts=load.context.table_facts)
+            for member, state in states
         )
         raise TargetChangedError(
             f"{load.context.target} on {node} was replaced by another table (EXCHANGE, RENAME or DROP) just as "
             f"{load.request.period} was published: its UUID was {was}, and is {period.table_uuid or 'gone'}. "
             + (
-                f"All rows that the new table had in {load.own} were replaced by the objects' "
+                f"All rows that the new table had in {load.period_partitions} were replaced by the objects' "
                 "rows: restore them if they are not of these objects."
                 if is_hit
                 else "The objects' rows went to the old table."
@@ -85,26 +85,26 @@ def _check_same_table(
         )
 
 
-def _check_kept(load: LoadContext, node: Node, one: Member, now: PeriodOnNode) -> None:
+def _check_kept(load: LoadContext, node: Node, member: Member, current: PeriodOnNode) -> None:
     """Check that nobody changed a partition that stays as it was: it is recorded again, with its rows of now."""
-    if not is_explained(as_recorded(one.was).evidence(), now.state, table_facts=load.context.table_facts):
-        raise _changed(load, node, now)
+    if not is_explained(as_recorded(member.was).evidence(), current.state, table_facts=load.context.table_facts):
+        raise _changed(load, node, current)
 
 
-def _changed(load: LoadContext, node: Node, now: PeriodOnNode) -> TargetChangedError:
+def _changed(load: LoadContext, node: Node, current: PeriodOnNode) -> TargetChangedError:
     return TargetChangedError(
-        f"{load.context.target} on {node}: somebody changed partition {now.shown} right after "
+        f"{load.context.target} on {node}: somebody changed partition {current.shown} right after "
         f"{load.request.period} was published. It is not recorded as published. Find out who does; "
         "policies={'on_target_changed': 'reload'} loads it again."
     )
 
 
-def _check_none_undone(load: LoadContext, node: Node, one: Member, now: PeriodOnNode) -> None:
+def _check_none_undone(load: LoadContext, node: Node, member: Member, current: PeriodOnNode) -> None:
     """Check that no DELETE or UPDATE came between the last look at a partition and its publication, which undid it."""
     if load.increment is None and load.request.policies.on_target_changed == "reload":
         return
-    was = one.was.state
-    if command := undone_mutation(now.state, after=was.last_mutation) if was.rows else "":
+    was = member.was.state
+    if command := undone_mutation(current.state, after=was.last_mutation) if was.rows else "":
         raise TargetChangedError(
             f"{load.context.target} on {node}: somebody changed {load.request.period} just as it was "
             f"published, and that change was undone: {command}. It is not recorded as published. Load the period "
@@ -112,22 +112,22 @@ def _check_none_undone(load: LoadContext, node: Node, one: Member, now: PeriodOn
         )
 
 
-def _check_rows(load: LoadContext, node: Node, one: Member, now: PeriodOnNode) -> None:
-    state, wanted = without_old_patches(now.state, one.was.state), one.staged.rows
+def _check_rows(load: LoadContext, node: Node, member: Member, current: PeriodOnNode) -> None:
+    state, wanted = without_old_patches(current.state, member.was.state), member.staged.rows
     facts = load.context.table_facts
     # Other engines merge rows away, and TTL drops them, at any moment: there, more rows than staged are wrong, and none
     # where some last.
-    is_gone = not state.rows and (one.lasts or not facts.may_lose_all)
+    is_gone = not state.rows and (member.lasts or not facts.may_lose_all)
     wrong = state.rows != wanted and (facts.keeps_every_row or is_gone or state.rows > wanted)
     if wrong:
-        of = f" in partition {now.shown}" if load.own.of_part else ""
+        of = f" in partition {current.shown}" if load.period_partitions.of_part else ""
         raise VerificationError(
             f"{load.context.target} on {node} holds {state.rows} rows of {load.request.period}{of} right after "
             f"publishing, but {wanted} were staged: somebody else writes to it. It is not recorded as published. Find "
             "out who does; policies={'on_target_changed': 'reload'} loads it again."
         )
-    if not is_made_of_staged(one.staged, state, table_facts=load.context.table_facts):
-        raise _changed(load, node, now)
+    if not is_made_of_staged(member.staged, state, table_facts=load.context.table_facts):
+        raise _changed(load, node, current)
 
 
 def held_nodes(periods: Periods, members: Mapping[Period, Mapping[Node, Sequence[Member]]]) -> set[Node]:
@@ -137,9 +137,9 @@ def held_nodes(periods: Periods, members: Mapping[Period, Mapping[Node, Sequence
         for period in periods
         if not period.load.context.table_facts.is_replicated
         for node, of_node in members[period.period].items()
-        for one in of_node
+        for member in of_node
         # After an intent, parts may have been replaced by nothing.
-        if one.was.state.parts or (one.was.record and one.was.record.event == "intent")
+        if member.was.state.parts or (member.was.record and member.was.record.event == "intent")
     }
 
 
@@ -162,34 +162,37 @@ def remove_replaced(periods: Periods, held: set[Node]) -> Steps[None]:
 
 
 def look_at_published(
-    some: Sequence[PeriodLoad], *, held: set[Node]
+    period_loads: Sequence[PeriodLoad], *, held: set[Node]
 ) -> Steps[list[tuple[dict[Node, PeriodOnNode], set[str]]]]:
     """Look at periods that are replaced, and at what is left of their old parts.
 
     Returns:
         Each period on each node, with the partitions of the table that have replaced parts on the disk of one of them.
     """
-    load = some[0].load
+    load = period_loads[0].load
     replaced = (
         f"(SELECT groupUniqArray(partition_id) FROM system.parts WHERE {in_table(load.context.target)} AND rows > 0 "
         "AND _state IN ('Outdated', 'Deleting'))"
     )
-    found, beside = yield from look_up_beside(
+    states, beside = yield from look_up_beside(
         load.context,
-        {each.period: each.load.own for each in some},
+        {item.period: item.load.period_partitions for item in period_loads},
         replaced if held else "",
-        name=f"Look for replaced parts of {periods_text([each.load for each in some])}",
+        name=f"Look for replaced parts of {periods_text([item.load for item in period_loads])}",
         with_records=False,
     )
     left = {partition_id for node in held for partition_id in beside[node][0]}
-    loads = {each.period: each for each in some}
-    found = yield from look_up_sources(
-        load.context, found, lambda period, one, node: _known_contents(loads[period], one, node)
+    loads = {item.period: item for item in period_loads}
+    states = yield from look_up_sources(
+        load.context, states, lambda period, partition, node: _known_contents(loads[period], partition, node)
     )
-    return [(found[each.period], left) for each in some]
+    return [(states[item.period], left) for item in period_loads]
 
 
-def _known_contents(each: PeriodLoad, one: PeriodOnNode, node: Node) -> Contents:
+def _known_contents(period_load: PeriodLoad, partition: PeriodOnNode, node: Node) -> Contents:
     """Return the contents of the parts that a partition had, and of those that are staged for it."""
-    staged, before = each.staged[node].at(one.partition_id), each.before[node].at(one.partition_id).state.contents
+    staged, before = (
+        period_load.staged[node].at(partition.partition_id),
+        period_load.before[node].at(partition.partition_id).state.contents,
+    )
     return Contents(of_parts=(*(staged.of_parts or ()), *(before.of_parts or ())))

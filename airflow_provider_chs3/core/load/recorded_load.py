@@ -20,7 +20,7 @@ from airflow_provider_chs3.core.tuning.insert_settings import names_to_look_up
 
 def structures_of(nodes: Mapping[Node, PeriodOnNode]) -> list[Structure]:
     """Return the structures that a period was recorded with; empty ones where they are not those of its rows."""
-    texts = {one.record.structure for node in nodes.values() for one in node.each if one.record}
+    texts = {partition.record.structure for node in nodes.values() for partition in node.each if partition.record}
     is_restored = restored_of(nodes) is not None
     return [json.loads(text) if text and not is_restored else {} for text in sorted(texts)]
 

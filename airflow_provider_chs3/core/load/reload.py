@@ -96,7 +96,7 @@ def reload_of(conf: Mapping[str, Any] | None) -> Reload | None:
     allowed = {name: given.pop(name, False) for name in ("replace_rows_of_others", "allow_shrink", "approve")}
     names = (database, table, *(periods if isinstance(periods, list) else [periods]))
     is_named = bool(periods) and all(isinstance(name, str) and name for name in names)
-    if given or not is_named or not all(isinstance(each, bool) for each in allowed.values()):
+    if given or not is_named or not all(isinstance(value, bool) for value in allowed.values()):
         raise ConfigurationError(
             f"The run's conf has {RELOAD}={asked!r}, which takes {_TAKES}, such as "
             f'{{"{RELOAD}": {{"database": "taxi", "table": "trips", "periods": ["2026-01"]}}}}.'

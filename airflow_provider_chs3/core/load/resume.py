@@ -89,9 +89,9 @@ class RecordedPeriod:
             raise ObjectsChangedError("The record of the period's objects changed while new ones were loaded.")
         return Increment(period=period, **recorded), new
 
-    def before_now(self, now: Mapping[Node, PeriodOnNode]) -> dict[Node, PeriodOnNode]:
+    def before_now(self, current: Mapping[Node, PeriodOnNode]) -> dict[Node, PeriodOnNode]:
         """Return the period on each node when the load decided to insert."""
-        return {node: period.as_it_was(self.before.get(node_key(node), ())) for node, period in now.items()}
+        return {node: period.as_it_was(self.before.get(node_key(node), ())) for node, period in current.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,18 +113,18 @@ def record_insert(
 ) -> Steps[None]:
     """Record on the coordinator, before an insert is sent, all that another process needs to resume it."""
     coordinator = load.context.coordinator
-    started = [each.query_id for each in done] + [running] * bool(running)
+    started = [done_insert.query_id for done_insert in done] + [running] * bool(running)
     basis = {
         "is_durable": load.request.is_durable,
         "structure": load.request.structure(load.context),
         "course": asdict(load.retry_state),
-        "done": [asdict(each) for each in done],
+        "done": [asdict(done_insert) for done_insert in done],
     }
     shared: Values = {
         "owner": load.request.owner,
         "running": running,
         "query_ids": started,
-        "insert_seconds": float(sum(each.stats.seconds for each in done)),
+        "insert_seconds": float(sum(done_insert.stats.seconds for done_insert in done)),
         "seconds_by_step": dict(load.timer.seconds),
         "planned_rows": plan.reading.rows or 0,
         "memory_bytes": plan.memory_bytes,
@@ -137,28 +137,29 @@ def record_insert(
     records = (
         (
             coordinator,
-            each.load.key_on(coordinator),
-            {**values_of_load(each.load), **shared, **_values_of(each), "plan": own},
+            item.load.key_on(coordinator),
+            {**values_of_load(item.load), **shared, **_values_of(item), "plan": plan_text},
         )
-        for each, own in zip(periods, plans, strict=False)
+        for item, plan_text in zip(periods, plans, strict=False)
     )
     name = f"Record that {periods_text([period.load for period in periods])} is being inserted"
     yield from add_records(load.context, "inserting", records, name=name, staging=load.staging)
 
 
-def _values_of(each: PeriodLoad) -> dict[str, Value]:
-    load = each.load
+def _values_of(period_load: PeriodLoad) -> dict[str, Value]:
+    load = period_load.load
     newest = max((unit.last_modified for unit in load.manifest.objects), default=_EPOCH)
     basis = {
         "newest_microseconds": (newest - _EPOCH) // _MICROSECOND,
         "before": {
-            node_key(node): [_as_json(one.state) for one in period.each] for node, period in each.before.items()
+            node_key(node): [_as_json(partition.state) for partition in period.each]
+            for node, period in period_load.before.items()
         },
-        "records": records_of(each.before),
-        "held_because": each.held_because,
+        "records": records_of(period_load.before),
+        "held_because": period_load.held_because,
         "increment": _increment_as_json(load.increment, load.files.manifest) if load.increment else None,
     }
-    return {"reason": each.reason, **load.read_sizes, "basis": json.dumps(basis)}
+    return {"reason": period_load.reason, **load.read_sizes, "basis": json.dumps(basis)}
 
 
 def find_resumable_loads(
@@ -179,8 +180,8 @@ def find_resumable_loads(
         raise SupersededError(superseded(Attempt(context.target, tuple(periods), request.resumes or "")))
     resumable = []
     for nonce in dict.fromkeys(nonce for nonce, owner in rows if owner == request.owner):
-        found = yield from _newest(context, key, _COLUMNS, condition=f"attempt = {literal(nonce)}")
-        records = dict(sorted((Period.parse(row[0]), _Found(*row[1:])) for row in found))
+        inserts = yield from _newest(context, key, _COLUMNS, condition=f"attempt = {literal(nonce)}")
+        records = dict(sorted((Period.parse(row[0]), _Found(*row[1:])) for row in inserts))
         plans = [json.loads(record.plan) for record in records.values()]
         is_same = (
             {record.definition for record in records.values()} == {request.definition}
@@ -263,31 +264,31 @@ def _key_of(context: TargetContext, period: Period) -> LedgerKey | None:
 def _of_records(
     context: TargetContext, nonce: str, records: Mapping[Period, _Found], plans: Sequence[Mapping[str, Any]]
 ) -> ResumableLoad:
-    found, plan = next(each for each in zip(records.values(), plans, strict=True) if "reading" in each[1])
+    first, plan = next(pair for pair in zip(records.values(), plans, strict=True) if "reading" in pair[1])
     return ResumableLoad(
         context=context,
         nonce=nonce,
-        periods={period: _of_record(each) for period, each in records.items()},
+        periods={period: _of_record(record) for period, record in records.items()},
         retry_state=RetryState(**plan["course"]),
         plan=InsertPlan.of_record(
-            plan["reading"], found.settings, memory_bytes=found.memory_bytes, memory_steps=found.memory_steps
+            plan["reading"], first.settings, memory_bytes=first.memory_bytes, memory_steps=first.memory_steps
         ),
-        running=found.running,
-        done=tuple(DoneInsert(each["query_id"], _stats_of_json(each["stats"])) for each in plan["done"]),
-        seconds_by_step=dict(found.seconds_by_step),
+        running=first.running,
+        done=tuple(DoneInsert(insert["query_id"], _stats_of_json(insert["stats"])) for insert in plan["done"]),
+        seconds_by_step=dict(first.seconds_by_step),
     )
 
 
-def _of_record(found: _Found) -> RecordedPeriod:
-    basis = json.loads(found.basis)
+def _of_record(record: _Found) -> RecordedPeriod:
+    basis = json.loads(record.basis)
     return RecordedPeriod(
-        fingerprint=found.fingerprint,
+        fingerprint=record.fingerprint,
         newest=_EPOCH + basis["newest_microseconds"] * _MICROSECOND,
         before={
             node: [PartitionState(**state, each_part=None) for state in states]
             for node, states in basis["before"].items()
         },
-        reason=found.reason,
+        reason=record.reason,
         held_because=basis["held_because"],
         increment=basis["increment"],
         records=basis["records"],

@@ -135,11 +135,11 @@ def next_retry(error: Chs3Error, retry_state: RetryState) -> Retry | None:
     return _wait(error, retry_state, _BUSY[code]) if code in _BUSY else None
 
 
-def _wait(error: ClickHouseServerError, retry_state: RetryState, why: str) -> Retry | None:
+def _wait(error: ClickHouseServerError, retry_state: RetryState, cause: str) -> Retry | None:
     if retry_state.waits == MAX_WAITS:
         return None
     waited = replace(retry_state, waits=retry_state.waits + 1)
-    reason = f"{error.host}: {why} (wait {waited.waits} of {MAX_WAITS})"
+    reason = f"{error.host}: {cause} (wait {waited.waits} of {MAX_WAITS})"
     return Retry(retry_state=waited, reason=reason, wait_seconds=WAIT_SECONDS * waited.waits)
 
 
@@ -188,11 +188,11 @@ def _out_of_memory(limit: Setting | None) -> TransientError:
     )
 
 
-def _halved(values: Mapping[str, Setting], names: tuple[str, ...], why: str) -> dict[str, Setting]:
+def _halved(values: Mapping[str, Setting], names: tuple[str, ...], reason: str) -> dict[str, Setting]:
     halved = dict(values)
     for name in names:
         setting = values.get(name)
         value = int(setting.value) if setting else _DEFAULTS.get(name, 0)
         if value > _FLOORS[name] and not (setting and setting.reason == YOURS):
-            halved[name] = Setting(name, max(value // 2, _FLOORS[name]), f"half of {value}, as {why}")
+            halved[name] = Setting(name, max(value // 2, _FLOORS[name]), f"half of {value}, as {reason}")
     return halved

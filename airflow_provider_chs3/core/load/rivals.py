@@ -31,17 +31,17 @@ def take_over(context: TargetContext, attempt: Attempt) -> Steps[None]:
         SupersededError: If a newer attempt has taken over.
         TransientError: If queries do not end.
     """
-    own = f"startsWith(name, {literal(attempt.prefix)})"
+    of_period = f"startsWith(name, {literal(attempt.prefix)})"
     query = (
-        f"SELECT name, {own} FROM system.tables "
-        f"WHERE {in_staging(context)} AND ({own} OR {holds_any([attempt])}) ORDER BY name DESC"
+        f"SELECT name, {of_period} FROM system.tables "
+        f"WHERE {in_staging(context)} AND ({of_period} OR {holds_any([attempt])}) ORDER BY name DESC"
     )
-    found = yield from context.on_coordinator(name="Look for other attempts", sql=Sql(query))
-    names = [name for name, is_of_period in found if is_of_period]
+    rows = yield from context.on_coordinator(name="Look for other attempts", sql=Sql(query))
+    names = [name for name, is_of_period in rows if is_of_period]
     if not names or names[0] != attempt.name:
         raise SupersededError(superseded(attempt))
     # A load of several periods yields to that of one.
-    if older := names[1:] + [name for name, is_of_period in found if not is_of_period]:
+    if older := names[1:] + [name for name, is_of_period in rows if not is_of_period]:
         yield from end_named(context, older)
 
 
@@ -55,7 +55,7 @@ def settle_with_rivals(context: TargetContext, attempt: Attempt, periods: Collec
         SupersededError: If its staging is gone.
         TransientError: If queries of the others do not end.
     """
-    prefixes = literals(each.prefix for each in periods)
+    prefixes = literals(period_attempt.prefix for period_attempt in periods)
     query = (
         f"SELECT name, {PERIODS_IN_COMMENT}, {begins_with_any(prefixes)} AS is_of_one, "
         f"{holds_any(periods)} AS is_of_several "
@@ -76,5 +76,7 @@ def settle_with_rivals(context: TargetContext, attempt: Attempt, periods: Collec
     }
     alone = [name for name, *_, is_of_one, _ in others if is_of_one]
     return [
-        each for each in periods if str(each.periods[0]) in held or any(name.startswith(each.prefix) for name in alone)
+        period_attempt
+        for period_attempt in periods
+        if str(period_attempt.periods[0]) in held or any(name.startswith(period_attempt.prefix) for name in alone)
     ]

@@ -108,39 +108,42 @@ class Tried:
 
     def has(self, period: Period) -> bool:
         """Check whether a period has its result or its error."""
-        return any(period in each for each in (self.results, self.refused, self.errors))
+        return any(period in outcomes for outcomes in (self.results, self.refused, self.errors))
 
 
 def first_rounds(request: LoadRequest, periods: Sequence[Period]) -> Steps[list[Round]]:
     """Return the rounds that load periods: several share one where one insert may read them."""
-    why = _why_one_by_one(request)
-    if why and len(periods) > 1:
-        yield from Log(name=f"Loading {len(periods)} periods one by one: {why}.")
+    reason = _why_one_by_one(request)
+    if reason and len(periods) > 1:
+        yield from Log(name=f"Loading {len(periods)} periods one by one: {reason}.")
     rounds, context, timer = list[Round](), None, None
     if request.is_durable and periods:
         timer = yield from start_timer()
         context = yield from inspect_target_for_load(request)
-        found = yield from find_resumable_loads(request, periods, context)
+        resumable_loads = yield from find_resumable_loads(request, periods, context)
         timer = yield from timer.end("inspect")
-        rounds = [Round(periods=tuple(each.periods), retry_state=each.retry_state, resumable=each) for each in found]
-    left = [period for period in periods if not any(period in one.periods for one in rounds)]
-    most = 1 if why else _MOST_PERIODS
+        rounds = [
+            Round(periods=tuple(resumable.periods), retry_state=resumable.retry_state, resumable=resumable)
+            for resumable in resumable_loads
+        ]
+    left = [period for period in periods if not any(period in load_round.periods for load_round in rounds)]
+    most = 1 if reason else _MOST_PERIODS
     rounds += [Round(periods=tuple(left[first : first + most])) for first in range(0, len(left), most)]
-    return [replace(one, timer=timer, context=context) for one in rounds]
+    return [replace(load_round, timer=timer, context=context) for load_round in rounds]
 
 
-def further_rounds(request: LoadRequest, one: Round, tried: Tried, outcome: LoadsOutcome) -> Steps[list[Round]]:
+def further_rounds(request: LoadRequest, load_round: Round, tried: Tried, outcome: LoadsOutcome) -> Steps[list[Round]]:
     """Return the rounds of the periods that an attempt has not loaded.
 
     Raises:
         Chs3Error: If each of several periods would meet it, or somebody ended the load.
     """
-    is_of_one, rounds = len(one.periods) == 1, list[Round]()
-    own = tried.refused | tried.errors if is_of_one else tried.refused
+    is_of_one, rounds = len(load_round.periods) == 1, list[Round]()
+    errors = tried.refused | tried.errors if is_of_one else tried.refused
     if is_of_one and tried.error:
-        own = dict.fromkeys(one.periods, tried.error)
-    for period, error in own.items():
-        rounds += yield from _start_over(request, one, tried, period, error, outcome)
+        errors = dict.fromkeys(load_round.periods, tried.error)
+    for period, error in errors.items():
+        rounds += yield from _start_over(request, load_round, tried, period, error, outcome)
     if is_of_one:
         return rounds
     rounds = _merged(rounds)
@@ -149,29 +152,31 @@ def further_rounds(request: LoadRequest, one: Round, tried: Tried, outcome: Load
         # A load that came later may still be at it: this one must not end it.
         if isinstance(error, SupersededError | ReplicasBehindError):
             outcome.errors[period] = error
-    left = [each for each in one.periods if not (tried.has(each) or each in outcome.errors)]
-    rounds += yield from _in_parts(one, tried, left)
-    alone = [each for each in tried.errors if each not in outcome.errors]
+    left = [period for period in load_round.periods if not (tried.has(period) or period in outcome.errors)]
+    rounds += yield from _in_parts(load_round, tried, left)
+    alone = [period for period in tried.errors if period not in outcome.errors]
     return rounds + [Round(periods=(period,)) for period in alone]
 
 
 def _merged(rounds: Sequence[Round]) -> list[Round]:
     """Return one round for all periods that start over alike."""
     alike = dict[RetryState, Round]()
-    for each in rounds:
-        known = alike.get(each.retry_state)
-        alike[each.retry_state] = replace(each, periods=(*known.periods, *each.periods)) if known else each
+    for load_round in rounds:
+        known = alike.get(load_round.retry_state)
+        alike[load_round.retry_state] = (
+            replace(load_round, periods=(*known.periods, *load_round.periods)) if known else load_round
+        )
     return list(alike.values())
 
 
 def _start_over(
-    request: LoadRequest, one: Round, tried: Tried, period: Period, error: Chs3Error, outcome: LoadsOutcome
+    request: LoadRequest, load_round: Round, tried: Tried, period: Period, error: Chs3Error, outcome: LoadsOutcome
 ) -> Steps[list[Round]]:
     """Return the round of a period that starts over by itself; none if its error is final."""
     load = tried.loads.get(period)
     if load:
         error = yield from _unless_changed(load, error)
-    again = next_retry(error, one.retry_state)
+    again = next_retry(error, load_round.retry_state)
     if again is None:
         if load:
             yield from record_failure(load, error)
@@ -188,7 +193,7 @@ def _wait(error: Chs3Error, again: Retry, timer: StepTimer) -> Steps[StepTimer]:
     return (yield from timer.end("start_over"))
 
 
-def _in_parts(one: Round, tried: Tried, periods: Sequence[Period]) -> Steps[list[Round]]:
+def _in_parts(load_round: Round, tried: Tried, periods: Sequence[Period]) -> Steps[list[Round]]:
     """Return the rounds of periods after an error of all of them.
 
     Raises:
@@ -201,15 +206,19 @@ def _in_parts(one: Round, tried: Tried, periods: Sequence[Period]) -> Steps[list
     is_of_each = isinstance(error, PreflightError | ClickHouseServerError) and is_terminal(error) and not tried.loads
     if was_ended or is_of_each or isinstance(error, (SupersededError, *OF_ALL)):
         raise error
-    again = next_retry(error, one.retry_state) if isinstance(error, ClickHouseServerError | FilesDifferError) else None
+    again = (
+        next_retry(error, load_round.retry_state)
+        if isinstance(error, ClickHouseServerError | FilesDifferError)
+        else None
+    )
     if again:
         timer = yield from _wait(error, again, tried.timer)
-        return [Round(periods=tuple(periods), retry_state=again.retry_state, timer=timer, partings=one.partings)]
+        return [Round(periods=tuple(periods), retry_state=again.retry_state, timer=timer, partings=load_round.partings)]
     named = {period for period in periods if _is_named(tried.loads.get(period), error)}
-    if named and one.partings < _MOST_PARTINGS:
+    if named and load_round.partings < _MOST_PARTINGS:
         yield from Log(name=f"{sentence(str(error))} The other periods continue without {', '.join(map(str, named))}.")
         others = tuple(period for period in periods if period not in named)
-        rest = [Round(periods=others, partings=one.partings + 1)] if others else []
+        rest = [Round(periods=others, partings=load_round.partings + 1)] if others else []
         return rest + [Round(periods=(period,)) for period in sorted(named)]
     yield from Log(name=f"{sentence(str(error))} Loading the periods one by one, so that each reports its own error.")
     return [Round(periods=(period,)) for period in periods]
@@ -226,8 +235,8 @@ def _unless_changed(load: LoadContext, error: Chs3Error) -> Steps[Chs3Error]:
     if not is_of_server and not isinstance(error, SourceError):
         return error
     try:
-        _, now = yield from load.files.source.list_period(load.request.period)
-        check_objects(load, now, cause=error)
+        _, listed = yield from load.files.source.list_period(load.request.period)
+        check_objects(load, listed, cause=error)
     except ObjectsChangedError as changed:
         return changed
     except Chs3Error:
@@ -239,8 +248,8 @@ def _unless_changed(load: LoadContext, error: Chs3Error) -> Steps[Chs3Error]:
 def _why_one_by_one(request: LoadRequest) -> str:
     """Return why periods are loaded one by one; empty if they can be loaded together."""
     policies = request.policies
-    if why := request.source.why_one_by_one:
-        return why
+    if reason := request.source.why_one_by_one:
+        return reason
     # Skipped rows could not be distinguished from missing ones.
     if policies.on_other_periods != "fail":
         return f"policies['on_other_periods']={policies.on_other_periods!r}"

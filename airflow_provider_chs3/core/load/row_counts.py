@@ -63,12 +63,12 @@ def rows_of_source(load: LoadContext, reading: Reading, done: Sequence[DoneInser
     if reading.rows is not None:
         return SourceRows(reading.rows, FOOTERS)
     yield from _check_ends_of_native(load, reading, done)
-    why = "files={'count_again': True}"
+    reason = "files={'count_again': True}"
     if not load.request.policies.count_again:
-        why = yield from _why_not_proven(load, reading, done)
-        if not why:
-            return SourceRows(sum(each.stats.read_rows for each in done), INSERT)
-    yield from Log(name=f"Counting the rows of {load.periods} by reading them a second time: {why}.")
+        reason = yield from _why_not_proven(load, reading, done)
+        if not reason:
+            return SourceRows(sum(done_insert.stats.read_rows for done_insert in done), INSERT)
+    yield from Log(name=f"Counting the rows of {load.periods} by reading them a second time: {reason}.")
     return SourceRows((yield from count_rows(load.files, reading)), SECOND_READ)
 
 
@@ -78,15 +78,15 @@ def _why_not_proven(load: LoadContext, reading: Reading, done: Sequence[DoneInse
     if store.bytes_event is None:
         return f"servers do not count the bytes that they read from {store.title}"
     sizes = {unit.path: unit.size_bytes for unit in load.files.manifest.objects}
-    for (_, batch), each in zip(reading.batches(load.files), done, strict=True):
-        read = each.stats.source or (yield from _read_by_logs(load, store.bytes_event, batch, each))
+    for (_, batch), done_insert in zip(reading.batches(load.files), done, strict=True):
+        read = done_insert.stats.source or (yield from _read_by_logs(load, store.bytes_event, batch, done_insert))
         wanted = SourceRead(len(batch.paths), sum(sizes[path] for path in batch.paths))
         if read is None:
-            return f"no server reports what {each.query_id} read"
+            return f"no server reports what {done_insert.query_id} read"
         if read != wanted:
             _check_all_was_sent(load, read, wanted)
             return (
-                f"{each.query_id} read {read.size_bytes} bytes of {read.files} objects, which are not the "
+                f"{done_insert.query_id} read {read.size_bytes} bytes of {read.files} objects, which are not the "
                 f"{wanted.size_bytes} bytes of {wanted.files}"
             )
     return ""
@@ -101,10 +101,10 @@ def _check_ends_of_native(load: LoadContext, reading: Reading, done: Sequence[Do
     if load.files.format.name != "Native":
         return
     plain = {unit.path: unit for unit in load.files.manifest.objects if load.files.compression_of(unit.path) == "none"}
-    for (_, batch), each in zip(reading.batches(load.files), done, strict=True):
+    for (_, batch), done_insert in zip(reading.batches(load.files), done, strict=True):
         objects = [plain[path] for path in batch.paths if path in plain]
         is_all = len(objects) == len(batch.paths)
-        if objects and not (is_all and each.stats.read_bytes == sum(unit.size_bytes for unit in objects)):
+        if objects and not (is_all and done_insert.stats.read_bytes == sum(unit.size_bytes for unit in objects)):
             yield from check_unproved(load, (yield from find_ends_of_native(load, objects)))
 
 

@@ -46,9 +46,9 @@ def publish_from_shared_table(
         part = waiting.those(waiting.items)
         rivals = yield from part.together(_settle(part, attempts[-1]))
         if rivals is not None:
-            for each in part:
-                if each.period in rivals:
-                    part.leave(each.period, SupersededError(superseded(each.load.attempt)))
+            for item in part:
+                if item.period in rivals:
+                    part.leave(item.period, SupersededError(superseded(item.load.attempt)))
             states |= yield from _publish(load, part, attempts[-1])
         periods.merge(part)
         lost = [
@@ -60,26 +60,26 @@ def publish_from_shared_table(
             yield from Log(name=f"Another load dropped the staging table of {len(lost)} periods: creating another one.")
         waiting = waiting.those(lost)
     often = TransientError(f"Other loads interrupted the publication {_MOST_TABLES} times. Nothing more was published.")
-    for each in waiting:
-        periods.leave(each.period, often)
+    for item in waiting:
+        periods.leave(item.period, often)
     return states
 
 
 def _settle(periods: Periods, attempt: Attempt) -> Steps[set[Period]]:
     """Create the table, and return the periods that others are loading."""
-    own = {each.period: each.load.attempt for each in periods}
+    attempts = {item.period: item.load.attempt for item in periods}
     context = periods.first.load.context
     yield from create_staging(context, attempt, without_merges=True)
-    held = yield from settle_with_rivals(context, attempt, own.values())
-    return {period for period, each in own.items() if each in held}
+    held = yield from settle_with_rivals(context, attempt, attempts.values())
+    return {period for period, period_attempt in attempts.items() if period_attempt in held}
 
 
 def _publish(load: LoadContext, periods: Periods, attempt: Attempt) -> Steps[dict[Period, dict[Node, PartitionState]]]:
-    shared = SharedStaging(attempt, frozenset(period.load.own.value for period in periods))
-    found = {period.period: period.staged for period in periods}
-    periods.update(lambda each: each.of(replace(each.load, shared=shared)))
+    shared = SharedStaging(attempt, frozenset(period.load.period_partitions.value for period in periods))
+    staged = {period.period: period.staged for period in periods}
+    periods.update(lambda item: item.of(replace(item.load, shared=shared)))
     yield from begin_increments(periods)
-    yield from periods.together(_fill(load, periods, found))
+    yield from periods.together(_fill(load, periods, staged))
     yield from complete_increments(periods)
     states = yield from publish(periods)
     yield from find_superseded(load.context, periods, attempt)
@@ -100,50 +100,52 @@ def find_superseded(context: TargetContext, periods: Periods, attempt: Attempt) 
         return
 
 
-def _fill(load: LoadContext, periods: Periods, found: Mapping[Period, Mapping[Node, Staged]]) -> Steps[None]:
+def _fill(load: LoadContext, periods: Periods, staged: Mapping[Period, Mapping[Node, Staged]]) -> Steps[None]:
     """Attach the periods' partitions, which is hard links, and say what staging must hold then.
 
     Right before they are published, all of it must be there. Beside published rows it is proved at once.
     """
     # A repeated ATTACH would double rows: staging is never reused.
-    yield from periods.ask(lambda some: _attach(load, some, found), is_repeatable=False)
-    added = periods.part(lambda each: each.load.increment is not None)
+    yield from periods.ask(lambda period_loads: _attach(load, period_loads, staged), is_repeatable=False)
+    added = periods.part(lambda item: item.load.increment is not None)
     if added.items:
         partitions = yield from count_partitions(added.first.load, name="Count what is staged")
-        added.update(lambda each: _filled(each, found[each.period], staged_of(each.load, partitions)))
+        added.update(lambda item: _filled(item, staged[item.period], staged_of(item.load, partitions)))
         periods.merge(added)
 
 
 def _attach(
-    load: LoadContext, some: Sequence[PeriodLoad], found: Mapping[Period, Mapping[Node, Staged]]
+    load: LoadContext, period_loads: Sequence[PeriodLoad], staged: Mapping[Period, Mapping[Node, Staged]]
 ) -> Steps[Sequence[PeriodLoad]]:
-    attempt, nodes = some[0].load.attempt, load.context.publishers
+    attempt, nodes = period_loads[0].load.attempt, load.context.publishers
     yield from attach_partitions(
         load.context,
         load.staging,
         attempt.staging(load.context),
-        ((node, key) for each in some for node in nodes for key in found[each.period][node].partitions),
-        name=f"Take the rows of {periods_text([each.load for each in some])} out of the group's",
+        ((node, key) for item in period_loads for node in nodes for key in staged[item.period][node].partitions),
+        name=f"Take the rows of {periods_text([item.load for item in period_loads])} out of the group's",
         query_id=f"{attempt.name}_fill",
     )
-    return some
+    return period_loads
 
 
-def _filled(each: PeriodLoad, found: Mapping[Node, Staged], now: Mapping[Node, Staged]) -> PeriodLoad:
+def _filled(period_load: PeriodLoad, wanted: Mapping[Node, Staged], current: Mapping[Node, Staged]) -> PeriodLoad:
     """Check that what came beside the rows that were attached first is what was staged."""
-    attached = {} if each.load.adds else each.staged
-    for node, staged in now.items():
+    attached = {} if period_load.load.adds else period_load.staged
+    for node, staged in current.items():
         was = attached.get(node, Staged({}))
         came = (staged.rows - was.rows, _parts(staged) - _parts(was))
-        if came != (found[node].rows, _parts(found[node])) or None in _parts(found[node]):
+        if came != (wanted[node].rows, _parts(wanted[node])) or None in _parts(wanted[node]):
             raise VerificationError(
-                f"Staging {each.load.staging} on {node} got {came[0]} of the {found[node].rows} staged rows "
-                f"of {each.period}, or other parts. The period was not published."
+                f"Staging {period_load.load.staging} on {node} got {came[0]} of the {wanted[node].rows} staged rows "
+                f"of {period_load.period}, or other parts. The period was not published."
             )
-    return replace(each, staged=now)
+    return replace(period_load, staged=current)
 
 
 def _parts(staged: Staged) -> Counter[tuple[str, str] | None]:
     """Return the parts by their partitions; None for those that are too many."""
-    each = staged.partitions.items()
-    return Counter(None if of.of_parts is None else (key, part) for key, of in each for part in of.of_parts or ("",))
+    partitions = staged.partitions.items()
+    return Counter(
+        None if of.of_parts is None else (key, part) for key, of in partitions for part in of.of_parts or ("",)
+    )

@@ -31,7 +31,7 @@ def alter_partitions(
     by_node = defaultdict[Node, list[Command]](list)
     for command in commands:
         by_node[command.node].append(command)
-    sql = {node: _one_alter(altered, some) for node, some in by_node.items()}
+    sql = {node: _one_alter(altered, node_commands) for node, node_commands in by_node.items()}
     return QueryNodes(name=name, sql=sql, settings=ddl_settings(context), query_id=query_id)
 
 

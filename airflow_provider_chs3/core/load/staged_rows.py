@@ -30,14 +30,20 @@ def staged_of(
 ) -> dict[Node, Staged]:
     """Return the period's part of each node's staging."""
     if known is None:
-        known = load.shared.owns if load.shared else {load.own.value}
-    return {node: _staged_of(load.own.value, known, found) for node, found in partitions.items()}
+        known = load.shared.period_values if load.shared else {load.period_partitions.value}
+    return {node: _staged_of(load.period_partitions.value, known, on_node) for node, on_node in partitions.items()}
 
 
-def _staged_of(own: str, known: Collection[str], partitions: Mapping[str, StagedPartition]) -> Staged:
-    contents = {key: each.contents for key, each in partitions.items() if each.own == own and each.contents.rows}
+def _staged_of(period_value: str, known: Collection[str], partitions: Mapping[str, StagedPartition]) -> Staged:
+    contents = {
+        key: partition.contents
+        for key, partition in partitions.items()
+        if partition.period_value == period_value and partition.contents.rows
+    }
     others = {
-        partition.name: partition.contents.rows for partition in partitions.values() if partition.own not in known
+        partition.name: partition.contents.rows
+        for partition in partitions.values()
+        if partition.period_value not in known
     }
     return Staged(contents, others)
 
@@ -46,7 +52,7 @@ class StagedPartition(NamedTuple):
     """A partition of staging."""
 
     name: str
-    own: str
+    period_value: str
     contents: Contents
 
 
@@ -59,10 +65,10 @@ def count_partitions(load: LoadContext, *, name: str) -> Steps[dict[Node, dict[s
 
 def partitions_query(load: LoadContext) -> str:
     """Return a scalar subquery for the partitions of staging; `partitions_of` parses the answer."""
-    staging, own = load.staging, load.own.of_part or "partition_id"
+    staging, expression = load.staging, load.period_partitions.of_part or "partition_id"
     return (
         "(SELECT groupArray((partition_id, shown, own, total, contents)) FROM (SELECT partition_id, "
-        f"any(partition) AS shown, any({own}) AS own, sum(rows) AS total, "
+        f"any(partition) AS shown, any({expression}) AS own, sum(rows) AS total, "
         f"groupArrayIf({MOST_PARTS + 1})({CONTENT}, rows > 0) AS contents FROM system.parts WHERE active "
         f"AND {in_table(staging)} GROUP BY partition_id))"
     )
@@ -70,9 +76,12 @@ def partitions_query(load: LoadContext) -> str:
 
 def partitions_of(answer: Iterable[tuple[str, str, str, int, Sequence[str]]]) -> dict[str, StagedPartition]:
     """Parse a node's answer to `partitions_query`."""
-    return {partition_id: _partition_of(name, own, rows, parts) for partition_id, name, own, rows, parts in answer}
+    return {
+        partition_id: _partition_of(name, period_value, rows, parts)
+        for partition_id, name, period_value, rows, parts in answer
+    }
 
 
-def _partition_of(name: str, own: str, rows: int, parts: Sequence[str]) -> StagedPartition:
+def _partition_of(name: str, period_value: str, rows: int, parts: Sequence[str]) -> StagedPartition:
     contents = Contents(rows, tuple(parts) if len(parts) <= MOST_PARTS else None)
-    return StagedPartition(name.replace(_NULL, "NULL"), own, contents)
+    return StagedPartition(name.replace(_NULL, "NULL"), period_value, contents)

@@ -80,8 +80,8 @@ def find_published_from(context: TargetContext, nonce: str) -> Steps[dict[str, l
     """
     query = f"SELECT name, {PERIODS_IN_COMMENT} FROM system.tables WHERE {published_from(context, nonce)}"
     answers = yield from context.on_each(name=f"Look for staging of attempt {nonce}", sql=Sql(query))
-    found = [{name: list(periods) for name, periods in rows} for rows in answers.values()]
-    return {name: periods for name, periods in found[0].items() if all(name in others for others in found)}
+    on_nodes = [{name: list(periods) for name, periods in rows} for rows in answers.values()]
+    return {name: periods for name, periods in on_nodes[0].items() if all(name in others for others in on_nodes)}
 
 
 def rename_staging(context: TargetContext, name: str, *, to: Attempt) -> Steps[None]:
@@ -115,8 +115,8 @@ def drop_held(context: TargetContext, but: Attempt) -> Steps[None]:
         f"SELECT name FROM system.tables WHERE {in_staging(context)} AND startsWith(name, {literal(but.prefix)}) "
         f"AND name != {literal(but.name)}"
     )
-    found = yield from context.on_each(name="Look for what is held", sql=Sql(query))
-    names = sorted({name for rows in found.values() for (name,) in rows})
+    answers = yield from context.on_each(name="Look for what is held", sql=Sql(query))
+    names = sorted({name for rows in answers.values() for (name,) in rows})
     if names:
         yield from _drop(context, dict.fromkeys(names, context.nodes))
 
@@ -204,19 +204,19 @@ def _end(context: TargetContext, *, queries: str, tables: str, of_several: str =
             f"UNION ALL SELECT if({tables}, 'table', 'several'), name FROM system.tables "
             f"WHERE {in_staging(context)} AND ({tables} OR {of_several})"
         )
-        found = yield from context.on_each(name="Look for what attempts left", sql=look)
-        running = [node for node, rows in found.items() if any(kind == "query" for kind, _ in rows)]
-        unknown = {name for rows in found.values() for kind, name in rows if kind == "several"} - known
+        answers = yield from context.on_each(name="Look for what attempts left", sql=look)
+        running = [node for node, rows in answers.items() if any(kind == "query" for kind, _ in rows)]
+        unknown = {name for rows in answers.values() for kind, name in rows if kind == "several"} - known
         if unknown:
             # Their queries come first.
             known |= unknown
         elif running:
             yield from _kill(running, f"{queries}{of_known}")
             yield from Sleep(name="Wait until they end", seconds=1)
-        elif any(found.values()):
+        elif any(answers.values()):
             nodes_of = {
-                name: [node for node, rows in found.items() if any(name == other for _, other in rows)]
-                for name in sorted(_names(found))
+                name: [node for node, rows in answers.items() if any(name == other for _, other in rows)]
+                for name in sorted(_names(answers))
             }
             yield from _drop(context, nodes_of)
             if context.shared and nodes_of.keys() <= dropped:
@@ -226,7 +226,7 @@ def _end(context: TargetContext, *, queries: str, tables: str, of_several: str =
             return
     if not running:
         raise TransientError(
-            f"Staging of an earlier attempt is still there after DROP TABLE: {', '.join(sorted(_names(found)))}. "
+            f"Staging of an earlier attempt is still there after DROP TABLE: {', '.join(sorted(_names(answers)))}. "
             "Find out what keeps it: a setting of the profile, or a server that cannot remove files."
         )
     raise TransientError(
@@ -246,8 +246,8 @@ def _kill(nodes: list[Node], queries: str) -> Steps[None]:
             raise
 
 
-def _names(found: Mapping[Node, Sequence[Row]]) -> set[str]:
-    return {name for rows in found.values() for _, name in rows}
+def _names(answers: Mapping[Node, Sequence[Row]]) -> set[str]:
+    return {name for rows in answers.values() for _, name in rows}
 
 
 def _drop(context: TargetContext, nodes_of: Mapping[str, Collection[Node]], *, end: str = " SYNC") -> Steps[None]:

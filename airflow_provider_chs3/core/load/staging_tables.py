@@ -177,8 +177,8 @@ def _staging_settings(context: TargetContext, node: Node, is_durable: bool, with
     table_facts = context.table_facts
     # Each node's own: the policy of a disk that the table itself defines may have another name on each.
     on_node = context.nodes[node].target
-    own = items(on_node.settings) if on_node else ()
-    yield from (each for each in own if each.partition(" ")[0] not in DURABLE)
+    table_settings = items(on_node.settings) if on_node else ()
+    yield from (setting for setting in table_settings if setting.partition(" ")[0] not in DURABLE)
     if is_durable or table_facts.is_replicated:
         # A REPLACE PARTITION that was recorded must not be of rows that a power cut takes away. What periods are
         # published from together has links alone to parts that are on the disk; replicas may fetch some.
@@ -203,13 +203,13 @@ def superseded(attempt: Attempt) -> str:
     )
 
 
-def make_nonce(now: datetime) -> str:
+def make_nonce(began_at: datetime) -> str:
     """Make the nonce of an attempt: when it began, in milliseconds, and a random number.
 
     Attempts are ordered by it, as all servers show the same names. No time gives a name twice, and two attempts at once
     would meet at their CREATE TABLE.
     """
-    return f"{int(now.timestamp() * 1000):011x}{secrets.token_hex(3)[:5]}"
+    return f"{int(began_at.timestamp() * 1000):011x}{secrets.token_hex(3)[:5]}"
 
 
 def nonce_of(name: str) -> str:

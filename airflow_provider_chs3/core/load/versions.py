@@ -97,11 +97,11 @@ class Version:
     @property
     def why_broken(self) -> str:
         """Return what is missing of it, as a text; empty if it is whole."""
-        for node, each in self.nodes.items():
-            if not each.is_whole:
-                wanted = sum(proof.rows for proof in each.proofs.values())
-                found = sum(state.rows for state in each.states.values())
-                return f"on {node} it holds {found:,} rows of the {wanted:,} that were kept, or other parts"
+        for node, on_node in self.nodes.items():
+            if not on_node.is_whole:
+                wanted = sum(proof.rows for proof in on_node.proofs.values())
+                present = sum(state.rows for state in on_node.states.values())
+                return f"on {node} it holds {present:,} rows of the {wanted:,} that were kept, or other parts"
         missing = sorted({*self.shards} - {node.shard_num for node in self.nodes})
         return f"shards {', '.join(map(str, missing))} have none" if missing else ""
 
@@ -118,35 +118,36 @@ def keep_versions(periods: Periods, members: Mapping[Period, Mapping[Node, Seque
     """
     load, kept = periods.first.load, dict[Period, dict[Node, _States]]()
     context, is_kept = load.context, load.request.policies.keep_versions > 0
-    for each in periods if is_kept else ():
+    for item in periods if is_kept else ():
         states: dict[Node, _States] = {
             node: {
-                member.partition_id: member.was.state for member in members[each.period][node] if member.was.state.rows
+                member.partition_id: member.was.state for member in members[item.period][node] if member.was.state.rows
             }
             for node in context.publishers
         }
-        if why := _why_not(each, members[each.period], states):
-            yield from Log(name=f"{each.period}: no version of it is kept: {why}.")
+        if reason := _why_not(members[item.period], states):
+            yield from Log(name=f"{item.period}: no version of it is kept: {reason}.")
         elif any(states.values()):
-            kept[each.period] = states
+            kept[item.period] = states
     for number in range(_MOST_TRIES if kept else 0):
         name = f"{PREFIX}{load.attempt.name.removeprefix('chs3_')}{'_' * number}"
-        versions, now = yield from _keep(periods, kept, name)
-        own = {version.period: version for version in versions if version.table == name}
-        if all(period in own and not own[period].why_broken for period in kept):
+        versions, current = yield from _keep(periods, kept, name)
+        linked = {version.period: version for version in versions if version.table == name}
+        if all(period in linked and not linked[period].why_broken for period in kept):
             return versions
-        kept = {period: _as_now(load.context, states, now) for period, states in kept.items()}
+        kept = {period: _as_now(load.context, states, current) for period, states in kept.items()}
         yield from _drop(context, name, context.publishers)
     if kept:
+        text = periods_text([item.load for item in periods])
         raise TransientError(
-            f"{context.target}: merges of {periods_text([each.load for each in periods])} ended {_MOST_TRIES} times "
+            f"{context.target}: merges of {text} ended {_MOST_TRIES} times "
             "while a version of it was kept. Nothing was published; a retry loads it again."
         )
     return []
 
 
-def _why_not(each: PeriodLoad, members: Mapping[Node, Sequence[Member]], states: Mapping[Node, _States]) -> str:
-    records = [one.was.record for of_node in members.values() for one in of_node if one.was.record]
+def _why_not(members: Mapping[Node, Sequence[Member]], states: Mapping[Node, _States]) -> str:
+    records = [member.was.record for of_node in members.values() for member in of_node if member.was.record]
     if any(record.event != "published" for record in records) or len({record.attempt for record in records}) > 1:
         return "a load died while it published it, which has kept what was there before"
     every = [(key, state) for of_node in states.values() for key, state in of_node.items()]
@@ -181,30 +182,30 @@ def _keep(
         context.target,
         version,
         partitions,
-        name=f"Keep what {context.target} holds of {periods_text([each.load for each in periods])}",
+        name=f"Keep what {context.target} holds of {periods_text([item.load for item in periods])}",
         query_id=f"{load.attempt.name}_keep",
     )
     ids = sorted({key for states in kept.values() for of_node in states.values() for key in of_node})
     of_target = partition_states(f"{in_table(context.target)} AND {one_of(PARTITION, ids)}")
     versions, answers = yield from find_versions(context, beside=f"(SELECT groupArray(found) FROM ({of_target}))")
-    now: dict[Node, _States] = {
+    current: dict[Node, _States] = {
         node: {key: PartitionState.of(key, fields) for key, fields in rows} for node, (rows,) in answers.items()
     }
-    return versions, now
+    return versions, current
 
 
-def _told(each: PeriodLoad, states: Mapping[Node, _States]) -> dict[str, object]:
+def _told(period_load: PeriodLoad, states: Mapping[Node, _States]) -> dict[str, object]:
     """Return the values in the comment of a period, beside its partitions."""
-    facts, before = each.load.context.table_facts, [each.before[node] for node in states]
-    record = next((one.record for one in before if one.record), None)
+    facts, before = period_load.load.context.table_facts, [period_load.before[node] for node in states]
+    record = next((period.record for period in before if period.record), None)
     is_of_others = any(
         bool(part.state.rows) if part.record is None else is_changed(part, table_facts=facts)
-        for one in before
-        for part in one.each
+        for period in before
+        for part in period.each
     )
     # A restore of what an attempt had published must not bring back what others have made of it since.
     if record is None or is_of_others:
-        name = f"{BEFORE}{each.load.request.nonce}"
+        name = f"{BEFORE}{period_load.load.request.nonce}"
         return {"attempt": name, "sequence": 0, "objects": "", "source_bytes": 0}
     of_record = {"attempt": record.attempt, "sequence": record.sequence, "source_bytes": record.source_bytes}
     return {**of_record, "objects": objects_of(record)}
@@ -242,23 +243,27 @@ def _json(values: Mapping[str, object]) -> str:
     return json.dumps(values, separators=(",", ":"))
 
 
-def _as_now(context: TargetContext, states: Mapping[Node, _States], now: Mapping[Node, _States]) -> dict[Node, _States]:
+def _as_now(
+    context: TargetContext, states: Mapping[Node, _States], current: Mapping[Node, _States]
+) -> dict[Node, _States]:
     """Return the partitions as they are now: merges alone may have changed them."""
     for node, of_node in states.items():
         for key, state in of_node.items():
-            is_now = now[node].get(key, PartitionState(partition_id=key))
+            is_now = current[node].get(key, PartitionState(partition_id=key))
             if not is_explained(state.evidence(), is_now, table_facts=context.table_facts):
                 raise TargetChangedError(
                     f"{context.target} on {node}: somebody wrote to partition {key} while a version of it was kept. "
                     "Nothing of it was published. Find out who does; "
                     "policies={'on_target_changed': 'reload'} replaces such rows."
                 )
-    return {node: {key: now[node][key] for key in of_node if key in now[node]} for node, of_node in states.items()}
+    return {
+        node: {key: current[node][key] for key in of_node if key in current[node]} for node, of_node in states.items()
+    }
 
 
 def _fits(state: PartitionState, proof: Proof) -> bool:
-    found = Proof.of(state.contents)
-    return found.rows == proof.rows and (found.digest == proof.digest or not proof.digest)
+    actual = Proof.of(state.contents)
+    return actual.rows == proof.rows and (actual.digest == proof.digest or not proof.digest)
 
 
 def find_versions(context: TargetContext, *, beside: str = "") -> Steps[tuple[list[Version], dict[Node, Row]]]:
@@ -279,15 +284,15 @@ def find_versions(context: TargetContext, *, beside: str = "") -> Steps[tuple[li
     # Where its replicas have a version, one of them tells.
     nodes = context.publishers if context.shared else context.nodes
     answers = yield from QueryNodes(name=f"Look for versions of {context.target}", sql=dict.fromkeys(nodes, sql))
-    found = dict[tuple[str, str], Version]()
+    known = dict[tuple[str, str], Version]()
     for node, ((names, parts, *_),) in answers.items():
         of_tables = defaultdict[str, dict[str, PartitionState]](dict)
         for name, key, fields in parts:
             of_tables[name][key] = PartitionState.of(key, fields)
         for version, on_node in _versions_on(names, of_tables):
-            found.setdefault((version.table, str(version.period)), version).nodes[node] = on_node
+            known.setdefault((version.table, str(version.period)), version).nodes[node] = on_node
     # What was dropped out of a table is still in its comment.
-    versions = sorted((each for each in found.values() if each.rows), key=lambda each: each.order)
+    versions = sorted((version for version in known.values() if version.rows), key=lambda version: version.order)
     return versions, {node: row[2:] for node, (row,) in answers.items()}
 
 
@@ -295,11 +300,11 @@ def _versions_on(names: Sequence[Row], of_tables: Mapping[str, _States]) -> Iter
     for name, comment, modified_at in names:
         told = json.loads(comment)
         kept_at = told.get("kept_at", modified_at)
-        for period, each in told["versions"].items():
-            proofs = {key: Proof(*values) for key, values in each.pop("partitions").items()}
+        for period, fields in told["versions"].items():
+            proofs = {key: Proof(*values) for key, values in fields.pop("partitions").items()}
             states = {key: state for key, state in of_tables[name].items() if key in proofs}
             shards = tuple(told["shards"])
-            version = Version(period=Period.parse(period), table=name, kept_at=kept_at, shards=shards, **each)
+            version = Version(period=Period.parse(period), table=name, kept_at=kept_at, shards=shards, **fields)
             yield version, VersionOnNode(proofs=proofs, states=states)
 
 
@@ -325,21 +330,21 @@ def drop_older_versions(periods: Periods, versions: Sequence[Version] | None) ->
             left.append(version)
             of_period.add(version.attempt)
     try:
-        yield from _drop_versions(load.context, gone, {each.table for each in left})
+        yield from _drop_versions(load.context, gone, {version.table for version in left})
     except Chs3Error as error:
         yield from Log(name=f"Older versions could not be dropped; the next load drops them. ({error})")
 
 
 def _drop_versions(context: TargetContext, gone: Sequence[Version], needed: set[str]) -> Steps[None]:
-    for name in sorted({each.table for each in gone}):
-        some = [each for each in gone if each.table == name]
+    for name in sorted({version.table for version in gone}):
+        outdated = [version for version in gone if version.table == name]
         if name not in needed:
-            yield from _drop(context, name, [node for each in some for node in each.nodes])
+            yield from _drop(context, name, [node for version in outdated for node in version.nodes])
             continue
         commands = (
             Command(node, f"DROP PARTITION ID {literal(key)}")
-            for each in some
-            for node, on_node in each.nodes.items()
+            for version in outdated
+            for node, on_node in version.nodes.items()
             for key in on_node.states
         )
         altered = TableName(context.staging_database, name)

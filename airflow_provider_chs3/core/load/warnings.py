@@ -51,7 +51,7 @@ def fill_statements(load: LoadContext, node: Node) -> Steps[list[str]]:
 def _statement(load: LoadContext, view: TableName, definition: str, select: str, columns: Sequence[str]) -> str:
     matched = VIEW_TO.match(definition)
     to = matched[1] if matched else table(view)
-    period = load.own.rows_of(load.context.target)
+    period = load.period_partitions.rows_of(load.context.target)
     filters = f"{{{literal(str(load.context.target))}: {literal(period)}}}"
     return (
         f"INSERT INTO {to} ({', '.join(map(identifier, columns))}) SELECT * FROM ({select}) "
@@ -59,7 +59,7 @@ def _statement(load: LoadContext, view: TableName, definition: str, select: str,
     )
 
 
-def warn_of_risks(load: LoadContext, now: Mapping[Node, NodeNow]) -> Steps[None]:
+def warn_of_risks(load: LoadContext, capacities: Mapping[Node, NodeNow]) -> Steps[None]:
     """Check disks, the target's parts, and the materialized views of the target.
 
     Problems that prevent the load are errors; others are logged.
@@ -68,22 +68,22 @@ def warn_of_risks(load: LoadContext, now: Mapping[Node, NodeNow]) -> Steps[None]
         PreflightError: If a node lacks disk space for its part of the period.
         TransientError: If the target has so many parts that INSERTs are refused, until merges reduce them.
     """
-    without_room, too_full = list(nodes_without_room(load, now)), list(_too_full(load, now))
+    without_room, too_full = list(nodes_without_room(load, capacities)), list(_too_full(load, capacities))
     if without_room:
         raise PreflightError(*without_room, *(yield from _what_may_go(load)), *too_full)
     if too_full:
         raise TransientError("\n".join(too_full))
-    for remark in (*_slowed_down(load, now), *_remarks(load, now)):
+    for remark in (*_slowed_down(load, capacities), *_remarks(load, capacities)):
         yield from Log(name=remark)
     if not load.request.follows_views:
-        yield from _tell_of_views(load, now)
+        yield from _tell_of_views(load, capacities)
 
 
-def _tell_of_views(load: LoadContext, now: Mapping[Node, NodeNow]) -> Steps[None]:
-    viewed = [node for node, each in now.items() if each.views]
+def _tell_of_views(load: LoadContext, capacities: Mapping[Node, NodeNow]) -> Steps[None]:
+    viewed = [node for node, capacity in capacities.items() if capacity.views]
     if not viewed:
         return
-    views = sorted({view for node in viewed for view in now[node].views})
+    views = sorted({view for node in viewed for view in capacities[node].views})
     # For several periods, they would fill a page.
     statements = [] if load.group else (yield from fill_statements(load, viewed[0]))
     text = (
@@ -95,17 +95,17 @@ def _tell_of_views(load: LoadContext, now: Mapping[Node, NodeNow]) -> Steps[None
     yield from Log(name="\n  ".join((text, *statements)))
 
 
-def nodes_without_room(load: LoadContext, now: Mapping[Node, NodeNow]) -> Iterator[str]:
+def nodes_without_room(load: LoadContext, capacities: Mapping[Node, NodeNow]) -> Iterator[str]:
     """Yield a sentence for each node whose disks are smaller than its part of the objects.
 
     Staging takes about as much as Parquet.
     """
     # Every replica holds all of its shard.
     needed_bytes = _written(load).size_bytes // len(load.context.publishers)
-    for node, each in now.items():
-        free_bytes = sum(disk.free_bytes for disk in each.disks)
-        if each.disks and free_bytes < needed_bytes:
-            names = ", ".join(disk.name for disk in each.disks)
+    for node, capacity in capacities.items():
+        free_bytes = sum(disk.free_bytes for disk in capacity.disks)
+        if capacity.disks and free_bytes < needed_bytes:
+            names = ", ".join(disk.name for disk in capacity.disks)
             yield (
                 f"{node} has only {size_text(free_bytes)} free on {names}, and its part of {load.periods} takes about "
                 f"{size_text(needed_bytes)}: free some space there. The old rows stay until the new ones are published."
@@ -130,7 +130,7 @@ def _written(load: LoadContext) -> Manifest:
     return load.manifest if load.increment and load.increment.removed else load.files.manifest
 
 
-def _too_full(load: LoadContext, now: Mapping[Node, NodeNow]) -> Iterator[str]:
+def _too_full(load: LoadContext, capacities: Mapping[Node, NodeNow]) -> Iterator[str]:
     """Yield a sentence for each node where INSERTs into the target are refused (252), or would be after the load.
 
     The limits apply to the whole table: one partition with too many parts blocks INSERTs into all of them. They neither
@@ -139,7 +139,7 @@ def _too_full(load: LoadContext, now: Mapping[Node, NodeNow]) -> Iterator[str]:
     """
     if not load.files.manifest.objects:
         return
-    for node, others in _others(now):
+    for node, others in _others(capacities):
         limits, fact = others.limits, ""
         if _counts(others) and others.fullest_parts >= (limit := limits.parts_to_throw_insert):
             fact = f"{others.fullest_parts:,} parts in one partition (parts_to_throw_insert={limit:,})"
@@ -152,8 +152,8 @@ def _too_full(load: LoadContext, now: Mapping[Node, NodeNow]) -> Iterator[str]:
             )
 
 
-def _slowed_down(load: LoadContext, now: Mapping[Node, NodeNow]) -> Iterator[str]:
-    for node, others in _others(now):
+def _slowed_down(load: LoadContext, capacities: Mapping[Node, NodeNow]) -> Iterator[str]:
+    for node, others in _others(capacities):
         limit = others.limits.parts_to_delay_insert
         if _counts(others) and others.fullest_parts >= limit:
             yield (
@@ -162,8 +162,8 @@ def _slowed_down(load: LoadContext, now: Mapping[Node, NodeNow]) -> Iterator[str
             )
 
 
-def _others(now: Mapping[Node, NodeNow]) -> Iterator[tuple[Node, OtherParts]]:
-    return ((node, each.others) for node, each in now.items() if each.others is not None)
+def _others(capacities: Mapping[Node, NodeNow]) -> Iterator[tuple[Node, OtherParts]]:
+    return ((node, capacity.others) for node, capacity in capacities.items() if capacity.others is not None)
 
 
 def _counts(others: OtherParts) -> bool:
@@ -171,10 +171,10 @@ def _counts(others: OtherParts) -> bool:
     return others.fullest_bytes <= others.fullest_parts * others.limits.max_avg_part_size_for_too_many_parts
 
 
-def _remarks(load: LoadContext, now: Mapping[Node, NodeNow]) -> Iterator[str]:
+def _remarks(load: LoadContext, capacities: Mapping[Node, NodeNow]) -> Iterator[str]:
     target, period = load.context.target, load.periods
     if load.context.table_facts.rows_expire:
         yield f"Rows of {target} expire by its TTL: the first merge after publishing may remove rows of {period}."
-    remote = sorted({disk.name for each in now.values() for disk in each.disks if disk.kind != "Local"})
+    remote = sorted({disk.name for capacity in capacities.values() for disk in capacity.disks if disk.kind != "Local"})
     if remote:
         yield f"{target} is stored on {', '.join(remote)}, which is not a local disk: staging is written there, too."

@@ -67,15 +67,16 @@ def check_unproved(load: LoadContext, unproved: Mapping[str, str]) -> Steps[None
     """
     if not unproved:
         return
-    path, why = next(iter(unproved.items()))
+    path, reason = next(iter(unproved.items()))
     others = f" ({len(unproved) - 1} more like it)" if len(unproved) > 1 else ""
     if load.request.policies.unproved_codecs != "load":
         raise SourceError(
-            f"Nothing proves that {path} was not cut off{others}: {why}, or load it anyway with "
+            f"Nothing proves that {path} was not cut off{others}: {reason}, or load it anyway with "
             "files={'unproved_codecs': 'load'}."
         )
     yield from Log(
-        name=f"Nothing proves that {path} was not cut off{others}: {why}. files={{'unproved_codecs': 'load'}} loads it."
+        name=f"Nothing proves that {path} was not cut off{others}: {reason}. "
+        "files={'unproved_codecs': 'load'} loads it."
     )
 
 
@@ -83,7 +84,7 @@ def _walk(load: LoadContext, walked: Sequence[Unit]) -> Steps[dict[str, str]]:
     if not walked:
         return {}
     by_worker = load.files.source.for_worker(walked[0].path) is not None
-    size = size_text(sum(each.size_bytes for each in walked))
+    size = size_text(sum(unit.size_bytes for unit in walked))
     objects = quantity(len(walked), "compressed object")
     what = f"{objects} of {load.periods} {'is' if len(walked) == 1 else 'are'} whole, as the servers do not"
     how = f"the worker reads at most {size}" if by_worker else f"a server hands over {size}, one object at a time"
@@ -94,41 +95,41 @@ def _walk(load: LoadContext, walked: Sequence[Unit]) -> Steps[dict[str, str]]:
         _walk_each(load, list(islice(walked, first, None, number)), connections=_AT_A_TIME // number)
         for first in range(number)
     )
-    found = yield from Gather(name="Find where compressed objects end", workflows=lanes)
-    return {path: why for each in found for path, why in each.items()}
+    results = yield from Gather(name="Find where compressed objects end", workflows=lanes)
+    return {path: reason for result in results for path, reason in result.items()}
 
 
 def _walk_each(load: LoadContext, walked: Sequence[Unit], connections: int) -> Steps[dict[str, str]]:
     unproved = dict[str, str]()
-    for each in walked:
-        codec = FRAMED.get(load.files.compression_of(each.path))
-        walk = find_damage(codec, each.size_bytes) if codec else _find_end_of_xz(each.size_bytes)
+    for unit in walked:
+        codec = FRAMED.get(load.files.compression_of(unit.path))
+        walk = find_damage(codec, unit.size_bytes) if codec else _find_end_of_xz(unit.size_bytes)
         body = b""
-        if load.files.source.for_worker(each.path) is None:
-            handed = yield from _hand_over(load, each)
+        if load.files.source.for_worker(unit.path) is None:
+            handed = yield from _hand_over(load, unit)
             if isinstance(handed, str):
                 # The servers notice nearly all cuts of xz.
                 if codec:
-                    unproved[each.path] = handed
+                    unproved[unit.path] = handed
                 continue
             body = handed
-        if damage := (yield from _read_on(load, each, walk, body, connections)):
+        if damage := (yield from _read_on(load, unit, walk, body, connections)):
             raise SourceError(
-                f"{each.path} was cut off, or is damaged: {damage}. Write it again. The period was not published."
+                f"{unit.path} was cut off, or is damaged: {damage}. Write it again. The period was not published."
             )
     return unproved
 
 
-def _read_on(load: LoadContext, each: Unit, walk: Walk, body: bytes, connections: int) -> Steps[str]:
+def _read_on(load: LoadContext, unit: Unit, walk: Walk, body: bytes, connections: int) -> Steps[str]:
     """Return what a walk found: of bytes that a server handed over, or of those that the worker reads."""
-    place = load.files.source.for_worker(each.path)
+    place = load.files.source.for_worker(unit.path)
     try:
         start, length = next(walk)
         while True:
             if place is not None:
                 # That of HDFS has no bucket.
                 bucket, key = place
-                name = f"Read {each.path} from byte {start}"
+                name = f"Read {unit.path} from byte {start}"
                 pieces = yield from ReadBytes(
                     name=name, bucket=bucket, key=key, start=start, length=length, connections=connections
                 )
@@ -139,22 +140,22 @@ def _read_on(load: LoadContext, each: Unit, walk: Walk, body: bytes, connections
         return str(end.value)
 
 
-def _hand_over(load: LoadContext, each: Unit) -> Steps[bytes | str]:
+def _hand_over(load: LoadContext, unit: Unit) -> Steps[bytes | str]:
     """Return an object as a server reads it, or why it does not."""
     files = replace(load.files, compression="none")
-    if each.size_bytes > _MOST_HANDED_BYTES:
+    if unit.size_bytes > _MOST_HANDED_BYTES:
         return f"only the servers have access, and one passes on at most {size_text(_MOST_HANDED_BYTES)}. {_WITH_GZIP}"
     blob = files.read(
-        files.source.glob_of(each.path), file_format="RawBLOB", structure="raw_blob String", on_cluster=False
+        files.source.glob_of(unit.path), file_format="RawBLOB", structure="raw_blob String", on_cluster=False
     )
-    sql = blob.between("SELECT raw_blob FROM ", f" WHERE {files.source.condition_of(each.path)}")
+    sql = blob.between("SELECT raw_blob FROM ", f" WHERE {files.source.condition_of(unit.path)}")
     try:
-        rows = yield from files.look(f"Read {each.path} through a server", sql, on_cluster=False)
+        rows = yield from files.look(f"Read {unit.path} through a server", sql, on_cluster=False)
     except ClickHouseServerError as error:
         if error.code != MEMORY_LIMIT_EXCEEDED:
             raise
         return (
-            f"only the servers have access, and lack the memory to pass on {size_text(each.size_bytes)}. {_WITH_GZIP}"
+            f"only the servers have access, and lack the memory to pass on {size_text(unit.size_bytes)}. {_WITH_GZIP}"
         )
     body = rows[0][0] if rows else b""
     # The driver decodes what is UTF-8.

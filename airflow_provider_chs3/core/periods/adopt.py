@@ -160,7 +160,9 @@ def _look(request: LoadRequest) -> Steps[LoadContext]:
     context = yield from inspect_target(request, needs_all=True, policies_on=OF_A_PERIOD)
     check_target(context)
     partitions = yield from partitions_of_one(context, request.period)
-    return LoadContext.of(request, context, RetryState(), source=source, manifest=manifest, own=partitions)
+    return LoadContext.of(
+        request, context, RetryState(), source=source, manifest=manifest, period_partitions=partitions
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -176,7 +178,9 @@ def _count(load: LoadContext) -> Steps[_Counted]:
     reading = yield from read_columns(load.files, load.request.selection, load.context.table_facts.columns)
     source_rows = yield from count_rows(load.files, reading)
     # Not out of system.parts: rows that a lightweight DELETE took away count there.
-    sql = Sql(f"SELECT count() FROM {table(load.context.target)} WHERE {load.own.rows_of(load.context.target)}")
+    sql = Sql(
+        f"SELECT count() FROM {table(load.context.target)} WHERE {load.period_partitions.rows_of(load.context.target)}"
+    )
     # A row counts once, however many replicas have it.
     statements = dict.fromkeys(load.context.publishers, sql)
     answers = yield from QueryNodes(name=f"Count the rows of {load.request.period}", sql=statements)

@@ -197,7 +197,7 @@ def _facts_of(
         reason = yield from _why_table_is_read(request, context, nodes, comparison)
     held, why_not_held = held_version(nodes, wanted, context.table_facts)
     facts = PeriodFacts(
-        found=comparison, held=held, why_not_held=why_not_held, why_whole=reason, is_published_table=is_table
+        comparison=comparison, held=held, why_not_held=why_not_held, why_whole=reason, is_published_table=is_table
     )
     return (yield from without_unusable(context, period, facts, nodes))
 
@@ -252,7 +252,7 @@ def _planned(
     known: PeriodFacts = _NOTHING_KNOWN,
     records: Sequence[Record] = (),
 ) -> PlannedPeriod:
-    comparison = known.found
+    comparison = known.comparison
     contents, has_changed = request.source.kind.contents.name, comparison.standing is ComparisonStatus.OBJECTS_CHANGED
     facts = replace(
         known,

@@ -130,7 +130,9 @@ def prove_periods(requests: Sequence[LoadRequest], options: ProofOptions) -> Ste
                 raise listed.failed[period]
             manifest = listed.manifests[period]
             source, partitions = listed.source, owns[period]
-            load = LoadContext.of(request, context, RetryState(), source=source, manifest=manifest, own=partitions)
+            load = LoadContext.of(
+                request, context, RetryState(), source=source, manifest=manifest, period_partitions=partitions
+            )
             proved_period = yield from prove_period(load, options)
             proved_period = _as_far_as_known(proved_period, request, recorded.get(period))
         except _REFUSALS as error:
@@ -261,7 +263,7 @@ def _why_not_compared(column: Column, loaded: LoadedColumn | None, selection: Se
 
 
 def _planned(load: LoadContext, reading: Reading) -> Steps[InsertPlan]:
-    states = yield from ask_nodes_now(load.context, load.own.parts)
+    states = yield from ask_nodes_now(load.context, load.period_partitions.parts)
     return (yield from capturing_logs(plan_insert(load, states, reading, TableHistory()), []))
 
 
@@ -325,7 +327,9 @@ def _is_of_period(load: LoadContext, group: FileGroup, batch: Batch) -> Steps[st
         return "1"
     key = yield from parts_of_key(load.context, of_time)
     value = _stored(column, nulls=load.request.selection.null_as_default)
-    return is_of_period(of_time.column, key, value, dict.fromkeys(batch.paths, load.own.value), batch.path)
+    return is_of_period(
+        of_time.column, key, value, dict.fromkeys(batch.paths, load.period_partitions.value), batch.path
+    )
 
 
 def _stored(loaded: LoadedColumn, *, nulls: bool) -> str:

@@ -229,7 +229,7 @@ def _listed(
     unpinned = standing_unpinned(nodes, ExpectedPeriod(), context.table_facts) if is_pinned else comparison
     nowhere_else = "" if len(where) in (0, len(nodes)) else f" ({', '.join(map(str, where))})"
     held, _ = held_version(nodes, ExpectedPeriod(), context.table_facts)
-    facts = yield from without_unusable(context, period, PeriodFacts(found=comparison, held=held), nodes)
+    facts = yield from without_unusable(context, period, PeriodFacts(comparison=comparison, held=held), nodes)
     decision = decide(facts)
     listed = PeriodInLedger(
         period=period,

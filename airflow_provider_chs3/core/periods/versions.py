@@ -229,7 +229,9 @@ def _load(request: RestoreRequest, context: TargetContext, period: Period, parti
         policies=Policies(keep_versions=1, on_target_changed="reload" if request.replaces_changed else "fail"),
     )
     files = Files(source=source, manifest=Manifest.of([]), format=Format("Parquet"), compression="auto", cluster=None)
-    loaded = LoadContext(request=load, context=context, files=files, own=partitions, retry_state=RetryState())
+    loaded = LoadContext(
+        request=load, context=context, files=files, period_partitions=partitions, retry_state=RetryState()
+    )
     return loaded.with_ledger()
 
 
@@ -251,9 +253,9 @@ def _restore(request: RestoreRequest, load: LoadContext) -> Steps[RestoredPeriod
     version = _chosen(request, [version for version in versions if version.period == period], before, load)
     if comparison.standing in _OF_OTHERS and not request.replaces_changed:
         raise TargetChangedError(
-            f"{context.target}, {load.own}, on {', '.join(map(str, comparison.nodes))}: {comparison.why}. Restoring a "
-            "version would undo that (rows erased on request would come back): if you want it, restore with "
-            "--replace-changed."
+            f"{context.target}, {load.period_partitions}, on {', '.join(map(str, comparison.nodes))}: "
+            f"{comparison.why}. Restoring a version would undo that (rows erased on request would come back): if you "
+            "want it, restore with --replace-changed."
         )
     yield from _follow_structure(context, version)
     restored = Restored(version.attempt, request.by, f"{request.now:%Y-%m-%d %H:%M} UTC")

@@ -75,7 +75,7 @@ def state_of(found: Found, load: LastLoad, health: Health, held: Held | None = N
         return PeriodState.STUCK
     if found.standing is ComparisonStatus.PINNED:
         return PeriodState.PINNED
-    decision = decide(PeriodFacts(found=found, held=held), _POLICIES)
+    decision = decide(PeriodFacts(comparison=found, held=held), _POLICIES)
     if isinstance(decision, Refuse):
         return PeriodState.CHANGED
     if load is LastLoad.FAILED:

@@ -270,7 +270,7 @@ def _period_overview(
         if load is LastLoad.RUNNING:
             return _why_loading(period, step, task, with_values=with_values)
         if held and state is PeriodState.HELD:
-            return decide(PeriodFacts(found=found, held=held if with_values else held.without_values)).reason
+            return decide(PeriodFacts(comparison=found, held=held if with_values else held.without_values)).reason
         text = _why(state, found, verdicts, period, with_values=with_values)
         hides = any(part.hides_rows for partition in partitions for part in partition.each_part or ())
         return "; ".join(filter(None, (text, _HIDDEN if hides else "", _ORPHANED if has_query else "")))

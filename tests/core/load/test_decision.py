@@ -58,7 +58,7 @@ STATUSES: dict[ComparisonStatus, tuple[Decision, Policies, PeriodState]] = {
 
 
 def facts(status: ComparisonStatus, **known: object) -> PeriodFacts:
-    return replace(PeriodFacts(found=Found(status, (), WHY), objects=3, size_bytes=100), **known)
+    return replace(PeriodFacts(comparison=Found(status, (), WHY), objects=3, size_bytes=100), **known)
 
 
 @pytest.mark.parametrize("status", ComparisonStatus)
@@ -130,7 +130,7 @@ def test_what_would_be_refused_is_held_where_that_is_asked_for():
     assert decide(shrank, holds) == Whole(WHY, held_because=why)
     assert decide(replace(shrank, why_whole=""), holds) == Add(WHY, held_because=why)
     assert decide(replace(shrank, size_bytes=50), holds) == WHOLE
-    both = replace(shrank, found=Found(ComparisonStatus.TARGET_CHANGED, (), WHY))
+    both = replace(shrank, comparison=Found(ComparisonStatus.TARGET_CHANGED, (), WHY))
     assert decide(both, Policies(on_shrink="hold", on_target_changed="hold")).held_because == f"{WHY}; {why}"
 
 

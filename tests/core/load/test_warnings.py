@@ -42,7 +42,7 @@ def said(one=ROOMY, *, two=ROOMY, three=ROOMY, size_bytes=3_000, views=(), perio
         # An increment that removes rows, which rewrites the period.
         increment=SimpleNamespace(removed=("b/k",)) if period_bytes else None,
         manifest=SimpleNamespace(size_bytes=period_bytes),
-        own=PeriodPartitions("202610"),
+        period_partitions=PeriodPartitions("202610"),
         request=SimpleNamespace(policies=Policies(), follows_views=False),
         periods=Period.of_month(2026, 10),
         group=None,
