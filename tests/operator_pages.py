@@ -14,6 +14,8 @@ from typing import Any
 
 from airflow.providers.common.compat.sdk import BaseOperator
 
+from airflow_provider_chs3.client.landing import Landing
+from airflow_provider_chs3.client.unloading import Unload
 from airflow_provider_chs3.core.load.load_result import LoadResult
 from airflow_provider_chs3.core.load.orphans import Orphan
 from airflow_provider_chs3.core.periods import status
@@ -27,8 +29,6 @@ from airflow_provider_chs3.core.watch import health
 from airflow_provider_chs3.core.watch import optimize_job as job
 from airflow_provider_chs3.core.watch.merge_rate import MergeRate
 from airflow_provider_chs3.operators._support.period_load_task import PeriodLoadTask
-from airflow_provider_chs3.runners.landing import Landing
-from airflow_provider_chs3.runners.unloading import Unload
 
 _FOLDER = Path(__file__).parents[1] / "docs" / "reference" / "operators"
 

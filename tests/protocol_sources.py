@@ -14,7 +14,7 @@ _PACKAGE = Path(airflow_provider_chs3.__file__).parent
 _ROOT = _PACKAGE.parent
 _OPERATOR = _PACKAGE / "transfers" / "s3_to_clickhouse.py"
 #: The page is imported for its links.
-_LOAD = ("core", "hooks", "operators", "runners", "sources", "triggers", "exceptions.py")
+_LOAD = ("core", "client", "hooks", "operators", "sources", "triggers", "exceptions.py")
 #: What becomes of a value on its way from a file into its column, and nothing of when it is written or published.
 _OF_VALUES = (
     "core/files/file_kinds.py",

@@ -392,7 +392,7 @@ def test_the_connections_of_the_examples_are_right() -> None:
 def _is_right_connection(block: str) -> bool:
     from airflow.providers.common.compat.sdk import Connection
 
-    from airflow_provider_chs3.hooks.connection import ConnectionOptions
+    from airflow_provider_chs3.client.connection import ConnectionOptions
     from airflow_provider_chs3.sources.hdfs.webhdfs import WebHdfsAccess
 
     given = json.loads(block)

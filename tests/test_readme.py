@@ -7,7 +7,7 @@ import json
 import re
 from pathlib import Path
 
-from airflow_provider_chs3.hooks.connection import KNOWN_EXTRAS
+from airflow_provider_chs3.client.connection import KNOWN_EXTRAS
 from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
 
 ROOT = Path(__file__).parents[1]
@@ -40,7 +40,7 @@ def test_it_is_short() -> None:
 def test_the_connection_is_one_that_the_hook_takes() -> None:
     from airflow.providers.common.compat.sdk import Connection
 
-    from airflow_provider_chs3.hooks.connection import ConnectionOptions
+    from airflow_provider_chs3.client.connection import ConnectionOptions
 
     given = json.loads(_blocks("json")[0])
     options = ConnectionOptions.from_airflow(

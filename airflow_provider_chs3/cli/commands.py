@@ -340,7 +340,7 @@ def _suggested_table(arguments: Mapping[str, Any], given: argparse.Namespace) ->
     task = PeriodOperator(task_id="ddl", **arguments)
     listing = task.listing()
     runner = task.runner(listing)
-    options = runner.hook.options
+    options = runner.session.options
     request = NewTableRequest(
         source=task.source(listing),
         table=TableName.of(arguments["table"], arguments["database"], default_database=options.database),

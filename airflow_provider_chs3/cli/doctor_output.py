@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from airflow_provider_chs3.cli.tables import rendered, size
+from airflow_provider_chs3.client.connection import ConnectionOptions, check_settings
+from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.core.arguments.load_arguments import check_definition
 from airflow_provider_chs3.core.doctor.report import Check, CheckOutcome, Diagnosis, NodeReport
 from airflow_provider_chs3.core.doctor.run import DoctorRequest, examine
@@ -19,9 +21,7 @@ from airflow_provider_chs3.core.model.store_kind import StoreKind
 from airflow_provider_chs3.core.tuning.insert_settings import settings_table, tunable
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-from airflow_provider_chs3.hooks.connection import ConnectionOptions, check_settings
 from airflow_provider_chs3.operators.period import PeriodOperator
-from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.sources.s3 import S3Objects
 from airflow_provider_chs3.sources.s3.listing import S3Listing
 from airflow_provider_chs3.sources.storage import Storage
@@ -58,7 +58,7 @@ def diagnosis(
     else:
         listing = storage.listing()
     hook = ClickHouseHook.with_options(hasty, clickhouse_conn_id=conn_id)
-    runner = Runner(hook=hook, listing=listing, log=_LOG)
+    runner = Runner(session=hook, listing=listing, log=_LOG)
     kind = storage.kind() if storage else S3Objects.kind()
     source, error = _source(arguments, listing)
     request = _request(arguments, options, purposes, kind)

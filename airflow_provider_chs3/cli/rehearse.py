@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from airflow_provider_chs3.cli.rehearsed_objects import CLEAN, RehearsedObjects, stage
+from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.core.doctor import rehearsal_tables as scratch
 from airflow_provider_chs3.core.doctor.rehearsal_cleaning import Cleaned, clean_database
 from airflow_provider_chs3.core.doctor.rehearsal_report import Scenario, ScenarioResult
@@ -34,7 +35,6 @@ from airflow_provider_chs3.exceptions import (
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
 from airflow_provider_chs3.operators._support.load_request import load_request
-from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.sources.storage import Storage
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
@@ -82,7 +82,7 @@ class Rehearsal:
         name = f"{NAME_PREFIX}{uuid.uuid4().hex[:8]}"
         self.objects = RehearsedObjects(store_of, prefix=prefix, name=name)
         self.listing = self.objects.listing
-        self.runner = Runner(hook=self.hook, listing=self.listing, log=_LOG)
+        self.runner = Runner(session=self.hook, listing=self.listing, log=_LOG)
         self.where = Where(
             target=TableName(database, name),
             cluster=arguments["cluster"],
@@ -223,7 +223,7 @@ class Rehearsal:
         hook = PooledClickHouseHook(clickhouse_conn_id=self.arguments["clickhouse_conn_id"])
         # It keeps no connection any more.
         hook.close()
-        return str(Runner(hook=hook, listing=self.listing, log=_LOG).run(self._steps()).only().status)
+        return str(Runner(session=hook, listing=self.listing, log=_LOG).run(self._steps()).only().status)
 
     def _die(self, is_last: Callable[[AnyStep], bool], *, kills: bool = False) -> str:
         """Run a load up to a step, as if its worker died there, and load again as a retry does."""

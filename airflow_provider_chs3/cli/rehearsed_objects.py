@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from airflow_provider_chs3.client.listing import WritableListing
+from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.core.doctor import rehearsal_tables as scratch
 from airflow_provider_chs3.core.doctor.rehearsal_cleaning import clean_after
 from airflow_provider_chs3.core.doctor.rehearsal_tables import PERIOD, Where
@@ -13,8 +15,6 @@ from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.target.topology import TableLocation
 from airflow_provider_chs3.core.target.untested_engines import NAME_PREFIX
 from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError, TransientError
-from airflow_provider_chs3.runners.blocking import Runner
-from airflow_provider_chs3.sources.listing import WritableListing
 from airflow_provider_chs3.sources.storage import Storage
 
 #: Characters with a special meaning in a load's key template, or to ClickHouse.

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowTaskTimeout, conf
 
+from airflow_provider_chs3.client.deadline import Deadline
+from airflow_provider_chs3.client.log_comment import owner_of
 from airflow_provider_chs3.defaults import PROGRESS_INTERVAL_SECONDS
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
-from airflow_provider_chs3.hooks.deadline import Deadline
-from airflow_provider_chs3.hooks.native.log_comment import owner_of
-from airflow_provider_chs3.runners.statements import BaseClickHouseOperator
+from airflow_provider_chs3.operators._support.statement_task import BaseClickHouseOperator
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
-    from airflow_provider_chs3.runners.detached_statements import DetachingStatements, RunningStatement
+    from airflow_provider_chs3.operators._support.detached_statements import DetachingStatements, RunningStatement
 
 
 class ClickHouseOperator(BaseClickHouseOperator):
@@ -87,7 +87,7 @@ class ClickHouseOperator(BaseClickHouseOperator):
         Raises:
             AirflowTaskTimeout: If the task took longer than its `execution_timeout`.
         """
-        from airflow_provider_chs3.runners.detached_statements import RunningStatement
+        from airflow_provider_chs3.operators._support.detached_statements import RunningStatement
 
         return self._detach(context, RunningStatement.of_json(event["running"]), is_late=event["is_late"])
 
@@ -106,7 +106,7 @@ class ClickHouseOperator(BaseClickHouseOperator):
 
     def _is_held(self, options: Mapping[str, Any]) -> bool:
         from airflow_provider_chs3.hooks.statements.statement_runs import statements_of
-        from airflow_provider_chs3.runners.detached_statements import why_worker_is_held
+        from airflow_provider_chs3.operators._support.detached_statements import why_worker_is_held
 
         with airflow_errors(hints=False):
             given = self._arguments(**options)
@@ -117,7 +117,7 @@ class ClickHouseOperator(BaseClickHouseOperator):
 
     def _detach(self, context: Context, running: RunningStatement | None, *, is_late: bool = False) -> Any:
         from airflow_provider_chs3.core.model.json_values import as_json
-        from airflow_provider_chs3.runners.detached_statements import DetachingStatements
+        from airflow_provider_chs3.operators._support.detached_statements import DetachingStatements
 
         with airflow_errors(hints=False):
             options = self._arguments(**self._options())

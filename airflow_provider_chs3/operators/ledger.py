@@ -226,9 +226,9 @@ class CleanStagingOperator(BaseOperator):
 
     def cleaned(self) -> list[Orphan]:
         """Clean, and return the tables found."""
+        from airflow_provider_chs3.client.runner import Runner
         from airflow_provider_chs3.core.load.orphans import CleanRequest, clean_staging
         from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-        from airflow_provider_chs3.runners.blocking import Runner
 
         with airflow_errors():
             hook = ClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)
@@ -239,7 +239,7 @@ class CleanStagingOperator(BaseOperator):
                 older_than_seconds=OLDER_THAN_SECONDS.checked(self.older_than_seconds),
                 is_dry_run=self.dry_run_only,
             )
-            return Runner(hook=hook, log=self.log).run(clean_staging(request))
+            return Runner(session=hook, log=self.log).run(clean_staging(request))
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
         """Clean up staging."""

@@ -27,12 +27,12 @@ from airflow_provider_chs3.plugin.constants import PLAN_KEY
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
+    from airflow_provider_chs3.client.listing import Listing
     from airflow_provider_chs3.core.load.reload import Reload
     from airflow_provider_chs3.core.model.models import TableName
     from airflow_provider_chs3.core.model.period import Grain, Period
     from airflow_provider_chs3.core.periods.plan import PlannedPeriod, PlanRequest, WantedPeriods
     from airflow_provider_chs3.core.steps.operations import Steps
-    from airflow_provider_chs3.sources.listing import Listing
 
 #: A plan over a whole bucket reports only the newest periods to the page.
 _MOST_SHOWN = 1_200
@@ -98,14 +98,14 @@ class PlanLoadsOperator(PeriodOperator):
 
     def planned(self, context: Context) -> list[PlannedPeriod]:
         """Return each period, compared with its published state."""
+        from airflow_provider_chs3.client.runner import Runner
         from airflow_provider_chs3.core.periods.plan import plan_loads
-        from airflow_provider_chs3.runners.blocking import Runner
 
         with airflow_errors(), closing(self.pooled_hook()) as hook:
             reload = self.reload_of_run(context)
             periods = reload.periods if reload else self._periods(context)
             listing = self.listing()
-            runner = Runner(hook=hook, listing=listing, log=self.log)
+            runner = Runner(session=hook, listing=listing, log=self.log)
             planned = runner.run(plan_loads(self._request(periods, reload, listing)))
             if VIEWS.checked(self.views) == "follow" and (planned or reload):
                 return runner.run(self._with_views(planned, reload, listing))

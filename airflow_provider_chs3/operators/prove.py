@@ -22,11 +22,11 @@ from airflow_provider_chs3.plugin.constants import PROOF_KEY
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
+    from airflow_provider_chs3.client.listing import Listing
+    from airflow_provider_chs3.client.runner import Runner
     from airflow_provider_chs3.core.load.load_request import LoadRequest
     from airflow_provider_chs3.core.model.period import Period
     from airflow_provider_chs3.core.periods.proved_period import ProvedPeriod
-    from airflow_provider_chs3.runners.blocking import Runner
-    from airflow_provider_chs3.sources.listing import Listing
 
 
 #: The most periods whose proof the page gets, the newest.

@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
+from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.core.model.error_codes import with_hint
 from airflow_provider_chs3.core.steps.operations import Steps
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-from airflow_provider_chs3.runners.blocking import Runner
 
 T = TypeVar("T")
 
@@ -130,4 +130,4 @@ def without_collections() -> Iterator[None]:
 
 def carry_out(steps: Steps[T], hook: ClickHouseHook) -> T:
     """Run a workflow that only reads."""
-    return Runner(hook=hook, listing=None, log=_LOG, progress_interval_seconds=10).run(steps)
+    return Runner(session=hook, listing=None, log=_LOG, progress_interval_seconds=10).run(steps)

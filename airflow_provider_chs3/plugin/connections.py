@@ -14,10 +14,10 @@ from airflow.utils.session import create_session
 from airflow.utils.state import TaskInstanceState
 from sqlalchemy import select, tuple_
 
+from airflow_provider_chs3.client.connection import ConnectionOptions
 from airflow_provider_chs3.core.ledger.table import cluster_of_ledgers
 from airflow_provider_chs3.defaults import PAGE_QUERY_TIMEOUT_SECONDS
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-from airflow_provider_chs3.hooks.connection import ConnectionOptions
 from airflow_provider_chs3.plugin.cache import carry_out
 from airflow_provider_chs3.plugin.observation.merge_reasons import utc_text
 from airflow_provider_chs3.plugin.observation.running_inserts import TaskAtWork, TasksOfLoads

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException, BaseSensorOperator, PokeReturnValue, conf
 
-from airflow_provider_chs3.hooks.deadline import Deadline
-from airflow_provider_chs3.runners.statements import BaseClickHouseOperator
+from airflow_provider_chs3.client.deadline import Deadline
+from airflow_provider_chs3.operators._support.statement_task import BaseClickHouseOperator
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException, BaseSensorOperator, PokeReturnValue, conf
 
+from airflow_provider_chs3.client.deadline import NEVER, Deadline
 from airflow_provider_chs3.core.arguments.load_arguments import templated
 from airflow_provider_chs3.core.arguments.merge_arguments import OF_SENSOR, Reactions, Thresholds
 from airflow_provider_chs3.defaults import CLICKHOUSE_CONN_ID
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
-from airflow_provider_chs3.hooks.deadline import NEVER, Deadline
 from airflow_provider_chs3.hooks.metrics import count_merges, counts_failures, running_seconds
 from airflow_provider_chs3.operators._support.declared import takes
 from airflow_provider_chs3.operators._support.loads_page import OnLoadsPage
@@ -150,9 +150,9 @@ class ClickHouseMergeHealthSensor(OnLoadsPage, BaseSensorOperator):
         )
 
     def _link(self, context: Context, hook: ClickHouseHook, periods: Sequence[Period]) -> None:
-        from airflow_provider_chs3.runners.blocking import Runner
+        from airflow_provider_chs3.client.runner import Runner
 
-        runner = Runner(hook=hook, log=self.log)
+        runner = Runner(session=hook, log=self.log)
         self.link_to_page(context, runner, [str(period) for period in periods])
 
     def _label(self, context: Context, periods: Sequence[Period]) -> None:

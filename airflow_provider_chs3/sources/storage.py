@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 if TYPE_CHECKING:
+    from airflow_provider_chs3.client.listing import Listing
     from airflow_provider_chs3.core.files.source import Source
     from airflow_provider_chs3.core.model.store_kind import StoreKind
-    from airflow_provider_chs3.sources.listing import Listing
 
 #: As Airflow's `ObjectStoragePath` writes it: the connection, if any, comes before the bucket.
 _URL = re.compile(r"([a-z0-9]+)://(?:([^/@]*)@)?([^/]*)/*(.*)", re.DOTALL | re.IGNORECASE)

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
     from airflow.sdk import ObjectStoragePath
 
+    from airflow_provider_chs3.client.unloading import Unload
     from airflow_provider_chs3.core.exchange.unload_request import UnloadRequest
-    from airflow_provider_chs3.runners.unloading import Unload
     from airflow_provider_chs3.sources.s3 import S3Objects
 
 
@@ -87,15 +87,16 @@ class ClickHouseToS3Operator(PeriodTask):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Unload the period, and return the result."""
-        from airflow_provider_chs3.hooks.shared_objects import SharedObjects
-        from airflow_provider_chs3.runners.unloading import Unload
+        from airflow_provider_chs3.client.shared_objects import SharedObjects
+        from airflow_provider_chs3.client.unloading import Unload
+        from airflow_provider_chs3.sources.s3.client import QuickS3Hook
 
         with airflow_errors():
             request = self._request(context)
             self._unload = Unload(
                 request=request,
                 runner=self.runner(),
-                objects=SharedObjects(request.source.bucket, self.store.conn_id),
+                objects=SharedObjects(request.source.bucket, QuickS3Hook(aws_conn_id=self.store.conn_id).get_conn()),
             )
             result = self._unload.run()
         self._unload = None

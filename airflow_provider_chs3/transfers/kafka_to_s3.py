@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
     from airflow.sdk import ObjectStoragePath
 
+    from airflow_provider_chs3.client.topic import Topic
     from airflow_provider_chs3.core.exchange.landing_request import LandingRequest
-    from airflow_provider_chs3.hooks.landing.topic import Topic
     from airflow_provider_chs3.sources.s3 import S3Objects
 
 
@@ -104,15 +104,17 @@ class KafkaToS3Operator(BaseOperator):
         Raises:
             AirflowFailException: If an argument is wrong, or a retry would end the same way.
         """
-        from airflow_provider_chs3.hooks.landing.topic import Topic
-        from airflow_provider_chs3.hooks.shared_objects import SharedObjects
-        from airflow_provider_chs3.runners.landing import Landing
+        from airflow_provider_chs3.client.landing import Landing
+        from airflow_provider_chs3.client.shared_objects import SharedObjects
+        from airflow_provider_chs3.client.topic import Topic
+        from airflow_provider_chs3.sources.s3.client import QuickS3Hook
 
         with airflow_errors():
             if self.on_expired not in ("fail", "land_rest"):
                 raise ConfigurationError(f"on_expired={self.on_expired!r} is not known: use one of fail, land_rest.")
             request, store = self._request(context), self.store
-            objects = SharedObjects(store.source(store.listing()).bucket, store.conn_id)
+            client = QuickS3Hook(aws_conn_id=store.conn_id).get_conn()
+            objects = SharedObjects(store.source(store.listing()).bucket, client)
             with Topic(self.topic, self.kafka_conn_id) as topic:
                 lands_the_rest = self.on_expired == "land_rest"
                 self._topic = topic
@@ -132,9 +134,9 @@ class KafkaToS3Operator(BaseOperator):
         from airflow.providers.openlineage.extractors import OperatorLineage
         from openlineage.client.event_v2 import InputDataset, OutputDataset
 
+        from airflow_provider_chs3.client.topic import settings_of
         from airflow_provider_chs3.core.files.key_template import KeyTemplate
         from airflow_provider_chs3.core.model.period import Period
-        from airflow_provider_chs3.hooks.landing.topic import settings_of
 
         broker = str(settings_of(self.kafka_conn_id)["bootstrap.servers"]).partition(",")[0]
         periods = map(Period.parse, (self._result or {}).get("periods", ()))

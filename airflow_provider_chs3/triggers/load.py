@@ -8,9 +8,9 @@ from typing import Any
 
 from airflow.triggers.base import TriggerEvent
 
+from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.core.load.cancel import StopRequest, stop_load
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.triggers.running_query import RunningQueryTrigger
 from airflow_provider_chs3.triggers.servers import run_blocking
 
@@ -44,4 +44,4 @@ class InsertTrigger(RunningQueryTrigger):
     def _stop(self, hook: ClickHouseHook) -> None:
         # Only this attempt: a cleared task may have started another.
         request = replace(StopRequest.of_json(self.load, default_cluster=hook.options.cluster), owner="")
-        Runner(hook=hook, log=self.log).run(stop_load(request))
+        Runner(session=hook, log=self.log).run(stop_load(request))

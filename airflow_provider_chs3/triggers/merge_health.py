@@ -10,6 +10,7 @@ from typing import Any
 from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.triggers.base import TriggerEvent
 
+from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.core.arguments.merge_arguments import Reactions, Thresholds
 from airflow_provider_chs3.core.model.models import TableName
 from airflow_provider_chs3.core.model.period import Period
@@ -21,7 +22,6 @@ from airflow_provider_chs3.core.watch.observation import MergeState, observe_per
 from airflow_provider_chs3.core.watch.watch import MergeWatch
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.triggers import shared_poll
 from airflow_provider_chs3.triggers.servers import ServerTrigger
 
@@ -78,7 +78,7 @@ class Merges(shared_poll.Subject[Periods, States]):
         Raises:
             PreflightError: If the table is missing on a node, or not partitioned by period.
         """
-        runner = Runner(hook=hook, log=_log)
+        runner = Runner(session=hook, log=_log)
         request = TableRequest(
             target=TableName.of(self.table, self.database, default_database=hook.options.database),
             cluster=self.cluster,

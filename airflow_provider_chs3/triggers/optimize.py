@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from airflow.triggers.base import TriggerEvent
 
+from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.core.model.error_codes import is_terminal, with_hint
 from airflow_provider_chs3.core.steps.driving import drive_async
 from airflow_provider_chs3.core.steps.operations import AnyStep, Log, Sleep, Steps
@@ -17,7 +18,6 @@ from airflow_provider_chs3.core.watch.optimize_cancel import stop_merging
 from airflow_provider_chs3.core.watch.optimize_request import OptimizeRequest
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.triggers.servers import Server, ServerTrigger, server
 from airflow_provider_chs3.triggers.shared_poll import FIRST_POLL_SECONDS
 
@@ -81,7 +81,7 @@ class OptimizeTrigger(ServerTrigger):
             return None
 
         def perform(hook: ClickHouseHook) -> Any:
-            return Runner(hook=hook, log=self.log).perform(step)
+            return Runner(session=hook, log=self.log).perform(step)
 
         # A node that is down for a moment must not end the merges of others. All these steps may be repeated.
         for wait_seconds in _RETRY_SECONDS:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import TriggerEvent
 
+from airflow_provider_chs3.client.connection import Address
 from airflow_provider_chs3.core.steps.insert_progress import (
     InsertProgress,
     ProgressLines,
@@ -17,7 +18,6 @@ from airflow_provider_chs3.core.steps.insert_progress import (
     progress_query,
 )
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-from airflow_provider_chs3.hooks.connection import Address
 from airflow_provider_chs3.triggers import shared_poll
 from airflow_provider_chs3.triggers.servers import ServerTrigger
 

@@ -16,9 +16,9 @@ from typing import Any, TypeVar
 
 from airflow.triggers.base import BaseTrigger
 
+from airflow_provider_chs3.client.connection import ConnectionOptions
 from airflow_provider_chs3.exceptions import TransientError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-from airflow_provider_chs3.hooks.connection import ConnectionOptions
 from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
 
 _T = TypeVar("_T")

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from airflow.triggers.base import TriggerEvent
 
+from airflow_provider_chs3.client.detached_runner import DetachedQuery
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-from airflow_provider_chs3.runners.detached import DetachedQuery
 from airflow_provider_chs3.triggers.running_query import RunningQueryTrigger
 from airflow_provider_chs3.triggers.servers import run_blocking
 
@@ -36,4 +36,4 @@ class StatementTrigger(RunningQueryTrigger):
         return TriggerEvent({"running": running, "is_late": is_late})
 
     def _end(self, hook: ClickHouseHook) -> None:
-        DetachedQuery(hook=hook, query_id=self.query_id, cluster=self.cluster, address=self.address).end()
+        DetachedQuery(session=hook, query_id=self.query_id, cluster=self.cluster, address=self.address).end()

@@ -72,7 +72,7 @@ IN_DAGS = [
 OTHERS = [
     "airflow_provider_chs3.operators.plan_loads",
     "airflow_provider_chs3.hooks.clickhouse",
-    "airflow_provider_chs3.runners.blocking",
+    "airflow_provider_chs3.client.runner",
     "airflow_provider_chs3.get_provider_info",
 ]
 
@@ -101,7 +101,7 @@ def test_reading_a_dag_imports_what_checks_arguments_and_nothing_that_loads(load
             for each in ("check_arguments", "declaration", "load_arguments", "merge_arguments", "proof_arguments")
         ),
     }
-    loading = {"airflow_provider_chs3.hooks.clickhouse", "airflow_provider_chs3.runners.blocking"}
+    loading = {"airflow_provider_chs3.hooks.clickhouse", "airflow_provider_chs3.client.runner"}
     for name in IN_DAGS:
         of_core = {each for each in loaded_by[name] if each.startswith("airflow_provider_chs3.core.")}
         assert (name, of_core - checks, loaded_by[name] & loading) == (name, set(), set())

@@ -24,6 +24,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_chs3 import hooks
+from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.core.load import insert
 from airflow_provider_chs3.core.steps.operations import (
     Gather,
@@ -36,7 +37,6 @@ from airflow_provider_chs3.core.steps.operations import (
     Step,
 )
 from airflow_provider_chs3.core.steps.step_timer import StepTimer
-from airflow_provider_chs3.runners.blocking import Runner
 
 _PERFORM = Runner.__dict__["perform"]
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.core.steps.operations import Sleep, Step
-from airflow_provider_chs3.runners.blocking import Runner
 
 _RECOVERY = re.compile(r"Wait \d+ s")
 

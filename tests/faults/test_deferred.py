@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_chs3.client import detached_runner as detached
 from airflow_provider_chs3.core.steps.operations import Insert
-from airflow_provider_chs3.runners import detached
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.killing import ALL, Strike, kind_of, steps_of, strikes_after, strikes_amid
 from tests.faults.outcome import assert_exact

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_provider_chs3.client import detached_runner as detached
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError
-from airflow_provider_chs3.runners import detached
 from airflow_provider_chs3.testbed.balancer import LoadBalancer
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import Trips

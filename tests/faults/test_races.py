@@ -12,9 +12,9 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 from clickhouse_driver.errors import ServerException
 
+from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.core.steps.operations import Insert, QueryNodes, Step
 from airflow_provider_chs3.exceptions import Chs3Error
-from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.killing import Worker, perform, performing, steps_of, writes
 from tests.faults.outcome import assert_exact

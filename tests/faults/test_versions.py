@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowException, AirflowSkipException
 
+from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.core.steps.operations import Step
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.operators.ledger import ListLedgerOperator
-from airflow_provider_chs3.runners.blocking import Runner
 from tests.faults.killing import (
     Strike,
     on_no_clock,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
 
+from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.core.steps.operations import Step
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.operators.held import ApprovePeriodsOperator, DiscardPeriodsOperator
@@ -23,7 +24,6 @@ from airflow_provider_chs3.operators.versions import (
     RestorePeriodsOperator,
     UnpinPeriodsOperator,
 )
-from airflow_provider_chs3.runners.blocking import Runner
 from tests.arguments import grouped
 from tests.faults.killing import Worker, perform, performing
 from tests.games.answers import DEFINITION, POLICIES, Answers

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import BaseHook, Connection
 
+from airflow_provider_chs3.client.connection import ConnectionOptions, parse_memory
 from airflow_provider_chs3.exceptions import ConfigurationError
-from airflow_provider_chs3.hooks.connection import ConnectionOptions, parse_memory
 
 
 def options(extra: dict[str, Any] | None = None, **fields: Any) -> ConnectionOptions:

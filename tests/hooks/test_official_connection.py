@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.providers.common.compat.sdk import Connection
 
+from airflow_provider_chs3.client.connection import ConnectionOptions
 from airflow_provider_chs3.exceptions import ConfigurationError
-from airflow_provider_chs3.hooks.connection import ConnectionOptions
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from airflow_provider_chs3.client import one_door
+from airflow_provider_chs3.client.driver_connection import Connection
+from airflow_provider_chs3.client.one_door import DoorConnections
+from airflow_provider_chs3.client.server import Server
 from airflow_provider_chs3.exceptions import (
     ClickHouseConnectionError,
     ClickHouseServerError,
     TransientError,
 )
-from airflow_provider_chs3.hooks import one_door
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-from airflow_provider_chs3.hooks.native.driver_connection import Connection
-from airflow_provider_chs3.hooks.native.server import Server
-from airflow_provider_chs3.hooks.one_door import DoorConnections
 from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
 from airflow_provider_chs3.testbed.balancer import Door
 
 if TYPE_CHECKING:
-    from airflow_provider_chs3.hooks.connection import Address
+    from airflow_provider_chs3.client.connection import Address
     from airflow_provider_chs3.testbed.balancer import LoadBalancer
     from airflow_provider_chs3.testbed.nodes import Cluster
 

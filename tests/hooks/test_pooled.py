@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from airflow_provider_chs3.client import driver_connection
+from airflow_provider_chs3.client.diagnosis import check_one_server
+from airflow_provider_chs3.client.driver_connection import Connection
 from airflow_provider_chs3.exceptions import ClickHouseServerError, TransientError
-from airflow_provider_chs3.hooks.diagnosis import check_one_server
-from airflow_provider_chs3.hooks.native import driver_connection
-from airflow_provider_chs3.hooks.native.driver_connection import Connection
 from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from airflow.providers.common.compat.sdk import BaseHook, BaseOperator, BaseSens
 from airflow.triggers.base import BaseTrigger
 
 import airflow_provider_chs3
+from airflow_provider_chs3.client.connection import COMPRESSIONS, KNOWN_EXTRAS
 from airflow_provider_chs3.get_provider_info import get_provider_info
-from airflow_provider_chs3.hooks.connection import COMPRESSIONS, KNOWN_EXTRAS
 
 
 @pytest.fixture
@@ -178,7 +178,7 @@ def test_every_field_may_be_left_empty(form: Any) -> None:
 def test_the_forms_defaults_are_the_options_defaults(form: Any) -> None:
     from airflow.providers.common.compat.sdk import Connection
 
-    from airflow_provider_chs3.hooks.connection import ConnectionOptions
+    from airflow_provider_chs3.client.connection import ConnectionOptions
 
     as_stored = {name: field["value"] for name, field in form.extra_fields.items()}
     stored = Connection(conn_id="ch", conn_type="chs3", host="ch-1", extra=json.dumps(as_stored))

@@ -17,12 +17,11 @@ import airflow
 import pytest
 
 from airflow_provider_chs3 import __version__
+from airflow_provider_chs3.client import connection, driver_connection, server_errors
+from airflow_provider_chs3.client.log_comment import airflow_log_comment
 from airflow_provider_chs3.core.sql.quoting import literal
 from airflow_provider_chs3.core.sql.server_text import readable
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ClickHouseServerError, ConfigurationError
-from airflow_provider_chs3.hooks import connection
-from airflow_provider_chs3.hooks.native import driver_connection, server_errors
-from airflow_provider_chs3.hooks.native.log_comment import airflow_log_comment
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.nodes import LOADER
 from tests.core.sql.test_server_text import WITH_STACK_TRACE
@@ -88,7 +87,7 @@ def state():
     functions = [vars(of) for of in (service, connection, connection.Connection, BlockInputStream)]
     return [dict(each) for each in functions], dict(service.column_by_type), logger.filters, logger.getEffectiveLevel()
 before = state()
-from airflow_provider_chs3.hooks.native import driver
+from airflow_provider_chs3.client import driver
 assert state() == before and type(service.column_by_type) is dict
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from botocore.session import Session as BotocoreSession
 
+from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.core.steps.operations import ReadBytes
-from airflow_provider_chs3.hooks._s3_client import parse_time
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-from airflow_provider_chs3.runners.blocking import Runner
+from airflow_provider_chs3.sources.s3.client import parse_time
 from airflow_provider_chs3.sources.s3.listing import S3Listing
 from airflow_provider_chs3.sources.side_by_side import AT_ONCE
 
@@ -102,7 +102,7 @@ def test_parts_that_several_requests_read_come_in_their_order(
     body = random.Random(1).randbytes(9 * 1024**2)
     chs3_s3.client().put_object(Bucket=chs3_bucket, Key="trips/1.csv.zst", Body=body)
     hook = ClickHouseHook("chs3_default")
-    runner = Runner(hook=hook, listing=S3Listing("aws_default"), log=hook.log, progress_interval_seconds=1)
+    runner = Runner(session=hook, listing=S3Listing("aws_default"), log=hook.log, progress_interval_seconds=1)
     asked = {"bucket": chs3_bucket, "key": "trips/1.csv.zst", "connections": connections}
     for start, length in ((0, len(body)), (5, 4096), (4 * 1024**2 - 1, 4 * 1024**2 + 2)):
         pieces = runner.perform(ReadBytes(name="Read", start=start, length=length, **asked))

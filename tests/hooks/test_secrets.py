@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_chs3.hooks.native.secrets import scrub
+from airflow_provider_chs3.client.secrets import scrub
 
 
 @pytest.mark.parametrize(

@@ -7,22 +7,22 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-from airflow_provider_chs3.hooks.connection import Address
-from airflow_provider_chs3.hooks.native.driver_connection import Connection
+from airflow_provider_chs3.client.connection import Address
+from airflow_provider_chs3.client.driver_connection import Connection
+from airflow_provider_chs3.client.session import Session
 
 
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> Counter[Address | None]:
     """Statements by the node that they were sent to; None is the node that the connection leads to."""
     counts: Counter[Address | None] = Counter()
-    query = ClickHouseHook.query
+    query = Session.query
 
-    def counted(hook: ClickHouseHook, sql: str, *, address: Address | None = None, **options: Any) -> Any:
+    def counted(hook: Session, sql: str, *, address: Address | None = None, **options: Any) -> Any:
         counts[address] += 1
         return query(hook, sql, address=address, **options)
 
-    monkeypatch.setattr(ClickHouseHook, "query", counted)
+    monkeypatch.setattr(Session, "query", counted)
     return counts
 
 

@@ -17,8 +17,8 @@ import pytest
 from airflow.providers.common.compat.sdk import TaskDeferred
 from airflow.triggers.base import BaseTrigger
 
-from airflow_provider_chs3.hooks.deadline import Deadline
-from airflow_provider_chs3.runners import detached
+from airflow_provider_chs3.client import detached_runner as detached
+from airflow_provider_chs3.client.deadline import Deadline
 from airflow_provider_chs3.triggers import shared_poll
 from tests.faults.proxies import Answer, StorageProxy
 from tests.integration.lake import Lake

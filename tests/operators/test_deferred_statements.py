@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.providers.common.compat.sdk import DAG, AirflowFailException, AirflowTaskTimeout
 
+from airflow_provider_chs3.client import detached_runner as detached
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError, StatementLostError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.operators.clickhouse import ClickHouseOperator
-from airflow_provider_chs3.runners import detached
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.processes import free_ports
 from tests.integration.deferring import dying_as_it_waits

@@ -11,12 +11,12 @@ from pathlib import Path
 from types import ModuleType
 
 import airflow_provider_chs3
+from airflow_provider_chs3.client.connection import KNOWN_EXTRAS
 from airflow_provider_chs3.core.arguments.declaration import declared
 from airflow_provider_chs3.core.arguments.load_arguments import GROUPS
 from airflow_provider_chs3.core.ledger.table import COLUMNS, LOADS_COLUMNS
 from airflow_provider_chs3.core.load.load_result import LoadResult
 from airflow_provider_chs3.core.target.topology import RECORDS_SCHEMA
-from airflow_provider_chs3.hooks.connection import KNOWN_EXTRAS
 from airflow_provider_chs3.operators._support.declared import arguments_of
 from airflow_provider_chs3.sources import STORAGES
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
@@ -29,8 +29,8 @@ _MODULES = (
     "assets",
     "exceptions",
     "hooks.clickhouse",
-    "hooks.connection",
-    "runners.statements",
+    "client.connection",
+    "operators._support.statement_task",
     "testbed.pytest_plugin",
     "testbed.trips",
     "sources.storage",

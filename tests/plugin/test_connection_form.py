@@ -10,8 +10,8 @@ from airflow.models import Connection
 from airflow.utils.session import create_session
 from sqlalchemy import delete
 
+from airflow_provider_chs3.client.connection import ConnectionOptions
 from airflow_provider_chs3.get_provider_info import get_provider_info
-from airflow_provider_chs3.hooks.connection import ConnectionOptions
 from tests.plugin.browsing import keep
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from airflow.utils.session import create_session
 from fastapi.testclient import TestClient
 from sqlalchemy import update
 
+from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.plugin.api.schemas import Periods
-from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import PERIOD, Lake

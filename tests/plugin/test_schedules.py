@@ -13,9 +13,9 @@ from airflow.utils.session import create_session
 from fastapi.testclient import TestClient
 from sqlalchemy import select, update
 
+from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.plugin.api.schedules import Schedule, mark_waiting
 from airflow_provider_chs3.plugin.observation.periods import UnreadPeriods
-from airflow_provider_chs3.runners.blocking import Runner
 from tests.integration.lake import PERIOD, Lake
 from tests.plugin import runs
 from tests.plugin.browsing import PAGE, keep

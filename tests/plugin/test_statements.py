@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from fastapi.testclient import TestClient
 
-from airflow_provider_chs3.hooks.connection import Address
+from airflow_provider_chs3.client.connection import Address
 from tests.integration.counting import of_nodes, sent
 from tests.integration.lake import Lake
 from tests.plugin.test_periods import loaded, periods

@@ -37,7 +37,7 @@ from pathlib import Path
 
 from airflow.sdk import DAG
 
-from airflow_provider_chs3.runners import detached
+from airflow_provider_chs3.client import detached_runner as detached
 
 
 def tell_pid(context):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from airflow_provider_chs3.hooks.landing.topic import Topic as LandedTopic
+from airflow_provider_chs3.client.topic import Topic as LandedTopic
 from airflow_provider_chs3.transfers.kafka_to_s3 import KafkaToS3Operator
 from tests.sources.topics import Topic
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_provider_chs3.hooks.shared_objects import SharedObjects
+from airflow_provider_chs3.client.shared_objects import SharedObjects
 from tests.sources.kafka import KafkaServer
 from tests.sources.landing_lake import HOUR, NIGHTS, Dead, LandingLake, settled
 from tests.sources.topics import Topic

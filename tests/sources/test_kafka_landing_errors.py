@@ -35,7 +35,7 @@ def test_a_log_that_is_shorter_than_it_was_is_an_error_where_no_id_is_known(
     lake: LandingLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As old brokers answer.
-    monkeypatch.setattr("airflow_provider_chs3.hooks.landing.topic.Topic.identity", lambda _: None)
+    monkeypatch.setattr("airflow_provider_chs3.client.topic.Topic.identity", lambda _: None)
     lake.topic.widen(2)
     lake.topic.send(NIGHTS[0] + HOUR, b"a", b"b", partition=1)
     lake.land(0)
@@ -76,7 +76,7 @@ def test_a_try_that_would_name_objects_otherwise_is_an_error(
 ) -> None:
     lake.topic.send(NIGHTS[0] + HOUR, b"a")
     with monkeypatch.context() as patch:
-        patch.setattr("airflow_provider_chs3.runners.landing.Landing._write", dead)
+        patch.setattr("airflow_provider_chs3.client.landing.Landing._write", dead)
         with pytest.raises(Dead):
             lake.land(0)
     with pytest.raises(AirflowFailException, match="messages_per_object was 500000 and is 7"):
@@ -122,7 +122,7 @@ def test_a_topic_that_is_not_there_is_an_error(lake: LandingLake) -> None:
 def test_a_wrong_password_is_told_at_once_and_not_shown(lake: LandingLake, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = lake.topic.server.settings(**{"sasl.password": "wr0ng"})
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps({"conn_type": "kafka", "extra": settings}))
-    monkeypatch.setattr("airflow_provider_chs3.hooks.landing.topic._ANSWER_SECONDS", 300.0)
+    monkeypatch.setattr("airflow_provider_chs3.client.topic._ANSWER_SECONDS", 300.0)
     began = time.monotonic()
     with pytest.raises(AirflowFailException, match="Kafka refuses the login of connection 'kafka_default'") as caught:
         lake.land(0)
@@ -135,6 +135,6 @@ def test_a_wrong_password_is_told_at_once_and_not_shown(lake: LandingLake, monke
 def test_a_broker_that_does_not_answer_is_tried_again(lake: LandingLake, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = lake.topic.server.settings(**{"bootstrap.servers": "127.0.0.1:1"})
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps({"conn_type": "kafka", "extra": settings}))
-    monkeypatch.setattr("airflow_provider_chs3.hooks.landing.topic._ANSWER_SECONDS", 3.0)
+    monkeypatch.setattr("airflow_provider_chs3.client.topic._ANSWER_SECONDS", 3.0)
     with pytest.raises(TransientError, match="Kafka did not answer"):
         lake.land(0)

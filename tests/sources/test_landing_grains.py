@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.parquet as pq
 import pytest
 
+from airflow_provider_chs3.client.message_files import MessageFiles
 from airflow_provider_chs3.core.exchange.landing_request import LandingRequest
 from airflow_provider_chs3.core.exchange.topic_offsets import OffsetRange
 from airflow_provider_chs3.core.model.period import Grain, Period
 from airflow_provider_chs3.exceptions import ConfigurationError
-from airflow_provider_chs3.hooks.landing.message_files import MessageFiles
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.narrow_user import narrow_connection
 from tests.sources.landing_lake import HOUR, NIGHTS, LandingLake
@@ -80,7 +80,7 @@ def test_each_period_has_a_file(grain: Grain, timezone: str, periods: dict[str, 
 
 
 def test_more_hours_than_files_may_be_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("airflow_provider_chs3.hooks.landing.message_files._ROW_GROUP_MESSAGES", 100)
+    monkeypatch.setattr("airflow_provider_chs3.client.message_files._ROW_GROUP_MESSAGES", 100)
     first = datetime(2026, 1, 1, tzinfo=UTC)
     with MessageFiles(Grain.HOUR, "UTC") as files:
         files.add(Message(first))

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
+from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.core.steps.operations import Insert, InsertStats
 from airflow_provider_chs3.exceptions import ConfigurationError, NotReadyError, ObjectsChangedError, TransientError
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
-from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.load.test_interrupted import Breaker, Failed, breaker
 from tests.sources.row_lake import RowLake

@@ -12,10 +12,10 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.sdk import DAG
 
+from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.core.steps.operations import Insert, InsertStats
 from airflow_provider_chs3.exceptions import ConfigurationError, NotReadyError
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
-from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.sources.clickhouse import ClickHouseRows
 from airflow_provider_chs3.testbed.nodes import Cluster
 from airflow_provider_chs3.transfers.clickhouse_to_clickhouse import ClickHouseToClickHouseOperator

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
+from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.steps.operations import (
@@ -25,7 +26,6 @@ from airflow_provider_chs3.core.steps.operations import (
     ReadClock,
     Step,
 )
-from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.testbed.nodes import Cluster
 from tests.faults.killing import on_no_clock, perform, performing
 

@@ -18,11 +18,11 @@ import clickhouse_driver.dbapi.connection  # noqa: TID253
 import clickhouse_driver.dbapi.cursor  # noqa: TID253
 from clickhouse_driver.dbapi.errors import OperationalError  # noqa: TID253
 
-from airflow_provider_chs3.hooks.connection import ConnectionOptions
-from airflow_provider_chs3.hooks.native.driver import Client, open_client
-from airflow_provider_chs3.hooks.native.log_comment import airflow_log_comment
-from airflow_provider_chs3.hooks.native.parameters import Parameters, bind
-from airflow_provider_chs3.hooks.native.server_errors import translated_errors
+from airflow_provider_chs3.client.connection import ConnectionOptions
+from airflow_provider_chs3.client.driver import Client, open_client
+from airflow_provider_chs3.client.log_comment import airflow_log_comment
+from airflow_provider_chs3.client.parameters import Parameters, bind
+from airflow_provider_chs3.client.server_errors import translated_errors
 
 log = logging.getLogger(__name__)
 

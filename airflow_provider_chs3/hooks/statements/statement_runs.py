@@ -8,39 +8,32 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_chs3.client.connection import Address, check_settings
+from airflow_provider_chs3.client.log_comment import airflow_log_comment
+from airflow_provider_chs3.client.parameters import Bound, Parameters, bound
+from airflow_provider_chs3.client.session import Session
+from airflow_provider_chs3.client.waiting_turn import in_turn
 from airflow_provider_chs3.core.sql.complete_answers import READABLE
 from airflow_provider_chs3.core.sql.quoting import literal
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError, ConfigurationError
-from airflow_provider_chs3.hooks.connection import Address, check_settings
-from airflow_provider_chs3.hooks.native.log_comment import airflow_log_comment
-from airflow_provider_chs3.hooks.native.parameters import Bound, Parameters, bound
 from airflow_provider_chs3.hooks.statements.row_inserts import RowInserts
-from airflow_provider_chs3.hooks.waiting_turn import in_turn
 
 if TYPE_CHECKING:
-    from airflow_provider_chs3.hooks.deadline import Deadline
-    from airflow_provider_chs3.hooks.native.driver import Client
+    from airflow_provider_chs3.client.driver import Client
 
 
 log = logging.getLogger(__name__)
 
 
-class StatementRuns(RowInserts):
+class StatementRuns(RowInserts, Session):
     """The part of the hook that runs statements with everything that the driver can send along."""
 
     _running: tuple[str, Client] | None = None
 
     if TYPE_CHECKING:
-        deadline: Deadline
-
-        def client(self, *, address: Address | None = None) -> Client:
-            """Return a client."""
 
         def _addresses_of(self, client: Client) -> list[Address]:
             """Return the nodes that may be at the other end of a connection."""
-
-        def query(self, sql: str, *, address: Address | None = None) -> list[tuple[Any, ...]]:
-            """Run one statement over a new connection."""
 
     def execute(
         self,
@@ -101,7 +94,7 @@ class StatementRuns(RowInserts):
     def _send(
         self, client: Client, statement: Bound, query_id: str, settings: Mapping[str, Any], options: Mapping[str, Any]
     ) -> Any:
-        from airflow_provider_chs3.hooks.native.server_errors import translated_errors
+        from airflow_provider_chs3.client.server_errors import translated_errors
 
         # Not the statement, which may hold keys.
         log.info("Query id: %s", query_id)
@@ -164,7 +157,7 @@ def _external_table(given: Mapping[str, Any]) -> dict[str, Any]:
 @contextmanager
 def _misfits_named(client: Client, tables: Sequence[Mapping[str, Any]]) -> Iterator[None]:
     """Name the value of an external table that the driver cannot send."""
-    from airflow_provider_chs3.hooks.native.inserted_rows import OF_OTHERS, first_misfit
+    from airflow_provider_chs3.client.inserted_rows import OF_OTHERS, first_misfit
 
     try:
         yield

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_chs3.client.deadline import Deadline
+from airflow_provider_chs3.client.insert import ProgressLog
 from airflow_provider_chs3.core.arguments.merge_arguments import merge_health
 from airflow_provider_chs3.core.load.cancel import StopRequest
 from airflow_provider_chs3.core.load.load_request import LoadRequest
@@ -15,8 +17,6 @@ from airflow_provider_chs3.core.steps.operations import Insert
 from airflow_provider_chs3.core.watch.health import as_json
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-from airflow_provider_chs3.hooks.deadline import Deadline
-from airflow_provider_chs3.runners.insert import ProgressLog
 from airflow_provider_chs3.triggers.load import InsertTrigger
 from airflow_provider_chs3.triggers.merge_health import MergeWait
 

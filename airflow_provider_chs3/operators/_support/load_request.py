@@ -6,6 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_chs3.client.connection import check_settings, parse_node_specs
+from airflow_provider_chs3.client.detached_runner import DetachingRunner
+from airflow_provider_chs3.client.listing import Listing
+from airflow_provider_chs3.client.log_comment import owner_of
+from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.core.arguments.check_arguments import Checks
 from airflow_provider_chs3.core.arguments.load_arguments import CREATE_TABLE, VIEWS, Tuning
 from airflow_provider_chs3.core.files.table_suggestion import NewTableRequest
@@ -17,11 +22,6 @@ from airflow_provider_chs3.core.sql.server_defaults import is_about_reading
 from airflow_provider_chs3.core.steps.operations import Insert
 from airflow_provider_chs3.core.tuning.insert_settings import tunable
 from airflow_provider_chs3.core.tuning.resource_share import ShareOptions
-from airflow_provider_chs3.hooks.connection import check_settings, parse_node_specs
-from airflow_provider_chs3.hooks.native.log_comment import owner_of
-from airflow_provider_chs3.runners.blocking import Runner
-from airflow_provider_chs3.runners.detached import DetachingRunner
-from airflow_provider_chs3.sources.listing import Listing
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context

@@ -14,8 +14,8 @@ from airflow_provider_chs3.plugin.constants import HAS_PAGE, LINK_KEY, NAVIGATIO
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import BaseOperatorLink, Context
 
+    from airflow_provider_chs3.client.runner import Runner
     from airflow_provider_chs3.core.model.models import TableName
-    from airflow_provider_chs3.runners.blocking import Runner
 
 
 class OnLoadsPage(OnTable):
@@ -40,14 +40,14 @@ class OnLoadsPage(OnTable):
         ti = context.get("ti")
         if ti is None or not HAS_PAGE or self.loads_page_url:
             return
-        table = TableName.of(self.table, self.database, default_database=runner.hook.options.database)
+        table = TableName.of(self.table, self.database, default_database=runner.session.options.database)
         try:
             # The page shows local tables.
             table, *_ = runner.run(local_table(table, self.cluster or None))
         except Chs3Error as error:
             # The task will hit this error, too, and report it better.
             runner.log.debug("The link to the periods page uses the table's name as given: %s", error)
-        self.loads_page_url = page_url(conn_id=runner.hook.clickhouse_conn_id, table=table, periods=periods)
+        self.loads_page_url = page_url(conn_id=self.clickhouse_conn_id, table=table, periods=periods)
         ti.xcom_push(key=LINK_KEY, value=self.loads_page_url)
 
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import BaseOperator as _Task
 
+    from airflow_provider_chs3.client.connection import ConnectionOptions
+    from airflow_provider_chs3.client.listing import Listing
+    from airflow_provider_chs3.client.runner import Runner
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-    from airflow_provider_chs3.hooks.connection import ConnectionOptions
-    from airflow_provider_chs3.runners.blocking import Runner
-    from airflow_provider_chs3.sources.listing import Listing
     from airflow_provider_chs3.triggers.merge_health import Merges
 else:
     _Task = object
@@ -40,13 +40,13 @@ class OnTable(_Task):
             in_turns: Whether the steps end the task's work in a handler of a signal, which comes after its time.
                 Default: False.
         """
-        from airflow_provider_chs3.hooks.deadline import Deadline
-        from airflow_provider_chs3.runners.blocking import Runner
+        from airflow_provider_chs3.client.deadline import Deadline
+        from airflow_provider_chs3.client.runner import Runner
 
         hook = self.hook()
         if not in_turns:
             hook.deadline = Deadline(self.execution_timeout, lambda: self.is_ended)
-        return Runner(hook=hook, listing=listing, log=self.log, in_turns=in_turns)
+        return Runner(session=hook, listing=listing, log=self.log, in_turns=in_turns)
 
     def merges(self) -> Merges:
         """Return the merges of the table."""

@@ -23,6 +23,9 @@ from airflow_provider_chs3.plugin.constants import SQL_KEY
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
+    from airflow_provider_chs3.client.deadline import Deadline
+    from airflow_provider_chs3.client.listing import Listing
+    from airflow_provider_chs3.client.runner import Runner
     from airflow_provider_chs3.core.load.load_request import LoadRequest
     from airflow_provider_chs3.core.load.load_result import LoadResult
     from airflow_provider_chs3.core.model.period import Period
@@ -30,9 +33,6 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.core.steps.operations import AnyStep, Insert
     from airflow_provider_chs3.exceptions import Chs3Error
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-    from airflow_provider_chs3.hooks.deadline import Deadline
-    from airflow_provider_chs3.runners.blocking import Runner
-    from airflow_provider_chs3.sources.listing import Listing
 
 
 class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask):
@@ -85,7 +85,7 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask):
         Raises:
             AirflowFailException: If a person must act on the merges.
         """
-        from airflow_provider_chs3.runners.blocking import Runner
+        from airflow_provider_chs3.client.runner import Runner
 
         runner = Runner(**self._runner_arguments(self.hook()))
         self.link_to_page(context, runner, [str(result["period"]) for result in results])
@@ -115,12 +115,12 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask):
             raise
 
     def _load(self, context: Context, *, resumes: str | None) -> Any:
+        from airflow_provider_chs3.client.runner import Runner
         from airflow_provider_chs3.core.arguments.merge_arguments import merge_health
         from airflow_provider_chs3.core.load.protocol import load_periods
         from airflow_provider_chs3.core.model.period import range_text
         from airflow_provider_chs3.core.steps.driving import drive
         from airflow_provider_chs3.operators._support.load_request import load_runner
-        from airflow_provider_chs3.runners.blocking import Runner
 
         with airflow_errors(), closing(self.pooled_hook()) as hook:
             merge_health(self.merge_health)
@@ -197,8 +197,8 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask):
 
     def _perform(self, context: Context, runner: Runner, step: AnyStep) -> Any:
         """Carry out a step as the runner does, and show each insert before."""
+        from airflow_provider_chs3.client.insert import shown_sql
         from airflow_provider_chs3.core.steps.operations import Insert
-        from airflow_provider_chs3.runners.insert import shown_sql
 
         if isinstance(step, Insert):
             self.insert_sql = shown_sql(step)
@@ -287,7 +287,7 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask):
         )
 
     def _runner_arguments(self, hook: ClickHouseHook) -> dict[str, Any]:
-        return {"hook": hook, "log": self.log, "progress_interval_seconds": self.progress_interval_seconds}
+        return {"session": hook, "log": self.log, "progress_interval_seconds": self.progress_interval_seconds}
 
     def _wait(self, context: Context, step: Insert) -> None:
         """Defer to the triggerer: this raises TaskDeferred."""

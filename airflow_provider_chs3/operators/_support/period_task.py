@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     import jinja2
     from airflow.providers.common.compat.sdk import Context
 
+    from airflow_provider_chs3.client.listing import Listing
     from airflow_provider_chs3.core.files.source import Source
     from airflow_provider_chs3.core.load.reload import Reload
     from airflow_provider_chs3.core.model.period import Grain, Period
     from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
     from airflow_provider_chs3.operators._support.run_period import DagRun
-    from airflow_provider_chs3.sources.listing import Listing
     from airflow_provider_chs3.sources.storage import Storage
 
 
@@ -182,7 +182,7 @@ class PeriodTask(OnTable, BaseOperator):
         from airflow_provider_chs3.core.target.topology import TableRequest
 
         runner = self.runner()
-        request = TableRequest(**self.of_table(runner.hook.options), staging_database=self.staging_database)
+        request = TableRequest(**self.of_table(runner.session.options), staging_database=self.staging_database)
         grain, _ = runner.run(find_grain(request, may_lack=getattr(self, "create_table", "never") != "never"))
         return grain
 
@@ -245,7 +245,7 @@ class PeriodTask(OnTable, BaseOperator):
 
     def pooled_hook(self) -> PooledClickHouseHook:
         """Return a connection for many queries, until the task's time is over: it stays open until it is closed."""
-        from airflow_provider_chs3.hooks.deadline import Deadline
+        from airflow_provider_chs3.client.deadline import Deadline
         from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
 
         hook = PooledClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)

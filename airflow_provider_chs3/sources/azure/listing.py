@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_chs3.client.listing import WritableListing, cut
 from airflow_provider_chs3.core.model.models import ObjectPage, Unit
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError, TransientError
 from airflow_provider_chs3.sources.azure.reading import AzureAccess
-from airflow_provider_chs3.sources.listing import WritableListing, cut
 from airflow_provider_chs3.sources.side_by_side import Page, pages_of
 
 if TYPE_CHECKING:

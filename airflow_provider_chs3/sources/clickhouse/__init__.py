@@ -7,8 +7,8 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from airflow_provider_chs3.client.listing import Listing
 from airflow_provider_chs3.exceptions import ConfigurationError
-from airflow_provider_chs3.sources.listing import Listing
 from airflow_provider_chs3.sources.storage import Storage
 
 if TYPE_CHECKING:

@@ -13,13 +13,13 @@ from contextlib import closing, suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from airflow_provider_chs3.client.listing import Listing
 from airflow_provider_chs3.core.files.row_source import unit_of, version_of
 from airflow_provider_chs3.core.model.models import ObjectPage, Unit
 from airflow_provider_chs3.core.model.period import Grain, Period
 from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError, SourceError, TransientError
 from airflow_provider_chs3.sources.database.dialect import Dialect, SqlColumn, SqlTable, periods_touched
 from airflow_provider_chs3.sources.database.reading import SqlAccess, SqlSource
-from airflow_provider_chs3.sources.listing import Listing
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Connection

@@ -11,8 +11,8 @@ from airflow_provider_chs3.sources.storage import Storage, same_names
 if TYPE_CHECKING:
     from airflow.sdk import ObjectStoragePath
 
+    from airflow_provider_chs3.client.listing import Listing
     from airflow_provider_chs3.core.files.object_source import ObjectSource
-    from airflow_provider_chs3.sources.listing import Listing
 
 
 @dataclass(kw_only=True)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow_provider_chs3.sources.storage import Storage
 
 if TYPE_CHECKING:
+    from airflow_provider_chs3.client.listing import Listing
     from airflow_provider_chs3.core.files.object_source import ObjectSource
-    from airflow_provider_chs3.sources.listing import Listing
 
 
 @dataclass(kw_only=True)

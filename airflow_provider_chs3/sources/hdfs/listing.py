@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from airflow_provider_chs3.client.listing import WritableListing, cut
 from airflow_provider_chs3.core.model.models import ObjectPage, Unit
 from airflow_provider_chs3.sources.hdfs.reading import BEING_WRITTEN
 from airflow_provider_chs3.sources.hdfs.webhdfs import WebHdfsAccess, WebHdfsClient
-from airflow_provider_chs3.sources.listing import WritableListing, cut
 
 
 class WebHdfsListing(WritableListing):

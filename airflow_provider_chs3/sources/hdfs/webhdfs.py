@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from airflow_provider_chs3.client.extras import Extras
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError, TransientError
-from airflow_provider_chs3.hooks.extras import Extras
 
 if TYPE_CHECKING:
     import httpx

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection
 from datetime import UTC, date, datetime, time
 from typing import Any
 
+from airflow_provider_chs3.client.listing import SnapshotListing
 from airflow_provider_chs3.core.model.period import Period
-from airflow_provider_chs3.core.model.table_snapshot import ANY_MOMENT, TableSnapshot
+from airflow_provider_chs3.core.model.table_snapshot import ANY_MOMENT
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.sources.s3.listing import S3Listing
 
 _SCHEMES = ("s3", "s3a", "s3n")
 
 
-class TableListing(S3Listing):
+class TableListing(S3Listing, SnapshotListing):
     """Lists the data files of a table in S3."""
 
     @property
@@ -31,16 +31,6 @@ class TableListing(S3Listing):
     def bucket(self) -> str:
         """The bucket that has the table's files; see `location`."""
         return self.location[0]
-
-    @abstractmethod
-    def snapshot(self, pinned: str | None, periods: Collection[Period]) -> TableSnapshot:
-        """Return the data files of a snapshot.
-
-        Raises:
-            ConfigurationError: If the table or the connection is wrong.
-            ObjectsChangedError: If the snapshot is gone.
-            TransientError: If the catalog or the storage did not answer.
-        """
 
 
 def split_url(url: str) -> tuple[str, str]:

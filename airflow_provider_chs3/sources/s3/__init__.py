@@ -12,7 +12,7 @@ from airflow_provider_chs3.sources.storage import Storage, same_names
 if TYPE_CHECKING:
     from airflow.sdk import ObjectStoragePath
 
-    from airflow_provider_chs3.sources.listing import Listing
+    from airflow_provider_chs3.client.listing import Listing
     from airflow_provider_chs3.sources.s3.reading import S3Source
 
 

@@ -11,9 +11,9 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_plus
 
+from airflow_provider_chs3.client.listing import WritableListing
 from airflow_provider_chs3.core.model.models import ObjectPage, Unit
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError, TransientError
-from airflow_provider_chs3.sources.listing import WritableListing
 from airflow_provider_chs3.sources.s3.page_reader import ARCHIVES, LISTED, read_leanly
 from airflow_provider_chs3.sources.s3.reading import Credentials
 from airflow_provider_chs3.sources.side_by_side import AT_ONCE, Page, pages_of
@@ -57,7 +57,7 @@ class S3Listing(WritableListing):
 
     @cached_property
     def _hook(self) -> S3Hook:
-        from airflow_provider_chs3.hooks._s3_client import QuickS3Hook
+        from airflow_provider_chs3.sources.s3.client import QuickS3Hook
 
         # At DEBUG it logs the session token of every request, and the keys that STS answers with.
         logging.getLogger("botocore").setLevel(logging.INFO)
@@ -195,7 +195,7 @@ def _decoded(keys: list[str]) -> list[str]:
 
 
 def _times(texts: Sequence[str]) -> list[datetime]:
-    from airflow_provider_chs3.hooks._s3_client import parse_time
+    from airflow_provider_chs3.sources.s3.client import parse_time
 
     try:
         return list(map(datetime.fromisoformat, texts))

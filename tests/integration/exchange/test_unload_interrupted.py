@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_chs3.hooks.shared_objects import SharedObjects
-from airflow_provider_chs3.runners.blocking import Runner
+from airflow_provider_chs3.client.runner import Runner
+from airflow_provider_chs3.client.shared_objects import SharedObjects
 from tests.faults.killing import performing
 from tests.integration.lake import Lake
 from tests.integration.unloading import MANIFEST, ids, ids_of_table, keys, manifest, unload

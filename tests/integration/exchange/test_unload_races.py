@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
+from airflow_provider_chs3.client.shared_objects import SharedObjects
+from airflow_provider_chs3.client.unloading import Unload
 from airflow_provider_chs3.core.exchange import unload_steps as steps
 from airflow_provider_chs3.exceptions import TransientError
-from airflow_provider_chs3.hooks.shared_objects import SharedObjects
-from airflow_provider_chs3.runners.unloading import Unload
 from tests.integration.lake import Lake
 from tests.integration.unloading import MANIFEST, body, ids, ids_of_table, keys, loaded, manifest, operator, unload
 

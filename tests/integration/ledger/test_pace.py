@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from airflow_provider_chs3.__main__ import main
+from airflow_provider_chs3.client import runner as blocking
 from airflow_provider_chs3.core.ledger import past_loads
 from airflow_provider_chs3.core.load import outcome
-from airflow_provider_chs3.runners import blocking
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.strikes import Strikes, strikes
 from tests.integration.lake import Lake

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_provider_chs3.runners import detached
+from airflow_provider_chs3.client import detached_runner as detached
 from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
 from tests.integration import deferring
 from tests.integration.deferring import Gate, gate

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowTaskTimeout
 
+from airflow_provider_chs3.client import detached_runner as detached
+from airflow_provider_chs3.client.log_comment import client_name
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError
-from airflow_provider_chs3.hooks.native.log_comment import client_name
-from airflow_provider_chs3.runners import detached
 from airflow_provider_chs3.testbed.processes import free_ports
 from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
 from airflow_provider_chs3.triggers.merge_health import MergeHealthTrigger

@@ -16,11 +16,11 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.sdk.exceptions import AirflowTaskTerminated
 
+from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.core.sql.quoting import literal
 from airflow_provider_chs3.core.steps.operations import AnyStep, Insert
 from airflow_provider_chs3.exceptions import ClickHouseServerError
 from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
-from airflow_provider_chs3.runners.blocking import Runner
 from tests.faults.strikes import Strikes, strikes
 from tests.integration.several_periods import PERIODS, Periods, periods
 

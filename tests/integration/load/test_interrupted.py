@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.core.steps.operations import Step
 from airflow_provider_chs3.exceptions import TransientError
-from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.killing import writes
 from tests.integration.lake import PERIOD, Lake

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.core.files import parquet_footers
 from airflow_provider_chs3.core.steps.operations import Gather, Insert, Query, QueryNodes, Step, Steps, TryQueryNodes
-from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.killing import on_no_clock, perform, performing

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from airflow_provider_chs3.hooks.connection import Address
+from airflow_provider_chs3.client.connection import Address
 from tests.faults.killing import on_no_clock
 from tests.integration.counting import is_within, of_nodes, opened, sent
 from tests.integration.periods.test_plan_periods import plan

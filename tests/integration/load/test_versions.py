@@ -11,6 +11,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
 
 from airflow_provider_chs3.cli.main import main
+from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.core.doctor.disks import check_room
 from airflow_provider_chs3.core.steps.operations import Step, Steps
 from airflow_provider_chs3.core.target.node_facts import inspect_target
@@ -20,7 +21,6 @@ from airflow_provider_chs3.operators.versions import (
     RestorePeriodsOperator,
     UnpinPeriodsOperator,
 )
-from airflow_provider_chs3.runners.blocking import Runner
 from tests.faults.killing import perform, performing
 from tests.integration.lake import Lake
 from tests.integration.periods.test_plan_periods import plan

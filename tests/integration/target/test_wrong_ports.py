@@ -15,8 +15,8 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.cli.main import main
+from airflow_provider_chs3.client import detached_runner as detached
 from airflow_provider_chs3.exceptions import Chs3Error
-from airflow_provider_chs3.runners import detached
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration import deferring

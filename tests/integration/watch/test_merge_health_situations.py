@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.core.model.models import TableName
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.target.topology import TableRequest
@@ -20,7 +21,6 @@ from airflow_provider_chs3.core.watch.observation import observe_periods
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError, TransientError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
-from airflow_provider_chs3.runners.blocking import Runner
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from tests.integration.lake import PERIOD, Lake
 from tests.integration.situations import ON_A_CLUSTER_OF_ITS_OWN, ON_THE_CLUSTER, Situation, create
@@ -35,7 +35,7 @@ NO_ANSWER = "a node that does not answer"
 
 def verdicts(lake: Lake, situation: Situation) -> list[Verdict]:
     hook = ClickHouseHook()
-    runner = Runner(hook=hook, listing=None, log=hook.log, progress_interval_seconds=1)
+    runner = Runner(session=hook, listing=None, log=hook.log, progress_interval_seconds=1)
     table = TableRequest(target=TableName(lake.database, lake.table), cluster=lake.cluster.name, default_cluster=None)
     look = observe_periods(table, (Period.parse(PERIOD),))
     return [judge(state, situation.thresholds) for state in runner.run(look)]

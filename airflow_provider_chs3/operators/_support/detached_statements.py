@@ -11,6 +11,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from airflow_provider_chs3.client.connection import Address, check_settings
+from airflow_provider_chs3.client.detached_runner import DetachedQuery, without_database
+from airflow_provider_chs3.client.insert import ProgressLog
+from airflow_provider_chs3.client.log_comment import airflow_log_comment
+from airflow_provider_chs3.client.parameters import Bound, bound, over_http
+from airflow_provider_chs3.client.waiting_turn import in_turn
 from airflow_provider_chs3.core.steps.insert_progress import running_query
 from airflow_provider_chs3.exceptions import (
     ClickHouseConnectionError,
@@ -19,13 +25,7 @@ from airflow_provider_chs3.exceptions import (
     TransientError,
 )
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-from airflow_provider_chs3.hooks.connection import Address, check_settings
-from airflow_provider_chs3.hooks.native.log_comment import airflow_log_comment
-from airflow_provider_chs3.hooks.native.parameters import Bound, bound, over_http
 from airflow_provider_chs3.hooks.statements.statement_runs import statements_of
-from airflow_provider_chs3.hooks.waiting_turn import in_turn
-from airflow_provider_chs3.runners.detached import DetachedQuery, without_database
-from airflow_provider_chs3.runners.insert import ProgressLog
 
 _BLANK = r"(?:\s|--[^\n]*|#[^\n]*|/\*.*?\*/)*"
 _WITHOUT_RESULT = re.compile(
@@ -175,7 +175,7 @@ class DetachingStatements:
 
     def _query(self, running: RunningStatement) -> DetachedQuery:
         cluster = self.hook.options.cluster
-        return DetachedQuery(hook=self.hook, query_id=running.query_id, cluster=cluster, address=running.address)
+        return DetachedQuery(session=self.hook, query_id=running.query_id, cluster=cluster, address=running.address)
 
     def _check_log(self, query: DetachedQuery) -> None:
         """Check, before anything happens, that its end will be known.
@@ -192,7 +192,7 @@ class DetachingStatements:
 
     def _as_sent(self, statement: Bound) -> tuple[str, Mapping[str, str] | None]:
         """Return the statement, and the parameters that the server puts in."""
-        from airflow_provider_chs3.hooks.native.server_errors import translated_errors
+        from airflow_provider_chs3.client.server_errors import translated_errors
 
         if statement.is_server_side:
             return statement.sql, over_http(statement.parameters)

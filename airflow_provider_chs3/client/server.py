@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from airflow_provider_chs3.hooks.connection import Address
+from airflow_provider_chs3.client.connection import Address
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,6 +13,12 @@ from functools import cached_property, singledispatchmethod
 from itertools import islice
 from typing import Any, TypeVar
 
+from airflow_provider_chs3.client.connection import Address
+from airflow_provider_chs3.client.diagnosis import check_one_server
+from airflow_provider_chs3.client.insert import ProgressLog, Quiet, run_insert
+from airflow_provider_chs3.client.listing import Listing, SnapshotListing, WritableListing
+from airflow_provider_chs3.client.log_comment import airflow_log_comment
+from airflow_provider_chs3.client.session import Session
 from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.model.table_snapshot import TableSnapshot
 from airflow_provider_chs3.core.sql.complete_answers import OF_FEW_ROWS
@@ -42,13 +48,6 @@ from airflow_provider_chs3.core.steps.operations import (
 from airflow_provider_chs3.core.target.topology import ONLY_NODE
 from airflow_provider_chs3.core.watch.optimize_request import ENDED, GOES_ON, StartOnNodes
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError, ClickHouseServerError
-from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-from airflow_provider_chs3.hooks.connection import Address
-from airflow_provider_chs3.hooks.diagnosis import check_one_server
-from airflow_provider_chs3.hooks.native.log_comment import airflow_log_comment
-from airflow_provider_chs3.runners.insert import ProgressLog, Quiet, run_insert
-from airflow_provider_chs3.sources.lakehouse.listing import TableListing
-from airflow_provider_chs3.sources.listing import Listing, WritableListing
 
 T = TypeVar("T")
 
@@ -104,13 +103,13 @@ class Runner:
     def __init__(
         self,
         *,
-        hook: ClickHouseHook,
+        session: Session,
         listing: Listing | None = None,
         log: ProgressLog,
         progress_interval_seconds: float = 10,
         in_turns: bool = False,
     ) -> None:
-        self.hook = hook
+        self.session = session
         self.listing = listing
         self.log = log
         self.progress_interval_seconds = progress_interval_seconds
@@ -127,14 +126,14 @@ class Runner:
         """Perform one step, and return its result.
 
         Raises:
-            AirflowTaskTimeout: If the hook's deadline is over, also by what was given up for it.
+            AirflowTaskTimeout: If the session's deadline is over, also by what was given up for it.
             AirflowTaskTerminated: If the task was ended.
         """
-        self.hook.deadline.check()
+        self.session.deadline.check()
         try:
             return self._perform(step)
         except Chs3Error:
-            self.hook.deadline.check()
+            self.session.deadline.check()
             raise
 
     @singledispatchmethod
@@ -147,7 +146,7 @@ class Runner:
 
     @_perform.register
     def _(self, step: Sleep) -> None:
-        self.hook.deadline.sleep(step.seconds)
+        self.session.deadline.sleep(step.seconds)
 
     @_perform.register
     def _(self, step: ReadClock) -> float:
@@ -163,12 +162,12 @@ class Runner:
     def _(self, step: ReadBytes) -> Iterator[bytes]:
         assert isinstance(self.listing, WritableListing)  # no other source has objects for the worker
         for piece in _read_side_by_side(self.listing, step):
-            self.hook.deadline.check()
+            self.session.deadline.check()
             yield piece
 
     @_perform.register
     def _(self, step: ListSnapshot) -> TableSnapshot:
-        assert isinstance(self.listing, TableListing)  # only its source asks for snapshots
+        assert isinstance(self.listing, SnapshotListing)  # only its source asks for snapshots
         self.log.info("%s", step.name)
         return self.listing.snapshot(step.snapshot, step.periods)
 
@@ -176,7 +175,7 @@ class Runner:
     def _(self, step: Query) -> list[Row]:
         self.log.debug("%s: %s", step.name, step.sql.masked)
         settings = {**OF_FEW_ROWS, **step.settings, **self.log_comment}
-        return self.hook.query(
+        return self.session.query(
             step.sql.text,
             settings=settings,
             secrets=step.sql.secrets,
@@ -216,7 +215,7 @@ class Runner:
 
     def _start_on(self, node: Node, step: StartOnNodes) -> str | Chs3Error:
         try:
-            self.hook.query(
+            self.session.query(
                 step.sql[node].text,
                 query_id=step.query_id[node],
                 settings={**step.settings, **self.log_comment},
@@ -232,15 +231,15 @@ class Runner:
 
     @_perform.register
     def _(self, step: CheckHosts) -> list[tuple[bool, str]]:
-        return self.hook.test_hosts()
+        return self.session.test_hosts()
 
     def _of_each(self, nodes: Iterable[Node], ask: Callable[[Node], T]) -> dict[Node, T]:
         if self.in_turns:
             return {node: ask(node) for node in nodes}
         asked = {node: self._threads.submit(ask, node) for node in nodes}
         # All have ended, so no node is still working when the workflow gets an error.
-        while wait(asked.values(), timeout=self.hook.deadline.within(_LONGEST_WAIT_SECONDS)).not_done:
-            self.hook.deadline.check()
+        while wait(asked.values(), timeout=self.session.deadline.within(_LONGEST_WAIT_SECONDS)).not_done:
+            self.session.deadline.check()
         return {node: answer.result() for node, answer in asked.items()}
 
     @cached_property
@@ -249,13 +248,13 @@ class Runner:
         return ThreadPoolExecutor(max_workers=_PARALLEL_STATEMENTS)
 
     def _address_of(self, node: Node) -> Address | None:
-        return None if node == ONLY_NODE else self.hook.options.worker_address(node.host, node.port)
+        return None if node == ONLY_NODE else self.session.options.worker_address(node.host, node.port)
 
     def _ask_node(self, node: Node, sql: Sql, step: QueryNodes) -> list[Row]:
         query_id = f"{step.query_id}_{node.shard_num}_{node.replica_num}" if step.query_id else None
         try:
             with self._at_one_server(node):
-                return self.hook.query(
+                return self.session.query(
                     sql.text,
                     query_id=query_id,
                     settings={**({} if step.is_under_profile else OF_FEW_ROWS), **step.settings, **self.log_comment},
@@ -265,7 +264,7 @@ class Runner:
                 )
         except ClickHouseConnectionError as error:
             where = (error.host, error.query_id)
-            if _MAY_BE_ADDRESS.search(error.message) and not self.hook.options.one_door:
+            if _MAY_BE_ADDRESS.search(error.message) and not self.session.options.one_door:
                 raise ClickHouseConnectionError(
                     f"{error.message} (step: {step.name}; {node} is how the cluster names this node: if workers reach "
                     "it under another address, give that in the connection's node_addresses; if its host is a load "
@@ -282,7 +281,7 @@ class Runner:
         try:
             yield
         finally:
-            names = self.hook.servers_seen[self._address_of(node)]
+            names = self.session.servers_seen[self._address_of(node)]
             check_one_server(names, node="" if node == ONLY_NODE else str(node))
 
     @_perform.register
@@ -314,5 +313,5 @@ class Runner:
     def _run_insert(self, step: Insert, log: ProgressLog, interval_seconds: float) -> InsertStats:
         comment = self.log_comment
         return run_insert(
-            step, hook=self.hook, log=log, log_comment=comment, progress_interval_seconds=interval_seconds
+            step, session=self.session, log=log, log_comment=comment, progress_interval_seconds=interval_seconds
         )

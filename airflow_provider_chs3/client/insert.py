@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from airflow_provider_chs3.client.session import Session
 from airflow_provider_chs3.core.load.row_counts import source_read_of
 from airflow_provider_chs3.core.steps.insert_progress import (
     InsertProgress,
@@ -18,7 +19,6 @@ from airflow_provider_chs3.core.steps.insert_progress import (
 )
 from airflow_provider_chs3.core.steps.operations import Insert, InsertStats, SourceRead
 from airflow_provider_chs3.exceptions import Chs3Error
-from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 
 #: The list of objects can take megabytes; `system.query_log` has all of it.
 _SHOWN_SQL_CHARACTERS = 2_000
@@ -73,7 +73,7 @@ class _Outcome:
 def run_insert(
     step: Insert,
     *,
-    hook: ClickHouseHook,
+    session: Session,
     log: ProgressLog,
     log_comment: Mapping[str, str],
     progress_interval_seconds: float,
@@ -83,21 +83,21 @@ def run_insert(
     Raises:
         ClickHouseServerError: If the insert failed.
         ClickHouseConnectionError: If the connection broke; servers then cancel the insert.
-        AirflowTaskTimeout: If the hook's deadline is over.
+        AirflowTaskTimeout: If the session's deadline is over.
     """
     announce(step, log)
     outcome = _Outcome()
     settings = {**step.settings, **log_comment}
     started = time.monotonic()
     # A daemon: a killed task must not hang on a query that its on_kill is about to end.
-    threading.Thread(target=_insert, args=(step, hook, settings, outcome), daemon=True).start()
+    threading.Thread(target=_insert, args=(step, session, settings, outcome), daemon=True).start()
     peak_memory_bytes: int | None = None
     lines = ProgressLines(step.total_rows)
     wait_seconds = min(_FIRST_CHECK_SECONDS, progress_interval_seconds)
-    while not outcome.done.wait(hook.deadline.within(wait_seconds)):
-        hook.deadline.check()
+    while not outcome.done.wait(session.deadline.within(wait_seconds)):
+        session.deadline.check()
         wait_seconds = progress_interval_seconds
-        progress = _check_progress(step, hook)
+        progress = _check_progress(step, session)
         if nodes := progress.nodes:
             peak_memory_bytes = max(peak_memory_bytes or 0, *(node.peak_memory_bytes for node in nodes))
             log.info("%s", lines.line(progress, seconds=time.monotonic() - started))
@@ -119,9 +119,9 @@ def shown_sql(step: Insert) -> str:
     return textwrap.shorten(step.sql.masked, _SHOWN_SQL_CHARACTERS, placeholder=" …")
 
 
-def _insert(step: Insert, hook: ClickHouseHook, settings: Mapping[str, str | int], outcome: _Outcome) -> None:
+def _insert(step: Insert, session: Session, settings: Mapping[str, str | int], outcome: _Outcome) -> None:
     try:
-        outcome.read_rows, outcome.read_bytes, counters = hook.insert_select(
+        outcome.read_rows, outcome.read_bytes, counters = session.insert_select(
             step.sql.text, query_id=step.query_id, settings=settings, secrets=step.sql.secrets
         )
         outcome.source = source_read_of(counters, step.bytes_event)
@@ -131,9 +131,9 @@ def _insert(step: Insert, hook: ClickHouseHook, settings: Mapping[str, str | int
         outcome.done.set()
 
 
-def _check_progress(step: Insert, hook: ClickHouseHook) -> InsertProgress:
+def _check_progress(step: Insert, session: Session) -> InsertProgress:
     try:
-        rows = hook.query(progress_query([step.query_id], step.cluster).text)
+        rows = session.query(progress_query([step.query_id], step.cluster).text)
     except Chs3Error:
         # A failed check says nothing about the insert, which reports its own end.
         return InsertProgress()

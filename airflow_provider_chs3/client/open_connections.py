@@ -8,10 +8,10 @@ from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from airflow_provider_chs3.hooks.connection import Address, ConnectionOptions
+from airflow_provider_chs3.client.connection import Address, ConnectionOptions
 
 if TYPE_CHECKING:
-    from airflow_provider_chs3.hooks.native.driver import Client
+    from airflow_provider_chs3.client.driver import Client
 
 
 class OpenConnections:
@@ -45,7 +45,7 @@ class OpenConnections:
 
     def take(self, address: Address | None) -> Client:
         """Return a connection that is idle, or a new one."""
-        from airflow_provider_chs3.hooks.native.driver import open_client
+        from airflow_provider_chs3.client.driver import open_client
 
         with self._lock:
             idle = self._idle[address]

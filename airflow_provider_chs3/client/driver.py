@@ -9,13 +9,13 @@ from typing import Any
 import clickhouse_driver  # noqa: TID253
 import clickhouse_driver.errors as driver_errors  # noqa: TID253
 
-from airflow_provider_chs3.hooks.connection import Address, ConnectionOptions
-from airflow_provider_chs3.hooks.native.driver_connection import Connection
-from airflow_provider_chs3.hooks.native.inserted_rows import misfits_named
-from airflow_provider_chs3.hooks.native.log_comment import client_name
-from airflow_provider_chs3.hooks.native.rebound import rebound
-from airflow_provider_chs3.hooks.native.server import Server
-from airflow_provider_chs3.hooks.native.server_errors import address_in_use
+from airflow_provider_chs3.client.connection import Address, ConnectionOptions
+from airflow_provider_chs3.client.driver_connection import Connection
+from airflow_provider_chs3.client.inserted_rows import misfits_named
+from airflow_provider_chs3.client.log_comment import client_name
+from airflow_provider_chs3.client.rebound import rebound
+from airflow_provider_chs3.client.server import Server
+from airflow_provider_chs3.client.server_errors import address_in_use
 
 _init = rebound(clickhouse_driver.Client.__init__, Connection=Connection)
 

@@ -11,11 +11,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from airflow_provider_chs3.client.extras import Extras, check_names, parse_port
 from airflow_provider_chs3.core.model.models import NodeSpec
 from airflow_provider_chs3.core.target.node_capacity import parse_memory
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.get_provider_info import CONNECTION_FIELDS
-from airflow_provider_chs3.hooks.extras import Extras, check_names, parse_port
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Connection

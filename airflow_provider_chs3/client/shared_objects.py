@@ -20,11 +20,9 @@ _REFUSED = {"AccessDenied", "403", "NoSuchBucket", "InvalidAccessKeyId", "Signat
 class SharedObjects:
     """Objects of a bucket. All methods raise as `put`."""
 
-    def __init__(self, bucket: str, aws_conn_id: str | None) -> None:
-        from airflow_provider_chs3.hooks._s3_client import QuickS3Hook
-
+    def __init__(self, bucket: str, client: Any) -> None:
         self.bucket = bucket
-        self._client: Any = QuickS3Hook(aws_conn_id=aws_conn_id).get_conn()
+        self._client = client
 
     def put(self, key: str, body: bytes | BinaryIO) -> bool:
         """Write an object, unless it is there, by S3's `If-None-Match`.

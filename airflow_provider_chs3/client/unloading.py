@@ -15,11 +15,11 @@ from airflow_provider_chs3.exceptions import Chs3Error, SourceError, TransientEr
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from airflow_provider_chs3.client.runner import Runner
+    from airflow_provider_chs3.client.shared_objects import SharedObjects
     from airflow_provider_chs3.core.exchange.unload_manifest import Fingerprint
     from airflow_provider_chs3.core.exchange.unload_request import UnloadRequest
     from airflow_provider_chs3.core.exchange.unload_steps import UnloadContext
-    from airflow_provider_chs3.hooks.shared_objects import SharedObjects
-    from airflow_provider_chs3.runners.blocking import Runner
 
 
 class Unload:

@@ -7,8 +7,8 @@ import ssl
 from contextlib import suppress
 from dataclasses import dataclass
 
+from airflow_provider_chs3.client.connection import Address, ConnectionOptions
 from airflow_provider_chs3.exceptions import ClickHouseServerError, ConfigurationError, TransientError
-from airflow_provider_chs3.hooks.connection import Address, ConnectionOptions
 
 _AUTHENTICATION_FAILED = 516
 _UNKNOWN_DATABASE = 81

@@ -15,6 +15,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_chs3.client.connection import Address, ConnectionOptions
+from airflow_provider_chs3.client.diagnosis import Endpoint, check_answer, explain_no_answer, hangs_up
+from airflow_provider_chs3.client.insert import ProgressLog, announce
+from airflow_provider_chs3.client.log_comment import client_name
+from airflow_provider_chs3.client.parameters import half_character
+from airflow_provider_chs3.client.runner import Runner
+from airflow_provider_chs3.client.secrets import scrub
+from airflow_provider_chs3.client.session import Session
 from airflow_provider_chs3.core.model.error_codes import TOO_MANY_QUERIES, UNKNOWN_TABLE
 from airflow_provider_chs3.core.sql.complete_answers import COMPLETE
 from airflow_provider_chs3.core.sql.quoting import literal
@@ -27,14 +35,6 @@ from airflow_provider_chs3.core.steps.insert_progress import (
 )
 from airflow_provider_chs3.core.steps.operations import Insert, InsertStats
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ClickHouseServerError, InsertLostError
-from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-from airflow_provider_chs3.hooks.connection import Address, ConnectionOptions
-from airflow_provider_chs3.hooks.diagnosis import Endpoint, check_answer, explain_no_answer, hangs_up
-from airflow_provider_chs3.hooks.native.log_comment import client_name
-from airflow_provider_chs3.hooks.native.parameters import half_character
-from airflow_provider_chs3.hooks.native.secrets import scrub
-from airflow_provider_chs3.runners.blocking import Runner
-from airflow_provider_chs3.runners.insert import ProgressLog, announce
 
 if TYPE_CHECKING:
     import httpx
@@ -58,10 +58,9 @@ _DETACHED = {
 }
 
 
-def without_database(hook: ClickHouseHook) -> ClickHouseHook:
-    """Return a hook for the same connection that also reaches nodes that lack its database."""
-    options = replace(hook.options, database="system")
-    return hook.with_options(options, clickhouse_conn_id=hook.get_conn_id())
+def without_database(session: Session) -> Session:
+    """Return a session of the same connection that also reaches nodes that lack its database."""
+    return Session.of(replace(session.options, database="system"))
 
 
 @dataclass(frozen=True)
@@ -83,15 +82,15 @@ class Sent:
 class DetachedQuery:
     """A query that continues without the process that sends it."""
 
-    hook: ClickHouseHook
+    session: Session
     query_id: str
     cluster: str | None
     address: Address | None = None
     secrets: Sequence[str] = field(default=(), repr=False)
 
     @cached_property
-    def _observer(self) -> ClickHouseHook:
-        return without_database(self.hook)
+    def _observer(self) -> Session:
+        return without_database(self.session)
 
     def send(self, sql: str, *, settings: Mapping[str, Any], parameters: Mapping[str, str] | None = None) -> Sent:
         """Send it, and wait a few seconds for its end.
@@ -104,7 +103,7 @@ class DetachedQuery:
         started = time.monotonic()
         address, response = self._post(sql, settings, parameters)
         if response is None:
-            return Sent(address, was_hung_up=hangs_up(_endpoint(self.hook.options, address)))
+            return Sent(address, was_hung_up=hangs_up(_endpoint(self.session.options, address)))
         self._raise_for_error(response)
         seen = json.loads(response.headers.get("X-ClickHouse-Summary", "{}"))
         memory_bytes = int(seen.get("memory_usage", 0)) or None
@@ -119,7 +118,7 @@ class DetachedQuery:
         """Wait in this process until it has ended.
 
         Raises:
-            AirflowTaskTimeout: If the hook's deadline is over.
+            AirflowTaskTimeout: If the session's deadline is over.
         """
         lines, since, lines_written = ProgressLines(total_rows), time.monotonic(), 0
         while (progress := self._progress()).is_running:
@@ -127,7 +126,7 @@ class DetachedQuery:
             if seconds >= lines_written * interval_seconds:
                 log.info("%s", lines.line(progress, seconds=_ATTACHED_SECONDS + seconds))
                 lines_written += 1
-            self.hook.deadline.sleep(_POLL_SECONDS)
+            self.session.deadline.sleep(_POLL_SECONDS)
 
     def _progress(self) -> InsertProgress:
         try:
@@ -194,18 +193,18 @@ class DetachedQuery:
 
     def _addresses(self) -> list[Address | None]:
         if self.cluster is None:
-            return [self.address] if self.address else list(self.hook.options.hosts)
+            return [self.address] if self.address else list(self.session.options.hosts)
         sql = f"SELECT host_name, port FROM system.clusters WHERE cluster = {literal(self.cluster)}"
-        return list(dict.fromkeys(self.hook.options.worker_address(*node) for node in self._observer.query(sql)))
+        return list(dict.fromkeys(self.session.options.worker_address(*node) for node in self._observer.query(sql)))
 
     def _post(
         self, sql: str, settings: Mapping[str, Any], parameters: Mapping[str, str] | None
     ) -> tuple[Address, httpx.Response | None]:
         import httpx
 
-        from airflow_provider_chs3.hooks.native.server_errors import untrusted_certificate
+        from airflow_provider_chs3.client.server_errors import untrusted_certificate
 
-        options = self.hook.options
+        options = self.session.options
         timeout = httpx.Timeout(
             options.send_receive_timeout_seconds, connect=options.connect_timeout_seconds, read=_ATTACHED_SECONDS
         )
@@ -243,37 +242,37 @@ class DetachedQuery:
 
     def _in_url(self, settings: Mapping[str, Any]) -> dict[str, str]:
         # What stands here may be logged by proxies.
-        options = self.hook.options
+        options = self.session.options
         sent = {"wait_end_of_query": "0", **options.settings, **settings, **_DETACHED}
         return {"query_id": self.query_id, "database": options.database} | {
             name: str(value) for name, value in sent.items()
         }
 
     def _raise_for_error(self, response: httpx.Response) -> None:
-        from airflow_provider_chs3.hooks.native.server_errors import server_error
+        from airflow_provider_chs3.client.server_errors import server_error
 
         code = int(response.headers.get("X-ClickHouse-Exception-Code", 0))
         is_clickhouse = any(name.startswith("x-clickhouse-") for name in response.headers)
         if response.status_code == 200 and not code and is_clickhouse:
             return
-        secrets = (*self.secrets, self.hook.options.password)
+        secrets = (*self.secrets, self.session.options.password)
         address = f"{response.url.host}:{response.url.port}"
         if code:
             raise server_error(code, response.text, address=address, query_id=self.query_id, secrets=secrets)
         if not is_clickhouse and response.status_code < 500:
             # Not those of a proxy whose server is down.
-            endpoint = _endpoint(self.hook.options, (response.url.host, response.url.port or 0))
+            endpoint = _endpoint(self.session.options, (response.url.host, response.url.port or 0))
             check_answer(endpoint, b"HTTP/ " + response.content)
         raise ClickHouseConnectionError(
             scrub(f"HTTP status {response.status_code}: {response.text[:200]}", secrets), address, self.query_id
         )
 
     def _stats(self, row: tuple[Any, ...]) -> InsertStats:
-        from airflow_provider_chs3.hooks.native.server_errors import server_error
+        from airflow_provider_chs3.client.server_errors import server_error
 
         code, message, host, seconds, read_rows, read_bytes, peak_memory_bytes = row
         if code:
-            secrets = (*self.secrets, self.hook.options.password)
+            secrets = (*self.secrets, self.session.options.password)
             raise server_error(code, message, address=host, query_id=self.query_id, secrets=secrets)
         return InsertStats(seconds, read_rows, peak_memory_bytes, read_bytes=read_bytes)
 
@@ -341,7 +340,7 @@ class DetachingRunner(Runner):
             InsertLostError: If no server knows how it ended.
         """
         query = DetachedQuery(
-            hook=self.hook, query_id=step.query_id, cluster=step.cluster, secrets=tuple(step.sql.secrets)
+            session=self.session, query_id=step.query_id, cluster=step.cluster, secrets=tuple(step.sql.secrets)
         )
         sent = None if step.is_started else self._start(query, step)
         if sent and sent.stats:
@@ -363,7 +362,7 @@ class DetachingRunner(Runner):
     def _outcome_of_hung_up(self, query: DetachedQuery, sent: Sent) -> InsertStats:
         if stats := query.outcome(is_patient=False):
             return stats
-        port = self.hook.options.http_port
+        port = self.session.options.http_port
         raise ClickHouseConnectionError(
             f"the HTTP port accepts connections and ends each without an answer, and no node runs the insert: give the "
             f"servers' HTTP port in the connection's extra 'http_port', which is {port}",

@@ -14,15 +14,15 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from airflow_provider_chs3.client.connection import Address, ConnectionOptions
+from airflow_provider_chs3.client.log_comment import airflow_log_comment
+from airflow_provider_chs3.client.open_connections import OpenConnections
+from airflow_provider_chs3.client.server import Server
 from airflow_provider_chs3.core.sql.complete_answers import READABLE
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError, TransientError
-from airflow_provider_chs3.hooks.connection import Address, ConnectionOptions
-from airflow_provider_chs3.hooks.native.log_comment import airflow_log_comment
-from airflow_provider_chs3.hooks.native.server import Server
-from airflow_provider_chs3.hooks.open_connections import OpenConnections
 
 if TYPE_CHECKING:
-    from airflow_provider_chs3.hooks.native.driver import Client
+    from airflow_provider_chs3.client.driver import Client
 
 #: Connections that a search opens for each node of the cluster: if each leads to any server by chance, all of them miss
 #: one in one of a million searches. In turn, each node is met once in as many as there are nodes.
@@ -134,8 +134,8 @@ class DoorConnections(OpenConnections):
 
     def _open(self, address: Address | None) -> Client:
         """Open a connection, and ask the server which node it is."""
-        from airflow_provider_chs3.hooks.native.driver import open_client
-        from airflow_provider_chs3.hooks.native.server_errors import translated_errors
+        from airflow_provider_chs3.client.driver import open_client
+        from airflow_provider_chs3.client.server_errors import translated_errors
 
         client = open_client(self.options)
         # Connections to look at the address would take turns of a load balancer, so that searches met the same servers.

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_chs3.client.message_files import MessageFiles
 from airflow_provider_chs3.core.exchange.topic_offsets import (
     OffsetRange,
     Offsets,
@@ -20,14 +21,13 @@ from airflow_provider_chs3.core.exchange.topic_offsets import (
     ranges_between,
 )
 from airflow_provider_chs3.exceptions import NotReadyError, SourceError
-from airflow_provider_chs3.hooks.landing.message_files import MessageFiles
 
 if TYPE_CHECKING:
+    from airflow_provider_chs3.client.insert import ProgressLog
+    from airflow_provider_chs3.client.shared_objects import SharedObjects
+    from airflow_provider_chs3.client.topic import Topic
     from airflow_provider_chs3.core.exchange.landing_request import LandingRequest
     from airflow_provider_chs3.core.model.period import Period
-    from airflow_provider_chs3.hooks.landing.topic import Topic
-    from airflow_provider_chs3.hooks.shared_objects import SharedObjects
-    from airflow_provider_chs3.runners.insert import ProgressLog
 
 
 @dataclass(kw_only=True)

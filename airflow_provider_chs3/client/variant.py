@@ -16,7 +16,7 @@ from clickhouse_driver.columns.util import get_inner_columns, get_inner_spec  # 
 from clickhouse_driver.reader import read_binary_uint64  # noqa: TID253
 from clickhouse_driver.streams.native import BlockInputStream  # noqa: TID253
 
-from airflow_provider_chs3.hooks.native.rebound import rebound
+from airflow_provider_chs3.client.rebound import rebound
 
 _NULL = 255
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from airflow_provider_chs3.core.model.models import ObjectPage, Unit
+from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.model.table_snapshot import TableSnapshot
 
 #: Sixteen objects are read at the same time.
 _PIECE_BYTES = 8 * 1024**2
@@ -63,3 +65,17 @@ class WritableListing(Listing):
     @abstractmethod
     def delete(self, bucket: str, prefix: str) -> None:
         """Delete the objects whose keys begin with a prefix; there may be none."""
+
+
+class SnapshotListing(Listing):
+    """Lists the data files of a table by its snapshots."""
+
+    @abstractmethod
+    def snapshot(self, pinned: str | None, periods: Collection[Period]) -> TableSnapshot:
+        """Return the data files of a snapshot.
+
+        Raises:
+            ConfigurationError: If the table or the connection is wrong.
+            ObjectsChangedError: If the snapshot is gone.
+            TransientError: If the catalog or the storage did not answer.
+        """

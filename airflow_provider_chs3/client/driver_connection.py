@@ -18,9 +18,9 @@ from clickhouse_driver.reader import read_binary_bytes, read_binary_int32, read_
 from clickhouse_driver.settings.writer import SettingsFlags, write_settings  # noqa: TID253
 from clickhouse_driver.writer import write_binary_str, write_binary_uint8  # noqa: TID253
 
+from airflow_provider_chs3.client.rebound import rebound
+from airflow_provider_chs3.client.variant import reads_variants
 from airflow_provider_chs3.core.sql.complete_answers import NEWER, OF_FEW_ROWS
-from airflow_provider_chs3.hooks.native.rebound import rebound
-from airflow_provider_chs3.hooks.native.variant import reads_variants
 
 #: A connection that was used so recently is taken for alive, unless its end has come.
 _ALIVE_SECONDS = 1.0

@@ -1,0 +1,1 @@
+"""Connect to ClickHouse, and perform the steps of workflows."""

@@ -1,1 +1,0 @@
-"""clickhouse-driver, and workarounds for it."""
