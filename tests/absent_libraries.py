@@ -25,22 +25,14 @@ _ANSWER = "told: "
 
 
 def hide_all_but(extras: Collection[str], *, also: Collection[str] = ()) -> set[str]:
-    """Let no module be imported that only other distributions have; what was hidden before is not, unless it is again.
-
-    Args:
-        extras: The extras of the package that are installed.
-        also: Distributions of these extras to hide all the same.
-
-    Returns:
-        The names of the distributions that seem absent.
-    """
+    """Let no module be imported that only other distributions have; what was hidden before is shown again."""
     sys.meta_path[:] = [each.finder if isinstance(each, _Hiding) else each for each in sys.meta_path]
     required = _required(extras) - set(also)
     modules: dict[bool, set[str]] = {True: set(), False: set()}
     absent = set()
-    for each in distributions():
-        name = canonicalize_name(each.name)
-        modules[name in required].update(_modules(each))
+    for distribution in distributions():
+        name = canonicalize_name(distribution.name)
+        modules[name in required].update(_modules(distribution))
         if name not in required:
             absent.add(name)
     with suppress(ImportError):
@@ -106,17 +98,7 @@ class _Hiding:
 def run_operator(
     operator: type[Any], arguments: Mapping[str, Any], *, extras: Collection[str], also: Collection[str] = ()
 ) -> dict[str, Any]:
-    """Execute an operator in a process of its own, where only the libraries of some extras are.
-
-    Args:
-        operator: Its class.
-        arguments: Its arguments, as JSON takes them.
-        extras: The extras of the package that are installed.
-        also: Distributions of these extras to hide all the same.
-
-    Returns:
-        `result`, or `error`, the text of what failed the task; and `absent`, the distributions that were hidden.
-    """
+    """Execute an operator in a process of its own, where only the libraries of some extras are."""
     given = {"module": operator.__module__, "name": operator.__name__, "arguments": arguments}
     parent = _without_extras()
     assert parent.stdin

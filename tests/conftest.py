@@ -155,11 +155,7 @@ def cluster_of_test(chs3_cluster: Cluster) -> Cluster:
 
 @pytest.fixture(scope="session")
 def airflow_db() -> Path:
-    """Airflow's metadata database, made with the first test that asks for it: those that run a DAG.
-
-    Returns:
-        A copy of it as it was made, for an Airflow of a test's own.
-    """
+    """Airflow's metadata database, made with the first test that asks for it: those that run a DAG."""
     from airflow.utils.db import initdb
 
     initdb()

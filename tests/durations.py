@@ -22,11 +22,7 @@ _GROWN_TIMES, _GROWN_SECONDS = 1.5, 2.0
 
 
 class Durations:
-    """Adds up the seconds of each test and shared fixture; the plugin of each run of `./dev test`.
-
-    Args:
-        path: Where they are kept.
-    """
+    """Adds up the seconds of each test and shared fixture; the plugin of each run of `./dev test`."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -88,15 +84,7 @@ def _note(item: pytest.Item, where: str, what: str, seconds: float) -> None:
 
 
 def told(seconds: dict[str, float], before: dict[str, float]) -> list[str]:
-    """Tell where the time went.
-
-    Args:
-        seconds: Of this run, by test or fixture.
-        before: Of the last one.
-
-    Returns:
-        Lines: seconds of each folder, the slowest, and what grew.
-    """
+    """Tell where the time went."""
     folders: Counter[str] = Counter()
     for name, each in seconds.items():
         folders["/".join(name.partition("::")[0].split("/")[:2])] += each

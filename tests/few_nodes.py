@@ -23,11 +23,7 @@ def cluster_of_one(chs3_s3: Any, chs3_cluster_options: dict[str, Any]) -> Iterat
 
 
 def cluster_for(request: pytest.FixtureRequest) -> Cluster:
-    """One node, unless the test or its module is marked `three_nodes`; servers of others are as they are.
-
-    Args:
-        request: Of a fixture of the test.
-    """
+    """One node, unless the test or its module is marked `three_nodes`; servers of others are as they are."""
     is_of_others = request.config.getoption("--chs3-clickhouse") not in ("engine", "server")
     several = is_of_others or request.node.get_closest_marker("three_nodes")
     return request.getfixturevalue("chs3_cluster" if several else "cluster_of_one")

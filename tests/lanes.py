@@ -27,14 +27,7 @@ _FIRST = ("tests/test_lint.py", *_DELIVERY, "tests/servers/", "tests/scheduler/"
 
 
 def lane_of(item: pytest.Item) -> str:
-    """Tell which lane has a test.
-
-    Args:
-        item: The test.
-
-    Returns:
-        A key of `LANES`.
-    """
+    """Tell which lane has a test."""
     if item.get_closest_marker("every_change"):
         return "changes"
     if item.nodeid.startswith(_SOURCES):

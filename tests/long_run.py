@@ -24,12 +24,7 @@ SERVERS = {"engine": "engine", "plain": "server", "replicated": "server", "repli
 
 
 def parser_of_cases(prog: str, description: str | None) -> argparse.ArgumentParser:
-    """Make a parser with the options of runs of random cases: how many, of which seed, from which on.
-
-    Args:
-        prog: The command.
-        description: Of the run.
-    """
+    """Make a parser with the options of runs of random cases: how many, of which seed, from which on."""
     parser = argparse.ArgumentParser(prog=prog, description=description)
     parser.add_argument("--cases", type=int, default=100, help="how many cases (100)")
     parser.add_argument("--seed", type=int, default=1, help="of all choices (1)")
@@ -39,12 +34,7 @@ def parser_of_cases(prog: str, description: str | None) -> argparse.ArgumentPars
 
 @contextmanager
 def own_airflow(name: str, **variables: str) -> Iterator[Path]:
-    """Give the process a folder, and an Airflow in it, with no other Airflow's settings: before anything imports it.
-
-    Args:
-        name: Of the run.
-        **variables: Others of the environment.
-    """
+    """Give the process a folder, and an Airflow in it, with no other Airflow's settings: before anything imports it."""
     # Ends `with` blocks as Ctrl-C does, so that servers and folders are gone.
     signal.signal(signal.SIGTERM, _interrupt)
     with tempfile.TemporaryDirectory(prefix=f"chs3-{name}-") as home:
@@ -85,15 +75,7 @@ def narrow_cluster(on: str, nodes: int, folder: Path, *, replicas: int = 2) -> C
 def narrow_lake(
     name: str, cluster: ClickHouseCluster, s3: S3Server, *, through: LoadBalancer | None = None, **extra: str
 ) -> Lake:
-    """Make a bucket, a database, and Airflow's connections to both, as the user of loads.
-
-    Args:
-        name: Of the run.
-        cluster: Knows that user.
-        s3: The S3 server.
-        through: The load balancer through which alone loads reach the cluster; none by default.
-        **extra: Further extras of the connection.
-    """
+    """Make a bucket, a database, and Airflow's connections to both, as the user of loads."""
     from tests.integration.lake import Lake
     from tests.narrow_user import narrow_connection
 
@@ -108,11 +90,7 @@ def narrow_lake(
 
 
 class Results:
-    """A folder of results: a file for each seed and its servers, so that runs side by side do not mix lines.
-
-    Args:
-        folder: The folder, which need not be there yet.
-    """
+    """A folder of results: a file for each seed and its servers, so that runs side by side do not mix lines."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -123,22 +123,13 @@ AS_ON_CLOUD: dict[str, Any] = {
 
 
 def narrow_connection(cluster: Cluster, *, through: LoadBalancer | None = None) -> dict[str, Any]:
-    """An Airflow connection as the user of loads.
-
-    Args:
-        cluster: Its servers; started `WITH_NARROW_USER`.
-        through: The balancer through which alone workers reach them.
-    """
+    """An Airflow connection as the user of loads."""
     user = user_of_loads(cluster)
     return (through or cluster).airflow_connection() | {"login": user.login, "password": user.password}
 
 
 def user_of_loads(cluster: Cluster) -> User:
-    """The narrow user; where servers are none of this machine's, whom they have.
-
-    Args:
-        cluster: The servers.
-    """
+    """The narrow user; where servers are none of this machine's, whom they have."""
     return NARROW if isinstance(cluster, ClickHouseCluster) else cluster.nodes[0].credentials
 
 

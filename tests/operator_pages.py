@@ -96,7 +96,7 @@ def keys_of_result(name: str) -> set[str]:
     if name in _WITHOUT_KEYS:
         return set()
     name = "S3ToClickHouseOperator" if issubclass(_type(name), PeriodLoadTask) else name
-    return {key for each in _RESULTS[name] for key in _keys(each)}
+    return {key for result in _RESULTS[name] for key in _keys(result)}
 
 
 def _type(name: str) -> type:

@@ -52,11 +52,7 @@ def steps_hash() -> str:
 
 
 def digest(paths: Iterable[Path]) -> str:
-    """Digest files: their paths below the project, and what is in them.
-
-    Args:
-        paths: Of the files, in their order.
-    """
+    """Digest files: their paths below the project, and what is in them."""
     found = hashlib.sha256()
     for path in paths:
         found.update(path.relative_to(_ROOT).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
@@ -79,7 +75,7 @@ def _imported(path: Path) -> Iterator[Path]:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(_PACKAGE.name):
             module = _ROOT.joinpath(*(node.module or "").split("."))
             candidates = [module.with_suffix(".py"), *(module / f"{name.name}.py" for name in node.names)]
-            yield from (each for each in candidates if each.exists() and _is_of_load(each))
+            yield from (candidate for candidate in candidates if candidate.exists() and _is_of_load(candidate))
 
 
 def _is_of_load(path: Path) -> bool:

@@ -86,10 +86,10 @@ def test_a_page_leads_to_where_it_is_edited(page: str, built: tuple[subprocess.C
 
 def _public_names() -> Iterator[str]:
     for folder in ("operators", "transfers", "sensors", "triggers"):
-        for found in pkgutil.iter_modules([str(ROOT / "airflow_provider_chs3" / folder)]):
-            if found.name.startswith("_"):
+        for module in pkgutil.iter_modules([str(ROOT / "airflow_provider_chs3" / folder)]):
+            if module.name.startswith("_"):
                 continue
-            yield from _defined_in(f"airflow_provider_chs3.{folder}.{found.name}")
+            yield from _defined_in(f"airflow_provider_chs3.{folder}.{module.name}")
     for name in ("exceptions", "hooks.clickhouse", "testbed.pytest_plugin", "testbed.trips"):
         yield from _defined_in(f"airflow_provider_chs3.{name}")
 

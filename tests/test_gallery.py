@@ -329,7 +329,7 @@ def test_last_period_ends_in_one_part_on_every_node(gallery: Gallery) -> None:
 
 
 def _without(dag: DAG, task_id: str) -> DAG:
-    return dag.partial_subset([each.task_id for each in dag.tasks if each.task_id != task_id])
+    return dag.partial_subset([task.task_id for task in dag.tasks if task.task_id != task_id])
 
 
 @pytest.mark.thorough

@@ -24,33 +24,37 @@ def expressions() -> list[str]:
 def series() -> set[str]:
     """What Prometheus has of the mapped metrics."""
     suffixes = {"histogram": ("_bucket", "_sum", "_count")}
-    return {each["name"] + suffix for each in MAPPINGS for suffix in suffixes.get(each.get("observer_type", ""), ("",))}
+    return {
+        mapping["name"] + suffix
+        for mapping in MAPPINGS
+        for suffix in suffixes.get(mapping.get("observer_type", ""), ("",))
+    }
 
 
 def labels() -> set[str]:
     """Those of the mapping, the tag, and what histograms have."""
-    return {label for each in MAPPINGS for label in each.get("labels", {})} | {"table", "le"}
+    return {label for mapping in MAPPINGS for label in mapping.get("labels", {})} | {"table", "le"}
 
 
 def test_every_documented_metric_is_mapped_and_no_other() -> None:
     documented = re.findall(r"^\| `(chs3\.[^`]+)` \| ", PAGE, re.MULTILINE)
     patterns = [re.sub(r"<\w+>", "*", f"airflow.{name}") for name in documented]
-    assert [each["match"] for each in MAPPINGS] == patterns
+    assert [mapping["match"] for mapping in MAPPINGS] == patterns
 
 
 def test_timers_are_histograms_in_seconds() -> None:
     documented = dict(re.findall(r"^\| `(chs3\.[^`]+)` \| (\w+)", PAGE, re.MULTILINE))
     timers = [re.sub(r"<\w+>", "*", f"airflow.{name}") for name, kind in documented.items() if kind == "timer"]
-    assert [each["match"] for each in MAPPINGS if each.get("observer_type") == "histogram"] == timers
-    assert all(each["name"].endswith("_seconds") for each in MAPPINGS if each["match"] in timers)
+    assert [mapping["match"] for mapping in MAPPINGS if mapping.get("observer_type") == "histogram"] == timers
+    assert all(mapping["name"].endswith("_seconds") for mapping in MAPPINGS if mapping["match"] in timers)
 
 
-@pytest.mark.parametrize("name", [each["name"] for each in MAPPINGS])
+@pytest.mark.parametrize("name", [mapping["name"] for mapping in MAPPINGS])
 def test_the_page_names_what_the_mapping_makes(name: str) -> None:
     assert f"`{name}" in PAGE
 
 
-@pytest.mark.parametrize("name", [each["name"] for each in MAPPINGS])
+@pytest.mark.parametrize("name", [mapping["name"] for mapping in MAPPINGS])
 def test_the_dashboard_shows_every_metric(name: str) -> None:
     assert any(name in expression for expression in expressions())
 
@@ -78,7 +82,7 @@ def _values(node: Any, name: str) -> Iterator[Any]:
 
 def test_the_dashboard_asks_for_its_prometheus_when_it_is_imported() -> None:
     (asked,) = DASHBOARD["__inputs"]
-    assert {json.dumps(each) for each in _values(DASHBOARD, "datasource")} == {
+    assert {json.dumps(value) for value in _values(DASHBOARD, "datasource")} == {
         json.dumps({"type": "prometheus", "uid": f"${{{asked['name']}}}"})
     }
 

@@ -29,11 +29,7 @@ _PROPERTY = "servers"
 
 
 class Tested:
-    """Counts tests by the servers that they ran on; the plugin of a run with `--tested`.
-
-    Args:
-        path: Where the counts go when the run ends; None where another process adds them up.
-    """
+    """Counts tests by the servers that they ran on; the plugin of a run with `--tested`."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -83,7 +79,7 @@ class Tested:
 def _clusters(values: Iterable[Any]) -> list[Cluster]:
     from airflow_provider_chs3.testbed.nodes import Cluster
 
-    found = [each if isinstance(each, Cluster) else getattr(each, "cluster", None) for each in values]
+    found = [value if isinstance(value, Cluster) else getattr(value, "cluster", None) for value in values]
     return list({id(each): each for each in found if isinstance(each, Cluster)}.values())
 
 
@@ -105,14 +101,7 @@ def commit() -> str:
 
 
 def table(folder: Path = FOLDER) -> str:
-    """Make the table of all runs.
-
-    Args:
-        folder: Where their files are.
-
-    Returns:
-        Markdown.
-    """
+    """Make the table of all runs."""
     lines = ["| ClickHouse | tests | passed | failed | skipped | Airflow | commit | date |", "|" + "---|" * 8]
     for path in sorted(folder.glob("*.json")):
         run = json.loads(path.read_text(encoding="utf-8"))

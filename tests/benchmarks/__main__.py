@@ -13,11 +13,7 @@ from tests.long_run import own_airflow
 
 
 def main() -> int:
-    """Run the suites, print what they measure, and write it as a report if asked to.
-
-    Returns:
-        The exit code.
-    """
+    """Run the suites, print what they measure, and write it as a report if asked to."""
     with own_airflow("bench"):
         return _run()
 

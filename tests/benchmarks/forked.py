@@ -21,14 +21,7 @@ _MIB = 1024**2
 
 @dataclass(frozen=True, kw_only=True)
 class Taken:
-    """What work took of its process.
-
-    Args:
-        seconds: From its start to its end, with its own imports, without Airflow's.
-        cpu_seconds: Of its process.
-        memory_bytes: The most that it held, above what it began with.
-        result: What the function returned.
-    """
+    """What work took of its process."""
 
     seconds: float
     cpu_seconds: float
@@ -42,13 +35,7 @@ class Taken:
 
 
 class Forked:
-    """A process that runs a function, and ends with it.
-
-    Args:
-        function: At the top of a module, which the process imports before the clock starts.
-        given: Its only argument.
-        environment: Variables to set before it runs.
-    """
+    """A process that runs a function, and ends with it."""
 
     def __init__(self, function: Callable[[Any], Any], given: Any, environment: Mapping[str, str]) -> None:
         _FORKS.set_forkserver_preload([__name__])
@@ -59,11 +46,7 @@ class Forked:
         answer.close()
 
     def taken(self) -> Taken:
-        """Wait until it ends.
-
-        Raises:
-            RuntimeError: If it died; its traceback is on the console.
-        """
+        """Wait until it ends."""
         try:
             return self._answer.recv()
         except EOFError as error:

@@ -19,14 +19,7 @@ AMAZON = Distance(first_byte_ms=100, connection_mb_per_second=85)
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """Files of one kind.
-
-    Args:
-        name: What they are.
-        file_format: As `Trips.upload` has it.
-        files: How many.
-        rows: Rows of all, in a full run.
-    """
+    """Files of one kind."""
 
     name: str
     file_format: Any
@@ -42,12 +35,7 @@ class Kind:
         return self.key.replace("{YYYY-MM}", PERIOD)
 
     def upload(self, s3: S3Endpoint, rows: int) -> None:
-        """Make the files.
-
-        Args:
-            s3: Where they go.
-            rows: Rows of all.
-        """
+        """Make the files."""
         client = s3.client()
 
         def upload(number: int) -> None:

@@ -22,15 +22,7 @@ TABLE = "trips"
 
 @dataclass(frozen=True, kw_only=True)
 class Periods:
-    """Periods of trips in the bucket.
-
-    Args:
-        prefix: What their keys start with.
-        names: `YYYY-MM` of each.
-        rows: Rows of each.
-        files: Files of each.
-        copies: Under how many keys each file is put, which is quicker than to make them all.
-    """
+    """Periods of trips in the bucket."""
 
     prefix: str
     names: Sequence[str]
@@ -59,14 +51,7 @@ class Periods:
 
 @dataclass(frozen=True)
 class Lake:
-    """A cluster and a bucket, and Airflow's connections to them.
-
-    Args:
-        cluster: The cluster.
-        s3: The server of the bucket.
-        clickhouse_conn_id: What Airflow calls the cluster.
-        node_specs: What the connection says that nodes have; by default they are measured.
-    """
+    """A cluster and a bucket, and Airflow's connections to them."""
 
     cluster: ClickHouseCluster
     s3: S3Endpoint
@@ -84,11 +69,7 @@ class Lake:
         os.environ["AIRFLOW_CONN_AWS_DEFAULT"] = json.dumps(self.s3.airflow_connection())
 
     def start_afresh(self, create_sql: str | None = None) -> None:
-        """An empty table on every node, no ledger, and no count of parts.
-
-        Args:
-            create_sql: What makes the table; by default it is partitioned by period.
-        """
+        """An empty table on every node, no ledger, and no count of parts."""
         for node in self.cluster.nodes:
             with node.client() as client:
                 client.execute(f"DROP TABLE IF EXISTS {TABLE} SYNC")
@@ -106,28 +87,13 @@ class Lake:
             self.ask_every_node(f"TRUNCATE TABLE IF EXISTS {table}")
 
     def insert(self, periods: Periods, period: str, settings: Mapping[str, Any], *, into: str | None = None) -> None:
-        """The plain statement, straight into the table.
-
-        Args:
-            periods: What it reads.
-            period: Which of them, or `*`.
-            settings: Its settings.
-            into: What it writes into; the node that has a table by that name reads for itself, and by default all nodes
-                read, and write what they read.
-        """
+        """The plain statement, straight into the table."""
         self.insert_files(f"{periods.prefix}/{period}/*.parquet", "Parquet", settings, into=into)
 
     def insert_files(
         self, glob: str, file_format: str, settings: Mapping[str, Any], *, into: str | None = None
     ) -> None:
-        """The same for files of any format.
-
-        Args:
-            glob: Their keys.
-            file_format: ClickHouse's name of it.
-            settings: As in `insert`.
-            into: As in `insert`.
-        """
+        """The same for files of any format."""
         columns = ", ".join(COLUMNS)
         url = f"{self.s3.endpoint_url}/{BUCKET}/{glob}"
         source = f"'{url}', '{self.s3.access_key}', '{self.s3.secret_key}', '{file_format}'"
@@ -142,13 +108,7 @@ class Lake:
         return self.load_files(key, period, **arguments)
 
     def load_files(self, key: str, period: str, **arguments: Any) -> dict[str, Any]:
-        """The same for files of any format.
-
-        Args:
-            key: As the operator has it.
-            period: The period.
-            **arguments: Further ones of the operator.
-        """
+        """The same for files of any format."""
         return S3ToClickHouseOperator(**grouped(task_id="load", **self.where(key, period), **arguments)).execute({})
 
     def where(self, key: str, period: str) -> dict[str, Any]:
@@ -172,11 +132,7 @@ class Lake:
             list(pool.map(load, periods.names))
 
     def written_parts(self, *, staging: bool) -> int:
-        """Parts that inserts have written since `start_afresh`; what merges and REPLACE PARTITION made is not counted.
-
-        Args:
-            staging: Whether they were written into staging tables, or into the table itself.
-        """
+        """Parts that inserts have written since `start_afresh`; those of merges and of REPLACE are not counted."""
         table = (
             "startsWith(table, 'chs3_') AND table NOT IN ('chs3_ledger', 'chs3_loads', 'chs3_objects')"
             if staging

@@ -12,12 +12,7 @@ BUCKET = "made-up"
 
 @dataclass(frozen=True, kw_only=True)
 class Listing:
-    """What is listed.
-
-    Args:
-        key: Names the period.
-        prefix: What all keys begin with.
-    """
+    """What is listed."""
 
     key: str
     prefix: str
@@ -25,13 +20,7 @@ class Listing:
 
 @dataclass(frozen=True, kw_only=True)
 class ListingResult:
-    """What it took, with modules and client there already.
-
-    Args:
-        objects: How many there are.
-        seconds: From the first request to the last object.
-        cpu_seconds: Of the process.
-    """
+    """What it took, with modules and client there already."""
 
     objects: int
     seconds: float

@@ -33,13 +33,7 @@ _HEAD = (
 
 @dataclass(frozen=True, kw_only=True)
 class MadeUp:
-    """Objects that are only listed.
-
-    Args:
-        periods: `YYYY-MM` of each period, sorted.
-        of_each: Objects of each period.
-        seconds: What every answer takes longer.
-    """
+    """Objects that are only listed."""
 
     periods: Sequence[str]
     of_each: int
@@ -86,12 +80,7 @@ class MadeUp:
 
 @dataclass(frozen=True)
 class MadeUpServer:
-    """It runs.
-
-    Args:
-        endpoint: How to reach it.
-        pid: Of its process.
-    """
+    """It runs."""
 
     endpoint: S3Endpoint
     pid: int

@@ -32,13 +32,7 @@ _OF_LOADS = {
 
 
 def create_tables(cluster: ClickHouseCluster, periods: Sequence[str], *, tables: int) -> None:
-    """Copy the records of the one load of the first node's ledger to all periods of so many tables, on each node.
-
-    Args:
-        cluster: The cluster.
-        periods: The days.
-        tables: How many tables.
-    """
+    """Copy the records of the one load of the first node's ledger to all periods of so many tables, on each node."""
     dates = ", ".join(f"toDateTime('{period} 00:00:00', 'UTC')" for period in periods)
     for node in cluster.nodes:
         with node.client() as client:

@@ -31,16 +31,7 @@ def watched(
     create_sql: str | None = None,
     is_first: bool = True,
 ) -> Callable[[], Figures]:
-    """What measures a load once, on an empty table.
-
-    Args:
-        lake: Where it takes place.
-        rows: How many it must load.
-        load: The load.
-        staging: Whether it writes into staging tables, or into the table itself.
-        create_sql: What makes the table; by default it is partitioned by period.
-        is_first: Whether the table has never been loaded before. By default it has not.
-    """
+    """What measures a load once, on an empty table."""
 
     def measure() -> Figures:
         lake.start_afresh(create_sql)
@@ -66,12 +57,7 @@ def watched(
 
 
 def load_of(lake: Lake, periods: Periods) -> Callable[[], Figures]:
-    """What measures this package's load of one period.
-
-    Args:
-        lake: Where it takes place.
-        periods: The period.
-    """
+    """What measures this package's load of one period."""
     (period,) = periods.names
     return watched(lake, periods.total_rows, lambda: lake.load(periods, period), staging=True)
 
@@ -108,12 +94,7 @@ def _merged_bytes(lake: Lake) -> int:
 
 
 def peak_memory_bytes(lake: Lake, began_at: float) -> int:
-    """The most that a query since then took of a node's memory.
-
-    Args:
-        lake: Where it took place.
-        began_at: Seconds since 1970.
-    """
+    """The most that a query since then took of a node's memory."""
     return max(
         lake.ask_every_node(
             "SELECT max(memory_usage) FROM system.query_log WHERE type = 'QueryFinish' "

@@ -13,13 +13,7 @@ from tests.benchmarks.servers import BenchS3, held_to
 
 @dataclass(frozen=True, kw_only=True)
 class NodeSize:
-    """One node.
-
-    Args:
-        cores: How many cores the server takes itself to have, by its defaults for threads.
-        memory_gib: What all its queries may take.
-        held_to_cores: What it gets of the machine.
-    """
+    """One node."""
 
     cores: int
     memory_gib: int
@@ -30,11 +24,7 @@ class NodeSize:
 
     @contextmanager
     def lake(self, s3: BenchS3) -> Iterator[Lake]:
-        """Start a node of that size.
-
-        Args:
-            s3: Where its data are.
-        """
+        """Start a node of that size."""
         cluster = ClickHouseCluster.start(
             1,
             server_settings={"max_server_memory_usage": self.memory_gib * 1024**3},

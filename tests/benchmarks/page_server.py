@@ -36,13 +36,7 @@ _USERS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """The extent of a measurement.
-
-    Args:
-        periods: Periods of all tables; the answer must have them all, as published.
-        rounds: How often.
-        result_file: Where the figures go.
-    """
+    """The extent of a measurement."""
 
     periods: int
     rounds: int

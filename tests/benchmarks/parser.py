@@ -21,15 +21,7 @@ _OWN = "airflow_provider_chs3"
 
 @dataclass(frozen=True, kw_only=True)
 class Parse:
-    """One measurement, in a process of its own.
-
-    Args:
-        name: What the results call it.
-        modules: Modules to import, which is measured unless there is a file.
-        file: A DAG file to parse, after the modules were imported.
-        without_others: Whether what the modules need of others is imported before the clock starts.
-        is_further: Whether the process has parsed such a file before.
-    """
+    """One measurement, in a process of its own."""
 
     name: str
     modules: Sequence[str] = ()
@@ -40,13 +32,7 @@ class Parse:
 
 @dataclass(frozen=True, kw_only=True)
 class Parses:
-    """Measurements in turns.
-
-    Args:
-        parses: One round of them.
-        rounds: How many rounds; every other one is in the opposite order.
-        result_file: Where the seconds go: a list of rounds, name to seconds.
-    """
+    """Measurements in turns."""
 
     parses: Sequence[Parse]
     rounds: int
@@ -127,10 +113,12 @@ def main() -> None:
     parses = [Parse(**each) for each in given["parses"]]
     _load_airflow()
     others = {
-        each.name: _forked(lambda each=each: _modules_of_others(each.modules)) for each in parses if each.without_others
+        parse.name: _forked(lambda modules=parse.modules: _modules_of_others(modules))
+        for parse in parses
+        if parse.without_others
     }
     # Whoever comes first would read files that are in memory for all others.
-    _forked(lambda: _import([module for each in parses for module in each.modules]))
+    _forked(lambda: _import([module for parse in parses for module in parse.modules]))
     measured = []
     for number in range(given["rounds"]):
         turn = parses[:: 1 if number % 2 else -1]

@@ -35,13 +35,7 @@ _TEMPLATE, _PATTERN = "trips/{YYYY-MM}/*.parquet", f"trips/{PERIOD}/*.parquet"
 
 @dataclass(frozen=True, kw_only=True)
 class FilledPlace:
-    """A source that has the period.
-
-    Args:
-        function: The table function that reads it.
-        objects: The same for operators.
-        s3: The S3 server that `aws_default` is to be for it; None if it is not asked.
-    """
+    """A source that has the period."""
 
     function: str
     objects: Storage
@@ -50,15 +44,7 @@ class FilledPlace:
 
 @dataclass(frozen=True, kw_only=True)
 class PlaceKind:
-    """A kind of source.
-
-    Args:
-        title: What it is.
-        fill: Starts its server, which ends with the stack, and puts rows into it.
-        rows: Rows in a full run.
-        rows_in_quick: Rows in a quick one.
-        files: As how many files of the same number of rows they are put.
-    """
+    """A kind of source."""
 
     title: str
     fill: Callable[[ExitStack, S3Endpoint, Iterator[pa.Table]], FilledPlace]
@@ -67,16 +53,7 @@ class PlaceKind:
     files: int = 4
 
     def filled(self, servers: ExitStack, s3: S3Endpoint, rows_of_all: int) -> FilledPlace:
-        """Start the server, and put the period into it.
-
-        Args:
-            servers: What ends it.
-            s3: The S3 server of all.
-            rows_of_all: How many rows; a multiple of `files`.
-
-        Raises:
-            ProgramMissingError: If the server's program is missing.
-        """
+        """Start the server, and put the period into it."""
         each = rows_of_all // self.files
         tables = (Trips(seed=number, rows_per_period=each).table(PERIOD) for number in range(self.files))
         return self.fill(servers, s3, tables)

@@ -12,14 +12,7 @@ from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What is planned, over all periods.
-
-    Args:
-        bucket: The bucket.
-        key: Names the period.
-        table: The table.
-        s3_port: Requests to it are counted.
-    """
+    """What is planned, over all periods."""
 
     bucket: str
     key: str
@@ -29,14 +22,7 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True)
 class Planned:
-    """What came of it.
-
-    Args:
-        periods: How many are to be loaded.
-        requests: How many were sent to S3.
-        began_at: By the clock of the machine, in seconds.
-        ended_at: Likewise.
-    """
+    """What came of it."""
 
     periods: int
     requests: int

@@ -16,12 +16,7 @@ _GREY, _BLUE = "#9aa0a6", "#2f6fdb"
 
 
 def write(folder: Path, measured: Mapping[str, Any]) -> None:
-    """Write a suite's figures as JSON, as a page of Markdown, and as charts.
-
-    Args:
-        folder: Where to; the JSON goes to `raw` there.
-        measured: What `run_suite` gave.
-    """
+    """Write a suite's figures as JSON, as a page of Markdown, and as charts."""
     (folder / "raw").mkdir(parents=True, exist_ok=True)
     text = json.dumps(measured, indent=1, ensure_ascii=False)
     (folder / "raw" / f"{measured['suite']}.json").write_text(text + "\n", encoding="utf-8")
@@ -84,7 +79,7 @@ def _draw(file: Path, result: Mapping[str, Any]) -> None:
     drawing, panels = pyplot.subplots(1, len(figures), sharey=True, squeeze=False, figsize=size, layout="constrained")
     for panel, figure in zip(panels[0], figures, strict=True):
         values = [variants[variant][figure]["values"] for variant in variants]
-        medians = [median(each) for each in values]
+        medians = [median(value) for value in values]
         spread = [[mid - min(each), max(each) - mid] for mid, each in zip(medians, values, strict=True)]
         colors = [_GREY, *[_BLUE] * (len(variants) - 1)]
         panel.barh(list(variants), medians, xerr=list(zip(*spread, strict=True)), color=colors, ecolor="#444444")

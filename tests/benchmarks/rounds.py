@@ -19,13 +19,7 @@ Round = Mapping[str, Figures]
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """Whether something came out as it should.
-
-    Args:
-        claim: What should be.
-        found: What is.
-        is_met: Whether they agree.
-    """
+    """Whether something came out as it should."""
 
     claim: str
     found: str
@@ -42,16 +36,7 @@ class Verdict:
 
 @dataclass(frozen=True, kw_only=True)
 class Gate:
-    """What the median of a variant's ratios, or of its values, should be.
-
-    Args:
-        variant: The variant.
-        figure: The figure.
-        at_most: The ratio to the base is no larger.
-        at_least: It is no smaller.
-        base: The variant that it is compared with; None for the comparison's first.
-        is_ratio: Whether the bounds are of ratios; else they are of the values.
-    """
+    """What the median of a variant's ratios, or of its values, should be."""
 
     variant: str
     figure: str
@@ -63,17 +48,7 @@ class Gate:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Variants that were measured in turns.
-
-    Args:
-        title: What is compared.
-        variants: Which of those measured; ratios are to the first.
-        figures: Which of those measured.
-        rounds: What was measured.
-        aim: What the ratios should be, in words.
-        gates: What they must be.
-        beside: Further columns: their heads, and what they say of each variant, such as what others measured.
-    """
+    """Variants that were measured in turns."""
 
     title: str
     variants: Sequence[str]
@@ -88,13 +63,7 @@ class Comparison:
         return [each[variant][figure] for each in self.rounds]
 
     def ratios(self, variant: str, figure: str, base: str | None = None) -> list[float]:
-        """The ratio of each round: what else the machine did in a round it did to all variants.
-
-        Args:
-            variant: The variant.
-            figure: The figure.
-            base: What it is compared with; None for the first variant. A base of zero has no ratio.
-        """
+        """The ratio of each round: what else the machine did in a round it did to all variants."""
         pairs = zip(self.values(variant, figure), self.values(base or self.variants[0], figure), strict=True)
         return [value / of_base for value, of_base in pairs if of_base]
 
@@ -120,7 +89,7 @@ class Comparison:
             "aim": self.aim,
             "variants": variants,
             "beside": self.beside,
-            "verdicts": [each.as_json() for each in self.verdicts()],
+            "verdicts": [verdict.as_json() for verdict in self.verdicts()],
         }
 
     def print(self, console: Console) -> None:
@@ -148,14 +117,7 @@ class Comparison:
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """Figures of which each stands for itself.
-
-    Args:
-        title: What they are about.
-        rows: Name of each column, with its unit, to what is in it.
-        aim: What they should be, in words.
-        verdicts: Whether they are.
-    """
+    """Figures of which each stands for itself."""
 
     title: str
     rows: Sequence[Mapping[str, str | float]]
@@ -164,7 +126,7 @@ class Table:
 
     def as_json(self) -> dict[str, Any]:
         """All of it."""
-        rows, verdicts = [dict(row) for row in self.rows], [each.as_json() for each in self.verdicts]
+        rows, verdicts = [dict(row) for row in self.rows], [verdict.as_json() for verdict in self.verdicts]
         return {"title": self.title, "aim": self.aim, "rows": rows, "verdicts": verdicts}
 
     def print(self, console: Console) -> None:
@@ -174,11 +136,7 @@ class Table:
 
 
 def cells_of(result: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
-    """Heads and rows of a table of what was measured.
-
-    Args:
-        result: What `as_json` gave, of a comparison or of a table.
-    """
+    """Heads and rows of a table of what was measured."""
     if "rows" in result:
         heads = list(result["rows"][0])
         return heads, [[_shown(name, row.get(name, "")) for name in heads] for row in result["rows"]]
@@ -198,15 +156,7 @@ def cells_of(result: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
 def measure_in_turns(
     name: str, variants: Mapping[str, Callable[[], Figures]], *, rounds: int, console: Console, warm_up: bool = True
 ) -> list[Round]:
-    """Measure variants in turns, every other round in the opposite order, after one round that does not count.
-
-    Args:
-        name: What the lines of progress call it.
-        variants: Name to what measures it once.
-        rounds: How many rounds count.
-        console: Where progress goes.
-        warm_up: Whether there is a round that does not count.
-    """
+    """Measure variants in turns, every other round in the opposite order, after one round that does not count."""
     measured = []
     for number in range(0 if warm_up else 1, rounds + 1):
         console.print(f"{name}: {f'round {number} of {rounds}' if number else 'warm-up'}")
@@ -226,7 +176,7 @@ def print_table(console: Console, title: str, heads: Sequence[str], rows: Sequen
 
 
 def _print_claims(console: Console, aim: str, verdicts: Sequence[Verdict]) -> None:
-    for line in [*([aim] if aim else []), *(each.line() for each in verdicts)]:
+    for line in [*([aim] if aim else []), *(verdict.line() for verdict in verdicts)]:
         console.print(line)
 
 

@@ -29,13 +29,7 @@ _PERIOD_US = 100_000
 
 @dataclass(frozen=True)
 class BenchS3:
-    """An S3 server for a benchmark.
-
-    Args:
-        endpoint: How to reach it.
-        described: What it is, in words.
-        folder: Where a bucket is a folder and an object a file; None where it keeps objects otherwise.
-    """
+    """An S3 server for a benchmark."""
 
     endpoint: S3Endpoint
     described: str
@@ -48,9 +42,6 @@ def s3_server(name: str | None) -> Iterator[BenchS3]:
 
     VersityGW costs an INSERT less than a tenth over local files; moto, in Python, nearly half as much again, and takes
     CPU time from the servers under test.
-
-    Args:
-        name: `versitygw` or `moto`; None takes the first of them that is there, or can be built.
     """
     program = None if name == "moto" else _program("versitygw", _VERSITYGW)
     if program is None and name == "versitygw":
@@ -90,12 +81,7 @@ def _run_versitygw(program: str) -> Iterator[BenchS3]:
 
 @dataclass(frozen=True, kw_only=True)
 class Distance:
-    """How far away an S3 server is.
-
-    Args:
-        first_byte_ms: What every answer takes longer.
-        connection_mb_per_second: What a connection carries at most.
-    """
+    """How far away an S3 server is."""
 
     first_byte_ms: int
     connection_mb_per_second: int
@@ -116,12 +102,7 @@ def can_be_far() -> bool:
 
 @contextmanager
 def far_away(s3: S3Endpoint, distance: Distance) -> Iterator[S3Endpoint]:
-    """The same S3 server at a distance; on loopback it answers at once, and no connection waits for its bytes.
-
-    Args:
-        s3: The server.
-        distance: What is between it and who asks.
-    """
+    """The same S3 server at a distance; on loopback it answers at once, and no connection waits for its bytes."""
     program = _program(_PROXY, _TOXIPROXY, built="server")
     assert program, "ask can_be_far before"
     api_port, port = free_ports(2)
@@ -158,13 +139,7 @@ def _found(name: str) -> str | None:
 
 
 def _program(name: str, module: str, *, built: str = "") -> str | None:
-    """Where a program is; built once where Go is installed.
-
-    Args:
-        name: What it is called.
-        module: What Go builds it of.
-        built: What Go calls it, where that is something else.
-    """
+    """Where a program is; built once where Go is installed."""
     found = _found(name)
     if found or not shutil.which("go"):
         return found

@@ -39,15 +39,7 @@ _PACKAGES = (
 
 @dataclass(frozen=True, kw_only=True)
 class TrialContext:
-    """What a suite is given.
-
-    Args:
-        is_quick: Whether all suites together have ten minutes.
-        scale: What numbers of rows and objects are multiplied by.
-        rounds: How often each variant is measured.
-        s3_name: `versitygw` or `moto`; None takes the first of them that is there.
-        console: Where progress goes.
-    """
+    """What a suite is given."""
 
     is_quick: bool
     scale: float
@@ -77,28 +69,19 @@ class TrialContext:
 
 def suite_names() -> list[str]:
     """The names of all suites."""
-    return sorted(each.name for each in pkgutil.iter_modules(suites.__path__))
+    return sorted(module.name for module in pkgutil.iter_modules(suites.__path__))
 
 
 def suite(name: str) -> ModuleType:
     """A suite: `TITLE` in words; `run(bench)`, which yields comparisons and tables.
 
     One that takes long has `IN_QUICK = False`.
-
-    Args:
-        name: One of `suite_names`.
     """
     return importlib.import_module(f"{suites.__name__}.{name}")
 
 
 def run_suite(name: str, bench: TrialContext, arguments: Sequence[str]) -> dict[str, Any]:
-    """Run a suite, print what it measured, and give it as JSON.
-
-    Args:
-        name: Its name.
-        bench: What it is given.
-        arguments: Of the command, to be noted.
-    """
+    """Run a suite, print what it measured, and give it as JSON."""
     module, start = suite(name), time.monotonic()
     bench.console.rule(module.TITLE)
     made_by = {"command": " ".join(["./dev bench", *arguments]), "at": datetime.now(UTC).isoformat(timespec="seconds")}
@@ -119,7 +102,7 @@ def _machine() -> dict[str, Any]:
 
 
 def _versions() -> dict[str, str]:
-    installed = {each.metadata["Name"].lower() for each in importlib.metadata.distributions()}
+    installed = {distribution.metadata["Name"].lower() for distribution in importlib.metadata.distributions()}
     found = {name: importlib.metadata.version(name) for name in _PACKAGES if name in installed}
     return {"python": sys.version.split()[0], **found}
 

@@ -41,7 +41,7 @@ class TestSuites:
         bench(*suites, "--quick", "--scale", "0.01", "--s3", "moto", "--report", str(tmp_path))
         results = {name: json.loads((tmp_path / "raw" / f"{name}.json").read_text())["results"] for name in suites}
         *ways, struck, between = results["alternatives"]
-        assert all(each["variants"]["this package"]["worker's CPU seconds"]["median"] > 0 for each in ways)
+        assert all(way["variants"]["this package"]["worker's CPU seconds"]["median"] > 0 for way in ways)
         ours = [(row["nodes"], row["after the retry"]) for row in struck["rows"] if row["load"] == "this package"]
         assert ours == [("1", "exact"), ("3", "exact")]
         assert (between["rows"][0]["way"], between["rows"][0]["and after it"]) == ("this package", "exact")
@@ -181,7 +181,7 @@ class TestReport:
                 verdicts=[Verdict(claim="c", found="f", is_met=True)],
             ),
         ]
-        measured = {"suite": "x", "title": "X", "made_by": MADE_BY, "results": [each.as_json() for each in results]}
+        measured = {"suite": "x", "title": "X", "made_by": MADE_BY, "results": [result.as_json() for result in results]}
         report.write(tmp_path, measured)
         page = (tmp_path / "x.md").read_text()
         assert "| b | 4.00 | 1.38 (1.25–1.50) | 2 \\| 3 |" in page

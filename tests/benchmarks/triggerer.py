@@ -25,17 +25,7 @@ _PROBE_SECONDS = 0.01
 
 @dataclass(frozen=True, kw_only=True)
 class Wait:
-    """What waits for what.
-
-    Args:
-        conn_ids: Airflow connections; triggers take them in turns, and only those of one connection share a poll.
-        cluster: The cluster.
-        table: The table, in the connection's database.
-        periods: Periods of the table that settle when their partition is dropped; triggers take them in turns.
-        triggers: How many triggers.
-        seconds: How long to measure, before anything settles; they look again after a sixth of it.
-        result_file: Where the figures go.
-    """
+    """What waits for what."""
 
     conn_ids: list[str]
     cluster: str
@@ -65,16 +55,7 @@ class Wait:
 
 @dataclass(frozen=True, kw_only=True)
 class Taken:
-    """What waiting took.
-
-    Args:
-        began_at: Beginning of the time that counts, in seconds since 1970.
-        ended_at: Its end.
-        cpu_seconds: CPU time of the process, all threads, in that time.
-        longest_pause_seconds: For how long the event loop did nothing else at most.
-        median_delay_seconds: From a period's end to the event of a trigger that waits for it.
-        longest_delay_seconds: The same, the worst.
-    """
+    """What waiting took."""
 
     began_at: float
     ended_at: float

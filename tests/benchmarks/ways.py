@@ -23,19 +23,7 @@ _ROWS_A_BATCH = 100_000
 
 @dataclass(frozen=True, kw_only=True)
 class Given:
-    """What a worker is told to load.
-
-    Args:
-        nodes: The cluster's nodes; the first is the one that workers know.
-        cluster: Its name.
-        database: Where the table is.
-        s3: Where the files are.
-        bucket: Their bucket.
-        prefix: What their keys begin with, up to the period.
-        period: `YYYY-MM`.
-        folder: The worker's own; that of another worker is another one.
-        files: How many of the period's files to load; None is all.
-    """
+    """What a worker is told to load."""
 
     nodes: Sequence[RunningNode]
     cluster: str
@@ -229,17 +217,7 @@ def package(given: Given) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Way:
-    """A way, and what it takes.
-
-    Args:
-        name: What tables call it.
-        run: What loads.
-        needs: Modules that it needs.
-        table: Where the rows are.
-        is_slow: Whether it takes so long that it is measured with a few of the files.
-        is_of_several: Whether it takes more than one node.
-        is_on_same_disk: Whether who tries again finds the folder of who was killed.
-    """
+    """A way, and what it takes."""
 
     name: str
     run: Callable[[Given], None]

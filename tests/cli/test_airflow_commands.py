@@ -42,7 +42,7 @@ def of_airflow(line: str) -> argparse.Namespace:
     (group,) = get_commands()
     assert isinstance(group, GroupCommand)
     name, *arguments = line.split()
-    (command,) = (each for each in group.subcommands if each.name == name)
+    (command,) = (subcommand for subcommand in group.subcommands if subcommand.name == name)
     assert isinstance(command, ActionCommand)
     made = argparse.ArgumentParser()
     for argument in command.args:
@@ -60,7 +60,7 @@ def test_airflow_understands_what_the_program_does(line: str) -> None:
 def test_every_command_is_tried_above() -> None:
     (group,) = get_commands()
     assert isinstance(group, GroupCommand)
-    assert {each.name for each in group.subcommands} == {line.split()[0] for line in LINES}
+    assert {subcommand.name for subcommand in group.subcommands} == {line.split()[0] for line in LINES}
 
 
 @pytest.mark.parametrize("program", [["airflow", "chs3"], ["chs3"]])

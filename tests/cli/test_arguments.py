@@ -145,7 +145,7 @@ def test_options_of_another_storage_are_refused(
 
 def test_no_option_takes_a_secret() -> None:
     names = parser().format_help() + "".join(
-        each.format_help() for each in parser()._subparsers._group_actions[0].choices.values()
+        choice.format_help() for choice in parser()._subparsers._group_actions[0].choices.values()
     )
     assert not {"--password", "--secret", "--token", "--secret-access-key"} & set(names.split())
 

@@ -96,7 +96,7 @@ def test_the_grants_give_what_they_say(server: ClickHouseCluster) -> None:
     lacking = []
     for user, privileges in GRANTED.items():
         with server.nodes[0].client(user=user.login, password=user.password) as client:
-            lacking += [each for each in privileges if client.execute(f"CHECK GRANT {each}") != [(1,)]]
+            lacking += [privilege for privilege in privileges if client.execute(f"CHECK GRANT {privilege}") != [(1,)]]
     assert GRANTED
     assert lacking == []
 

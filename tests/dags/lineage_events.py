@@ -42,7 +42,7 @@ def _listener() -> Iterator[None]:
         from airflow.listeners.listener import get_listener_manager
 
     listeners = get_listener_manager().pm
-    if any(isinstance(each, OpenLineageListener) for each in listeners.get_plugins()):
+    if any(isinstance(plugin, OpenLineageListener) for plugin in listeners.get_plugins()):
         # Plugins are loaded once, here with a transport.
         yield
         return
@@ -53,9 +53,9 @@ def _listener() -> Iterator[None]:
 
 
 def _forget(conf: Any) -> None:
-    for each in vars(conf).values():
-        if hasattr(each, "cache_clear"):
-            each.cache_clear()
+    for var in vars(conf).values():
+        if hasattr(var, "cache_clear"):
+            var.cache_clear()
 
 
 def read_events(path: Path) -> list[dict[str, Any]]:
@@ -64,11 +64,7 @@ def read_events(path: Path) -> list[dict[str, Any]]:
 
 
 def check(event: dict[str, Any]) -> None:
-    """Hold an event, with all facets of OpenLineage's own, against the classes that its client generates from the spec.
-
-    Raises:
-        jsonschema.ValidationError: What differs.
-    """
+    """Check an event, with all facets of OpenLineage's own, by the classes that its client has from the spec."""
     from openlineage.client.generated.base import RunEvent
 
     validator = jsonschema.Draft202012Validator
@@ -95,9 +91,9 @@ def _facet_classes() -> dict[str, type]:
     found = {}
     # Those in base are what facets of no fixed kind go by, Airflow's own among them.
     for module in pkgutil.iter_modules(generated.__path__, f"{generated.__name__}."):
-        for each in vars(importlib.import_module(module.name)).values():
-            if hasattr(each, "_get_schema") and each.__module__ != f"{generated.__name__}.base":
-                found[each._get_schema()] = each
+        for var in vars(importlib.import_module(module.name)).values():
+            if hasattr(var, "_get_schema") and var.__module__ != f"{generated.__name__}.base":
+                found[var._get_schema()] = var
     return found
 
 
@@ -107,14 +103,14 @@ def _schema_of(kind: Any, *above: Any) -> dict[str, Any]:
         return {}
     if attr.has(kind):
         attr.resolve_types(kind)
-        required = [each.name for each in attr.fields(kind) if each.default is attr.NOTHING]
-        properties = {each.name: _schema_of(each.type, *above, kind) for each in attr.fields(kind)}
+        required = [field.name for field in attr.fields(kind) if field.default is attr.NOTHING]
+        properties = {field.name: _schema_of(field.type, *above, kind) for field in attr.fields(kind)}
         return {"type": "object", "required": required, "properties": properties}
     if isinstance(kind, type) and issubclass(kind, Enum):
         return {"enum": [each.value for each in kind]}
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, UnionType):
-        return {"anyOf": [_schema_of(each, *above) for each in arguments]}
+        return {"anyOf": [_schema_of(argument, *above) for argument in arguments]}
     if origin is list:
         return {"type": "array", "items": _schema_of(arguments[0], *above)}
     if origin is dict or kind is dict:

@@ -112,7 +112,7 @@ def emitted(
         deferring.hurry(monkeypatch)
         with lineage_events.emitting(events, monkeypatch):
             run = run_dag(dag)
-    results = {each.task_id: each.xcom_pull(task_ids=each.task_id) for each in run.get_task_instances()}
+    results = {instance.task_id: instance.xcom_pull(task_ids=instance.task_id) for instance in run.get_task_instances()}
     yield Emitted(lineage_events.read_events(events), results, where)
     _on_every_node(chs3_cluster, f"DROP DATABASE {name} SYNC")
 
@@ -158,9 +158,9 @@ def test_periods_that_were_loaded_together_are_told_as_their_prefixes_and_partit
     bucket, output = f"s3://{emitted.where['bucket']}", emitted.output("together")
     assert emitted.inputs("together") == [(bucket, "trips/2026-05"), (bucket, "trips/2026-06")]
     partitions = output["outputFacets"]["subset"]["outputCondition"]["partitions"]
-    assert [each["identifier"] for each in partitions] == ["2026-05", "2026-06"]
+    assert [partition["identifier"] for partition in partitions] == ["2026-05", "2026-06"]
     assert output["outputFacets"]["outputStatistics"]["rowCount"] == 1200
-    (query_id,) = {query_id for each in emitted.results["together"] for query_id in each["query_ids"]}
+    (query_id,) = {query_id for result in emitted.results["together"] for query_id in result["query_ids"]}
     assert emitted.of("together")["run"]["facets"]["externalQuery"]["externalQueryId"] == query_id
 
 
@@ -174,7 +174,7 @@ def test_the_table_is_named_by_server_and_database(emitted: Emitted, chs3_cluste
 @pytest.mark.parametrize("kind", ["START", "COMPLETE"])
 def test_the_tables_columns_are_told(emitted: Emitted, kind: str) -> None:
     fields = emitted.output("few", kind)["facets"]["schema"]["fields"]
-    assert [(each["name"], each["type"]) for each in fields][:2] == [
+    assert [(field["name"], field["type"]) for field in fields][:2] == [
         ("trip_id", "UInt64"),
         ("vendor", "LowCardinality(String)"),
     ]

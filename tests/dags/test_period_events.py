@@ -127,7 +127,7 @@ def told(result: Any, **options: Any) -> list[dict[str, Any]]:
     task = EmitPeriodOperator(task_id="emit", result=None, outlets=[sdk.Asset("trips")])
     events = OutletEventAccessors()
     emit_periods(task, {"outlet_events": events}, result, **options)
-    assert [each.name for each in _build_asset_profiles(task.outlets)] == ["trips"] * len(task.outlets)
+    assert [profile.name for profile in _build_asset_profiles(task.outlets)] == ["trips"] * len(task.outlets)
     return list(_serialize_outlet_events(events)) if task.outlets else []
 
 
@@ -159,7 +159,7 @@ def test_new_periods_of_a_task_are_told_by_their_events_and_others_are_not() -> 
         seen = SimpleNamespace(**event, timestamp=datetime(2026, 1, 1))
         found = emitted_periods({"triggering_asset_events": {"trips": [seen]}})
         key = event.get("partition_key")
-        assert found == [each for each in tells if key in (None, each["period"])]
+        assert found == [tell for tell in tells if key in (None, tell["period"])]
 
 
 @pytest.mark.skipif(not hasattr(sdk, "PartitionedAtRuntime"), reason="partitions at run time came with Airflow 3.3")

@@ -20,11 +20,7 @@ if TYPE_CHECKING:
 
 
 def main() -> int:
-    """Run cases, and tell how they ended.
-
-    Returns:
-        The exit code: 1 where anything was not as it must be.
-    """
+    """Run cases, and tell how they ended."""
     parser = parser_of_cases("python -m tests.damage", __doc__)
     given = parser.parse_args()
     with own_airflow("damage"):

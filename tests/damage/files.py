@@ -49,7 +49,7 @@ def _zstd_in_pieces(body: bytes, *, has_checksum: bool = False) -> bytes:
     compressor = zstandard.ZstdCompressor(write_checksum=has_checksum).compressobj()
     pieces = [body[at : at + 3000] for at in range(0, len(body), 3000)]
     flush = zstandard.COMPRESSOBJ_FLUSH_BLOCK
-    return b"".join(compressor.compress(each) + compressor.flush(flush) for each in pieces) + compressor.flush()
+    return b"".join(compressor.compress(piece) + compressor.flush(flush) for piece in pieces) + compressor.flush()
 
 
 def _lz4_of_small_blocks(body: bytes) -> bytes:
@@ -60,7 +60,7 @@ def _lz4_of_small_blocks(body: bytes) -> bytes:
 def _snappy_of_hadoop(body: bytes) -> bytes:
     """Blocks: how long what they hold is, how long they are, as four bytes each, and raw Snappy."""
     pieces = [body[at : at + 50_000] for at in range(0, len(body), 50_000)]
-    blocks = [(len(each), pa.Codec("snappy").compress(each, asbytes=True)) for each in pieces]
+    blocks = [(len(piece), pa.Codec("snappy").compress(piece, asbytes=True)) for piece in pieces]
     return b"".join(size.to_bytes(4) + len(block).to_bytes(4) + block for size, block in blocks)
 
 
@@ -245,14 +245,7 @@ def _of_native(body: bytes) -> Rows:
 
 @dataclass(frozen=True)
 class Kind:
-    """A format.
-
-    Args:
-        name: ClickHouse's name.
-        write: From rows to a file.
-        read: From a file to rows, by a reader that is neither ClickHouse's nor this package's; an error if it cannot.
-        has_footer: Whether it ends in a footer, without which nothing is read: then its codec proves nothing more.
-    """
+    """A format."""
 
     name: str
     write: Callable[[Rows], bytes]

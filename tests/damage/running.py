@@ -26,13 +26,7 @@ FAULTS = (WRONG, WITHOUT_NEED)
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a case.
-
-    Args:
-        case: Damage, formats, codecs and writers.
-        kind: One of the above.
-        details: The message, or how many rows there are and should be.
-    """
+    """What came of a case."""
 
     case: str
     kind: str
@@ -40,13 +34,7 @@ class Outcome:
 
 
 def run(lake: Lake, seed: int, number: int) -> Outcome:
-    """Make the files of a case, load them, and compare.
-
-    Args:
-        lake: Where.
-        seed: Of all choices.
-        number: Of the case.
-    """
+    """Make the files of a case, load them, and compare."""
     chance = random.Random(f"{seed}:{number}")
     kind, damage = (chance.choice(list(each)) for each in (KINDS, DAMAGES))
     lake.table = f"damage_{seed}_{number}"
@@ -56,7 +44,7 @@ def run(lake: Lake, seed: int, number: int) -> Outcome:
         "ENGINE = MergeTree PARTITION BY toYYYYMM(at) ORDER BY id"
     )
     try:
-        case = f"{damage}: {', '.join(each.title for each in files)}"
+        case = f"{damage}: {', '.join(file.title for file in files)}"
         chance.shuffle(files)
         for place, each in enumerate(files):
             lake.put(f"{lake.table}/{PERIOD}/{place}.{each.ending}", each.data)
@@ -67,14 +55,7 @@ def run(lake: Lake, seed: int, number: int) -> Outcome:
 
 @dataclass(frozen=True)
 class _File:
-    """A file of a case.
-
-    Args:
-        ending: Of its key: format and codec.
-        writer: Who wrote it.
-        data: Its bytes.
-        rows: The rows that another reader finds, or that a flip may have spared; None if it takes the file for damaged.
-    """
+    """A file of a case."""
 
     ending: str
     writer: str
@@ -137,7 +118,7 @@ def _load(lake: Lake, case: str, files: Sequence[_File], *, is_whole: bool) -> O
     )
     if message and not found:
         return Outcome(case, WITHOUT_NEED if is_whole else REFUSED, message)
-    read = [each.rows for each in files]
+    read = [file.rows for file in files]
     wanted = sorted((number, text.encode("utf-8", "surrogateescape")) for rows in read for number, text in rows or [])
     if message or None in read or found != wanted:
         of_readers = "any" if None in read else len(wanted)

@@ -28,5 +28,5 @@ def damage_lake(cluster_of_one: Cluster, chs3_s3: Any, chs3_bucket: str) -> Iter
 @pytest.mark.parametrize("first", range(0, _CASES, _AT_ONCE))
 def test_a_damaged_file_is_refused_or_loaded_as_another_reader_reads_it(damage_lake: Lake, first: int) -> None:
     outcomes = [run(damage_lake, 1, number) for number in range(first, first + _AT_ONCE)]
-    assert [each for each in outcomes if each.kind in FAULTS] == []
-    assert {each.kind for each in outcomes} == {LOADED, REFUSED}
+    assert [outcome for outcome in outcomes if outcome.kind in FAULTS] == []
+    assert {outcome.kind for outcome in outcomes} == {LOADED, REFUSED}

@@ -16,11 +16,7 @@ _COMMANDS = {
 
 
 def main() -> int:
-    """Run the command that the command line names.
-
-    Returns:
-        The exit code.
-    """
+    """Run the command that the command line names."""
     parser = argparse.ArgumentParser(prog="python -m tests.demo", description=__doc__)
     parser.add_argument("command", choices=sorted(_COMMANDS))
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the command; try --help")

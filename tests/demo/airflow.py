@@ -46,14 +46,7 @@ class DemoAirflow:
     """
 
     def __init__(self, *, home: Path, dags: Path, log: Path, connections: Mapping[str, Mapping[str, Any]]) -> None:
-        """Start the processes, which wait for commands.
-
-        Args:
-            home: Folder for Airflow's database and the logs of its tasks.
-            dags: Folder of the DAGs.
-            log: File for all output; its old content is removed.
-            connections: Connection id → the connection, as the JSON of `AIRFLOW_CONN_…`.
-        """
+        """Start the processes, which wait for commands."""
         self.environment = {
             "AIRFLOW_HOME": str(home),
             "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
@@ -76,30 +69,14 @@ class DemoAirflow:
         return self._processes[0]
 
     def create_database(self, *, tell: Callable[[str], None]) -> None:
-        """Create Airflow's database, in the second process: the first one warms up meanwhile.
-
-        Args:
-            tell: As in `run`.
-
-        Raises:
-            DemoError: If it fails.
-        """
+        """Create Airflow's database, in the second process: the first one warms up meanwhile."""
         self._processes.reverse()
         self.run("db", "migrate", tell=tell)
         self._send(_WARM_UP)
         self._processes.reverse()
 
     def run(self, *arguments: str, tell: Callable[[str], None], is_whole: bool = False) -> None:
-        """Run an `airflow` command to its end.
-
-        Args:
-            *arguments: The arguments of the command.
-            tell: Called with the results of loads, and with errors, while the command runs.
-            is_whole: Whether to call it with all lines but those of the log. Default: False.
-
-        Raises:
-            DemoError: If it fails.
-        """
+        """Run an `airflow` command to its end."""
         self._send(arguments)
         exit_code, told_at = None, time.monotonic()
         for line in self._lines():
@@ -117,15 +94,7 @@ class DemoAirflow:
             raise DemoError(f"`{command(arguments)}` failed; errors are above, and the full log is in {self.log}")
 
     def kill_in(self, *arguments: str, at: str) -> None:
-        """Run an `airflow` command, and `kill -9` its process at a line of its log; the other one takes its place.
-
-        Args:
-            *arguments: The arguments of the command.
-            at: A text in that line.
-
-        Raises:
-            DemoError: If the command ended before.
-        """
+        """Run an `airflow` command, and `kill -9` its process at a line of its log; the other one takes its place."""
         self._send(arguments)
         if not any(at in line for line in self._lines()):
             raise DemoError(f"`{command(arguments)}` ended before `{at}`; the full log is in {self.log}")
@@ -133,11 +102,7 @@ class DemoAirflow:
         self._skip_output()
 
     def serve(self) -> str:
-        """Start Airflow with its UI, and without a login, until the `with` block ends.
-
-        Returns:
-            Its address.
-        """
+        """Start Airflow with its UI, and without a login, until the `with` block ends."""
         (port,) = free_ports(1)
         self._kill_all()
         self._skip_output()

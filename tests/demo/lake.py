@@ -21,15 +21,7 @@ DISTRIBUTED_TABLE = "trips_all"
 
 @dataclass(frozen=True)
 class PartsOnNode:
-    """The parts of all periods on one node.
-
-    Attributes:
-        parts: Period → active parts.
-        merges: Period → running merges.
-        names: Names of the active parts.
-        delay_limit: Parts in one partition at which the server slows down inserts.
-        throw_limit: Parts in one partition at which it rejects inserts.
-    """
+    """The parts of all periods on one node."""
 
     parts: Mapping[str, int]
     merges: Mapping[str, int]
@@ -40,16 +32,7 @@ class PartsOnNode:
 
 @dataclass(frozen=True)
 class Lake:
-    """Periods of trips in a bucket, and the table that they are loaded into.
-
-    Attributes:
-        cluster: The ClickHouse nodes.
-        s3: The S3 server.
-        trips: The generator of the trips.
-        periods: `YYYY-MM`, in order.
-        late_period: The period whose last file arrives late.
-        rewritten: Period → the trips that the table must hold of it, where they are others.
-    """
+    """Periods of trips in a bucket, and the table that they are loaded into."""
 
     cluster: Cluster
     s3: S3Endpoint
@@ -70,11 +53,7 @@ class Lake:
                 )
 
     def upload(self) -> int:
-        """Put all files but the late one into the bucket.
-
-        Returns:
-            Their size in bytes.
-        """
+        """Put all files but the late one into the bucket."""
         client, size_bytes = self.s3.client(), 0
         client.create_bucket(Bucket=BUCKET)
         for period in self.periods:
@@ -85,11 +64,7 @@ class Lake:
         return size_bytes
 
     def upload_late_file(self) -> str:
-        """Put the late file into the bucket.
-
-        Returns:
-            Its key.
-        """
+        """Put the late file into the bucket."""
         *_, (name, content) = self.trips.files(self.late_period)
         key = f"trips/{self.late_period}/{name}"
         self.s3.client().put_object(Bucket=BUCKET, Key=key, Body=content)
@@ -104,14 +79,7 @@ class Lake:
         return sum(rows.get(period, 0) for rows in self.rows_by_period())
 
     def differences(self, *, but: str = "") -> list[str]:
-        """Compare the rows, sums and checksum of every period on all nodes with the generator's.
-
-        Args:
-            but: A period to leave out.
-
-        Returns:
-            One line for each period that differs.
-        """
+        """Compare the rows, sums and checksum of every period on all nodes with the generator's."""
         found = []
         with self.cluster.nodes[0].client() as client:
             for period in sorted({*self.periods} - {but}):
@@ -138,15 +106,7 @@ class Lake:
 
 
 def periods_from(first: str, count: int) -> list[str]:
-    """Return consecutive periods.
-
-    Args:
-        first: `YYYY-MM`.
-        count: Number of periods.
-
-    Returns:
-        `YYYY-MM` of each.
-    """
+    """Return consecutive periods."""
     start = int(first[:4]) * 12 + int(first[5:]) - 1
     return [f"{at // 12:04}-{at % 12 + 1:02}" for at in range(start, start + count)]
 

@@ -36,14 +36,7 @@ _FILES_PER_PERIOD = 6
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Load periods of trips into a local cluster with a real Airflow, and show and check the results.
-
-    Args:
-        arguments: The command line: `--periods`, `--rows-per-period`, `--settings`, `--stay`.
-
-    Returns:
-        The exit code: 0 if every period has exactly the rows of its files, else 1.
-    """
+    """Load periods of trips into a local cluster with a real Airflow, and show and check the results."""
     parser = argparse.ArgumentParser(prog="./dev demo", description=__doc__)
     parser.add_argument("--periods", type=int, default=6, help="number of periods (%(default)s)")
     parser.add_argument("--rows-per-period", type=int, default=500_000, help="rows of each period (%(default)s)")

@@ -52,8 +52,8 @@ class Screen:
         """Show the settings of a load, each with its reason: those that were computed, then those of every load."""
         table = _table("Settings of the last load", "setting", "value", "reason")
         settings = json.loads(load["settings"])
-        for each in sorted(settings, key=lambda each: each["name"] in exact_names(S3)):
-            table.add_row(each["name"], str(each["value"]), each["reason"])
+        for setting in sorted(settings, key=lambda each: each["name"] in exact_names(S3)):
+            table.add_row(setting["name"], str(setting["value"]), setting["reason"])
         self._console.print(table)
 
     def periods(self, lake: Lake) -> None:
@@ -80,15 +80,7 @@ class Screen:
 
 
 def merge_state(period: str, nodes: Sequence[PartsOnNode]) -> str:
-    """Describe the current state of the merges of a period.
-
-    Args:
-        period: `YYYY-MM`.
-        nodes: The parts on each node.
-
-    Returns:
-        `healthy` if every node has few parts and no merge runs; otherwise a description.
-    """
+    """Describe the current state of the merges of a period."""
     merges = sum(node.merges.get(period, 0) for node in nodes)
     most = max(nodes, key=lambda node: node.parts.get(period, 0))
     parts = most.parts.get(period, 0)

@@ -25,14 +25,7 @@ _VARIABLES = Path(".dev/cluster.env")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Start a cluster and an S3 server with three periods of trips, print how to use them, and wait for Ctrl-C.
-
-    Args:
-        arguments: The command line: `--nodes`.
-
-    Returns:
-        The exit code; in practice, KeyboardInterrupt ends it.
-    """
+    """Start a cluster and an S3 server with three periods of trips, print how to use them, and wait for Ctrl-C."""
     parser = argparse.ArgumentParser(prog="./dev cluster", description="A local ClickHouse cluster and S3 server.")
     parser.add_argument("--nodes", type=int, default=3, help="number of ClickHouse nodes (%(default)s)")
     given = parser.parse_args(arguments)
@@ -47,7 +40,7 @@ def main(arguments: Sequence[str]) -> int:
                     client.execute(f"CREATE DATABASE {DATABASE}")
             variables = _variables(cluster, s3)
             _VARIABLES.parent.mkdir(exist_ok=True)
-            _VARIABLES.write_text("\n".join(line for each in variables.values() for line in _exports(each)))
+            _VARIABLES.write_text("\n".join(line for variable in variables.values() for line in _exports(variable)))
             print(_how_to_use(cluster, s3, variables), flush=True)
             threading.Event().wait()
     return 0
@@ -85,8 +78,8 @@ def _how_to_use(cluster: ClickHouseCluster, s3: S3Server, variables: Mapping[str
     lines = [
         f"ClickHouse cluster `{cluster.name}`, each node a shard, with an empty database `{DATABASE}`:",
         *(
-            f"  {each.name}  tcp {each.host}:{each.tcp_port}  http {each.host}:{each.http_port}"
-            for each in cluster.nodes
+            f"  {node.name}  tcp {node.host}:{node.tcp_port}  http {node.host}:{node.http_port}"
+            for node in cluster.nodes
         ),
         f"S3: {s3.endpoint_url}, bucket `{BUCKET}` with trips/<period>/*.parquet for {', '.join(_PERIODS)};"
         f" ClickHouse reads it through the named collection `{_NAMED_COLLECTION}`.",

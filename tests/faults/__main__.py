@@ -28,11 +28,7 @@ _LOG_LINES = 40
 
 
 def main() -> int:
-    """Strike, and tell how many strikes were survived.
-
-    Returns:
-        The exit code: 1 where anything was not as it must be.
-    """
+    """Strike, and tell how many strikes were survived."""
     given = _arguments()
     with own_airflow("faults", CHS3_CLICKHOUSE_PROGRAM=SERVERS[given.on]) as home:
         if given.report:

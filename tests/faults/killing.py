@@ -111,13 +111,7 @@ def _reads(text: str) -> bool:
 
 @dataclass(frozen=True)
 class Strike:
-    """Where a worker is killed: once it carried a step out, or had only some of the nodes carry it out.
-
-    Args:
-        number: The step's number among those of its kind, from 0; -1 is before the first step.
-        told: Which of the step's nodes are told.
-        name: The step's kind: how many there are of another kind differs between loads.
-    """
+    """Where a worker is killed: once it carried a step out, or had only some of the nodes carry it out."""
 
     number: int
     told: slice

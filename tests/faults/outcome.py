@@ -7,25 +7,13 @@ from tests.integration.lake import PERIOD, Lake
 
 
 def assert_exact(lake: Lake, trips: Trips, period: str = PERIOD) -> None:
-    """The period holds exactly the rows of its objects, by count and checksum, and nothing of a load is left.
-
-    Args:
-        lake: The table and the cluster.
-        trips: Whose files the bucket holds.
-        period: The period.
-    """
+    """The period holds exactly the rows of its objects, by count and checksum, and nothing of a load is left."""
     assert lake.facts(period) == trips.facts(period)
     assert lake.left_behind() == []
 
 
 def assert_untouched(lake: Lake, before: Trips | None, period: str = PERIOD) -> None:
-    """A load that did not publish has left the table as it was.
-
-    Args:
-        lake: The table and the cluster.
-        before: Whose rows the table held; None where it held none.
-        period: The period.
-    """
+    """A load that did not publish has left the table as it was."""
     if before is None:
         assert sum(lake.rows_per_node()) == 0
     else:

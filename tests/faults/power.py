@@ -35,11 +35,7 @@ def missing() -> str:
 
 
 class Disk:
-    """A disk of a node's own, mounted where the node lives.
-
-    Args:
-        folder: Where it is mounted; its image lies beside.
-    """
+    """A disk of a node's own, mounted where the node lives."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._image = folder, folder.with_suffix(".ext4")
@@ -67,22 +63,13 @@ class Disk:
 
 
 class Power:
-    """The power of a cluster whose nodes live on disks of their own.
-
-    Args:
-        cluster: The cluster.
-        disks: Of its nodes, in their order.
-    """
+    """The power of a cluster whose nodes live on disks of their own."""
 
     def __init__(self, cluster: ClickHouseCluster, disks: list[Disk]) -> None:
         self.cluster, self._disks = cluster, disks
 
     def cut(self, index: int) -> None:
-        """Cut the power of a node, and have it come back at once.
-
-        Args:
-            index: The node's place, from 0.
-        """
+        """Cut the power of a node, and have it come back at once."""
         self._disks[index].cut()
         self.cluster.kill(index)
         self._disks[index].unmount()
@@ -92,12 +79,7 @@ class Power:
 
 @contextmanager
 def disks_of(nodes: int, home: Path) -> Iterator[list[Disk]]:
-    """Disks for the nodes of a cluster that starts in a folder.
-
-    Args:
-        nodes: How many.
-        home: The folder.
-    """
+    """Disks for the nodes of a cluster that starts in a folder."""
     disks: list[Disk] = []
     try:
         disks += (Disk(home / f"node{number}") for number in range(1, nodes + 1))

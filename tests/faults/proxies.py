@@ -29,12 +29,7 @@ _END_OF_STREAM = b"\x05"
 
 
 class NodeProxy(Door):
-    """A TCP proxy in front of the native port of one node, or of several in turn, as a load balancer.
-
-    Attributes:
-        mode: `pass`; `refuse` new connections; cut them when the answer to a statement `begins`; or when it `ends`,
-            which the worker then has not seen, although the statement took effect.
-    """
+    """A TCP proxy in front of the native port of one node, or of several in turn, as a load balancer."""
 
     def __init__(self, *node_ports: int) -> None:
         self.mode = "pass"
@@ -111,13 +106,7 @@ def network(cluster: Cluster, *, has_one_door: bool = False) -> Iterator[Network
 
 @dataclass(frozen=True)
 class Answer:
-    """What the storage answers to one request.
-
-    Attributes:
-        status: HTTP status.
-        body: Its body.
-        length: What Content-Length says; None is the body's.
-    """
+    """What the storage answers to one request."""
 
     status: int
     body: bytes
@@ -129,12 +118,7 @@ Fault = Callable[[str, str, Answer], Answer]
 
 
 class StorageProxy:
-    """An HTTP proxy in front of the storage.
-
-    Attributes:
-        fault: Changes answers; None leaves them.
-        struck: How many it changed.
-    """
+    """An HTTP proxy in front of the storage."""
 
     def __init__(self, endpoint_url: str) -> None:
         self.fault: Fault | None = None

@@ -34,17 +34,7 @@ _SOON_SECONDS, _LATE_SECONDS = 10, 45
 
 @dataclass(frozen=True)
 class Round:
-    """One strike, and what came of it.
-
-    Args:
-        strike: What was done.
-        period: The period that was loaded meanwhile.
-        at_seconds: When, from the start of the load.
-        said: How the worker that was struck ended.
-        clean_runs: How many runs it took then.
-        wrong: What was not as it must be; empty where all was.
-        after_seconds: How long after the end of the load; 0 where it came amid it.
-    """
+    """One strike, and what came of it."""
 
     strike: str
     period: str
@@ -64,16 +54,7 @@ class Round:
 
 
 class RandomRun:
-    """Loads periods, version after version, and strikes.
-
-    Args:
-        lake: Where to; its table is there and empty.
-        cluster: Its cluster, whose nodes are struck too; None leaves them alone.
-        folder: For the workers' logs.
-        seed: What all choices follow from. Moments depend on the machine too.
-        periods: That are loaded.
-        power: Of the cluster's nodes: it is cut, and there are no other strikes; None leaves it alone.
-    """
+    """Loads periods, version after version, and strikes."""
 
     def __init__(
         self,
@@ -109,11 +90,7 @@ class RandomRun:
             self._strikes = {_POWER_CUT: lambda worker, period: self._cut(power)}
 
     def rounds(self, *, first: int = 0) -> Iterator[Round]:
-        """Load all periods, then strike and look, for ever.
-
-        Args:
-            first: The number of the first strike, where an earlier run had others.
-        """
+        """Load all periods, then strike and look, for ever."""
         import_hooks()
         if self._power:
             self._versions[_QUIET_PERIOD] = _QUIET
@@ -242,11 +219,7 @@ class RandomRun:
 
 
 def report(rounds: Iterable[Round], *, title: str) -> int:
-    """Print rounds as they come, then how many strikes were survived.
-
-    Returns:
-        The exit code: 1 where anything was not as it must be.
-    """
+    """Print rounds as they come, then how many strikes were survived."""
     survived, strikes = Counter[str](), Counter[str]()
     for number, done in enumerate(rounds, start=1):
         print(f"{number:4}  {done}", flush=True)

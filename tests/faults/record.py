@@ -26,11 +26,7 @@ class Record(Results):
 
 
 def table_of(lines: Iterable[Line]) -> str:
-    """Add strikes up to a table of Markdown, by servers and kind of strike.
-
-    Args:
-        lines: Of a file of results.
-    """
+    """Add strikes up to a table of Markdown, by servers and kind of strike."""
     groups: dict[tuple[str, str, str], list[Line]] = defaultdict(list)
     for line in lines:
         groups[line["clickhouse"], line["servers"], line["strike"]].append(line)

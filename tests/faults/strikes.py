@@ -17,13 +17,7 @@ _RECOVERY = re.compile(r"Wait \d+ s")
 
 
 class Strikes:
-    """Sees every step of every load, and can strike at one.
-
-    Attributes:
-        steps: Names of the steps so far.
-        struck: Names of those that were struck.
-        pauses_seconds: How long the load would have waited for servers or storage: it does not really.
-    """
+    """Sees every step of every load, and can strike at one."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.reset()

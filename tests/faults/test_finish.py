@@ -130,7 +130,7 @@ def reads(periods: Periods, *some: str) -> list[int]:
     """Load, and return how many objects each insert read."""
     load = periods.operator(*some)
     load.execute({})
-    return [len(each.paths) for each in load.inserts]
+    return [len(insert.paths) for insert in load.inserts]
 
 
 def staging(lake: Lake) -> str:

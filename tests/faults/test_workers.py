@@ -158,7 +158,7 @@ def test_a_time_out_whose_exception_python_ignores_ends_the_load_all_the_same(
     )
     assert run_dag(dag).state == "failed"
     assert ignored == [AirflowTaskTimeout]
-    assert [type(each) for each in failures] == [AirflowTaskTimeout]
+    assert [type(failure) for failure in failures] == [AirflowTaskTimeout]
     assert trips_lake.left_behind() == []
     assert_untouched(trips_lake, None)
 

@@ -16,11 +16,7 @@ from tests.long_run import SERVERS, narrow_lake, own_airflow
 
 
 def main() -> int:
-    """Run cases, and tell how they ended.
-
-    Returns:
-        The exit code: 1 where anything was not as it must be.
-    """
+    """Run cases, and tell how they ended."""
     given = _arguments()
     with own_airflow("fidelity", **{PROGRAM_VARIABLE: SERVERS[given.on]}) as home:
         if given.report:

@@ -51,12 +51,7 @@ def random_arrow_type(choose: random.Random, of: Type) -> pa.DataType:
 
 
 def near_type(choose: random.Random, found: pa.DataType) -> pa.DataType:
-    """A type that a later file may have in its place: wider, finer, with its fields in another order.
-
-    Args:
-        choose: Makes the choices.
-        found: The type in an earlier file.
-    """
+    """A type that a later file may have in its place: wider, finer, with its fields in another order."""
     if pa.types.is_list(found):
         return pa.list_(near_type(choose, found.value_type))
     if pa.types.is_map(found):
@@ -106,13 +101,7 @@ def _candidates(choose: random.Random, of: Type) -> list[pa.DataType]:
 
 
 def draw(choose: random.Random, of: Type, arrow_type: pa.DataType) -> Any:
-    """A value for a column, in a type of Arrow; as `pyarrow.array` takes it. It may not be one that the column holds.
-
-    Args:
-        choose: Makes the choices.
-        of: The column's type.
-        arrow_type: The type in the file.
-    """
+    """A value for a column, in a type of Arrow, as `pyarrow.array` takes it; the column may not hold it."""
     if of.kind == "Nullable" and choose.random() < 0.25:
         return None
     bare = of.bare

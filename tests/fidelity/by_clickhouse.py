@@ -19,20 +19,7 @@ class NotWrittenError(Exception):
 
 
 def ask(node: RunningNode, sql: str, *, files: dict[str, bytes] | None = None, **parameters: Any) -> bytes:
-    """A statement over HTTP.
-
-    Args:
-        node: Where.
-        sql: The statement.
-        files: Tables that come with it.
-        **parameters: Settings, and what describes such tables.
-
-    Returns:
-        The answer, as the server formats it.
-
-    Raises:
-        NotWrittenError: If the server answers with an error.
-    """
+    """A statement over HTTP."""
     answer = httpx.post(
         f"http://{node.host}:{node.http_port}/",
         params={"query": sql, **parameters},

@@ -10,12 +10,7 @@ from tests.fidelity.column_types import Type
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the table.
-
-    Args:
-        name: Its name.
-        type: Its type.
-    """
+    """A column of the table."""
 
     name: str
     type: Type
@@ -23,14 +18,7 @@ class Column:
 
 @dataclass
 class Lane:
-    """A column of a file.
-
-    Args:
-        name: Its name in the file.
-        of: The type of the table's column; None for one that the table lacks.
-        written_as: The type in the file; what it is depends on the format.
-        cells: Its values; what they are depends on the format, see the format's module.
-    """
+    """A column of a file."""
 
     name: str
     of: Type | None
@@ -40,13 +28,7 @@ class Lane:
 
 @dataclass
 class SourceFile:
-    """A file of the period.
-
-    Args:
-        name: The end of its key.
-        lanes: Its columns, in their order.
-        layout: How it is written, by the format's options.
-    """
+    """A file of the period."""
 
     name: str
     lanes: list[Lane]
@@ -60,16 +42,7 @@ class SourceFile:
 
 @dataclass
 class Case:
-    """A table, and the files of one of its periods.
-
-    Args:
-        period: The period, as `YYYY-MM`.
-        format: The files' format, as `tests.fidelity.formats` names it.
-        columns: The table's columns; `id` tells rows apart, and `ts` holds the period.
-        files: The files.
-        arguments: Further arguments of the operator.
-        zone: The zone in which times without one are read.
-    """
+    """A table, and the files of one of its periods."""
 
     period: str
     format: str
@@ -83,5 +56,5 @@ class Case:
         """CREATE TABLE without the table's name."""
         from tests.fidelity.column_types import backticked
 
-        columns = ", ".join(f"{backticked(each.name)} {each.type.sql}" for each in self.columns)
+        columns = ", ".join(f"{backticked(column.name)} {column.type.sql}" for column in self.columns)
         return f"({columns}) ENGINE = MergeTree PARTITION BY toYYYYMM(ts) ORDER BY id"

@@ -10,12 +10,7 @@ import pyarrow as pa
 
 
 def compress(body: bytes, codec: str) -> bytes:
-    """A file's bytes, compressed.
-
-    Args:
-        body: The bytes.
-        codec: The ending that stands for it, such as `gz`; empty for none. `gz2` is gzip of two members.
-    """
+    """A file's bytes, compressed."""
     if codec == "gz2":
         half = len(body) // 2
         return gzip.compress(body[:half]) + gzip.compress(body[half:])

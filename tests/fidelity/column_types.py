@@ -30,19 +30,7 @@ def zone_in_use() -> str:
 
 @dataclass(frozen=True)
 class Type:
-    """A column's type.
-
-    Args:
-        kind: `Int`, `UInt`, `Float`, `Decimal`, `String`, `Array` and so on, without widths.
-        bits: Width of an integer, a float or an Enum.
-        precision: Digits of a Decimal; of the fraction for DateTime64 and Time64.
-        scale: Digits after the point of a Decimal.
-        length: Bytes of a FixedString.
-        zone: Time zone of a DateTime; empty for that in which the load reads.
-        values: Names and numbers of an Enum.
-        inner: Types within.
-        names: Names of a Tuple's elements; none for an unnamed one.
-    """
+    """A column's type."""
 
     kind: str
     bits: int = 0
@@ -127,12 +115,7 @@ _ENUM_NAMES = ("a", "b", "", "1", "2", "it's", "ü€", "a b", "x,y", 'q"q', "NU
 
 
 def random_type(choose: random.Random, depth: int = 0) -> Type:
-    """Any type that a column of a MergeTree table can have.
-
-    Args:
-        choose: Makes the choices.
-        depth: Types around it already; from 2 on it is a scalar.
-    """
+    """Any type that a column of a MergeTree table can have."""
     if depth < 2 and choose.random() > 0.7:
         return _random_nested(choose, depth)
     scalar = random_scalar(choose)

@@ -20,15 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FileFormat:
-    """A format, and who writes it.
-
-    Args:
-        name: Of the format; with `by ClickHouse` where it writes the files itself.
-        family: `arrow`, `json`, `csv`, `tsv`, or `clickhouse`: how files are written.
-        ending: Of keys.
-        clickhouse: ClickHouse's name of it.
-        has_names: Whether files carry the names of their columns.
-    """
+    """A format, and who writes it."""
 
     name: str
     family: str
@@ -46,12 +38,7 @@ class FileFormat:
 
 
 def reading_of(file_format: FileFormat, naive_timestamps: str = "") -> Reading:
-    """How files of a format are read.
-
-    Args:
-        file_format: The format.
-        naive_timestamps: As the operator's argument.
-    """
+    """How files of a format are read."""
     return Reading(file_format.read_as, naive_timestamps, hides_nulls=file_format.clickhouse == "Parquet")
 
 
@@ -76,22 +63,12 @@ FORMATS = {each.name: each for each in _EVERY}
 
 
 def formats_read_by(*, is_oldest: bool) -> tuple[str, ...]:
-    """Names of the formats that the servers of tests read: ORC may end the process of 25.8, see `programs/server.py`.
-
-    Args:
-        is_oldest: Whether they are of 25.8.
-    """
+    """Formats that the servers of tests read: ORC may end the process of 25.8, see `programs/server.py`."""
     return tuple(name for name in FORMATS if not (is_oldest and name.startswith("ORC")))
 
 
 def body_of(file: SourceFile, file_format: FileFormat, node: RunningNode) -> bytes:
-    """A file's bytes before they are compressed.
-
-    Args:
-        file: The file.
-        file_format: Its format.
-        node: Who writes what ClickHouse itself writes.
-    """
+    """A file's bytes before they are compressed."""
     if file_format.family == "clickhouse":
         return write_by_clickhouse(file, file_format.clickhouse, node)
     if file_format.family == "arrow":
@@ -104,13 +81,7 @@ def body_of(file: SourceFile, file_format: FileFormat, node: RunningNode) -> byt
 
 
 def read_body(body: bytes, file: SourceFile, case: Case) -> dict[str, list[Any]]:
-    """A file's columns as source values, by a reader that is neither ClickHouse's nor the package's.
-
-    Args:
-        body: The file's bytes, not compressed.
-        file: The file; ClickHouse's own files are not read but taken to hold what they were written from.
-        case: Whose file it is.
-    """
+    """A file's columns as source values, by a reader that is neither ClickHouse's nor the package's."""
     file_format = FORMATS[case.format]
     if file_format.read_as == "clickhouse":
         return {lane.name: [_same(value, lane, file_format) for value in lane.cells] for lane in file.lanes}

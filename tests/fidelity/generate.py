@@ -53,13 +53,7 @@ ID = Type("UInt", bits=32)
 def generate(
     choose: random.Random, *, formats: tuple[str, ...] = tuple(FORMATS), server_zones: tuple[str, ...] = ("UTC",)
 ) -> Case:
-    """A random case.
-
-    Args:
-        choose: Makes all choices.
-        formats: Names of the formats that it may have.
-        server_zones: The time zone of each node.
-    """
+    """A random case."""
     own = server_zones[0] if len(set(server_zones)) == 1 else ""
     zone = own if own and choose.random() < 0.5 else choose.choice(ZONES)
     with read_in(zone):

@@ -33,15 +33,7 @@ class LongRun:
         formats: tuple[str, ...],
         server_zones: tuple[str, ...],
     ) -> None:
-        """Use a lake and a file of results.
-
-        Args:
-            lake: Where cases are loaded.
-            record: The file of results.
-            seed: Of all choices.
-            formats: Names of the formats to try.
-            server_zones: The time zone of each node.
-        """
+        """Use a lake and a file of results."""
         self._lake = lake
         self._record = record
         self._seed = seed
@@ -62,15 +54,7 @@ class LongRun:
                 attempt += 1
 
     def run(self, cases: int, *, stop_after: int) -> int:
-        """Run all cases that are not in the file of results yet.
-
-        Args:
-            cases: How many the seed has.
-            stop_after: Faults after which it stops; 0 never does.
-
-        Returns:
-            1 if there were faults, else 0.
-        """
+        """Run all cases that are not in the file of results yet."""
         done, faults, began, ran = self._record.done(self._seed), 0, time.monotonic(), 0
         for number in range(cases):
             if number in done:

@@ -87,13 +87,7 @@ def parse(text: bytes) -> Any:
 
 
 def written(value: Any, of: Type, plain: Any) -> bytes:
-    """A value in this notation.
-
-    Args:
-        value: The value.
-        of: Its type.
-        plain: Writes a scalar as text.
-    """
+    """A value in this notation."""
     if value is None:
         return b"NULL"
     bare = of.bare

@@ -42,13 +42,7 @@ _TIMES = ("Date", "Date32", "DateTime", "DateTime64", "Time", "Time64")
 
 
 def judge(source: Any, of: Type, reading: Reading) -> Verdict:
-    """What may become of a value.
-
-    Args:
-        source: The value, as `tests.fidelity.sources` has it.
-        of: The column's type.
-        reading: How the file is read.
-    """
+    """What may become of a value."""
     if isinstance(source, Same):
         return may("a type that the format lacks", source.value) if source.is_foreign else fits(source.value)
     if verdict := _hidden(source, of, reading):
@@ -143,7 +137,7 @@ def _array(source: Any, of: Type, reading: Reading) -> Verdict:
     if not isinstance(source, Many):
         return refused("no list")
     inner = _within(reading)
-    return together([judge(each, of.inner[0], inner) for each in source.elements])
+    return together([judge(element, of.inner[0], inner) for element in source.elements])
 
 
 def _map(source: Any, of: Type, reading: Reading) -> Verdict:

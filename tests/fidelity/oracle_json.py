@@ -68,11 +68,7 @@ def parse_line(line: bytes) -> Any:
 
 
 class JsonText(Alike):
-    """Any bytes that are JSON of a source value, with its numbers as they are written.
-
-    Args:
-        source: The value.
-    """
+    """Any bytes that are JSON of a source value, with its numbers as they are written."""
 
     def __init__(self, source: Any) -> None:
         self._source = source
@@ -104,7 +100,7 @@ def _as_python(source: Any) -> Any:
     if isinstance(source, Struct):
         return {name: _as_python(value) for name, value in source.fields}
     if isinstance(source, Many):
-        return [_as_python(each) for each in source.elements]
+        return [_as_python(element) for element in source.elements]
     if isinstance(source, Flag):
         return source.is_true
     if isinstance(source, Text):

@@ -185,7 +185,7 @@ def _bfloats(double: float) -> tuple[float, ...]:
     cut = bits & 0xFFFF0000
     context = [cut] if bits == cut else [cut, cut + 0x10000]
     values = [float(struct.unpack("<f", struct.pack("<I", each))[0]) for each in context]
-    return tuple(each for each in values if math.isfinite(each))
+    return tuple(value for value in values if math.isfinite(value))
 
 
 def _next32(number: float, step: int) -> float:

@@ -206,7 +206,7 @@ def _local(day: date, seconds: Fraction, of: Type) -> Verdict:
     if not instants:
         return refused("the zone's clocks never show it")
     verdicts = [_instant(instant + rest, of) for instant in sorted(instants)]
-    values = [value for each in verdicts for value in each.values]
+    values = [value for verdict in verdicts for value in verdict.values]
     if not values:
         return verdicts[0]
     return fits(*values) if len(instants) == 1 else may("the zone's clocks show it twice", *values)

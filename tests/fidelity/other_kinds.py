@@ -22,11 +22,6 @@ _OF = {
 
 
 def type_of_another_kind(choose: random.Random, of: Type) -> pa.DataType | None:
-    """A type of Arrow that is rarely written for a column of this type; None where there is none to try.
-
-    Args:
-        choose: Makes the choice.
-        of: The column's type.
-    """
+    """A type of Arrow that is rarely written for a column of this type; None where there is none to try."""
     kinds = _OF.get(of.bare.kind)
     return choose.choice(kinds) if kinds else None

@@ -31,16 +31,7 @@ _UNREAD = Reading("")
 
 @dataclass(frozen=True)
 class Pen:
-    """Writes cells of one format.
-
-    Args:
-        file_format: The format.
-        lane_type: Chooses a type of the file for a column's.
-        cell: Draws a cell for a column, which need not hold it.
-        exactly: Writes a value as a cell.
-        source: The source value that a cell is.
-        reading: How files are read.
-    """
+    """Writes cells of one format."""
 
     file_format: FileFormat
     lane_type: Callable[[random.Random, Type], Any]

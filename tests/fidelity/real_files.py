@@ -23,14 +23,7 @@ _CRATE_VERSION = "0.17.2"
 
 
 def parquet_testing(folder: Path) -> Path | str:
-    """The folder `data` of apache/parquet-testing, out of a package of crates.io.
-
-    Args:
-        folder: Where to get it to.
-
-    Returns:
-        The folder, or why it is not there.
-    """
+    """The folder `data` of apache/parquet-testing, out of a package of crates.io."""
     cargo = shutil.which("cargo")
     if not cargo:
         return "cargo, which gets packages of crates.io, is not installed"
@@ -54,11 +47,7 @@ def pyarrow_files() -> Iterator[Path]:
 
 
 def column_type(arrow_type: pa.DataType) -> Type:
-    """A type of ClickHouse's that holds all values of a type of Arrow's.
-
-    Raises:
-        NotImplementedError: If there is none.
-    """
+    """A type of ClickHouse's that holds all values of a type of Arrow's."""
     types = pa.types
     if types.is_struct(arrow_type):
         fields = list(arrow_type)
@@ -99,13 +88,7 @@ def _scalar_type(arrow_type: pa.DataType) -> Type:
 
 
 def verdicts_of(sources: dict[str, list[Any]], columns: list[Column], reading: Reading) -> list[list[Verdict]]:
-    """What may become of each row.
-
-    Args:
-        sources: The file's columns, as an independent reader has them.
-        columns: The table's.
-        reading: How the file is read.
-    """
+    """What may become of each row."""
     lanes = [[judge(source, column.type, reading) for source in sources[column.name]] for column in columns]
     return [list(row) for row in zip(*lanes, strict=True)]
 

@@ -17,11 +17,7 @@ def generator_hash() -> str:
 
 
 def versions(server: str) -> dict[str, str]:
-    """What ran.
-
-    Args:
-        server: ClickHouse's version.
-    """
+    """What ran."""
     import pyarrow
 
     return {

@@ -12,13 +12,7 @@ _MOST_TRIES = 16
 
 
 def reduced(case: Case, outcome: Outcome, run: Callable[[Case], Outcome]) -> tuple[Case, Outcome]:
-    """The smallest case that was found to fail in the same way.
-
-    Args:
-        case: A case that fails.
-        outcome: How.
-        run: Runs a case.
-    """
+    """The smallest case that was found to fail in the same way."""
     tries = 0
     while True:
         for smaller in _smaller(case):

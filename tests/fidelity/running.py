@@ -51,13 +51,7 @@ _READ_SETTINGS = {
 
 @dataclass
 class Outcome:
-    """What came of a case.
-
-    Args:
-        kind: One of the above.
-        message: The error, where there was one.
-        details: Of a fault: column, row, what the file has, what was expected and what is there.
-    """
+    """What came of a case."""
 
     kind: str
     message: str = ""
@@ -79,13 +73,7 @@ class Expected:
 
 
 def run(case: Case, lake: Lake, *, number: int | str = "") -> Outcome:
-    """Load a case into a table of its own, and compare.
-
-    Args:
-        case: The case.
-        lake: Where.
-        number: What to call it; a random name by default.
-    """
+    """Load a case into a table of its own, and compare."""
     with read_in(case.zone):
         return _run(case, lake, number=number)
 
@@ -115,24 +103,14 @@ def _run(case: Case, lake: Lake, *, number: int | str) -> Outcome:
 
 
 def create(lake: Lake, definition: str) -> None:
-    """Create the lake's table on every node; 25.8 has times of day only for those who ask.
-
-    Args:
-        lake: Where.
-        definition: CREATE TABLE without the table's name.
-    """
+    """Create the lake's table on every node; 25.8 has times of day only for those who ask."""
     for node in lake.cluster.nodes:
         with node.client(settings={"enable_time_time64_type": 1}) as client:
             client.execute(f"CREATE TABLE {lake.database}.{lake.table} {definition}")
 
 
 def expectations(case: Case, bodies: list[bytes]) -> dict[int, dict[str, Expected]]:
-    """What must become of each row: id → column → value.
-
-    Args:
-        case: The case.
-        bodies: Its files.
-    """
+    """What must become of each row: id → column → value."""
     reading = reading_of(FORMATS[case.format], case.arguments.get("naive_timestamps", ""))
     found: dict[int, dict[str, Expected]] = {}
     for file, body in zip(case.files, bodies, strict=True):
@@ -169,9 +147,9 @@ def _of_refusal(case: Case, lake: Lake, expected: dict[int, dict[str, Expected]]
     if any(rows != [(0,)] for rows in lake.on_every_node(f"SELECT count() FROM {lake.database}.{lake.table}")):
         return Outcome(CHANGED, message)
     cells = [each for row in expected.values() for each in row.values()]
-    if any(not each.verdict.values for each in cells):
+    if any(not cell.verdict.values for cell in cells):
         return Outcome(REFUSED, message)
-    whys = [each.verdict.why for each in cells if not each.verdict.must_load]
+    whys = [cell.verdict.why for cell in cells if not cell.verdict.must_load]
     whys += [why for file in case.files if (why := _oddity(file.layout, FORMATS[case.format]))]
     whys += [why for file in case.files for lane in file.lanes if (why := _undeclared(lane, message))]
     if not expected:

@@ -15,13 +15,7 @@ _MOST_BYTES = 2000
 
 
 def shown(case: Case, outcome: Outcome, node: RunningNode) -> str:
-    """Table, files and outcome.
-
-    Args:
-        case: The case.
-        outcome: What came of it.
-        node: Who writes files that ClickHouse itself writes.
-    """
+    """Table, files and outcome."""
     lines = [f"CREATE TABLE t {case.created_by}", f"period {case.period}, {case.format}, {case.arguments}"]
     for file in case.files:
         lines.append(f"{file.name}: {file.layout}")

@@ -42,13 +42,7 @@ class Flag:
 
 @dataclass(frozen=True)
 class Text:
-    """Text or bytes.
-
-    Args:
-        raw: Its bytes.
-        is_quoted: For CSV: whether it stands in quotes.
-        written: For TSV: the field with its escapes.
-    """
+    """Text or bytes."""
 
     raw: bytes
     is_quoted: bool = False
@@ -64,12 +58,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Day:
-    """A date.
-
-    Args:
-        days: Since 1970.
-        is_date64: Whether it is one of Arrow's `date64`, which ClickHouse reads as seconds of 32 bits.
-    """
+    """A date."""
 
     days: int
     is_date64: bool = False
@@ -77,13 +66,7 @@ class Day:
 
 @dataclass(frozen=True)
 class Moment:
-    """A time stamp.
-
-    Args:
-        seconds: Since 1970, in UTC if `is_instant`, else on the clock of a zone that nobody names.
-        is_instant: Whether it says which instant it means. None for INT96 of Parquet, of which nobody says whether it
-            means UTC.
-    """
+    """A time stamp."""
 
     seconds: Fraction
     is_instant: bool | None
@@ -119,12 +102,7 @@ class Struct:
 
 @dataclass(frozen=True)
 class Same:
-    """A value that ClickHouse itself wrote out of a column of the same type.
-
-    Args:
-        value: The value.
-        is_foreign: The format lacks the type, so that the file may hold something else.
-    """
+    """A value that ClickHouse itself wrote out of a column of the same type."""
 
     value: Any
     is_foreign: bool = False
@@ -145,13 +123,7 @@ MISSING = Missing()
 
 @dataclass(frozen=True)
 class Verdict:
-    """What may become of a value.
-
-    Args:
-        values: Any of these may be published; none: the load must be refused.
-        must_load: It must be published, a refusal is without need.
-        why: Why it must not be published, or may be refused.
-    """
+    """What may become of a value."""
 
     values: tuple[Any, ...]
     must_load: bool
@@ -175,23 +147,17 @@ def refused(why: str) -> Verdict:
 
 def together(verdicts: list[Verdict], make: Any = tuple) -> Verdict:
     """The verdict on a container by those on its elements."""
-    for each in verdicts:
-        if not each.values:
-            return each
-    combined = itertools.islice(itertools.product(*(each.values for each in verdicts)), _MOST_COMBINATIONS)
-    why = next((each.why for each in verdicts if not each.must_load), "")
-    return Verdict(tuple(map(make, combined)), all(each.must_load for each in verdicts), why)
+    for verdict in verdicts:
+        if not verdict.values:
+            return verdict
+    combined = itertools.islice(itertools.product(*(verdict.values for verdict in verdicts)), _MOST_COMBINATIONS)
+    why = next((verdict.why for verdict in verdicts if not verdict.must_load), "")
+    return Verdict(tuple(map(make, combined)), all(verdict.must_load for verdict in verdicts), why)
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How a file is read.
-
-    Args:
-        family: `arrow`, `json`, `csv` or `tsv`.
-        naive_timestamps: As the operator's argument.
-        hides_nulls: Whether ClickHouse's reader takes a struct that is NULL for one of NULLs, as that of Parquet does.
-    """
+    """How a file is read."""
 
     family: str
     naive_timestamps: str = ""

@@ -95,7 +95,7 @@ def _json(frame: Any) -> bytes:
 _FORMATS = {
     "flights.parquet": (_parquet, lambda body: read_typed(body, "Parquet"), "arrow", ""),
     "flights.csv.gz": (_csv, lambda body: read_csv(body, None), "csv", "gz"),
-    "flights.jsonl.zst": (_json, lambda body: read_json(body, [each.name for each in _COLUMNS]), "json", "zst"),
+    "flights.jsonl.zst": (_json, lambda body: read_json(body, [column.name for column in _COLUMNS]), "json", "zst"),
 }
 
 
@@ -127,7 +127,7 @@ def test_flights_have_their_period_by_an_expression(fidelity_lake: Lake, flights
     lake.load(
         key=f"{lake.table}/{{YYYY-MM}}/", period=_PERIOD, select={**expressions, "date": "makeDate(year, month, day)"}
     )
-    dates = [date.fromisoformat(each) for each in flights["date"]]
+    dates = [date.fromisoformat(flight) for flight in flights["date"]]
     _holds(lake, [[*(each.values[0] for each in row), day] for row, day in zip(verdicts, dates, strict=True)])
 
 

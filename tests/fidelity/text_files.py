@@ -83,12 +83,7 @@ def _lines(file: SourceFile, between: bytes, shown: Any, names: list[bytes] | No
 
 
 def read_csv(body: bytes, names: list[str] | None) -> dict[str, list[Any]]:
-    """A file's columns as source values: by Python's csv, and which fields are quoted by a tokenizer.
-
-    Args:
-        body: The file.
-        names: Names of the columns; None takes the file's first line.
-    """
+    """A file's columns as source values: by Python's csv, and which fields are quoted by a tokenizer."""
     text = body.removeprefix(_BOM).decode("latin-1")
     rows = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]
     tokens = [row for row in _tokens(body.removeprefix(_BOM)) if row != [(b"", False)]]

@@ -59,13 +59,7 @@ def table_of(file: SourceFile) -> pa.Table:
 
 
 def write_typed(table: pa.Table, file_format: str, layout: dict[str, Any]) -> bytes:
-    """A table as a file.
-
-    Args:
-        table: The table.
-        file_format: `Parquet`, `ORC` or `Arrow`.
-        layout: Of that format.
-    """
+    """A table as a file."""
     buffer = io.BytesIO()
     if file_format == "Parquet":
         pq.write_table(table, buffer, **layout)

@@ -106,12 +106,7 @@ def moments(bounds: Type) -> tuple[int, int]:
 
 
 def sample(choose: random.Random, of: Type) -> Any:
-    """A value of a type.
-
-    Args:
-        choose: Makes the choices.
-        of: The type.
-    """
+    """A value of a type."""
     if of.kind == "Nullable":
         return None if choose.random() < 0.25 else sample(choose, of.inner[0])
     if of.kind == "LowCardinality":

@@ -21,11 +21,7 @@ if TYPE_CHECKING:
 
 
 def main() -> int:
-    """Play games, and tell how they ended.
-
-    Returns:
-        The exit code: 1 where anything differs.
-    """
+    """Play games, and tell how they ended."""
     parser = argparse.ArgumentParser(prog="python -m tests.games", description=__doc__)
     parser.add_argument("--steps", type=int, default=100, help="how many steps, over all games (100)")
     parser.add_argument("--each", type=int, default=50, help="steps of each game (50)")

@@ -25,11 +25,7 @@ DEFINITION = {"files": {"file_format": "CSVWithNames"}, "policies": POLICIES}
 
 
 class Answers:
-    """Asks about the periods of a game.
-
-    Args:
-        tables: Of the game.
-    """
+    """Asks about the periods of a game."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables

@@ -14,14 +14,7 @@ Files = tuple[tuple[str, int], ...]
 
 @dataclass(frozen=True)
 class HeldRows:
-    """Rows that await a decision.
-
-    Args:
-        rows: The rows.
-        files: What they were loaded from.
-        epoch: `ModelPeriod.epoch` when they were checked.
-        structure: `ModelPeriod.structure` then.
-    """
+    """Rows that await a decision."""
 
     rows: Rows
     files: Files
@@ -31,22 +24,7 @@ class HeldRows:
 
 @dataclass
 class ModelPeriod:
-    """A period.
-
-    Args:
-        files: Its files: name → number of the version, and rows.
-        content: The rows that the table must hold.
-        published: The files that it was published from; None where no load has.
-        is_changed: Whether somebody changed its rows since.
-        is_pinned: Whether a restored version is pinned.
-        is_restored: Whether it was restored, and nothing loaded it since.
-        is_in_doubt: Whether a load, or a server, died at it; the next load settles it.
-        held: What is held of it.
-        epoch: How often its rows were changed, or published.
-        history: All that it ever held.
-        of_view: The rows that the view's table must hold.
-        structure: Columns, indices and projections that its table has beside those of the files.
-    """
+    """A period."""
 
     files: dict[str, tuple[int, Rows]] = field(default_factory=dict)
     content: Rows = field(default_factory=Counter)
@@ -95,13 +73,7 @@ class ModelPeriod:
         return not (self.is_as_published and not self.is_restored and held.files == self.published)
 
     def load_does(self, *, on_changed: str = "fail", is_held: bool = False, is_reload: bool = False) -> set[str]:
-        """Return what a load may do: `published`, `unchanged`, `held`, `skipped`, or `error`.
-
-        Args:
-            on_changed: What it does with rows of others: `fail`, `hold` or `reload`.
-            is_held: Whether its rows fail a check, and are held.
-            is_reload: Whether the run asks to load it again.
-        """
+        """Return what a load may do: `published`, `unchanged`, `held`, `skipped`, or `error`."""
         if self.is_pinned:
             return {"skipped"}
         if self.has_hold and self.held and self.held.files == self.now and not is_reload:

@@ -41,13 +41,7 @@ _NEVER = {"on_failed_check": "hold", "checks": {"table_checks": {"never": {"chec
 
 
 class Game:
-    """A game on one table.
-
-    Args:
-        lake: Where it is.
-        seed: Of all choices; moments depend on the machine, too.
-        log: Where processes that load write to.
-    """
+    """A game on one table."""
 
     def __init__(self, lake: Lake, *, seed: int, log: Path) -> None:
         self.choose, self.lake, self.log = random.Random(seed), lake, log
@@ -182,7 +176,7 @@ class Game:
         )
         found = operator.execute(context)
         results = found if isinstance(found, list) else [found]
-        return {each["period"]: each["status"] for each in results}
+        return {result["period"]: result["status"] for result in results}
 
     def _approve(self, period: str) -> str:
         model = self.tables.periods[period]
@@ -332,8 +326,8 @@ class Game:
         workers = [Worker(lambda: self._results([period]), log=self.log)]
         time.sleep(self.choose.random() * _SOME_SECONDS)
         workers.append(Worker(lambda: self._results([period]), log=self.log))
-        for each in workers:
-            each.wait_or_kill(timeout_seconds=_TIMEOUT_SECONDS)
+        for worker in workers:
+            worker.wait_or_kill(timeout_seconds=_TIMEOUT_SECONDS)
         self._doubt(period)
         return f"{period}: two loads at once"
 

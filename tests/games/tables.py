@@ -30,15 +30,7 @@ _MOST_ROWS = 20
 
 @dataclass
 class Tables:
-    """A table and its view's, and the model of their periods.
-
-    Args:
-        lake: Where they are.
-        number: Of the game.
-        span: The length of its periods.
-        engine: The table's.
-        choose: Of all choices.
-    """
+    """A table and its view's, and the model of their periods."""
 
     lake: Lake
     number: int
@@ -102,12 +94,7 @@ class Tables:
         return f"{[*self.added.items()]} {self.indices} {self.projections}"
 
     def alter(self, choose: random.Random, name: str) -> str:
-        """Add, drop, rename or modify a column that no file has, or an index, or a projection.
-
-        Args:
-            choose: Of all choices.
-            name: Of what is added.
-        """
+        """Add, drop, rename or modify a column that no file has, or an index, or a projection."""
         forms = [self._add_column, self._add_index]
         forms += [self._drop_column, self._rename_column, self._modify_column] if self.added else []
         forms += [self._drop_index] if self.indices else []

@@ -204,7 +204,7 @@ def test_the_log_has_the_id_of_each_statement_and_not_its_text(
 ) -> None:
     with caplog.at_level(logging.INFO):
         ((query_id,),) = hook.execute(["SELECT 'a secret'", "SELECT queryID()"])
-    told = [each.getMessage() for each in caplog.records if each.getMessage().startswith("Query id: ")]
+    told = [record.getMessage() for record in caplog.records if record.getMessage().startswith("Query id: ")]
     assert len(set(told)) == 2
     assert told[-1] == f"Query id: {query_id}"
     assert "a secret" not in caplog.text

@@ -43,7 +43,7 @@ class Answers:
     """A client of boto3 whose answers are given, and how it reads them: with us, and without."""
 
     def __init__(self, *answers: bytes | tuple[int, bytes]) -> None:
-        self.answers = [each if isinstance(each, tuple) else (200, each) for each in answers]
+        self.answers = [answer if isinstance(answer, tuple) else (200, answer) for answer in answers]
         self.headers: dict[str, str] = {}
         self.urls: list[str] = []
 
@@ -150,11 +150,7 @@ class TestMadeUpPages:
 
 
 def by_a_reader_of_xml(page: bytes) -> list[tuple[str, ...]]:
-    """Key, size, ETag and time of each object.
-
-    Raises:
-        ParseError: If it is no XML.
-    """
+    """Key, size, ETag and time of each object."""
     space = "{http://s3.amazonaws.com/doc/2006-03-01/}"
     return [
         tuple((each.findtext(f"{space}{name}") or "").strip(strip) for name, strip in NAMES.items())

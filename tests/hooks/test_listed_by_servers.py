@@ -90,7 +90,7 @@ def test_periods_that_are_cut_are_those_of_one_listing(server: S3Endpoint, templ
     def listed(*, is_cut: bool, wanted: list[Period] | Grain = Grain.MONTH) -> dict[Period, PeriodObjects]:
         def perform(step: Any) -> Any:
             if isinstance(step, Gather):
-                return [drive(each, perform) for each in step.workflows]
+                return [drive(workflow, perform) for workflow in step.workflows]
             steps.append(step)
             return listing.pages(step.bucket, step.prefix, step.narrower if is_cut else None)
 

@@ -77,7 +77,7 @@ def test_reading_it_imports_nothing() -> None:
 )
 def test_it_names_every_module_of_a_kind_that_has_one(kind: str, base: type) -> None:
     package = importlib.import_module(f"airflow_provider_chs3.{kind}")
-    modules = {each.name for each in pkgutil.iter_modules(package.__path__, f"{package.__name__}.")}
+    modules = {module.name for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}.")}
     # What operators or triggers have in common, or a part of one, is none by itself.
     shared = {name for name in modules if name.endswith((".operators.period", ".triggers.servers")) or "._" in name}
     found = {name for name in modules - shared if _defines(name, base)}
@@ -87,7 +87,7 @@ def test_it_names_every_module_of_a_kind_that_has_one(kind: str, base: type) -> 
 
 def _defines(module: str, base: type) -> bool:
     values = vars(importlib.import_module(module)).values()
-    return any(isinstance(each, type) and issubclass(each, base) and each.__module__ == module for each in values)
+    return any(isinstance(value, type) and issubclass(value, base) and value.__module__ == module for value in values)
 
 
 def test_it_names_every_hook_with_a_connection_type_of_its_own() -> None:
@@ -96,11 +96,8 @@ def test_it_names_every_hook_with_a_connection_type_of_its_own() -> None:
     found = {
         name
         for name in modules
-        for each in vars(importlib.import_module(name)).values()
-        if isinstance(each, type)
-        and issubclass(each, BaseHook)
-        and each.__module__ == name
-        and "conn_type" in vars(each)
+        for var in vars(importlib.import_module(name)).values()
+        if isinstance(var, type) and issubclass(var, BaseHook) and var.__module__ == name and "conn_type" in vars(var)
     }
     (hooks,) = get_provider_info()["hooks"]  # type: ignore[misc]
     assert hooks["python-modules"] == sorted(found)
@@ -115,7 +112,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    "name", sorted(each for each in _texts(get_provider_info()) if each.startswith("airflow_provider_"))
+    "name", sorted(text for text in _texts(get_provider_info()) if text.startswith("airflow_provider_"))
 )
 def test_a_name_that_it_gives_is_there(name: str) -> None:
     try:
@@ -125,7 +122,7 @@ def test_a_name_that_it_gives_is_there(name: str) -> None:
         assert hasattr(importlib.import_module(module), member)
 
 
-@pytest.mark.parametrize("path", sorted(each for each in _texts(get_provider_info()) if each.startswith("/docs/")))
+@pytest.mark.parametrize("path", sorted(text for text in _texts(get_provider_info()) if text.startswith("/docs/")))
 def test_a_guide_or_logo_that_it_names_is_there(path: str) -> None:
     assert (Path(__file__).parents[2] / path.removeprefix("/")).is_file()
 
@@ -139,9 +136,9 @@ def test_every_transfer_has_a_guide_and_integrations_that_a_provider_declares() 
         for each in provider.data.get("integrations", ())
     }
     transfers: Any = get_provider_info()["transfers"]
-    assert all("how-to-guide" in each for each in transfers)
-    assert {each["target-integration-name"] for each in transfers} <= declared
-    assert {each["source-integration-name"] for each in transfers} <= declared | _OF_OTHER_PROVIDERS
+    assert all("how-to-guide" in transfer for transfer in transfers)
+    assert {transfer["target-integration-name"] for transfer in transfers} <= declared
+    assert {transfer["source-integration-name"] for transfer in transfers} <= declared | _OF_OTHER_PROVIDERS
 
 
 #: As their providers declare them, which need not be installed.

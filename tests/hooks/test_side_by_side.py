@@ -28,11 +28,7 @@ TEMPLATES = [
 
 
 class Bucket:
-    """A storage with small pages.
-
-    Args:
-        keys: In the order in which it lists them.
-    """
+    """A storage with small pages."""
 
     def __init__(self, keys: list[str], *, page_size: int = 3, seconds: float = 0.0) -> None:
         self.keys = keys
@@ -57,7 +53,7 @@ class Bucket:
 
     def listed(self, template: KeyTemplate) -> list[str]:
         prefix = template.keys_of_all.prefix
-        return [each.key for page in pages_of(self.fetch, prefix, template.narrower) for each in page.objects()]
+        return [unit.key for page in pages_of(self.fetch, prefix, template.narrower) for unit in page.objects()]
 
 
 def key_of(template: str, period: Period, end: str) -> str:
@@ -90,7 +86,7 @@ def test_a_periods_keys_begin_with_one_of_the_pieces_at_every_depth(template, pe
     of, wanted = KeyTemplate(template), KeyTemplate(template).keys_of(period).prefix
     prefix = of.keys_of_all.prefix
     while pieces := of.narrower(prefix):
-        (prefix,) = [each for each in pieces if wanted.startswith(each)]
+        (prefix,) = [piece for piece in pieces if wanted.startswith(piece)]
     assert wanted.startswith(prefix)
 
 

@@ -31,14 +31,7 @@ except ModuleNotFoundError:  # Airflow 3.1
 
 @dataclass
 class Deferred:
-    """A task that has left its worker.
-
-    Attributes:
-        lake: What it loads.
-        options: The operator's arguments.
-        how: What Airflow is told: the trigger, and how to go on.
-        began_at: When the task began.
-    """
+    """A task that has left its worker."""
 
     lake: Lake
     options: dict[str, Any]
@@ -69,9 +62,6 @@ class Gate:
     """Holds the first insert that is sent from now on until a test opens it, however slow the machine is.
 
     The storage does not answer the insert's first read.
-
-    Attributes:
-        options: Of loads that go through it.
     """
 
     def __init__(self, proxy: StorageProxy, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -121,8 +121,8 @@ class Source:
         """Return the rows of the objects, or those of some moments."""
         return sorted(
             (int(at.replace(tzinfo=UTC).timestamp()) if self.case.column != "Date" else at.date(), number)
-            for some in self.rows.values()
-            for at, number in some
+            for row in self.rows.values()
+            for at, number in row
             if moments is None or at in moments
         )
 

@@ -34,16 +34,7 @@ def refused(lake: Lake, match: str, **options: Any) -> None:
 
 
 def loaded_or_wrongly_refused(lake: Lake, matches: Mapping[str, str], **options: Any) -> dict[str, str]:
-    """Insert each column of the period's file alone, in one load, and give those that are not refused with this error.
-
-    Args:
-        lake: A lake whose table and file have many columns, each of a value that does not fit.
-        matches: Column → what its error says.
-        options: Of the load.
-
-    Returns:
-        Column → its error, or that there was none.
-    """
+    """Insert each column of the period's file alone, in one load, and return those not refused with this error."""
     refused_alone: dict[str, str] = {}
     run = insert._run
 

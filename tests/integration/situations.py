@@ -26,14 +26,7 @@ AT_ONCE = Thresholds(settled_after_seconds=0, stuck_after_seconds=0)
 
 @dataclass(frozen=True, kw_only=True)
 class Situation:
-    """One of them, on the first node.
-
-    Args:
-        made: Makes it, and undoes what outlives the table.
-        health: The verdict on that node.
-        reason: A regular expression for what it says.
-        thresholds: What the look goes by.
-    """
+    """One of them, on the first node."""
 
     made: Callable[[Lake], AbstractContextManager[None]]
     health: Health

@@ -15,11 +15,7 @@ SLOW_SETTINGS = {"function_sleep_max_microseconds_per_block": 100_000_000_000, "
 
 
 def wait_for_insert(lake: Lake) -> str:
-    """Wait until a load of this lake inserts; those of other tests may still be about to end.
-
-    Returns:
-        The query id of its insert.
-    """
+    """Wait until a load of this lake inserts; those of other tests may still be about to end."""
     for _ in range(900):
         running = lake.on_every_node(
             "SELECT initial_query_id FROM system.processes "

@@ -15,14 +15,7 @@ _LINE = re.compile(r"airflow\.(?P<name>[\w.]+)(?P<tags>(,[^:]+)?):(?P<value>[\d.
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric, as it was sent.
-
-    Attributes:
-        name: Without Airflow's prefix.
-        kind: `c` for a counter, `g` for a gauge, `ms` for a timer, in milliseconds.
-        value: What was sent.
-        tags: As they stood there.
-    """
+    """One metric, as it was sent."""
 
     name: str
     kind: str

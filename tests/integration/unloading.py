@@ -61,7 +61,7 @@ def manifest(lake: Lake) -> dict[str, Any]:
 def ids(lake: Lake) -> list[int]:
     """The trips that a reader of the manifest finds, as another library reads them."""
     files = (body(lake, each["key"]) for each in manifest(lake)["files"])
-    tables = [pyarrow.parquet.read_table(io.BytesIO(each)) for each in files]
+    tables = [pyarrow.parquet.read_table(io.BytesIO(file)) for file in files]
     return sorted(trip for table in tables for trip in table.column("trip_id").to_pylist())
 
 

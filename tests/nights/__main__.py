@@ -27,11 +27,7 @@ if TYPE_CHECKING:
 
 
 def main() -> int:
-    """Play nights, and tell how they ended.
-
-    Returns:
-        The exit code: 1 where a table differs.
-    """
+    """Play nights, and tell how they ended."""
     given = _arguments()
     # Modules of the tests ask for the program when they are imported.
     with own_airflow("nights", CHS3_CLICKHOUSE_PROGRAM=SERVERS[given.on]) as home:

@@ -12,23 +12,7 @@ _COLUMNS = "ts DateTime('UTC'), k UInt32, ver UInt32, sign Int8, v Int64, s Stri
 
 @dataclass(frozen=True)
 class Engine:
-    """An engine.
-
-    Args:
-        name: What to call it.
-        clause: As in CREATE TABLE.
-        order_by: The sorting key.
-        read: The columns of a SELECT that gives the same whatever merges have done.
-        group_by: Its GROUP BY; empty reads with FINAL.
-        over_nodes: The same over several nodes, which do not merge each other's rows: columns, and GROUP BY.
-        is_loaded_whole: Whether a period of it is always loaded whole.
-        may_lose_parts: Whether merges may remove all rows of a part: there, a part that is dropped goes unnoticed while
-            nothing new comes, as docs/reference/proof.md says.
-        columns: The table's columns.
-        signs: What the column `sign` follows from: `chance`; `version`, so that all rows of a key and version are the
-            same row; or `key`, so that none cancels another.
-        object_column: The column that holds the object of each row; empty for none.
-    """
+    """An engine."""
 
     name: str
     clause: str
@@ -43,13 +27,7 @@ class Engine:
     object_column: str = ""
 
     def create(self, table: str, span: Span, *, replicas_at: str | None = None) -> str:
-        """The CREATE TABLE of a table.
-
-        Args:
-            table: Its name.
-            span: The length of its periods.
-            replicas_at: The arguments that place its replicas in Keeper, empty for the default; None without replicas.
-        """
+        """The CREATE TABLE of a table."""
         clause = self.clause
         if replicas_at is not None:
             name, _, arguments = clause.partition("(")

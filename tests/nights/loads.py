@@ -59,12 +59,7 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True)
 class Task:
-    """One load.
-
-    Args:
-        periods: Of it.
-        is_group: Whether they are loaded together, by one task.
-    """
+    """One load."""
 
     periods: tuple[str, ...]
     is_group: bool
@@ -75,16 +70,7 @@ class Task:
 
 @dataclass
 class Loads:
-    """Loads into one table.
-
-    Args:
-        lake: Where its cluster is.
-        table: Its name.
-        prefix: Of its objects' keys.
-        span: The length of its periods.
-        log: Where processes write to.
-        object_column: The column that holds the object of each row; empty for none.
-    """
+    """Loads into one table."""
 
     lake: Lake
     table: str
@@ -94,14 +80,7 @@ class Loads:
     object_column: str = ""
 
     def load(self, task: Task) -> list[str]:
-        """Load, with retries.
-
-        Returns:
-            How each period was loaded: `increment`, `whole`, or the status.
-
-        Raises:
-            RefusedError: If no try succeeds.
-        """
+        """Load, with retries."""
         said = ""
         for number in range(_TRIES):
             time.sleep(_RETRY_SECONDS * number)
@@ -114,12 +93,7 @@ class Loads:
         raise RefusedError(f"{task}: {said}")
 
     def start(self, act: Task | Callable[[], object], *, dies_at: int | None = None) -> Worker:
-        """Start a process that loads, or does something else.
-
-        Args:
-            act: What it loads, or does.
-            dies_at: The step before which it is killed (SIGKILL), from 0; None lets it end.
-        """
+        """Start a process that loads, or does something else."""
         taken = count()
 
         def dying(runner: Runner, step: Step) -> Any:

@@ -21,15 +21,7 @@ _MOST_ROWS = 60
 
 @dataclass
 class Objects:
-    """Files of CSV, and the rows that they hold.
-
-    Args:
-        lake: Where they are.
-        prefix: Of their keys.
-        span: The length of the periods.
-        engine: Of the table that they are loaded into: rows must not depend on what it merges when.
-        choose: Of all choices.
-    """
+    """Files of CSV, and the rows that they hold."""
 
     lake: Lake
     prefix: str

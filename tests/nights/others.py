@@ -22,16 +22,7 @@ _WITHOUT_OTHERS = "SETTINGS lightweight_deletes_sync = 1"
 
 @dataclass
 class Others:
-    """People and programs that write to the table.
-
-    Args:
-        servers: Where it is.
-        engine: The table's.
-        span: The length of its periods.
-        table: Its name.
-        choose: Of all choices.
-        defaults: Of the columns that they added: name → default.
-    """
+    """People and programs that write to the table."""
 
     servers: Servers
     engine: Engine
@@ -49,11 +40,7 @@ class Others:
             )
 
     def act(self, number: int) -> Iterator[str]:
-        """Do what comes to their minds, and tell what it was.
-
-        Args:
-            number: Of the night.
-        """
+        """Do what comes to their minds, and tell what it was."""
         actions: tuple[tuple[float, Callable[[], str]], ...] = (
             (0.05, self.delete_rows),
             (0.05, self.delete_lightly),

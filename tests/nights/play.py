@@ -24,14 +24,7 @@ from tests.nights.troubles import Troubles
 
 @dataclass
 class Night:
-    """What one night brought.
-
-    Args:
-        number: Its number.
-        did: What came before the loads, and amid them.
-        result: How the periods were loaded in the end.
-        wrong: How the tables differ, or why periods could not be loaded; empty where all is right.
-    """
+    """What one night brought."""
 
     number: int
     did: list[str] = field(default_factory=list)
@@ -44,15 +37,7 @@ class Night:
 
 
 class Nights:
-    """The nights of one table.
-
-    Args:
-        servers: Where to.
-        engine: The table's.
-        span: The length of its periods.
-        seed: Of all choices; moments depend on the machine, too.
-        log: Where processes that load write to.
-    """
+    """The nights of one table."""
 
     def __init__(self, servers: Servers, engine: Engine, span: Span, *, seed: int, log: Path) -> None:
         self.servers, self.engine, self.span, self.choose = servers, engine, span, random.Random(seed)
@@ -75,7 +60,7 @@ class Nights:
         night = Night(self.number)
         night.did += self._before()
         periods = self.span.periods
-        tasks = [Task(periods, True)] if self.choose.random() < 0.6 else [Task((each,), False) for each in periods]
+        tasks = [Task(periods, True)] if self.choose.random() < 0.6 else [Task((period,), False) for period in periods]
         night.did += self.troubles.amid(tasks, night=f"{self.number:04}")
         try:
             self._load(tasks, night)

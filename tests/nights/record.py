@@ -40,11 +40,7 @@ def _kinds(seen: Counter[str]) -> Counter[str]:
 
 
 def table_of(lines: Iterable[Line]) -> str:
-    """Add nights up to a table of Markdown, by servers.
-
-    Args:
-        lines: Of the files of results.
-    """
+    """Add nights up to a table of Markdown, by servers."""
     groups: dict[tuple[str, str], list[Line]] = defaultdict(list)
     for line in lines:
         groups[line["clickhouse"], f"{line['servers']}{', power cuts' * (line['kind'] == 'power')}"].append(line)

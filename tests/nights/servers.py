@@ -20,16 +20,7 @@ _TIMEOUT_SECONDS = 90
 
 @dataclass
 class Servers:
-    """Nodes, some of which may be down.
-
-    Args:
-        lake: Of the cluster.
-        cluster: That can be struck; None leaves nodes alone.
-        replicas: Nodes of a shard.
-        power: Of the nodes; None where none is cut.
-        door: Through which loads reach the nodes; None without one.
-        down: Places of those that are down.
-    """
+    """Nodes, some of which may be down."""
 
     lake: Lake
     cluster: ClickHouseCluster | None = None

@@ -16,16 +16,7 @@ _FIRST_SECOND = 10**9
 
 @dataclass(frozen=True)
 class Span:
-    """A length of periods.
-
-    Args:
-        name: What to call it.
-        partition_by: The partition key; empty for none.
-        folder: The key of an object's folder, in tokens.
-        periods: That have objects.
-        other: One that has none, of which others hold rows; empty where a table has no second one.
-        zone: The time zone of the column.
-    """
+    """A length of periods."""
 
     name: str
     partition_by: str

@@ -28,16 +28,7 @@ _MOST_NIGHTS_AWAY = 3
 
 @dataclass
 class Troubles:
-    """Troubles of loads.
-
-    Args:
-        loads: The loads.
-        others: Who meddles.
-        objects: Which may come amid a load.
-        servers: Which may die.
-        choose: Of all choices.
-        nights_away: For how many more nights a replica stays down.
-    """
+    """Troubles of loads."""
 
     loads: Loads
     others: Others

@@ -34,9 +34,9 @@ def test_a_topic_needs_a_bucket() -> None:
 def _tasks() -> Iterator[type[BaseOperator]]:
     for package in ("operators", "transfers", "sensors"):
         path = importlib.import_module(f"airflow_provider_chs3.{package}").__path__
-        for each in pkgutil.iter_modules(path, f"airflow_provider_chs3.{package}."):
-            for value in vars(importlib.import_module(each.name)).values():
-                if inspect.isclass(value) and issubclass(value, BaseOperator) and value.__module__ == each.name:
+        for module in pkgutil.iter_modules(path, f"airflow_provider_chs3.{package}."):
+            for value in vars(importlib.import_module(module.name)).values():
+                if inspect.isclass(value) and issubclass(value, BaseOperator) and value.__module__ == module.name:
                     yield value
 
 

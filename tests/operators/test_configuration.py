@@ -94,7 +94,7 @@ def test_airflow_knows_the_section() -> None:
 def test_every_option_changes_what_it_says() -> None:
     given = {name: option["example"] for name, option in OPTIONS.items()}
     place = {"conn_type": "chs3", "host": "127.0.0.1", "extra": {"cluster": "main"}}
-    expressions = [(name, each) for name in OPTIONS for each in EFFECTS[name]]
+    expressions = [(name, effect) for name in OPTIONS for effect in EFFECTS[name]]
     asked = ", ".join(each for _, each in expressions)
     done = subprocess.run(
         [sys.executable, "-c", f"{PROGRAM}\nprint('\\n' + json.dumps([{asked}]))"],

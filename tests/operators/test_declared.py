@@ -43,7 +43,9 @@ def _default(argument: Argument) -> Any:
 @pytest.mark.parametrize("taking", [*DECLARED], ids=lambda taking: taking.__name__)
 def test_a_signature_is_the_declaration(taking: type) -> None:
     parameters = [
-        each for each in inspect.signature(taking.__init__).parameters.values() if each.kind.name != "VAR_KEYWORD"
+        parameter
+        for parameter in inspect.signature(taking.__init__).parameters.values()
+        if parameter.kind.name != "VAR_KEYWORD"
     ]
     own = parameters[1:] if "__init__" in vars(taking) else []
     assert [(each.name, each.annotation, each.default) for each in own] == [

@@ -86,7 +86,7 @@ _METHODS = (type(lambda: None), classmethod, staticmethod)
 def _parameters(function: object) -> str:
     # Names, kinds and defaults: annotations may become wider without harm.
     signature = inspect.signature(function)  # type: ignore[arg-type]
-    plain = [each.replace(annotation=inspect.Parameter.empty) for each in signature.parameters.values()]
+    plain = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in signature.parameters.values()]
     return str(signature.replace(parameters=plain, return_annotation=inspect.Signature.empty))
 
 

@@ -183,7 +183,7 @@ def test_airflow_lists_its_hook(installed: Run) -> None:
 
 def test_airflow_lists_its_plugin(installed: Run) -> None:
     plugins = json.loads(installed("-m", "airflow", "plugins", "--output", "json"))
-    assert "chs3" in [each["name"] for each in plugins]
+    assert "chs3" in [plugin["name"] for plugin in plugins]
 
 
 def test_the_command_line_is_there(installed: Run) -> None:

@@ -39,4 +39,4 @@ def test_the_classifiers_are_those_of(path: str, where: str, version: str) -> No
     found = re.search(where, (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE)
     assert found, f"{path} no longer names the versions"
     named = sorted(each.replace(".", "") for each in re.findall(version, found[1]))
-    assert named == [each.replace(".", "") for each in PYTHONS]
+    assert named == [python.replace(".", "") for python in PYTHONS]

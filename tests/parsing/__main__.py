@@ -16,11 +16,7 @@ from tests.long_run import own_airflow, parser_of_cases
 
 
 def main() -> int:
-    """Run cases, and tell how they ended.
-
-    Returns:
-        The exit code: 1 where anything was not as it must be.
-    """
+    """Run cases, and tell how they ended."""
     parser = parser_of_cases("python -m tests.parsing", __doc__)
     parser.add_argument("--on", choices=("engine", "server"), default="engine", help="the program of the node (engine)")
     given = parser.parse_args()

@@ -39,14 +39,7 @@ _MEANT = {"t": "\t", "n": "\n", "r": "\r", "0": "\0", "b": "\b", "f": "\f", "a":
 
 @dataclass(frozen=True)
 class TextKind:
-    """A text format.
-
-    Args:
-        name: ClickHouse's name.
-        write: From rows to a file.
-        read: From a file to rows, by a reader of Python; an error if it cannot.
-        csv: The dialect, as the load's argument.
-    """
+    """A text format."""
 
     name: str
     write: Callable[[random.Random, Sequence[Row]], str]

@@ -26,14 +26,7 @@ _SMALLEST_CHUNKS = {"min_chunk_bytes_for_parallel_parsing": 1, "max_threads": 4}
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a case.
-
-    Args:
-        kind: One of the above.
-        file_format: The format and its dialect.
-        is_torn: Whether the server would read other rows, or refuse it, if it parsed in chunks.
-        details: The file, and what was read of it.
-    """
+    """What came of a case."""
 
     kind: str
     file_format: str
@@ -43,13 +36,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Bed:
-    """Where files are put and read.
-
-    Args:
-        client: Of a node.
-        s3: Of the storage.
-        bucket: A bucket.
-    """
+    """Where files are put and read."""
 
     client: Client
     s3: Any
@@ -85,13 +72,7 @@ class Bed:
 
 
 def run(bed: Bed, seed: int, number: int) -> Outcome:
-    """Make the file of a case, read it, and compare.
-
-    Args:
-        bed: Where.
-        seed: Of all choices.
-        number: Of the case.
-    """
+    """Make the file of a case, read it, and compare."""
     chance = random.Random(f"{seed}:{number}")
     kind = chance.choice(KINDS)
     rows = rows_of(chance)

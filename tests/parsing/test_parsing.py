@@ -17,6 +17,6 @@ def test_rows_are_those_of_another_reader(cluster_of_one: Cluster, chs3_s3: Any,
     with cluster_of_one.nodes[0].client() as client:
         bed = Bed(client, chs3_s3.client(), chs3_bucket)
         outcomes = [run(bed, 1, number) for number in range(_CASES)]
-    assert [each for each in outcomes if each.kind in FAULTS] == []
-    assert {each.file_format for each in outcomes if each.is_torn} > {"CSV", "CSVWithNames"}
-    assert sum(each.kind == READ for each in outcomes) > _CASES / 2
+    assert [outcome for outcome in outcomes if outcome.kind in FAULTS] == []
+    assert {outcome.file_format for outcome in outcomes if outcome.is_torn} > {"CSV", "CSVWithNames"}
+    assert sum(outcome.kind == READ for outcome in outcomes) > _CASES / 2

@@ -41,7 +41,7 @@ def tables(as_user: AsUser) -> dict[str, dict[str, Any]]:
 
 
 def states(as_user: AsUser) -> dict[str, str]:
-    return {each["period"]: each["state"] for each in tables(as_user)["zones"]["periods"]}
+    return {table["period"]: table["state"] for table in tables(as_user)["zones"]["periods"]}
 
 
 @pytest.fixture

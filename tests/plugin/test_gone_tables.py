@@ -78,7 +78,7 @@ def test_a_range_of_periods_is_forgotten_by_one_command(
     capsys.readouterr()
     named = ["--table", "trips", "--database", loaded.database, "--cluster", loaded.cluster.name]
     assert main(["forget", "--output=json", *named, "--from", PERIOD, "--to", LATER]) == 0
-    assert [each["was_known"] for each in json.loads(capsys.readouterr().out)] == [True, True]
+    assert [load["was_known"] for load in json.loads(capsys.readouterr().out)] == [True, True]
     assert periods(as_user, loaded) == {}
 
 

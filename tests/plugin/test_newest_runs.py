@@ -61,10 +61,10 @@ def test_a_dag_that_loads_periods_is_at_work_before_it_has_loaded_any(as_user: A
 
 def test_every_operator_that_loads_periods_is_known_to_the_page() -> None:
     found = {
-        each.__name__
+        var.__name__
         for module in pkgutil.iter_modules(transfers.__path__, f"{transfers.__name__}.")
-        for each in vars(importlib.import_module(module.name)).values()
-        if isinstance(each, type) and issubclass(each, PeriodLoadTask) and each.__module__ == module.name
+        for var in vars(importlib.import_module(module.name)).values()
+        if isinstance(var, type) and issubclass(var, PeriodLoadTask) and var.__module__ == module.name
     }
     assert {PlanLoadsOperator.__name__, *found} == set(LOADERS)
 

@@ -161,7 +161,7 @@ def content(lake: Lake, key: str) -> bytes:
 def test_computed_settings_come_first_and_those_of_every_load_last(as_user: AsUser, trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     trips_lake.load(settings={"max_block_size": 100})
-    names = [each["name"] for each in details(as_user, trips_lake)["load"]["settings"]]
+    names = [detail["name"] for detail in details(as_user, trips_lake)["load"]["settings"]]
     assert names.index("max_insert_threads") < names.index("max_block_size") < names.index("optimize_on_insert")
 
 

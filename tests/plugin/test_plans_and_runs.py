@@ -67,8 +67,8 @@ def test_a_period_whose_load_a_plan_found_to_stop_is_blocked_until_it_does_not(
 ) -> None:
     loaded(trips_lake)
     _, *others = trips_lake.upload(TRIPS)
-    for each in others:
-        trips_lake.s3.delete_object(Bucket=trips_lake.bucket, Key=each)
+    for other in others:
+        trips_lake.s3.delete_object(Bucket=trips_lake.bucket, Key=other)
     plan(trips_lake, run_dag)
     period = periods(as_user, trips_lake)[PERIOD]
     assert period["state"] == "blocked"

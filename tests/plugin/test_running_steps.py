@@ -108,7 +108,7 @@ def test_a_load_whose_worker_was_killed_is_unfinished_while_its_insert_runs_on(
         # As the scheduler does once the task's heartbeat is missing.
         set_state(task, "failed")
         states.append(periods(as_user, trips_lake)[PERIOD])
-    assert [(each["state"], each["step"]) for each in states] == [("loading", "insert"), ("unfinished", None)]
+    assert [(state["state"], state["step"]) for state in states] == [("loading", "insert"), ("unfinished", None)]
     assert states[1]["insert"] is None
     assert states[1]["why"] == (
         "its newest load ended without publishing; the partition was never loaded; "

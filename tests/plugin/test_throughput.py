@@ -124,9 +124,9 @@ def test_a_period_tells_its_own_parts_over_time(as_user: AsUser, trips_lake: Lak
     counts = [[parts for _, parts in node["parts"]] for node in found["nodes"]]
     nodes = len(trips_lake.cluster.nodes)
     assert [node["error"] for node in found["nodes"]] == [""] * nodes
-    assert [each[0] for each in counts] == [0] * nodes
-    assert sum(max(each) for each in counts) == many > nodes
-    assert sum(each[-1] for each in counts) <= nodes
+    assert [count[0] for count in counts] == [0] * nodes
+    assert sum(max(count) for count in counts) == many > nodes
+    assert sum(count[-1] for count in counts) <= nodes
     times = [at for node in found["nodes"] for at, _ in node["parts"]]
     assert found["begun_at"] <= min(times) < max(times) <= found["now"]
 

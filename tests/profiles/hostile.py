@@ -38,15 +38,7 @@ _PRINTABLE = re.compile(r"[ -~]*")
 
 @dataclass(frozen=True)
 class Case:
-    """Loads of three nights.
-
-    Attributes:
-        settings: Name → value of the profile.
-        where: `user`: the profile of the load's user, also on the nodes that are asked for it; `nodes`: of the user as
-            whom nodes ask each other; `connection`: the settings of the Airflow connection.
-        file_format: Of the files.
-        through: `worker` or `collection`: who lists.
-    """
+    """Loads of three nights."""
 
     settings: dict[str, str]
     where: str
@@ -69,11 +61,7 @@ class Case:
 
 
 class Hostile:
-    """Each setting that is not obsolete, with hostile values that servers take.
-
-    Args:
-        cluster: A cluster whose first node tells.
-    """
+    """Each setting that is not obsolete, with hostile values that servers take."""
 
     def __init__(self, cluster: ClickHouseCluster) -> None:
         self._cluster = cluster
@@ -125,12 +113,7 @@ def _error_of(cluster: ClickHouseCluster, name: str, value: str) -> str | None:
 
 
 def in_turn(hostile: Hostile, *, together: int = 1) -> list[Case]:
-    """Every setting with each value, at each place; formats and listings take turns.
-
-    Args:
-        hostile: The settings.
-        together: How many settings a profile has, none of them twice.
-    """
+    """Every setting with each value, at each place; formats and listings take turns."""
     singles = [(name, value) for name in hostile.names for value in hostile.values(name)]
     # So that a part of them is a sample of all.
     random.Random(0).shuffle(singles)
@@ -149,11 +132,7 @@ def in_turn(hostile: Hostile, *, together: int = 1) -> list[Case]:
 
 
 def alone(case: Case) -> list[Case]:
-    """Each setting of a case in a profile of its own.
-
-    Args:
-        case: A case of several settings.
-    """
+    """Each setting of a case in a profile of its own."""
     return [replace(case, settings={name: value}) for name, value in case.settings.items()]
 
 

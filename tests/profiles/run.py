@@ -38,14 +38,7 @@ _BATCH = 250
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a case.
-
-    Attributes:
-        kind: `exact` or `refused`, which are right; `late` for a refusal after a load, `wrong`, `changed` and
-            `crashed`, which are not.
-        error: The first line of the error, and the night.
-        seconds: How long it took.
-    """
+    """The outcome of a case."""
 
     kind: str
     error: str

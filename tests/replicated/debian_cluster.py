@@ -40,11 +40,7 @@ def _program(name: str) -> str | None:
 
 @contextmanager
 def debian_cluster() -> Iterator[dict[Node, Client]]:
-    """Run the cluster `c` as processes of this user, in a temporary folder.
-
-    Yields:
-        A client for each node, in the order of shards and replicas.
-    """
+    """Run the cluster `c` as processes of this user, in a temporary folder."""
     with tempfile.TemporaryDirectory(prefix="chs3-debian-", ignore_cleanup_errors=True) as folder, ExitStack() as stack:
         zookeeper_port, *ports = free_ports(13)
         nodes = [Node(shard, replica, HOST, ports.pop()) for shard in (1, 2) for replica in (1, 2)]

@@ -22,14 +22,7 @@ _LOG_TAIL_LINES = 60
 
 
 class AirflowServices:
-    """A scheduler and what it needs, on SQLite in a folder of its own; use it in a `with` block.
-
-    Args:
-        home: The folder.
-        dags: The folder of its DAGs.
-        database: What the fixture `airflow_db` gives.
-        environment: Further variables of its processes.
-    """
+    """A scheduler and what it needs, on SQLite in a folder of its own; use it in a `with` block."""
 
     def __init__(self, *, home: Path, dags: Path, database: Path, environment: Mapping[str, str]) -> None:
         (port,) = free_ports(1)
@@ -65,12 +58,7 @@ class AirflowServices:
         return self
 
     def start(self, *, triggerer: bool = False, apps: str = "execution") -> None:
-        """Start the services. Commands that write come before: SQLite takes one writer at a time.
-
-        Args:
-            triggerer: Whether to start that, too.
-            apps: What the API server serves: `core,execution` has what people use, too.
-        """
+        """Start the services. Commands that write come before: SQLite takes one writer at a time."""
         self._start("api-server", "--apps", apps, "--host", "127.0.0.1", "--port", self._api_port)
         # Tasks that do not reach it fail, and would be tried again.
         self.wait_until(lambda: is_listening(int(self._api_port)), timeout_seconds=300)

@@ -47,11 +47,7 @@ with DAG("loads", schedule=None, start_date=datetime(2026, 1, 1)):
 
 @dataclass
 class Loads(DeferredTasks):
-    """One run of that DAG.
-
-    Attributes:
-        lakes: Table → where it is.
-    """
+    """One run of that DAG."""
 
     lakes: dict[str, Lake]
     states: ClassVar[dict[str, str]] = {**DeferredTasks.states, HELD: "skipped"}

@@ -37,11 +37,7 @@ with DAG("statements", schedule=None, start_date=datetime(2026, 1, 1)):
 
 @dataclass
 class Statements(DeferredTasks):
-    """One run of that DAG.
-
-    Attributes:
-        cluster: Where the tables are, on its first node.
-    """
+    """One run of that DAG."""
 
     cluster: Cluster
 

@@ -59,13 +59,7 @@ ARGUMENTS = {
 
 @dataclass
 class DeferredTasks(ABC):
-    """One run of a DAG with a task for each fate.
-
-    Attributes:
-        dag_id: The DAG.
-        home: Airflow's.
-        states: In which each task ends.
-    """
+    """One run of a DAG with a task for each fate."""
 
     states: ClassVar[dict[str, str]] = {fate: "failed" if fate == "failed" else "success" for fate in FATES}
 
@@ -142,12 +136,7 @@ class DeferredTasks(ABC):
 
 
 def befall(airflow: AirflowServices, runs: Sequence[DeferredTasks]) -> None:
-    """Run the DAGs, and have each task meet its fate.
-
-    Args:
-        airflow: Does not run yet.
-        runs: One of each DAG.
-    """
+    """Run the DAGs, and have each task meet its fate."""
 
     def wait_for_all(is_so: Callable[[DeferredTasks], bool]) -> None:
         airflow.wait_until(lambda: sum(map(is_so, runs)) == len(runs), timeout_seconds=_TIMEOUT_SECONDS)

@@ -19,11 +19,7 @@ if TYPE_CHECKING:
 
 
 def main() -> int:
-    """Run cases, and tell how they ended.
-
-    Returns:
-        The exit code: 1 where anything was not as it must be.
-    """
+    """Run cases, and tell how they ended."""
     parser = parser_of_cases("python -m tests.selected", __doc__)
     parser.add_argument("--on", choices=("engine", "server"), default="engine", help="the program of the node (engine)")
     parser.add_argument("--refused", action="store_true", help="show what one of both refused, too")

@@ -26,13 +26,7 @@ DIFFERENT, NONE = "other rows with select", "no case"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a case.
-
-    Args:
-        kind: One of the above.
-        case: Format, table and options.
-        details: The messages, or the rows that differ.
-    """
+    """What came of a case."""
 
     kind: str
     case: str = ""
@@ -40,14 +34,7 @@ class Outcome:
 
 
 def run(lake: Lake, seed: int, number: int, *, is_oldest: bool = False) -> Outcome:
-    """Make a case, load it in both ways, and compare.
-
-    Args:
-        lake: Where.
-        seed: Of all choices.
-        number: Of the case.
-        is_oldest: Whether its servers are of 25.8. Default: False.
-    """
+    """Make a case, load it in both ways, and compare."""
     choose = random.Random(f"{seed}:{number}")
     try:
         case = generate(choose, formats=formats_read_by(is_oldest=is_oldest))

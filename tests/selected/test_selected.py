@@ -28,5 +28,5 @@ def selected_lake(cluster_of_one: Cluster, chs3_s3: Any, chs3_bucket: str) -> It
 @pytest.mark.parametrize("numbers", [_FEW, pytest.param(_MANY, marks=pytest.mark.thorough)])
 def test_columns_that_select_names_are_those_of_the_files(selected_lake: Lake, numbers: range) -> None:
     outcomes = [run(selected_lake, 1, number) for number in numbers]
-    assert [each for each in outcomes if each.kind == DIFFERENT] == []
-    assert SAME in {each.kind for each in outcomes}
+    assert [outcome for outcome in outcomes if outcome.kind == DIFFERENT] == []
+    assert SAME in {outcome.kind for outcome in outcomes}

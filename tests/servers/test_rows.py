@@ -46,7 +46,7 @@ def test_a_load_of_rows_says_so_before_it_has_staging_and_the_doctor_too(
                 PERIOD,
             ]
         )
-        (storage,) = (each for each in json.loads(capsys.readouterr().out)["checks"] if each["name"] == "storage")
+        (storage,) = (load for load in json.loads(capsys.readouterr().out)["checks"] if load["name"] == "storage")
         (finding,) = storage["findings"]
         assert "The servers are too old to read" in finding
         assert "Upgrade them" in finding

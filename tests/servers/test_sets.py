@@ -49,7 +49,7 @@ def test_tenants_come_and_go(tenants: Tenants) -> None:
     tenants.put("2026-10", "added", ("us", 1), ("eu", 2))
     load = tenants.operator(period="2026-10")
     assert load.execute({})["status"] == "published"
-    assert [len(each.paths) for each in load.inserts] == [1]
+    assert [len(insert.paths) for insert in load.inserts] == [1]
     assert_exact(tenants)
     assert tenants.load(periods=BOTH) == ["unchanged", "unchanged"]
 

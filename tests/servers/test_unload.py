@@ -161,7 +161,7 @@ def test_shards_that_replicate_each_other_are_refused(loaded: Lake) -> None:
 def test_the_documented_privileges_suffice(chs3_s3: Any, chs3_bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
     user = User("unloader", "secret")
     grants = [*documented("Planning"), *documented("Unloading a period")]
-    users = {user: [each.replace("taxi.trips", "default.*") for each in grants]}
+    users = {user: [grant.replace("taxi.trips", "default.*") for grant in grants]}
     monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", json.dumps(chs3_s3.airflow_connection()))
     with ClickHouseCluster.start(2, replicas=2, program="server", users=users) as cluster:
         fields = cluster.airflow_connection() | {"login": user.login, "password": user.password}

@@ -170,7 +170,7 @@ def run_example(run_dag: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) ->
             given = conf | {"database": lake.database, "table": "trips"}
             night = run_dag(bag.dags[dag_id], logical_date=datetime(2026, 3, 12, 3, tzinfo=UTC), run_conf=given)
             states.append({ti.task_id: str(ti.state) for ti in night.get_task_instances()})
-        assert [each["trips.period.load"] for each in states] == ["success", "skipped"]
+        assert [state["trips.period.load"] for state in states] == ["success", "skipped"]
         assert [lake.facts(period) for period in periods] == [trips.facts(period) for period in periods]
 
     return run

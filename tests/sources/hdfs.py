@@ -35,12 +35,7 @@ _SMALLEST_BLOCK_BYTES = 1024**2
 
 @dataclass(frozen=True, kw_only=True)
 class HdfsServer(LocalServer):
-    """A running HDFS whose files belong to one user: it checks permissions, but takes a user's word for the name.
-
-    Attributes:
-        url: For ClickHouse, with the user: `hdfs://user@host:port`.
-        web_url: Of WebHDFS, which lists and writes.
-    """
+    """A running HDFS whose files belong to one user: it checks permissions, but takes a user's word for the name."""
 
     url: str
     web_url: str
@@ -95,14 +90,7 @@ class HdfsServer(LocalServer):
 
     @contextmanager
     def open_for_writing(self, path: str, body: bytes, rest: bytes, *, is_new: bool) -> Iterator[None]:
-        """Write to a file that stays open: what was written can be read, and the name node counts whole blocks alone.
-
-        Args:
-            path: The file.
-            body: What is written before it stays open; the servers see it only from a packet of 64 KiB on.
-            rest: What is written before it is closed.
-            is_new: Whether it is a new file, of blocks of 1 MiB; else more is written to one that is there.
-        """
+        """Write to a file that stays open: readers see all of it, and the name node counts whole blocks alone."""
         where = self._ask(
             "PUT" if is_new else "POST",
             path,

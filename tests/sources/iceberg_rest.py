@@ -27,26 +27,13 @@ _JARS = (
 
 @dataclass(frozen=True, kw_only=True)
 class IcebergRestServer(LocalServer):
-    """A running catalog, which keeps the metadata of its tables in S3; it takes any client's id and secret.
-
-    Attributes:
-        url: Of the catalog.
-    """
+    """A running catalog, which keeps the metadata of its tables in S3; it takes any client's id and secret."""
 
     url: str
 
     @classmethod
     def start(cls, s3: S3Endpoint, warehouse: str) -> Self:
-        """Start a catalog and wait until it answers.
-
-        Args:
-            s3: The server of its warehouse.
-            warehouse: The bucket.
-
-        Raises:
-            ProgramMissingError: If Java or Maven is missing.
-            RuntimeError: If it does not start; with the end of its log.
-        """
+        """Start a catalog and wait until it answers."""
         java = required("java", hint="apt-get install default-jre-headless")
         jars = from_maven(f"iceberg-rest-{_VERSION}", _JARS)
         port = free_ports(1)[0]

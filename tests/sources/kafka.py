@@ -23,13 +23,7 @@ _TIMEOUT_SECONDS = 180.0
 
 @dataclass(frozen=True, kw_only=True)
 class KafkaServer(LocalServer):
-    """A running broker, which refuses a wrong password.
-
-    Attributes:
-        address: `host:port`, what clients call a bootstrap server.
-        user: Who may do everything.
-        password: The user's password.
-    """
+    """A running broker, which refuses a wrong password."""
 
     address: str
     user: str

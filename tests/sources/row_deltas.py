@@ -47,24 +47,14 @@ def delete_by_position(
     has_bounds: bool = True,
     bounds: tuple[str, str] | None = None,
 ) -> str:
-    """Commit one delete file.
-
-    Args:
-        table: The table.
-        deleted: URL of a data file → positions of rows; all of one partition.
-        has_bounds: Whether the manifest says to which data files it applies; else to all of the partition.
-        bounds: What it says of them, if not the truth.
-
-    Returns:
-        The URL of the delete file.
-    """
+    """Commit one delete file."""
     rows = sorted((url, position) for url, positions in deleted.items() for position in positions)
     fields = [("file_path", pa.string(), _PATH_ID), ("pos", pa.int64(), _POSITION_ID)]
     content = pa.table(
-        [[row[0] for row in rows], [row[1] for row in rows]], schema=pa.schema([_field(*each) for each in fields])
+        [[row[0] for row in rows], [row[1] for row in rows]], schema=pa.schema([_field(*field) for field in fields])
     )
     of = next(file for file in data_files(table) if file.file_path in deleted)
-    lower, upper = ({_PATH_ID: each.encode()} for each in bounds or (min(deleted), max(deleted)))
+    lower, upper = ({_PATH_ID: bound.encode()} for bound in bounds or (min(deleted), max(deleted)))
     described = {"lower_bounds": lower, "upper_bounds": upper} if has_bounds else {}
     return commit_deletes(table, of, content, **described)
 
@@ -85,19 +75,7 @@ def commit_deletes(
     file_format: str = "PARQUET",
     **described: Any,
 ) -> str:
-    """Write rows as a delete file, and commit it for the partition of a data file.
-
-    Args:
-        table: The table.
-        of: The data file.
-        content: The rows.
-        content_kind: What they are.
-        file_format: What the manifest says of the format.
-        **described: What else the manifest says.
-
-    Returns:
-        The URL of the delete file.
-    """
+    """Write rows as a delete file, and commit it for the partition of a data file."""
     url = f"{table.location()}/data/{secrets.token_hex(8)}-deletes.parquet"
     output = table.io.new_output(url)
     with output.create() as stream:

@@ -45,12 +45,7 @@ class RowLake(TripsTarget):
         return isinstance(self.rows, MySqlTable)
 
     def connect(self, monkeypatch: pytest.MonkeyPatch, **wrong: Any) -> None:
-        """Make Airflow's connection to the database.
-
-        Args:
-            monkeypatch: Sets it.
-            **wrong: What it has otherwise, such as a password.
-        """
+        """Make Airflow's connection to the database."""
         server, kind = self.rows.server, "mysql" if self.is_mysql else "postgres"
         given = {"conn_type": kind, "host": server.host, "port": server.port, "schema": server.database}
         given |= {"login": server.user, "password": server.password}

@@ -44,12 +44,7 @@ class StoreLake(TripsTarget):
         return lake
 
     def connect(self, monkeypatch: pytest.MonkeyPatch, **wrong: str) -> None:
-        """Make Airflow's connection to the storage.
-
-        Args:
-            monkeypatch: Sets it.
-            **wrong: What it has otherwise, such as a password.
-        """
+        """Make Airflow's connection to the storage."""
         server = self.objects.server
         if isinstance(self.objects, AzureObjects):
             keys = {"login": server.account_name, "password": server.account_key, "host": server.account_url}

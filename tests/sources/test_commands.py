@@ -55,7 +55,7 @@ def test_from_the_files_to_a_table_a_load_and_the_ledger(store_lake: StoreLake, 
     code, (listed,) = shell("ledger", "--table", "trips")
     assert (code, listed["rows"], listed["objects"]) == (0, 600, 3)
     _, objects = shell("ledger", "--table", "trips", "--objects")
-    assert len({each["path"] for each in objects}) == 3
+    assert len({unit["path"] for unit in objects}) == 3
 
 
 @pytest.mark.thorough

@@ -19,7 +19,7 @@ def notification(*keys: str, bucket: str = "taxi", event: str = "ObjectCreated:P
 
 
 def periods(*messages: object, key: str = "trips/{YYYY-MM}/*.parquet") -> NamedPeriods:
-    bodies = [each if isinstance(each, str) else json.dumps(each) for each in messages]
+    bodies = [message if isinstance(message, str) else json.dumps(message) for message in messages]
     return named_periods(bodies, bucket="taxi", template=KeyTemplate(key))
 
 

@@ -38,7 +38,7 @@ def connect(hdfs: HdfsServer, monkeypatch: pytest.MonkeyPatch, **given: object) 
 
 
 def listed(prefix: str) -> list[str]:
-    return sorted(each.path for each in WebHdfsListing("webhdfs_default").objects("", prefix))
+    return sorted(unit.path for unit in WebHdfsListing("webhdfs_default").objects("", prefix))
 
 
 def etag(folder: HdfsObjects, name: str) -> str:
@@ -147,8 +147,8 @@ def storage_check(
     main(["doctor", "--output=json", *where, *table, *(["--period", period] if period else [])])
     checks = json.loads(capsys.readouterr().out)["checks"]
     if period:
-        assert [each["findings"] for each in checks if each["name"] != "disks"] == [[]] * (len(checks) - 1)
-    (found,) = (each for each in checks if each["name"] == "storage")
+        assert [check["findings"] for check in checks if check["name"] != "disks"] == [[]] * (len(checks) - 1)
+    (found,) = (check for check in checks if check["name"] == "storage")
     return found
 
 

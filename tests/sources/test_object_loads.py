@@ -193,7 +193,7 @@ def test_periods_are_planned_and_loaded_together(store_lake: StoreLake) -> None:
     where["cluster"] = store_lake.cluster.name
     assert PlanLoadsOperator(task_id="plan", all_periods=True, **where).execute({}) == periods
     results = S3ToClickHouseOperator(task_id="load", periods=periods, **where).execute({})
-    assert [each["status"] for each in results] == ["published"] * 3
+    assert [result["status"] for result in results] == ["published"] * 3
     assert [store_lake.facts(period) for period in periods] == [TRIPS.facts(period) for period in periods]
     assert PlanLoadsOperator(task_id="plan", periods=periods, **where).execute({}) == []
 

@@ -26,14 +26,14 @@ def _utf8(lake: RowLake) -> dict[str, str]:
 def _load(lake: RowLake, *, name: str, texts: dict[str, str], of: str = "text") -> None:
     """Load a period of a table that has these texts in columns of these names, and compare; then change one."""
     quoted = lake.store().listing().dialect.quoted
-    columns = ", ".join(f"{quoted(each)} {of}" for each in texts)
+    columns = ", ".join(f"{quoted(text)} {of}" for text in texts)
     marks = ", ".join(["%s"] * len(texts))
     with closing(lake.rows.connection(**_utf8(lake))) as connection:
         cursor = connection.cursor()
         cursor.execute(f"CREATE TABLE {quoted(name)} (at date, {columns})")
         cursor.execute(f"INSERT INTO {quoted(name)} VALUES ('2026-01-05', {marks})", list(texts.values()))
         connection.commit()
-    read = ", ".join(f"`{each}` String" for each in texts)
+    read = ", ".join(f"`{text}` String" for text in texts)
     lake.on_every_node(
         f"CREATE TABLE {lake.database}.texts (at Date, {read}) ENGINE = MergeTree PARTITION BY toYYYYMM(at) ORDER BY at"
     )
@@ -50,7 +50,7 @@ def _load(lake: RowLake, *, name: str, texts: dict[str, str], of: str = "text") 
 
 
 def _read(lake: RowLake, columns: dict[str, str]) -> list[str]:
-    names = ", ".join(f"`{each}`" for each in columns)
+    names = ", ".join(f"`{column}`" for column in columns)
     ((row,),) = (rows for rows in lake.on_every_node(f"SELECT {names} FROM {lake.database}.texts") if rows)
     return list(row)
 

@@ -73,7 +73,7 @@ def assert_exact(lake: RowLake) -> None:
 
 def slow(lake: RowLake) -> dict[str, Any]:
     """Options of a load that takes seconds: it reads a view of which each row takes a while."""
-    name, others = f"{lake.rows.table}_slow", ", ".join(each for each in COLUMNS if each != "zone")
+    name, others = f"{lake.rows.table}_slow", ", ".join(column for column in COLUMNS if column != "zone")
     lake.change(f"CREATE VIEW {name} AS SELECT {others}, concat(zone, {lake.slowly(0.004)}) AS zone FROM {{t}}")
     return {"source_table": name, "fingerprint": "max(fare)"}
 

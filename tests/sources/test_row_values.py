@@ -184,9 +184,9 @@ def test_a_domain_of_a_domain_is_read_as_its_type(row_lake: RowLake) -> None:
 def test_any_double_keeps_its_last_bit(row_lake: RowLake) -> None:
     random.seed(7)
     doubles = [struct.unpack("d", random.randbytes(8))[0] for _ in range(500)]
-    doubles = [each for each in doubles if abs(each) < 1.7e308]
+    doubles = [double for double in doubles if abs(double) < 1.7e308]
     kind = "double" if row_lake.is_mysql else "double precision"
-    name = _make(row_lake, {"d": (kind, "Float64")}, [[f"'{each!r}'"] for each in doubles])
+    name = _make(row_lake, {"d": (kind, "Float64")}, [[f"'{double!r}'"] for double in doubles])
     if not row_lake.is_mysql:
         # What roles set to have short texts.
         row_lake.run("ALTER ROLE CURRENT_USER SET extra_float_digits = -5")
@@ -264,7 +264,7 @@ def test_periods_of_instants_begin_where_their_zone_says(row_lake: RowLake) -> N
     kind = "timestamp NULL" if row_lake.is_mysql else "timestamptz"
     zone = "" if row_lake.is_mysql else "+00"
     times = ["2025-12-31 22:59:59", "2025-12-31 23:00:00", "2026-01-31 22:59:59", "2026-01-31 23:00:00"]
-    name = _make(row_lake, {"since": (kind, "DateTime('Europe/Berlin')")}, [[f"'{each}{zone}'"] for each in times])
+    name = _make(row_lake, {"since": (kind, "DateTime('Europe/Berlin')")}, [[f"'{time}{zone}'"] for time in times])
     row_lake.on_every_node(
         f"CREATE TABLE {row_lake.database}.berlin (since DateTime('Europe/Berlin')) ENGINE = MergeTree "
         "PARTITION BY toYYYYMM(since) ORDER BY since"

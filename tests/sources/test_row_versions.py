@@ -238,7 +238,7 @@ def _assert_seen(lake: RowLake, name: str, first: dict[str, str], changes: dict[
 
 
 def _versions(listing: RowsListing) -> list[str]:
-    return [each.version for page in listing.pages("", PERIOD) for each in page.objects()]
+    return [unit.version for page in listing.pages("", PERIOD) for unit in page.objects()]
 
 
 def _version(lake: RowLake, name: str) -> str:

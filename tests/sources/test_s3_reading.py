@@ -174,7 +174,7 @@ class TestBatches:
     def test_every_object_is_in_exactly_one_batch(self):
         listed = manifest("t/a{1}", "t/b/c", "t/b/{c}", "t/b/c/d", *HOSTILE_KEYS)
         paths = [path for batch in source().batches(listed) for path in batch.paths]
-        assert sorted(paths) == [each.path for each in listed.objects]
+        assert sorted(paths) == [unit.path for unit in listed.objects]
 
     def test_no_objects_are_no_batches(self):
         assert source().batches(manifest()) == []

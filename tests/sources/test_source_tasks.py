@@ -204,7 +204,7 @@ def storage_check(capsys: pytest.CaptureFixture[str], lake: SourceLake, *options
     capsys.readouterr()
     table = ["--database", lake.database, "--table", "trips", "--cluster", lake.cluster.name]
     main(["doctor", "--output=json", *lake.doctor_options, *table, *options])
-    checks = {each["name"]: each for each in json.loads(capsys.readouterr().out)["checks"]}
+    checks = {load["name"]: load for load in json.loads(capsys.readouterr().out)["checks"]}
     found = checks.pop("storage")
     if not found["findings"]:
         assert {name: each["findings"] for name, each in checks.items() if each["findings"] and name != "disks"} == {}

@@ -143,7 +143,7 @@ def loader_of(s3: S3Endpoint, *actions: str) -> S3Endpoint:
     """A user of AWS who may do this alone."""
     iam, name = s3.client("iam"), f"loader-{len(actions)}"
     iam.create_user(UserName=name)
-    rights = [{"Effect": "Allow", "Action": each, "Resource": "*"} for each in actions]
+    rights = [{"Effect": "Allow", "Action": action, "Resource": "*"} for action in actions]
     document = json.dumps({"Version": "2012-10-17", "Statement": rights})
     iam.put_user_policy(UserName=name, PolicyName="load", PolicyDocument=document)
     key = iam.create_access_key(UserName=name)["AccessKey"]

@@ -46,7 +46,7 @@ def lake(table_lake: TableLake) -> TableLake:
 def january(lake: TableLake) -> list[str]:
     """The URLs of January's files, the larger one first."""
     files = data_files(lake.table.table(), OF_PERIOD)
-    return [each.file_path for each in sorted(files, key=lambda each: -each.record_count)]
+    return [file.file_path for file in sorted(files, key=lambda each: -each.record_count)]
 
 
 def in_table(lake: TableLake, columns: Mapping[str, str] = COLUMNS) -> list[tuple[Any, ...]]:
@@ -150,7 +150,7 @@ def test_periods_that_are_loaded_together_leave_out_what_is_deleted_of_each(lake
     delete_by_position(lake.table.table(), {large: [5]})
     delete_by_position(lake.table.table(), {february.file_path: [5, 6]})
     results = S3ToClickHouseOperator(task_id="load", periods=[PERIOD, NEXT], **lake.where).execute({})
-    assert [each["rows"] for each in results] == [1_999, 1_998]
+    assert [result["rows"] for result in results] == [1_999, 1_998]
     assert in_table(lake) == in_lakehouse(lake)
 
 

@@ -28,15 +28,7 @@ YEARS = {"2026": ("2026-01-01 00:00", "2026-12-31 23:59"), "2027": ("2027-01-01 
 
 @dataclass
 class Hits:
-    """A table of a lakehouse, and one that it is loaded into.
-
-    Args:
-        lake: Where they are.
-        key: The partition key in ClickHouse.
-        by: Iceberg's transforms, with their columns; how Delta's column of periods is made of a time, and none at all.
-        column: ClickHouse's type of the times.
-        timezone: The zone of its periods, if it is another one than UTC.
-    """
+    """A table of a lakehouse, and one that it is loaded into."""
 
     lake: TableLake
     key: str
@@ -210,18 +202,18 @@ def test_periods_take_their_rows_of_files_that_they_share(table_lake: TableLake,
         "2026-10-31": ("2026-10-31 04:00", "2026-11-01 03:59"),
         "2026-11-01": ("2026-11-01 04:00", "2026-11-02 04:59"),
     }
-    hits.put([at for some in moments.values() for at in some])
+    hits.put([at for moment in moments.values() for at in moment])
     share = {"policies": {"on_other_periods": "leave_out"}}
     planned = hits.plan(all_periods=True, definition=share)
     assert set(moments) <= set(planned)
     for period in moments:
         assert hits.load(period, **share)["status"] == "published"
-    hits.assert_exact(*(at for some in moments.values() for at in some))
+    hits.assert_exact(*(at for moment in moments.values() for at in moment))
     hits.put([moments["2026-10-31"][1]])
     assert hits.load("2026-10-31", **share)["status"] == "published"
-    hits.assert_exact(*(at for some in moments.values() for at in some))
+    hits.assert_exact(*(at for moment in moments.values() for at in moment))
     assert {hits.load(period, **share)["status"] for period in moments} <= {"published", "unchanged"}
-    hits.assert_exact(*(at for some in moments.values() for at in some))
+    hits.assert_exact(*(at for moment in moments.values() for at in moment))
 
 
 def test_files_of_another_zone_are_refused_with_the_way_out(table_lake: TableLake) -> None:

@@ -65,7 +65,7 @@ def test_periods_are_planned_and_loaded_together(table_lake: TableLake) -> None:
         table_lake.table.put(TRIPS.table(period))
     assert PlanLoadsOperator(task_id="plan", all_periods=True, **table_lake.where).execute({}) == periods
     results = S3ToClickHouseOperator(task_id="load", periods=periods, **table_lake.where).execute({})
-    assert [each["status"] for each in results] == ["published"] * 3
+    assert [result["status"] for result in results] == ["published"] * 3
     assert [table_lake.facts(period) for period in periods] == [TRIPS.facts(period) for period in periods]
     assert PlanLoadsOperator(task_id="plan", periods=periods, **table_lake.where).execute({}) == []
 

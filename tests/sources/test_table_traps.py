@@ -173,7 +173,7 @@ def _commit(lake: TableLake, *actions: dict[str, Any]) -> None:
 
 def _delete_by_vector(lake: TableLake) -> None:
     """Delete the first row of January's file."""
-    add = next(each for each in _actions(lake)["add"] if PERIOD in each["path"])
+    add = next(action for action in _actions(lake)["add"] if PERIOD in action["path"])
     features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
     protocol = {"minReaderVersion": 3, "minWriterVersion": 7, **features}
     bitmap = (

@@ -36,7 +36,7 @@ def test_its_import_is_cheap():
 
 
 def test_it_is_in_no_pytest_that_does_not_name_it():
-    assert [each for each in entry_points(group="pytest11") if "chs3" in each.value] == []
+    assert [point for point in entry_points(group="pytest11") if "chs3" in point.value] == []
 
 
 def test_the_page_of_the_test_bed_says_how_to_name_it(tmp_path):

@@ -49,7 +49,7 @@ class Scene:
         self.lake.create_table()
         self.lake.upload(Trips(rows_per_period=60, files_per_period=2), PERIOD)
         objects = self.lake.s3.list_objects_v2(Bucket=self.lake.bucket)["Contents"]
-        sizes = [each["Size"] for each in objects]
+        sizes = [unit["Size"] for unit in objects]
         self.trace.names |= {str(size): "<bytes>" for size in (*sizes, sum(sizes))}
 
     def load(self, **options: Any) -> Any:

@@ -52,14 +52,7 @@ _RECORDS = {
 
 @dataclass
 class Trace:
-    """What loads do, line by line.
-
-    Args:
-        cluster: Where they run.
-        names: What stands for names of this run, such as that of its database.
-        is_counted: Whether the rows of nodes are the same in each run; they are not where several read at once.
-        whole: Texts that are cut in lines, by their digests.
-    """
+    """What loads do, line by line."""
 
     cluster: Cluster
     names: dict[str, str]
@@ -75,7 +68,11 @@ class Trace:
         def noted(runner: Runner, step: Step[Any]) -> Any:
             self.lines += self._lines_of(step)
             # One after another, as the order of what runs in parallel is another each time.
-            return [runner.run(each) for each in step.workflows] if isinstance(step, Gather) else perform(runner, step)
+            return (
+                [runner.run(workflow) for workflow in step.workflows]
+                if isinstance(step, Gather)
+                else perform(runner, step)
+            )
 
         with performing(noted), on_no_clock():
             return load()
@@ -104,8 +101,8 @@ class Trace:
                 yield self.normal(f"log: {step.name.splitlines()[0]}")
             case InsertSideBySide():
                 yield f"{kind}: {self.normal(step.name)}"
-                for each in step.inserts:
-                    yield from self._lines_of(each)
+                for insert in step.inserts:
+                    yield from self._lines_of(insert)
             case Insert():
                 yield f"{kind}: {self.normal(step.name)}"
                 yield from self._statements_of(step.sql)

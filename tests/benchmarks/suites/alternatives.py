@@ -49,13 +49,7 @@ _HASH = ", ".join(
 
 @dataclass(frozen=True)
 class Contents:
-    """What is in a table, or in files.
-
-    Args:
-        rows: How many.
-        different: How many of them differ.
-        checksum: Of the values of all rows, in any order.
-    """
+    """What is in a table, or in files."""
 
     rows: int
     different: int
@@ -72,13 +66,7 @@ class Contents:
 
 @dataclass(frozen=True, kw_only=True)
 class Arena:
-    """The servers, and the period to load.
-
-    Args:
-        cluster: The cluster.
-        s3: Where the files are.
-        periods: The period.
-    """
+    """The servers, and the period to load."""
 
     cluster: ClickHouseCluster
     s3: S3Endpoint
@@ -174,11 +162,7 @@ class Arena:
 
 
 def run(bench: TrialContext) -> Iterator[Comparison | Table]:
-    """Measure each way, then kill each, on one node and on three.
-
-    Args:
-        bench: What suites are given.
-    """
+    """Measure each way, then kill each, on one node and on three."""
     rows = bench.sized(full=6_000_000, quick=2_000_000)
     periods = Periods(prefix="alternatives", names=["2026-10"], rows=rows, files=_FILES)
     struck, measured = [], {}

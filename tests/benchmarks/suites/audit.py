@@ -20,11 +20,7 @@ _READ, _PACKAGE = "one read of the objects", "this package"
 
 
 def run(bench: TrialContext) -> Iterator[Comparison]:
-    """Prove a period that one node holds, and only read its objects.
-
-    Args:
-        bench: What suites are given.
-    """
+    """Prove a period that one node holds, and only read its objects."""
     rows = bench.sized(full=4_000_000, quick=250_000) // FEW * FEW
     with lake_with_source(bench, rows, "bench_audit") as lake:
         lake.start_afresh(create_table_sql(f"default.{TABLE}"))

@@ -29,11 +29,7 @@ _MIB = 1024**2
 
 
 def run(bench: TrialContext) -> Iterator[Comparison]:
-    """Compare periods side by side with periods one after another, one node.
-
-    Args:
-        bench: What suites are given.
-    """
+    """Compare periods side by side with periods one after another, one node."""
     most = _PERIODS_IN_QUICK if bench.is_quick else _PERIODS
     count = max(2, min(most, round(most * bench.scale)))
     names = [f"{2021 + number // 12}-{number % 12 + 1:02}" for number in range(count)]

@@ -40,11 +40,7 @@ _OF_ROWS = {
 
 
 def run(bench: TrialContext) -> Iterator[Comparison]:
-    """Load a period of each format with its checks and without, and one with checks of its rows, into one node.
-
-    Args:
-        bench: What suites are given.
-    """
+    """Load a period of each format with its checks and without, and one with checks of its rows, into one node."""
     rows = bench.sized(full=4_000_000, quick=250_000) // FEW * FEW
     with lake_with_source(bench, FEW, "bench_checks_few") as lake:
         yield from (_of_values(bench, lake, each, FEW) for each in _CHECKED)

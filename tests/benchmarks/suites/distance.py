@@ -27,11 +27,7 @@ _DEFAULTS, _PACKAGE, _FURTHER = "plain, the server's defaults", "this package", 
 
 
 def run(bench: TrialContext) -> Iterator[Comparison]:
-    """Compare for each kind of files, on loopback and far away, one node.
-
-    Args:
-        bench: What suites are given.
-    """
+    """Compare for each kind of files, on loopback and far away, one node."""
     with bench.s3() as s3, ClickHouseCluster.start(1) as one:
         s3.endpoint.client().create_bucket(Bucket=BUCKET)
         for kind, file_format in _KINDS.items():

@@ -24,9 +24,6 @@ _FILE_ROWS = 500_000
 def run(bench: TrialContext) -> Iterator[Comparison]:
     """Load a period of some 500 MB of parts into one node, with the settings that write through to the disk and
     without.
-
-    Args:
-        bench: What suites are given.
     """
     rows = bench.sized(full=18_000_000, quick=1_000_000)
     files = max(4, rows // _FILE_ROWS)

@@ -32,11 +32,7 @@ _LOGS = {
 
 
 def run(bench: TrialContext) -> Iterator[Comparison]:
-    """Load a small period into one, three and twenty nodes, and find it unchanged.
-
-    Args:
-        bench: What suites are given.
-    """
+    """Load a small period into one, three and twenty nodes, and find it unchanged."""
     periods = Periods(prefix="fixed", names=[_PERIOD], rows=_ROWS, files=1)
     with bench.s3() as s3:
         s3.endpoint.client().create_bucket(Bucket=BUCKET)

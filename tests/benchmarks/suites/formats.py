@@ -23,17 +23,7 @@ FEW, _MANY, _MANY_IN_QUICK = 4, 64, 16
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
-    """One format.
-
-    Args:
-        name: What it is called.
-        clickhouse: What ClickHouse calls it.
-        ending: Of its keys; it names the compression, too.
-        settings: With which ClickHouse writes it.
-        prefix: Of its keys, unless its ending names it.
-        litwintschik_seconds: What Mark Litwintschik measured of files on the server's disk, in "Faster ClickHouse
-            Imports": 80 million rows, four cores, 2019.
-    """
+    """One format."""
 
     name: str
     clickhouse: str
@@ -67,11 +57,7 @@ _ROW_GROUPS = tuple(
 
 
 def run(bench: TrialContext) -> Iterator[Comparison]:
-    """Load each by this package, into one node.
-
-    Args:
-        bench: What suites are given.
-    """
+    """Load each by this package, into one node."""
     # So that all files of a period have the same number of rows.
     rows = -(-bench.sized(full=4_000_000, quick=250_000) // (FEW * _MANY)) * FEW * _MANY
     with lake_with_source(bench, rows, "bench_formats") as lake:
@@ -82,13 +68,7 @@ def run(bench: TrialContext) -> Iterator[Comparison]:
 
 @contextmanager
 def lake_with_source(bench: TrialContext, rows: int, conn_id: str) -> Iterator[Lake]:
-    """Start one node and S3, and give a lake whose table `source` has a period of rows.
-
-    Args:
-        bench: What suites are given.
-        rows: How many.
-        conn_id: What Airflow calls the node.
-    """
+    """Start one node and S3, and give a lake whose table `source` has a period of rows."""
     with bench.s3() as s3, ClickHouseCluster.start(1) as one:
         s3.endpoint.client().create_bucket(Bucket=BUCKET)
         lake = Lake(one, s3.endpoint, conn_id)
@@ -124,13 +104,7 @@ def _prefix(one: Format, files: int) -> str:
 
 
 def write(lake: Lake, one: Format, files: int) -> int:
-    """Let ClickHouse write the period's files; give their bytes.
-
-    Args:
-        lake: Whose table `source` has the rows.
-        one: The format.
-        files: How many.
-    """
+    """Let ClickHouse write the period's files; give their bytes."""
     prefix = f"{_prefix(one, files)}/{PERIOD}/"
     url = f"{lake.s3.endpoint_url}/{BUCKET}/{prefix}{{_partition_id}}.{one.ending}"
     target = f"FUNCTION s3('{url}', '{lake.s3.access_key}', '{lake.s3.secret_key}', '{one.clickhouse}')"
@@ -145,15 +119,7 @@ def write(lake: Lake, one: Format, files: int) -> int:
 
 
 def load_of(lake: Lake, one: Format, rows: int, files: int, **arguments: Any) -> Callable[[], Figures]:
-    """What measures the load of files that were written.
-
-    Args:
-        lake: Where it takes place.
-        one: The format.
-        rows: Of all files.
-        files: How many.
-        **arguments: Further ones of the operator.
-    """
+    """What measures the load of files that were written."""
     periods = Periods(prefix=_prefix(one, files), names=[PERIOD], rows=rows, files=files)
     key = f"{periods.prefix}/{{YYYY-MM}}/*.{one.ending}"
     create_sql = create_table_sql(f"default.{TABLE}")

@@ -22,11 +22,7 @@ _FILES = 2
 
 
 def run(bench: TrialContext) -> Iterator[Comparison]:
-    """Load periods of two sizes on one node, and small ones on three.
-
-    Args:
-        bench: What suites are given.
-    """
+    """Load periods of two sizes on one node, and small ones on three."""
     count = _PERIODS_IN_QUICK if bench.is_quick else _PERIODS
     names = [f"{2021 + number // 12}-{number % 12 + 1:02}" for number in range(count)]
     small = Periods(prefix="small", names=names, rows=bench.sized(full=50_000, quick=10_000), files=_FILES)

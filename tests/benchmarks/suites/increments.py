@@ -30,11 +30,7 @@ _ADDED, _OVERWRITTEN = "its last file, added", "its last file, overwritten, with
 
 
 def run(bench: TrialContext) -> Iterator[Comparison]:
-    """Load a file a night on three nodes, then one late file into a period that takes long.
-
-    Args:
-        bench: What suites are given.
-    """
+    """Load a file a night on three nodes, then one late file into a period that takes long."""
     nights = bench.sized(full=30, quick=8)
     periods = Periods(
         prefix="pool", names=[_PERIOD], rows=nights * bench.sized(full=400_000, quick=50_000), files=nights

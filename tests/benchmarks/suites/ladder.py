@@ -55,14 +55,7 @@ _ONE, _ROUTED, _EACH = TABLE, f"FUNCTION cluster('chs3', default, {TABLE}, rand(
 
 @dataclass(frozen=True, kw_only=True)
 class _Step:
-    """One rung.
-
-    Args:
-        name: What it is called.
-        into: What it writes into; None for the table of every node, by itself.
-        settings: Its settings; all others are today's defaults.
-        guide_seconds: What the guide measured.
-    """
+    """One rung."""
 
     name: str
     into: str | None = _EACH
@@ -83,11 +76,7 @@ _STEPS = (
 
 
 def run(bench: TrialContext) -> Iterator[Comparison]:
-    """Climb it on three nodes, into a table partitioned by period, and into one that is not.
-
-    Args:
-        bench: What suites are given.
-    """
+    """Climb it on three nodes, into a table partitioned by period, and into one that is not."""
     rows = bench.sized(full=2_000_000, quick=500_000)
     periods = Periods(prefix="ladder", names=_PERIODS, rows=rows, files=12)
     specs = {"default": {"cores": _CORES, "memory": str(_MEMORY_BYTES)}}

@@ -27,11 +27,7 @@ _SMALL_ROUNDS = 2
 
 
 def run(bench: TrialContext) -> Iterator[Comparison | Table]:
-    """Load a period that takes a while, and one that takes no time, into one node.
-
-    Args:
-        bench: What suites are given.
-    """
+    """Load a period that takes a while, and one that takes no time, into one node."""
     rows = bench.sized(full=110_000_000, quick=6_000_000)
     files = max(12, rows // _FILE_ROWS)
     large = Periods(prefix="large", names=["2026-01"], rows=rows, files=files, copies=max(3, files // 12))

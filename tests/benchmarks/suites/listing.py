@@ -26,11 +26,7 @@ _WAYS: dict[str, Callable[[Listing], ListingResult]] = {_PLAIN: list_as_boto3_do
 
 
 def run(bench: TrialContext) -> Iterator[Table]:
-    """List more and more objects, which a server makes up.
-
-    Args:
-        bench: What suites are given.
-    """
+    """List more and more objects, which a server makes up."""
     rows, plain_ms, verdicts, memory = [], 0.0, [], {}
     for seconds in (0.0, _FAR_SECONDS):
         for full in (*_SIZES, *([] if seconds else [_LARGEST])):

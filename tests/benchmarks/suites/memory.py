@@ -26,16 +26,7 @@ _GROUP_ROWS = 100_000
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """What is loaded.
-
-    Args:
-        name: What it is called.
-        rows: Rows of each period.
-        periods: Which periods, all at the same time.
-        files: Files of each.
-        columns: Numbers of eight bytes in each row, beside its time.
-        group_rows: Rows in each row group of a file, at most.
-    """
+    """What is loaded."""
 
     name: str
     rows: int
@@ -46,11 +37,7 @@ class Case:
 
 
 def run(bench: TrialContext) -> Iterator[Table]:
-    """Load each case on a node that has just started, and look at its queries' and its process's memory.
-
-    Args:
-        bench: What suites are given.
-    """
+    """Load each case on a node that has just started, and look at its queries' and its process's memory."""
     rows = bench.sized(full=4_000_000, quick=400_000)
     cases = (
         Case(name="a period", rows=rows),
@@ -127,7 +114,7 @@ def _measured(bench: TrialContext, lake: Lake, case: Case, *, prefix: str) -> Ma
     return {
         "": case.name,
         "rows": case.rows * parallel,
-        "MB in S3": sum(int(str(each["source_bytes"])) for each in results) / 1e6,
+        "MB in S3": sum(int(str(result["source_bytes"])) for result in results) / 1e6,
         "MB, largest insert": max(peaks) / 1e6,
         _ALL_INSERTS: sum(peaks) / 1e6,
         _PROCESS: (_process_bytes(lake, "VmHWM") - before_bytes) / 1e6,

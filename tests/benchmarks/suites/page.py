@@ -27,11 +27,7 @@ _FIRST = "2022-01"
 
 
 def run(bench: TrialContext) -> Iterator[Comparison]:
-    """Measure the page's answer about all periods, and the statements that it sends.
-
-    Args:
-        bench: What suites are given.
-    """
+    """Measure the page's answer about all periods, and the statements that it sends."""
     tables = bench.sized(full=_TABLES, quick=_TABLES_IN_QUICK)
     with (
         bench.s3() as s3,

@@ -62,11 +62,7 @@ _TWENTY_BY = {
 
 
 def run(bench: TrialContext) -> Iterator[Comparison | Table]:
-    """Measure imports, then DAG files.
-
-    Args:
-        bench: What suites are given.
-    """
+    """Measure imports, then DAG files."""
     rounds = 1 if bench.is_quick else bench.rounds
     with tempfile.TemporaryDirectory(prefix="chs3-bench-") as name:
         folder = Path(name)

@@ -34,15 +34,7 @@ _IS_OF_PLAN = "type = 'QueryFinish' AND is_initial_query AND user = 'loader'"
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """Plans over so many objects.
-
-    Args:
-        objects: What they list.
-        taken: By each.
-        server_cpu_seconds: What the server took to make up the objects of each.
-        queries: That the last one sent to ClickHouse.
-        lookups: Those among them that read the ledger.
-    """
+    """Plans over so many objects."""
 
     objects: MadeUp
     taken: list[Taken]
@@ -88,11 +80,7 @@ class Measured:
 
 
 def run(bench: TrialContext) -> Iterator[Table]:
-    """Plan over more and more objects, all of them published, three nodes.
-
-    Args:
-        bench: What suites are given.
-    """
+    """Plan over more and more objects, all of them published, three nodes."""
     measured = {}
     with ClickHouseCluster.start(_NODES) as cluster:
         create_table(cluster, _PERIODS)

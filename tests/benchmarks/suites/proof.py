@@ -43,11 +43,7 @@ _MOST = 0.15
 
 
 def run(bench: TrialContext) -> Iterator[Table]:
-    """Load a period of each codec with its proof and without, into one node.
-
-    Args:
-        bench: What suites are given.
-    """
+    """Load a period of each codec with its proof and without, into one node."""
     rows = bench.sized(full=4_000_000, quick=250_000) // max(_OBJECTS) * max(_OBJECTS)
     with lake_with_source(bench, rows, "bench_proof") as lake, ExitStack() as servers:
         places = {_NEAR: lake}

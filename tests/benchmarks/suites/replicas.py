@@ -23,11 +23,7 @@ _ENGINE = f"ReplicatedMergeTree('/tables/{{shard}}/{TABLE}', '{{replica}}')"
 
 
 def run(bench: TrialContext) -> Iterator[Table]:
-    """Replace one small period by another and back.
-
-    Args:
-        bench: What suites are given.
-    """
+    """Replace one small period by another and back."""
     if why := keeper.missing():
         bench.say(why)
         return

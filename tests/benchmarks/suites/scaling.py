@@ -24,11 +24,7 @@ _GATES = [Gate(variant="3 nodes", figure=SPEED, at_least=2.7)]
 
 
 def run(bench: TrialContext) -> Iterator[Comparison]:
-    """Compare more nodes with one, then a larger node with a smaller one.
-
-    Args:
-        bench: What suites are given.
-    """
+    """Compare more nodes with one, then a larger node with a smaller one."""
     with bench.s3() as s3:
         s3.endpoint.client().create_bucket(Bucket=BUCKET)
         out = _period("out", bench.sized(full=15_000_000, quick=3_000_000), bench)

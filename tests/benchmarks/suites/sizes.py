@@ -29,11 +29,7 @@ _LARGE = (
 
 
 def run(bench: TrialContext) -> Iterator[Comparison]:
-    """Compare at every size.
-
-    Args:
-        bench: What suites are given.
-    """
+    """Compare at every size."""
     small = _period("small", bench.sized(full=1_000_000, quick=500_000))
     large = _period("large", bench.sized(full=24_000_000, quick=4_000_000))
     with bench.s3() as s3:

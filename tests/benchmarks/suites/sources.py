@@ -38,11 +38,7 @@ _DATE_FORMAT = "TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM DATE_FORMAT({}, '%
 
 
 def run(bench: TrialContext) -> Iterator[Table | Comparison]:
-    """Load a period of each source whose server can be started here into one node.
-
-    Args:
-        bench: What suites are given.
-    """
+    """Load a period of each source whose server can be started here into one node."""
     rows = []
     with bench.s3() as s3, ClickHouseCluster.start(1) as one:
         for kind in PLACES:
@@ -70,7 +66,7 @@ def _cost_of_postgres(bench: TrialContext) -> Comparison:
         rows = PostgresRows.create(server)
         rows.put(Trips(rows_per_period=count).table(PERIOD))
         table, columns = _described(rows, dialect := Postgres(), schema="public")
-        texts = [_TO_CHAR.format(each.name) if dialect.times_of(each) else each.written for each in columns]
+        texts = [_TO_CHAR.format(column.name) if dialect.times_of(column) else column.written for column in columns]
         asked = {
             _PLAIN: f"COPY (SELECT * FROM {rows.table}) TO '/dev/null'",
             _READ_BEFORE: f"COPY (SELECT {', '.join(texts)} FROM {rows.table}) TO '/dev/null'",
@@ -91,8 +87,8 @@ def _cost_of_mysql(bench: TrialContext) -> Comparison:
         rows = MySqlRows.create(server)
         rows.put(Trips(rows_per_period=count).table(PERIOD))
         table, columns = _described(rows, dialect := MySql(), schema=None)
-        texts = [_DATE_FORMAT.format(each.name) if dialect.times_of(each) else each.written for each in columns]
-        hashes = ", ".join(f"COALESCE(MD5({each}), '')" for each in texts)
+        texts = [_DATE_FORMAT.format(column.name) if dialect.times_of(column) else column.written for column in columns]
+        hashes = ", ".join(f"COALESCE(MD5({text}), '')" for text in texts)
         asked = {
             _PLAIN: f"SELECT * FROM {rows.table}",
             _READ_BEFORE: f"SELECT {', '.join(texts)} FROM {rows.table}",

@@ -31,14 +31,7 @@ _TABLE = "waiting"
 
 @dataclass(frozen=True, kw_only=True)
 class Waited:
-    """What was measured of so many triggers.
-
-    Args:
-        triggers: How many.
-        share: Whether they shared one poll.
-        taken: By their process.
-        queries: That it sent to the servers meanwhile.
-    """
+    """What was measured of so many triggers."""
 
     triggers: int
     share: bool
@@ -60,14 +53,10 @@ class Waited:
 
 
 def run(bench: TrialContext) -> Iterator[Table]:
-    """Measure numbers of triggers, with one poll for all, and where there are not too many, with one for each.
-
-    Args:
-        bench: What suites are given.
-    """
+    """Measure numbers of triggers, with one poll for all, and where there are not too many, with one for each."""
     seconds, waited = max(2.0, 60 * min(1.0, bench.scale)), []
     with ClickHouseCluster.start(3) as cluster, tempfile.TemporaryDirectory(prefix="chs3-bench-") as folder:
-        for number in sorted({bench.sized(full=each, quick=each) for each in _SENSORS}):
+        for number in sorted({bench.sized(full=sensor, quick=sensor) for sensor in _SENSORS}):
             for share in [True, False] if number <= _MOST_ALONE else [True]:
                 bench.say(f"{number} triggers, {'one poll for all' if share else 'a poll each'}")
                 waited.append(_measure(cluster, Path(folder), number, share=share, seconds=seconds))

@@ -19,4 +19,4 @@ def test_replicated_tables_may_lose_periods_with_all_replicas_at_once(target, is
     facts = replace(FACTS, target=target, known_settings=dict.fromkeys(REQUIRED_SETTINGS))
     check = check_table(surroundings(facts, facts, facts), user_settings={})
     assert check.findings == ()
-    assert any("fsync_after_insert = 1 on db.trips" in each for each in check.remarks) is is_told
+    assert any("fsync_after_insert = 1 on db.trips" in remark for remark in check.remarks) is is_told

@@ -161,7 +161,7 @@ class TestPlainColumns:
             self.columns([ID, AT], a="id")
 
     def test_a_column_that_no_file_has_may_take_its_default(self):
-        assert [each.column for each in self.columns([ID, NOTE], a="id", b="id")] == [ID]
+        assert [column.column for column in self.columns([ID, NOTE], a="id", b="id")] == [ID]
 
     def test_a_column_that_some_files_have_may_not_take_its_default(self):
         with pytest.raises(SourceError, match="Column 'note' is missing in b"):

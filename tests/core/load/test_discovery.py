@@ -66,7 +66,7 @@ class TestThroughTheWorker:
     def test_the_manifest_holds_the_periods_objects_in_order(self):
         found = listed(objects("t/2026-10/b.csv", "t/2026-10/_SUCCESS", "t/2026-10/a.csv", "t/2026-10/a.txt"))
         _, manifest = drive(source().list_period(OCTOBER), found).result
-        assert [each.key for each in manifest.objects] == ["t/2026-10/a.csv", "t/2026-10/b.csv"]
+        assert [unit.key for unit in manifest.objects] == ["t/2026-10/a.csv", "t/2026-10/b.csv"]
 
     def test_the_base_is_the_bucket(self):
         found, _ = drive(source().list_period(OCTOBER), listed([])).result
@@ -122,7 +122,7 @@ class TestThroughClickHouse:
         by_role = source(template, Credentials(role_arn="arn:x"))
         key = template.replace("{YYYY-MM}", "2026-10").replace("*", "a")
         listed, manifest = drive(by_role.list_period(OCTOBER), [row(f"lake/{key}")]).result
-        assert (listed.base, [each.key for each in manifest.objects]) == ("lake/", [key])
+        assert (listed.base, [unit.key for unit in manifest.objects]) == ("lake/", [key])
 
     def test_the_base_is_the_bucket_where_the_template_begins_with_no_plain_text(self):
         of = source("ü/{YYYY-MM}/*.csv", COLLECTION, bucket="")
@@ -132,7 +132,7 @@ class TestThroughClickHouse:
     def test_objects_below_the_collections_url_are_selected(self):
         rows = [row("lake/deep/t/2026-10/a.csv"), row("lake/deep/t/2026-10/x/a.csv"), row("lake/deep/t/2026-10/_a.csv")]
         _, manifest = drive(source(credentials=COLLECTION, bucket="").list_period(OCTOBER), rows).result
-        assert [each.path for each in manifest.objects] == ["lake/deep/t/2026-10/a.csv"]
+        assert [unit.path for unit in manifest.objects] == ["lake/deep/t/2026-10/a.csv"]
 
 
 class TestAge:

@@ -42,7 +42,7 @@ def flushed(body: bytes = BODY) -> bytes:
     writer = zstandard.ZstdCompressor(write_checksum=True).compressobj()
     pieces = [body[at : at + 5000] for at in range(0, len(body), 5000)]
     flush = zstandard.COMPRESSOBJ_FLUSH_BLOCK
-    return b"".join(writer.compress(each) + writer.flush(flush) for each in pieces) + writer.flush()
+    return b"".join(writer.compress(piece) + writer.flush(flush) for piece in pieces) + writer.flush()
 
 
 def by_arrow(codec: str, body: bytes = BODY) -> bytes:

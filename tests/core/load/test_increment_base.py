@@ -19,11 +19,11 @@ MERGED = (Part(2, 3, 1, 2, 30, "c" * 24),)
 
 def state(parts, mutations=()):
     return PartitionState(
-        rows=sum(each.rows for each in parts),
+        rows=sum(part.rows for part in parts),
         parts=len(parts),
-        min_block=min((each.min_block for each in parts), default=0),
-        max_block=max((each.max_block for each in parts), default=0),
-        data_version=max((each.data_version for each in parts), default=0),
+        min_block=min((part.min_block for part in parts), default=0),
+        max_block=max((part.max_block for part in parts), default=0),
+        data_version=max((part.data_version for part in parts), default=0),
         each_part=parts,
         mutations=mutations,
         partition_id="202610",

@@ -31,7 +31,7 @@ def server_error(code: int, message: str = "message", query_id: str = "chs3_1_2_
 
 
 def values(settings: tuple[Setting, ...]) -> dict[str, object]:
-    return {each.name: each.value for each in settings}
+    return {setting.name: setting.value for setting in settings}
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_nothing_else_is_tried_again_by_the_load_itself(error):
 def test_memory_is_lowered_by_block_then_insert_threads_then_reading():
     steps = [values(lowered(COMPUTED, RetryState(memory_steps=steps))) for steps in range(5)]
     block, threads, readers = "min_insert_block_size_bytes", "max_insert_threads", "max_threads"
-    assert [(each[block] // MIB, each[threads], each[readers]) for each in steps] == [
+    assert [(step[block] // MIB, step[threads], step[readers]) for step in steps] == [
         (512, 4, 8),
         (256, 4, 8),
         (256, 2, 8),

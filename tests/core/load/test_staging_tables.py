@@ -69,8 +69,8 @@ class TestNames:
 
     def test_of_a_later_attempt_come_later(self):
         times = [datetime(2026, 10, 5, 12, tzinfo=UTC) + timedelta(milliseconds=number) for number in range(100)]
-        nonces = [make_nonce(each) for each in times]
-        assert (sorted(nonces), {len(each) for each in nonces}) == (nonces, {16})
+        nonces = [make_nonce(time) for time in times]
+        assert (sorted(nonces), {len(nonce) for nonce in nonces}) == (nonces, {16})
 
     def test_stay_as_they_are_in_every_version_of_this_package(self):
         assert ATTEMPT.prefix == "chs3_10ec6ce4e9b8fa48_"

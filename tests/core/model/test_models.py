@@ -233,4 +233,4 @@ LOADED_BEFORE = manifest_of(a=10, b=20, c=30)
 def test_what_is_removed_and_read(now, removed, read):
     changes = ObjectChanges.between(LOADED_BEFORE, now)
     assert changes.removed(now) == removed
-    assert [each.path for each in changes.to_read(now, removed).objects] == read
+    assert [unit.path for unit in changes.to_read(now, removed).objects] == read

@@ -14,7 +14,7 @@ from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
 
 def file(*moments: str, path: str = "lake/a.parquet") -> DataFile:
     """A file with rows between two moments; without any, one whose rows have no time."""
-    ends = [datetime.fromisoformat(each) for each in moments]
+    ends = [datetime.fromisoformat(moment) for moment in moments]
     return DataFile(path, 10, 1, datetime(2026, 1, 1, tzinfo=UTC), (ends[0], ends[-1]) if ends else None)
 
 
@@ -70,8 +70,8 @@ def test_a_file_without_statistics_may_be_of_any_period_and_names_none() -> None
 
 def test_days_begin_in_their_zone_and_hours_do_not() -> None:
     utc_day = file("2026-10-05T00:00", "2026-10-05T23:59")
-    assert [str(each) for each in utc_day.periods(Grain.DAY, "Asia/Kolkata") or ()] == ["2026-10-05", "2026-10-06"]
-    assert [str(each) for each in utc_day.periods(Grain.HOUR, "Asia/Kolkata") or ()] == [
+    assert [str(period) for period in utc_day.periods(Grain.DAY, "Asia/Kolkata") or ()] == ["2026-10-05", "2026-10-06"]
+    assert [str(period) for period in utc_day.periods(Grain.HOUR, "Asia/Kolkata") or ()] == [
         "2026-10-05T00Z",
         "2026-10-05T23Z",
     ]

@@ -83,7 +83,7 @@ class TestListing:
 
         def perform(step):
             sizes.append(len(step.workflows))
-            return [drive(each, listed(written("trips/2026-10/a.parquet"))).result for each in step.workflows]
+            return [drive(workflow, listed(written("trips/2026-10/a.parquet"))).result for workflow in step.workflows]
 
         found = carry_out(source().summarize_periods(periods), perform)
         assert sizes == [4]

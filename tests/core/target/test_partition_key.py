@@ -40,7 +40,7 @@ def described(*types: str) -> dict[Node, list[tuple[str, str]]]:
 
 def answer(function, step: QueryNodes) -> dict[Node, list[tuple[int, object]]]:
     """What a server answers whose partition key does `function` to an instant."""
-    return {ONE: list({(int(each[:4] + each[5:7]), function(each)) for each in instants(step)})}
+    return {ONE: list({(int(instant[:4] + instant[5:7]), function(instant)) for instant in instants(step)})}
 
 
 def monthly(step: QueryNodes) -> dict[Node, list[tuple[int, object]]]:

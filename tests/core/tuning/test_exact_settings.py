@@ -32,7 +32,7 @@ def test_they_let_one_node_send_the_rows_where_a_sharding_key_is_followed():
     settings = load_settings(
         share=part(), data=LARGE, known=KNOWN, user_settings={}, null_as_default=False, by_sharding_key=True, store=S3
     )
-    (distributed,) = [each for each in settings if each.name == "parallel_distributed_insert_select"]
+    (distributed,) = [setting for setting in settings if setting.name == "parallel_distributed_insert_select"]
     assert (distributed.value, "sharding key" in distributed.reason) == (0, True)
 
 

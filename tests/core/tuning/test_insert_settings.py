@@ -43,7 +43,10 @@ def values(**options):
 
 
 def tuned(spec=SPEC, *, data=LARGE, share=0.5, periods=1):
-    return {each.name: each.value for each in tuned_settings(part(spec, data=data, share=share, periods=periods), data)}
+    return {
+        setting.name: setting.value
+        for setting in tuned_settings(part(spec, data=data, share=share, periods=periods), data)
+    }
 
 
 def threads_and_block(*arguments, **options):
@@ -204,7 +207,7 @@ class TestUsersSettings:
 
     def test_have_the_user_for_a_reason(self):
         settings = settings_of(own={"max_threads": 7})
-        assert [each.reason for each in settings if each.name == "max_threads"] == ["yours"]
+        assert [setting.reason for setting in settings if setting.name == "max_threads"] == ["yours"]
 
     @pytest.mark.parametrize("name", sorted(exact_names(S3)))
     def test_cannot_make_a_load_inexact(self, name):
@@ -235,12 +238,12 @@ def test_what_the_user_gives_is_left_to_the_server_to_refuse():
 
 def test_every_setting_has_a_reason():
     settings = settings_of(own={"max_threads": 1})
-    assert [each.name for each in settings if not each.reason] == []
+    assert [setting.name for setting in settings if not setting.reason] == []
 
 
 def test_every_setting_is_sent_once():
     settings = settings_of(own={"max_insert_threads": 1})
-    names = [each.name for each in settings]
+    names = [setting.name for setting in settings]
     assert len(names) == len(set(names))
 
 

@@ -69,7 +69,7 @@ class TestSlices:
         ids=["the share", "a profile's is higher", "a profile's is lower", "hardly any", "not known"],
     )
     def test_no_load_takes_more_than_all_may(self, memory_bytes, profiles, limit_bytes):
-        now = [NodeNow(query_memory_bytes=each) for each in profiles]
+        now = [NodeNow(query_memory_bytes=profile) for profile in profiles]
         one = resource_share_of(NodeSpec(8, memory_bytes), ShareOptions(parallel_loads=4), LARGE, now)
         assert one.limit_bytes == limit_bytes
 

@@ -42,10 +42,10 @@ def test_each_node_writes_its_rows_and_the_manifest_names_them(loaded: Lake) -> 
     result = unload(loaded)
     files = manifest(loaded)["files"]
     assert (result["status"], result["rows"], result["manifest"]) == ("unloaded", 600, MANIFEST)
-    assert result["files"] == [each["key"] for each in files]
+    assert result["files"] == [file["key"] for file in files]
     assert sorted(keys(loaded)) == sorted([*result["files"], MANIFEST])
-    assert [each["fingerprint"]["rows"] for each in files] == [rows for rows in loaded.rows_per_node() if rows]
-    assert [each["size_bytes"] for each in files] == [len(body(loaded, each["key"])) for each in files]
+    assert [file["fingerprint"]["rows"] for file in files] == [rows for rows in loaded.rows_per_node() if rows]
+    assert [file["size_bytes"] for file in files] == [len(body(loaded, file["key"])) for file in files]
     assert ids(loaded) == ids_of_table(loaded)
 
 
@@ -216,7 +216,7 @@ def test_the_documented_privileges_suffice(loaded: Lake, monkeypatch: pytest.Mon
     user = User("unloader", "secret")
     grants = [*documented("Planning"), *documented("Unloading a period"), "READ ON FILE"]
     with ClickHouseCluster.start(
-        1, users={user: [each.replace("taxi.trips", "default.*") for each in grants]}
+        1, users={user: [grant.replace("taxi.trips", "default.*") for grant in grants]}
     ) as cluster:
         fields = cluster.airflow_connection() | {"login": user.login, "password": user.password}
         lake = Lake(cluster, loaded.s3, loaded.bucket, "default")

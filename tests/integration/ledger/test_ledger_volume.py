@@ -33,7 +33,7 @@ def keys_of(lake: Lake, *periods: str) -> list[LedgerKey]:
     of_table = f"database = '{lake.database}' AND name = '{lake.table}'"
     ((target_uuid,),) = lake.on_node(0, f"SELECT toString(uuid) FROM system.tables WHERE {of_table}")
     target = TableName(lake.database, lake.table)
-    return [LedgerKey(target, target_uuid, Period.parse(each), each.replace("-", "")) for each in periods]
+    return [LedgerKey(target, target_uuid, Period.parse(period), period.replace("-", "")) for period in periods]
 
 
 def record(lake: Lake, ledger: TableName, keys: list[LedgerKey], *, loads: int) -> None:
@@ -51,14 +51,14 @@ def record(lake: Lake, ledger: TableName, keys: list[LedgerKey], *, loads: int) 
 
 def read(lake: Lake, ledger: TableName, keys: list[LedgerKey]) -> tuple[list[int], int]:
     """Rows of the newest record of each period, and the bytes that it took to find them."""
-    query_id, owns = uuid.uuid4().hex, {each.period: PeriodPartitions(each.partition_id) for each in keys}
+    query_id, owns = uuid.uuid4().hex, {key.period: PeriodPartitions(key.partition_id) for key in keys}
     with lake.cluster.nodes[0].client() as client:
         ((*row,),) = client.execute(look_up(ledger, keys[0], owns, with_records=True).text, query_id=query_id)
         client.execute("SYSTEM FLUSH LOGS")
         ((read_bytes,),) = client.execute(
             f"SELECT read_bytes FROM system.query_log WHERE query_id = '{query_id}' AND type = 'QueryFinish'"
         )
-    return [each.record.rows for each in periods_on_node(row, owns).values() if each.record], read_bytes
+    return [period.record.rows for period in periods_on_node(row, owns).values() if period.record], read_bytes
 
 
 def test_of_a_load_each_five_minutes_only_the_newest_evidence_is_read(trips_lake: Lake, ledger: TableName) -> None:

@@ -59,7 +59,7 @@ def test_the_command_line_has_the_forecast_of_each_month(loaded: Lake, capsys: A
     arguments = ["--bucket", loaded.bucket, "--key", "trips/{YYYY-MM}/*.parquet", "--cluster", loaded.cluster.name]
     capsys.readouterr()
     main(["plan", "--table", f"{loaded.database}.{loaded.table}", *arguments, "--all-periods", "--output=json"])
-    periods = {each["period"]: each["forecast"] for each in json.loads(capsys.readouterr().out)}
+    periods = {load["period"]: load["forecast"] for load in json.loads(capsys.readouterr().out)}
     assert {period for period, forecast in periods.items() if forecast} == {"2026-06", "2026-07"}
     assert periods["2026-06"]["seconds"] > 0
     # Periods alike take as much space.

@@ -54,15 +54,7 @@ def delete_object(lake: Lake) -> None:
 
 @dataclass(frozen=True)
 class Advice:
-    """A load that stops, and one that follows its advice.
-
-    Args:
-        before: What has happened once `a.csv` with 1, 2 and 3 is there.
-        says: What the load says.
-        followed: Arguments that follow the advice.
-        numbers: The table's then.
-        given: Arguments of the load that stops. Default: none.
-    """
+    """A load that stops, and one that follows its advice."""
 
     before: Callable[[Lake], Any]
     says: str

@@ -26,7 +26,7 @@ SELECT = {"ts": "ts", "n": "n"}
 
 def halves(values: list[float]) -> dict[str, pa.Array]:
     scalars = pa.array(np.array(values, np.float16))
-    return {"n": scalars, "l": pa.array([[each] for each in scalars], pa.list_(pa.float16()))}
+    return {"n": scalars, "l": pa.array([[scalar] for scalar in scalars], pa.list_(pa.float16()))}
 
 
 @pytest.mark.parametrize("write", [parquet, arrow])
@@ -51,7 +51,7 @@ def test_small_floats_of_32_bits_are_none_of_16(lake: Lake, write: object) -> No
     create(lake, "n Float32")
     values = [1.1e-5, 3.3e-30, 2.0**-20, -1e-9, 0.0, float("nan")]
     found = loaded(lake, f"a.{write.__name__}", write(n=pa.array(values, pa.float32())), "toString(n)")
-    assert sorted(found) == sorted(str(np.float32(each)) for each in values) or len(found) == len(values)
+    assert sorted(found) == sorted(str(np.float32(value)) for value in values) or len(found) == len(values)
 
 
 @pytest.mark.parametrize("select", [None, {"ts": "ts", "n": "n", "s": "s", "l": "l", "t": "t"}])

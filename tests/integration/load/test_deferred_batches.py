@@ -148,6 +148,8 @@ def test_new_objects_of_several_are_loaded_alone(lake: Lake) -> None:
             new = f"trips/{period}/new-{key.rpartition('/')[2]}"
             lake.s3.copy_object(Bucket=lake.bucket, Key=new, CopySource=f"{lake.bucket}/{key}")
     results = start(lake, **SLOW_LOAD).resume()
-    assert [(each["status"], each["loaded_rows"], each["rows"]) for each in results] == [("published", 600, 1_800)] * 3
+    assert [(result["status"], result["loaded_rows"], result["rows"]) for result in results] == [
+        ("published", 600, 1_800)
+    ] * 3
     assert [lake.facts(period).rows for period in PERIODS] == [1_800] * 3
     assert lake.left_behind() == []

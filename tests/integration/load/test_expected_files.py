@@ -78,7 +78,7 @@ def test_the_insert_of_a_further_period_begins_first_and_is_the_same(periods: Pe
     first = steps_of(lambda: periods.load(FIRST))
     further = steps_of(lambda: periods.load(NEXT))
     assert [began_with_the_insert(first), began_with_the_insert(further)] == [False, True]
-    assert [each.replace(NEXT, FIRST) for each in inserts(further)] == inserts(first)
+    assert [insert.replace(NEXT, FIRST) for insert in inserts(further)] == inserts(first)
     assert periods.found() == periods.expected(*OTHERS)
     rows = "SELECT period, loaded_rows, uncompressed_bytes > 0, reading != '' FROM {}.chs3_loads WHERE event = 'load'"
     recorded = periods.lake.on_node(0, rows.format(periods.lake.database))

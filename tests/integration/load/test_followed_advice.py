@@ -24,18 +24,7 @@ NAIVE = pa.array([TIME], pa.timestamp("us"))
 
 @dataclass(frozen=True)
 class Advice:
-    """A refusal, and the load that follows its advice.
-
-    Args:
-        column: The column's type.
-        key: The object's name.
-        body: Its content.
-        says: What the refusal says: the value as the file has it, and the advice.
-        followed: Arguments of the load that follows it; empty if the column is changed.
-        values: The text of `n` after that load.
-        widened: The column's type afterwards. Default: as before.
-        given: Arguments of the load that is refused. Default: none.
-    """
+    """A refusal, and the load that follows its advice."""
 
     column: str
     key: str

@@ -18,11 +18,11 @@ __all__ = ["periods"]
 def test_all_periods_take_one_insert_and_each_is_published_and_recorded(periods: Periods) -> None:
     load = periods.operator()
     results = load.execute({})
-    assert [(each["period"], each["status"], each["rows"]) for each in results] == [
+    assert [(result["period"], result["status"], result["rows"]) for result in results] == [
         (period, "published", len(periods.rows[period])) for period in PERIODS
     ]
     assert len(load.inserts) == 1
-    assert {tuple(each["query_ids"]) for each in results} == {(load.inserts[0].query_id,)}
+    assert {tuple(result["query_ids"]) for result in results} == {(load.inserts[0].query_id,)}
     assert periods.found() == periods.expected()
     lake = periods.lake
     both = " UNION ALL ".join(f"SELECT period, event FROM {lake.database}.chs3_{name}" for name in ("ledger", "loads"))
@@ -38,7 +38,7 @@ def test_all_periods_take_one_insert_and_each_is_published_and_recorded(periods:
 def test_each_periods_record_has_all_of_its_result(periods: Periods) -> None:
     results = periods.load()
     lake = periods.lake
-    recorded = {each["period"]: each for each in recorded_loads(lake)}
+    recorded = {load["period"]: load for load in recorded_loads(lake)}
     for period, result in results.items():
         both = result.keys() & recorded[period].keys()
         assert {"period", "rows", "rows_by_node", "settings", "fingerprint", "loaded_bytes"} <= both
@@ -187,7 +187,7 @@ def test_a_run_reloads_the_periods_that_it_names_with_one_insert(periods: Period
         PERIODS[3]: "skipped",
     }
     assert {results[period]["reason"] for period in PERIODS[:3]} == {"it is as published, but a reload was requested"}
-    assert [len(each.paths) for each in load.inserts] == [6]
+    assert [len(insert.paths) for insert in load.inserts] == [6]
     assert periods.found() == periods.expected()
 
 

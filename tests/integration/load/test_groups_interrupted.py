@@ -116,7 +116,7 @@ def test_of_two_groups_that_publish_at_once_one_publishes_their_common_period(pe
         patch.setattr(Runner, "perform", meet)
         first, second = pool.submit(load, *PERIODS[:2]), pool.submit(load, *PERIODS[1:3])
         outcomes = [first.result(), second.result()]
-    told = [each["error"] for each in outcomes if "error" in each]
+    told = [outcome["error"] for outcome in outcomes if "error" in outcome]
     assert len(told) <= 1
     assert all(f"1 of 2 periods failed; the others are loaded.\n  {PERIODS[1]}: Another load" in each for each in told)
     assert periods.found() == periods.expected(*PERIODS[3:])

@@ -235,7 +235,7 @@ def test_an_approval_is_undone_as_a_load_is(trips: Trips) -> None:
     hold(trips, says="the table is unchanged: checks failed")
     decide(trips)
     assert trips.ids() == [*range(300, 345)]
-    assert [each for each in tables(trips) if "version" not in each] == []
+    assert [table for table in tables(trips) if "version" not in table] == []
 
 
 def clean(trips: Trips) -> list[str]:
@@ -357,7 +357,7 @@ def test_of_three_periods_the_one_that_is_held_stays(trips: Trips) -> None:
     for period in periods:
         trips.put("a", range(10), fare="\\N" if period == PERIOD else "2", period=period)
     results = trips.load(NO_NULLS, policies=HOLDS, period=None, periods=periods)
-    assert [each["status"] for each in results] == ["published", "published", "held"]
+    assert [result["status"] for result in results] == ["published", "published", "held"]
     assert json.loads(json.dumps(results)) == results
     assert [trips.ids(period) for period in periods] == [[*range(10)], [*range(10)], []]
     planned = {each.period: each for each in plan(trips)}

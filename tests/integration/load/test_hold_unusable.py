@@ -52,7 +52,7 @@ def test_what_cannot_be_published_any_more_is_held_anew_by_the_next_load(trips: 
     options = {"policies": {**HOLDS, "on_target_changed": "reload"}} if is_of_others else {"policies": HOLDS}
     with pytest.raises(AirflowSkipException, match="the table is unchanged: checks failed: null_check of fare is 10"):
         trips.load(NO_NULLS, **options)
-    assert [each for each in tables(trips) if each == held] == []
+    assert [table for table in tables(trips) if table == held] == []
     assert approve(trips)["status"] == "published"
     assert trips.ids() == [*range(50)]
     assert tables(trips) == []

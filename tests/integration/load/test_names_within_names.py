@@ -48,7 +48,7 @@ def test_keys_of_json_are_read_by_their_whole_names(
 ) -> None:
     create(lake, columns)
     names = [each.split()[0] for each in columns.replace("String, String", "").split(", ")]
-    assert loaded(lake, "a.jsonl", lines(row), f"tuple({', '.join(f'toString({each})' for each in names)})") == [
+    assert loaded(lake, "a.jsonl", lines(row), f"tuple({', '.join(f'toString({name})' for name in names)})") == [
         expected
     ]
 

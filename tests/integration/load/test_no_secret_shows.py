@@ -65,7 +65,7 @@ def spellings(secret: str) -> set[str]:
 
 
 def found_in(text: str, secrets: dict[str, str]) -> list[str]:
-    return [name for name, secret in secrets.items() if any(each in text for each in spellings(secret))]
+    return [name for name, secret in secrets.items() if any(spelling in text for spelling in spellings(secret))]
 
 
 def chain(error: BaseException | None) -> Iterator[BaseException]:
@@ -114,15 +114,7 @@ def text_of_servers(lake: Lake) -> str:
 
 @dataclass(frozen=True)
 class Ending:
-    """A way in which a load can end.
-
-    Args:
-        match: What its error says; None where it is a success.
-        options: Further arguments of the operator.
-        aws: Changes of the AWS connection.
-        actions: What the temporary keys may do.
-        password: Of the ClickHouse connection.
-    """
+    """A way in which a load can end."""
 
     match: str | None
     options: dict[str, Any] = field(default_factory=dict)

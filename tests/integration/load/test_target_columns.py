@@ -24,15 +24,7 @@ WIDE = Decimal("12345678901234567890123456789012345.678")
 
 @dataclass(frozen=True)
 class Kind:
-    """A column of the table, the same in the files, and what is read from the table afterwards.
-
-    Args:
-        type: ClickHouse's type.
-        arrow: Type of the Parquet column.
-        values: The values, one for each of two rows, as pyarrow takes them.
-        shown: What clickhouse-driver reads; None where it is the same.
-        as_json: The same values as JSON has them; None where these are the same, and empty where JSON is not tried.
-    """
+    """A column of the table, the same in the files, and what is read from the table afterwards."""
 
     type: str
     arrow: pa.DataType

@@ -19,16 +19,7 @@ SIGNS = (1, -1, 1)
 
 @dataclass(frozen=True)
 class Shape:
-    """A target.
-
-    Args:
-        engine: Its engine.
-        columns: What it has beside id, time, version and sign.
-        clauses: What follows its sorting key.
-        answer: How its rows are read so that merges make no difference.
-        rows: What the answer counts for an id.
-        weights: How often each version of an id counts.
-    """
+    """A target."""
 
     engine: str
     columns: str = "amount UInt64"

@@ -155,7 +155,7 @@ def test_without_versions_no_advice_leads_to_one(days: Days) -> None:
 def test_the_newest_versions_are_kept_and_any_of_them_is_restored(days: Days) -> None:
     days.create()
     nights = [days.night(range(first, first + 40), keep=2)["attempt"] for first in range(4)]
-    assert [each["attempt"] for each in days.versions()] == [nights[2], nights[1]]
+    assert [version["attempt"] for version in days.versions()] == [nights[2], nights[1]]
     with pytest.raises(AirflowFailException, match=f"has no version {nights[0]} of {PERIOD}"):
         days.restore(version=nights[0])
     days.restore(version=nights[1])
@@ -197,7 +197,7 @@ def test_rows_of_others_are_a_version_of_their_own(days: Days) -> None:
     days.lake.on_node(0, f"INSERT INTO {days.name} VALUES ('{PERIOD}-05', 1, 999)")
     second = days.night(range(50), keep=3, on_target_changed="reload")["attempt"]
     days.night(range(60), keep=3)
-    versions = [(each["attempt"], each["rows"]) for each in days.versions()]
+    versions = [(version["attempt"], version["rows"]) for version in days.versions()]
     assert versions == [(second, 50), (f"before_{second}", 41)]
     with pytest.raises(AirflowFailException, match=f"has no version {first} of {PERIOD}"):
         days.restore(version=first)
@@ -229,7 +229,7 @@ def test_rows_that_a_lightweight_delete_hides_are_not_counted(days: Days, of: st
     days.night(range(40))
     days.lake.on_every_node(f"DELETE FROM {days.name} WHERE value < 15")
     days.night(range(100, 120), on_target_changed="reload")
-    assert [each["rows"] for each in days.versions()] == [25]
+    assert [version["rows"] for version in days.versions()] == [25]
     for _ in range(2):
         assert days.restore()[0]["rows"] == 25
     assert days.values() == [*range(15, 40)]
@@ -249,7 +249,7 @@ def test_added_columns_are_followed_and_other_changes_refused(days: Days) -> Non
     assert days.values() == [*range(40)]
     assert days.lake.on_node(0, f"SELECT sum(twice) FROM {days.name}") == [(2 * 780,)]
     # It is listed, and goes, in the order in which it was kept.
-    assert [(each["attempt"], each["kept_at"]) for each in days.versions()[1:]] == [
+    assert [(version["attempt"], version["kept_at"]) for version in days.versions()[1:]] == [
         (each["attempt"], each["kept_at"]) for each in kept
     ]
     days.lake.on_every_node(f"{table} MODIFY COLUMN tenant UInt16 SETTINGS mutations_sync = 2")
@@ -289,16 +289,16 @@ def test_a_batch_of_periods_shares_a_table_and_each_is_restored_alone(days: Days
                 days.put(range(1000, 1010), period=period, tenant=2, name="b")
         days.load(period=None, periods=periods)
     versions = days.versions(periods=periods)
-    assert len({each["table"] for each in versions}) == 1
-    assert [(each["period"], each["rows"]) for each in versions] == [*zip(periods, (30, 31, 32), strict=True)]
+    assert len({version["table"] for version in versions}) == 1
+    assert [(version["period"], version["rows"]) for version in versions] == [*zip(periods, (30, 31, 32), strict=True)]
     days.restore(periods=periods[1:])
     assert days.values(periods[0]) == [*range(100, 130), *range(1000, 1010)]
     assert [days.values(period) for period in periods[1:]] == [[*range(31)], [*range(32)]]
     # One period alone is loaded and kept: of the table of all three, only its partitions go.
     days.put(range(27), period=periods[0])
     days.load(period=periods[0])
-    assert [each["rows"] for each in days.versions(periods=periods[:1])] == [40]
-    assert {each["rows"] for each in days.versions(periods=periods[1:])} >= {31, 32}
+    assert [version["rows"] for version in days.versions(periods=periods[:1])] == [40]
+    assert {version["rows"] for version in days.versions(periods=periods[1:])} >= {31, 32}
     # A row more on a node, and the version is none.
     newest = days.versions(periods=periods[2:])[0]
     stray = f"INSERT INTO {days.lake.database}.{newest['table']} VALUES ('2026-10-05', 1, 9)"
@@ -339,7 +339,7 @@ def test_versions_outlive_the_ledger(days: Days) -> None:
     days.night(range(50))
     for name in ("chs3_ledger", "chs3_loads", "chs3_objects"):
         days.lake.on_every_node(f"DROP TABLE {days.lake.database}.{name} SYNC")
-    assert [each["attempt"] for each in days.versions()] == [first]
+    assert [version["attempt"] for version in days.versions()] == [first]
     days.restore(replace_changed=True)
     assert days.values() == [*range(40)]
     with pytest.raises(AirflowSkipException, match="pinned since"):

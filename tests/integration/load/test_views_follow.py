@@ -287,7 +287,7 @@ def test_chains_of_views_follow_base_by_base(trips_lake: Lake, nodes: int) -> No
     for period, trips in (("2026-09", FIRST), (PERIOD, FIRST), (PERIOD, SECOND)):
         lake.upload(trips, period)
         views = lake.load(period=period, views="follow")["views"]
-        assert [(each["target"].partition(".")[2], each["period"], each["status"]) for each in views] == [
+        assert [(view["target"].partition(".")[2], view["period"], view["status"]) for view in views] == [
             ("named", period, "published"),
             ("zones", period, "published"),
             ("years", "2026", "published"),
@@ -437,7 +437,7 @@ def test_a_run_that_reloads_a_table_reloads_that_one_and_what_follows_it(trips_l
         plan = PlanLoadsOperator(task_id="plan", **where, periods=periods, cluster=lake.cluster.name, views="follow")
         assert plan.execute(context_of(conf)) == [PERIOD]
         results = lake.operator(period=None, periods=periods, views="follow").execute(context_of(conf))
-        return [(each["status"], [view["status"] for view in each["views"]]) for each in results]
+        return [(result["status"], [view["status"] for view in result["views"]]) for result in results]
 
     assert reloaded("trips") == [("skipped", []), ("published", ["published"])]
     assert reloaded("zones") == [("skipped", []), ("skipped", ["published"])]

@@ -70,7 +70,7 @@ def test_nights_read_what_is_new(lake: Lake, key: str) -> None:
         put_night(table, night)
         load = table.operator(period="all")
         assert load.execute({})["status"] == "published"
-        assert [len(each.paths) for each in load.inserts] == [1]
+        assert [len(insert.paths) for insert in load.inserts] == [1]
         assert table.found() == table.expected()
     assert table.load(period="all") == ["unchanged"]
 
@@ -83,7 +83,7 @@ def test_500_nights_read_one_object_each(table: Source) -> None:
         table.put("all", "a", night, moments=[first + timedelta(days=night)])
         load = table.operator(period="all")
         assert load.execute({})["status"] == "published"
-        assert [len(each.paths) for each in load.inserts] == [1]
+        assert [len(insert.paths) for insert in load.inserts] == [1]
         if night % 50 == 49:
             assert table.found() == table.expected()
 
@@ -104,7 +104,7 @@ def test_nights_go_on_where_merges_do_not(table: Source) -> None:
         table.put("all", "b", 5_000 * night, moments=[first + timedelta(days=night)])
         load = table.operator(period="all")
         assert load.execute({})["status"] == "published"
-        assert [len(each.paths) for each in load.inserts] == [1]
+        assert [len(insert.paths) for insert in load.inserts] == [1]
         assert table.found() == table.expected()
     assert table.load(period="all") == ["unchanged"]
 
@@ -196,7 +196,7 @@ def test_an_object_column_replaces_the_rows_of_overwritten_objects(lake: Lake) -
     put("lake/2026-10-11/a.jsonl", 11)
     load = lake.operator(**options)
     assert load.execute({})["status"] == "published"
-    assert [len(each.paths) for each in load.inserts] == [2]
+    assert [len(insert.paths) for insert in load.inserts] == [2]
     rows = lake.on_node(0, f"SELECT number, path FROM {lake.database}.{lake.table}")
     assert sorted(rows) == sorted((number, f"{lake.bucket}/{key}") for key, number in expected.items())
 
@@ -217,7 +217,7 @@ def test_its_objects_are_known_for_as_long_as_it_lives(table: Source) -> None:
     put_night(table, 3)
     load = table.operator(period="all")
     assert load.execute({})["status"] == "published"
-    assert [len(each.paths) for each in load.inserts] == [1]
+    assert [len(insert.paths) for insert in load.inserts] == [1]
     assert table.found() == table.expected()
 
 

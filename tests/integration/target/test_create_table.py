@@ -33,7 +33,7 @@ def test_texts_make_a_table_too(lake: Lake, file_format: str) -> None:
     lake.load(create_table="if_missing")
     trips = TRIPS.table(PERIOD).select(["trip_id", "zone", "pickup_at"]).to_pylist()
     found = lake.on_node(0, f"SELECT trip_id, zone, pickup_at FROM {lake.database}.trips ORDER BY trip_id")
-    assert [(trip_id, zone) for trip_id, zone, _ in found] == sorted((each["trip_id"], each["zone"]) for each in trips)
+    assert [(trip_id, zone) for trip_id, zone, _ in found] == sorted((trip["trip_id"], trip["zone"]) for trip in trips)
     assert {at.month for _, _, at in found} == {int(PERIOD[-2:])}
 
 

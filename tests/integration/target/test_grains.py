@@ -17,7 +17,7 @@ from tests.integration.lake import Lake
 __all__ = ["source"]
 
 
-@pytest.fixture(params=[each for each in CASES if each.second], ids=str)
+@pytest.fixture(params=[case for case in CASES if case.second], ids=str)
 def two_periods(lake: Lake, request: pytest.FixtureRequest) -> Source:
     source = Source(lake, request.param)
     for number, period in enumerate((source.case.first, source.case.second)):

@@ -99,7 +99,7 @@ def test_merges_of_a_period_are_awaited_and_the_doctor_counts_it(
         assert source.load(period=period) == ["published"]
     looked = ClickHouseMergeHealthSensor(**table(source.lake), periods=periods_of(source.case)).poke({})
     assert set(looked.xcom_value["periods"]) == set(periods_of(source.case))
-    assert {each["parts"] > 0 for nodes in looked.xcom_value["periods"].values() for each in nodes.values()} == {True}
+    assert {node["parts"] > 0 for nodes in looked.xcom_value["periods"].values() for node in nodes.values()} == {True}
     checks = {each["name"]: each for each in shell(source, capsys, "doctor")["checks"]}
     count = len(periods_of(source.case))
     assert f"{count} period{'s' if count > 1 else ''}, on all nodes" in checks["merges"]["summary"]

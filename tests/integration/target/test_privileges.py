@@ -292,7 +292,7 @@ def test_the_periods_page_needs_no_privilege_to_write_or_to_read_rows(
     log_in(own_lake, WATCHER, monkeypatch)
     look = period_answers().look(question_about("chs3_default"))
     assert (look.error, set(look.nodes.values())) == ("", {""})
-    assert [each.state for each in look.tables[TableName("lake", "trips")].periods] == [PeriodState.PUBLISHED]
+    assert [period.state for period in look.tables[TableName("lake", "trips")].periods] == [PeriodState.PUBLISHED]
 
 
 @pytest.mark.thorough

@@ -156,7 +156,7 @@ def test_rows_of_overwritten_and_deleted_objects_are_removed(lake: Lake) -> None
     tenants.remove("2026-10", "last")
     load = tenants.operator(period="2026-10", **options)
     assert load.execute({})["status"] == "published"
-    assert [len(each.paths) for each in load.inserts] == [1]
+    assert [len(insert.paths) for insert in load.inserts] == [1]
     tenants.assert_exact()
     assert tenants.load(period="2026-10", **options) == ["unchanged"]
 

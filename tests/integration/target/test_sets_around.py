@@ -65,7 +65,7 @@ def test_merges_of_all_partitions_are_awaited(tenants: Tenants, capsys: pytest.C
     lake = tenants.lake
     tenants.load(periods=BOTH)
     looked = ClickHouseMergeHealthSensor(**table(lake), periods=BOTH).poke({})
-    assert [each["parts"] for nodes in looked.xcom_value["periods"].values() for each in nodes.values()] == [3, 3]
+    assert [node["parts"] for nodes in looked.xcom_value["periods"].values() for node in nodes.values()] == [3, 3]
     checks = {each["name"]: each for each in shell(tenants, capsys, "doctor")["checks"]}
     assert "2 periods, on all nodes: 6 healthy" in checks["merges"]["summary"]
 

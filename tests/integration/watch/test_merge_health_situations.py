@@ -44,7 +44,7 @@ def verdicts(lake: Lake, situation: Situation) -> list[Verdict]:
 def check(lake: Lake, situation: Situation) -> None:
     with situation.made(lake):
         first, *others = verdicts(lake, situation)
-    assert (first.health, [each.health for each in others]) == (situation.health, [Health.HEALTHY] * len(others))
+    assert (first.health, [other.health for other in others]) == (situation.health, [Health.HEALTHY] * len(others))
     assert re.search(situation.reason, str(first).partition(": ")[2])
 
 

@@ -19,13 +19,7 @@ _ACCOUNT = "chs3"
 
 @dataclass(frozen=True, kw_only=True)
 class AzureServer(LocalServer):
-    """A running server with one account, which refuses a wrong key: `start` it, and `stop` it or use a `with` block.
-
-    Attributes:
-        account_url: Such as `http://127.0.0.1:10000/chs3`.
-        account_name: Name of the account.
-        account_key: Its key.
-    """
+    """A running server with one account, which refuses a wrong key: `start` it, and `stop` it or use a `with` block."""
 
     account_url: str
     account_name: str
@@ -33,15 +27,7 @@ class AzureServer(LocalServer):
 
     @classmethod
     def start(cls) -> Self:
-        """Start a server and wait until it answers.
-
-        Returns:
-            The running server, without containers.
-
-        Raises:
-            ProgramMissingError: If Node is not installed, or npm cannot fetch Azurite.
-            RuntimeError: If it does not start; with the end of its log.
-        """
+        """Start a server and wait until it answers."""
         node = required("node", hint="apt-get install nodejs npm")
         program = from_npm("azurite", VERSION, published_before=_PUBLISHED_BEFORE) / _PROGRAM
         key = base64.b64encode(secrets.token_bytes(64)).decode()

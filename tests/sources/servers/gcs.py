@@ -25,15 +25,7 @@ class GcsServer(LocalServer, S3Endpoint):
 
     @classmethod
     def start(cls) -> Self:
-        """Start a server and wait until it answers. The first time on a machine, Go compiles it: about a minute.
-
-        Returns:
-            The running server, without buckets.
-
-        Raises:
-            ProgramMissingError: If Go is not installed, or cannot compile it.
-            RuntimeError: If it does not start; with the end of its log.
-        """
+        """Start a server and wait until it answers. The first time on a machine, Go compiles it: about a minute."""
         program = from_go(_MODULE, _VERSION)
         port = free_ports(1)[0]
         address = f"{HOST}:{port}"
@@ -45,40 +37,16 @@ class GcsServer(LocalServer, S3Endpoint):
         return cls(process=process, folder=folder, endpoint_url=f"http://{address}", **keys)
 
     def create_bucket(self, name: str) -> None:
-        """Create a bucket.
-
-        Args:
-            name: Its name.
-
-        Raises:
-            httpx.HTTPStatusError: If the server refuses.
-        """
+        """Create a bucket."""
         self._ask("POST", "/storage/v1/b", params={"project": "chs3"}, json={"name": name})
 
     def put(self, bucket: str, key: str, body: bytes) -> None:
-        """Put an object, in place of one of the same key.
-
-        Args:
-            bucket: Name of its bucket.
-            key: Its key.
-            body: Its content.
-
-        Raises:
-            httpx.HTTPStatusError: If the server refuses.
-        """
+        """Put an object, in place of one of the same key."""
         where = f"/upload/storage/v1/b/{bucket}/o"
         self._ask("POST", where, params={"uploadType": "media", "name": key}, content=body)
 
     def delete(self, bucket: str, key: str) -> None:
-        """Delete an object.
-
-        Args:
-            bucket: Name of its bucket.
-            key: Its key.
-
-        Raises:
-            httpx.HTTPStatusError: If the server refuses, or has no such object.
-        """
+        """Delete an object."""
         self._ask("DELETE", f"/storage/v1/b/{bucket}/o/{quote(key, safe='')}")
 
     def _ask(self, method: str, path: str, **options: Any) -> None:

@@ -22,15 +22,7 @@ Server = TypeVar("Server")
 
 @dataclass(frozen=True, kw_only=True)
 class DatabaseServer(LocalServer):
-    """A running database server, which refuses a wrong password.
-
-    Attributes:
-        host: Its address.
-        port: Its port.
-        database: An empty database.
-        user: A user who may do everything in it.
-        password: The user's password.
-    """
+    """A running database server, which refuses a wrong password."""
 
     host: str
     port: int
@@ -41,14 +33,7 @@ class DatabaseServer(LocalServer):
 
 @contextmanager
 def new_folder(name: str) -> Iterator[Path]:
-    """Make a temporary folder for a server, which stays unless the `with` block fails.
-
-    Args:
-        name: Part of its name.
-
-    Yields:
-        The folder.
-    """
+    """Make a temporary folder for a server, which stays unless the `with` block fails."""
     folder = Path(tempfile.mkdtemp(prefix=f"chs3-{name}-"))
     try:
         yield folder
@@ -68,24 +53,7 @@ def launch(
     stop_signal: signal.Signals = signal.SIGKILL,
     is_unprivileged: bool = False,
 ) -> subprocess.Popen[bytes]:
-    """Start a server and wait until it answers.
-
-    Args:
-        command: The program and its arguments.
-        name: Its name in errors.
-        folder: Its folder, for the log.
-        port: Its port of 127.0.0.1.
-        is_ready: Returns whether it answers; by default, whether it listens on the port.
-        environment: See `spawn_program`, as for the following arguments.
-        stop_signal: The signal that ends it; SIGKILL by default.
-        is_unprivileged: Whether it refuses to run as root; False by default.
-
-    Returns:
-        The process.
-
-    Raises:
-        RuntimeError: If it does not start; with the end of its log.
-    """
+    """Start a server and wait until it answers."""
     log = folder / "server.log"
     process = spawn_program(
         command, log=log, environment=environment, stop_signal=stop_signal, is_unprivileged=is_unprivileged

@@ -23,15 +23,7 @@ class MySqlServer(DatabaseServer):
 
     @classmethod
     def start(cls) -> Self:
-        """Start a server and wait until it answers.
-
-        Returns:
-            The running server; times are in UTC.
-
-        Raises:
-            ProgramMissingError: If MariaDB is not installed.
-            RuntimeError: If it does not start; with the end of its log.
-        """
+        """Start a server and wait until it answers."""
         server = required("mariadbd", folders=["/usr/sbin"], hint=_HINT)
         port = free_ports(1)[0]
         password = secrets.token_urlsafe()

@@ -16,19 +16,7 @@ _MAVEN_GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-depen
 
 
 def required(program: str, *, folders: Sequence[str] = (), hint: str) -> str:
-    """Find a program of this machine.
-
-    Args:
-        program: Its name.
-        folders: Where to look after the folders of `PATH`; none by default.
-        hint: What to run to install it.
-
-    Returns:
-        Its path.
-
-    Raises:
-        ProgramMissingError: If it is not there.
-    """
+    """Find a program of this machine."""
     found = shutil.which(program, path=os.pathsep.join([os.environ.get("PATH", ""), *folders]))
     if found is None:
         raise ProgramMissingError(f"{program} is not installed; install it with: {hint}")
@@ -36,19 +24,7 @@ def required(program: str, *, folders: Sequence[str] = (), hint: str) -> str:
 
 
 def from_npm(package: str, version: str, *, published_before: str) -> Path:
-    """Install a package of npm without running its scripts.
-
-    Args:
-        package: Its name.
-        version: Its version.
-        published_before: A day, `YYYY-MM-DD`: what it depends on is as of then, and so the same on every machine.
-
-    Returns:
-        The folder with its `node_modules`.
-
-    Raises:
-        ProgramMissingError: If npm is not installed, or cannot fetch it.
-    """
+    """Install a package of npm without running its scripts."""
 
     def make(folder: Path) -> None:
         npm = required("npm", hint="apt-get install nodejs npm")
@@ -60,18 +36,7 @@ def from_npm(package: str, version: str, *, published_before: str) -> Path:
 
 
 def from_maven(name: str, coordinates: Sequence[str]) -> Path:
-    """Fetch jars of Maven, with those that they need to run.
-
-    Args:
-        name: Name of the folder, with the version of what is in it.
-        coordinates: `group:artifact:version` of each, or `group:artifact:version:classifier`.
-
-    Returns:
-        The folder with all jars.
-
-    Raises:
-        ProgramMissingError: If Maven is not installed, or cannot fetch them.
-    """
+    """Fetch jars of Maven, with those that they need to run."""
 
     def make(folder: Path) -> None:
         maven = required("mvn", hint="apt-get install maven")
@@ -87,18 +52,7 @@ def from_maven(name: str, coordinates: Sequence[str]) -> Path:
 
 
 def from_go(module: str, version: str) -> Path:
-    """Compile a program of Go.
-
-    Args:
-        module: The module of its `main` package.
-        version: Its version, such as `v1.2.3`.
-
-    Returns:
-        The program.
-
-    Raises:
-        ProgramMissingError: If Go is not installed, or cannot compile it.
-    """
+    """Compile a program of Go."""
     name = module.rpartition("/")[2]
 
     def make(folder: Path) -> None:

@@ -22,15 +22,7 @@ class PostgresServer(DatabaseServer):
 
     @classmethod
     def start(cls) -> Self:
-        """Start a server and wait until it answers.
-
-        Returns:
-            The running server; times are in UTC.
-
-        Raises:
-            ProgramMissingError: If PostgreSQL is not installed.
-            RuntimeError: If it does not start; with the end of its log.
-        """
+        """Start a server and wait until it answers."""
         port = free_ports(1)[0]
         password = secrets.token_urlsafe()
         with new_folder("postgres") as folder:
@@ -56,7 +48,7 @@ class PostgresServer(DatabaseServer):
 def _program(name: str) -> str:
     # Debian keeps the programs of each version outside PATH.
     versions = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-    return required(name, folders=[str(each) for each in versions], hint="apt-get install postgresql")
+    return required(name, folders=[str(version) for version in versions], hint="apt-get install postgresql")
 
 
 def _initialized(folder: Path, password: str) -> Path:

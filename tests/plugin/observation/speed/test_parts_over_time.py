@@ -9,7 +9,7 @@ def history(
     parts: dict[str, int], *changes: tuple[str, float, int], now: float = 35, known_since: float = 10
 ) -> list[tuple[float, int, int]]:
     points = parts_over_time(parts, changes, begun_at=5, known_since=known_since, now=now, step_seconds=10)
-    return [(each.at, each.parts, each.backlog) for each in points]
+    return [(point.at, point.parts, point.backlog) for point in points]
 
 
 def test_without_changes_it_was_always_so() -> None:
