@@ -150,10 +150,10 @@ def _table_of_effects() -> str:
 
 
 def _table_of_switches() -> str:
-    from airflow_provider_chs3.core.load.effects import SWITCHES, written
+    from airflow_provider_chs3.core.load.effects import SWITCHES, written_name
 
     rows = [
-        f"| {', '.join(f'`{written(name)}`' for name in each.names)} | {each.beside} | {each.reason} |"
+        f"| {', '.join(f'`{written_name(name)}`' for name in each.names)} | {each.beside} | {each.reason} |"
         for each in SWITCHES
     ]
     return "\n".join(["| argument | has no effect | because |", "|---|---|---|", *rows])

@@ -209,7 +209,7 @@ class Rehearsal:
         return load_periods(request, [PERIOD])
 
     def _load(self, *, status: str = "published") -> str:
-        result = self.runner.run(self._steps()).only()
+        result = self.runner.run(self._steps()).unwrap()
         if result.status != status:
             raise MismatchError(f"the load was {result.status} ({result.reason}), not {status}")
         return result.status
@@ -223,7 +223,7 @@ class Rehearsal:
         hook = PooledClickHouseHook(clickhouse_conn_id=self.arguments["clickhouse_conn_id"])
         # It keeps no connection any more.
         hook.close()
-        return str(Runner(session=hook, listing=self.listing, log=_LOG).run(self._steps()).only().status)
+        return str(Runner(session=hook, listing=self.listing, log=_LOG).run(self._steps()).unwrap().status)
 
     def _die(self, is_last: Callable[[AnyStep], bool], *, kills: bool = False) -> str:
         """Run a load up to a step, as if its worker died there, and load again as a retry does."""
@@ -253,7 +253,7 @@ class Rehearsal:
 
     def _load_beside_another(self) -> str:
         try:
-            return str(self.runner.run(self._steps()).only().status)
+            return str(self.runner.run(self._steps()).unwrap().status)
         except SupersededError:
             return "gave way"
 

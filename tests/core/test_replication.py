@@ -251,7 +251,7 @@ def published(under_way, *answers, staged=STAGED):
         for module in ("publish", "published_rows"):
             patch.setattr(f"airflow_provider_chs3.core.load.{module}.look_up_beside", look_up_beside)
         steps = drive(publish(periods), *answers).steps
-    periods.only()
+    periods.unwrap()
     return steps
 
 
@@ -321,7 +321,7 @@ class TestVerifying:
         plan: Any = SimpleNamespace(reading=reading)
         periods = periods_of(PeriodLoad(load=under_way, before={}, reason="new", plan=plan))
         drive(verify(under_way, plan, Inserted(()), periods, {PERIOD: under_way.manifest}, counted))
-        return periods.only().staged
+        return periods.unwrap().staged
 
     def test_rows_count_once_however_many_replicas_have_them(self):
         assert self.verified(10, 10, 5, 5, source_rows=15) == STAGED

@@ -36,7 +36,7 @@ def refused(lake: Lake, match: str, **options: Any) -> None:
 def loaded_or_wrongly_refused(lake: Lake, matches: Mapping[str, str], **options: Any) -> dict[str, str]:
     """Insert each column of the period's file alone, in one load, and return those not refused with this error."""
     refused_alone: dict[str, str] = {}
-    run = insert._run
+    run = insert._run_insert
 
     def run_each(load: Any, plan: Any, step: Any) -> Any:
         ((group, batch),) = plan.reading.batches(load.files)
@@ -52,7 +52,7 @@ def loaded_or_wrongly_refused(lake: Lake, matches: Mapping[str, str], **options:
         raise SourceError("each column was inserted alone")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(insert, "_run", run_each)
+        patch.setattr(insert, "_run_insert", run_each)
         refused(lake, "each column was inserted alone", **options)
     told = {name: refused_alone.get(name, "It was loaded.") for name in matches}
     return {name: error for name, error in told.items() if not re.search(matches[name], error)}

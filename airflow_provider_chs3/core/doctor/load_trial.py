@@ -18,7 +18,7 @@ from airflow_provider_chs3.core.load.history import read_history
 from airflow_provider_chs3.core.load.insert_plan import InsertPlan, plan_insert, read_files
 from airflow_provider_chs3.core.load.load_context import LoadContext
 from airflow_provider_chs3.core.load.load_request import LoadRequest, parsed_definition
-from airflow_provider_chs3.core.load.period_check import judge, look_at_period
+from airflow_provider_chs3.core.load.period_check import judge_period, look_at_period
 from airflow_provider_chs3.core.load.recorded_load import (
     as_recorded,
     is_known,
@@ -116,7 +116,7 @@ def _simulate_load(
         request, context, RetryState(), source=source, manifest=manifest, period_partitions=partitions
     )
     facts = yield from look_at_period(load, (yield from load.look_up()))
-    decision = judge(load, facts)
+    decision = judge_period(load, facts)
     if isinstance(decision, Skip):
         return [], f"{decision.reason}: a load has nothing to do"
     changed = ComparisonStatus.DEFINITION_CHANGED

@@ -28,9 +28,9 @@ from airflow_provider_chs3.core.load.load_request import LoadRequest
 from airflow_provider_chs3.core.load.new_objects import load_of_resumable
 from airflow_provider_chs3.core.load.newer_records import check_none_newer
 from airflow_provider_chs3.core.load.outcome import record_loads, result_of
-from airflow_provider_chs3.core.load.period_check import check_periods, no_objects, skipped
+from airflow_provider_chs3.core.load.period_check import check_periods, no_objects_error, skipped_result
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, periods_of
-from airflow_provider_chs3.core.load.planning import Planned, plan_periods, planned_together
+from airflow_provider_chs3.core.load.planning import Planned, plan_periods, plan_together
 from airflow_provider_chs3.core.load.publish import publish
 from airflow_provider_chs3.core.load.resume import DoneInsert, ResumableLoad, record_insert
 from airflow_provider_chs3.core.load.rivals import take_over
@@ -68,15 +68,15 @@ def attempt(request: LoadRequest, load_round: Round) -> Steps[Tried]:
     tried = Tried(timer=load_round.timer or (yield from start_timer()))
     try:
         if load_round.resumable:
-            yield from _go_on(request, load_round.resumable, tried)
+            yield from _resume_insert(request, load_round.resumable, tried)
         else:
-            yield from _load(request, load_round, tried)
+            yield from _load_round(request, load_round, tried)
     except Chs3Error as error:
         tried.error = error
     return tried
 
 
-def _load(request: LoadRequest, load_round: Round, tried: Tried) -> Steps[None]:
+def _load_round(request: LoadRequest, load_round: Round, tried: Tried) -> Steps[None]:
     listed, context, timer = yield from list_and_inspect(request, load_round.periods, tried.timer, load_round.context)
     tried.refused.update(listed.failed)
     manifests = dict(listed.manifests)
@@ -86,9 +86,9 @@ def _load(request: LoadRequest, load_round: Round, tried: Tried) -> Steps[None]:
             facts = PeriodFacts(objects=len(manifest.objects), contents=request.source.kind.contents.name)
             match decide(facts, request.policies):
                 case Skip() as decision:
-                    tried.results[period] = skipped(period_request, decision, timer)
+                    tried.results[period] = skipped_result(period_request, decision, timer)
                 case Refuse():
-                    tried.refused[period] = no_objects(period_request)
+                    tried.refused[period] = no_objects_error(period_request)
         manifests = {period: manifest for period, manifest in manifests.items() if not tried.has(period)}
     if not manifests:
         return
@@ -132,7 +132,7 @@ def _load_planned(planned: Planned, tried: Tried) -> Steps[None]:
     yield from try_checks(load)
     attempts = [period.load.attempt for period in periods]
     beginning = (
-        _make_records(context),
+        _make_record_tables(context),
         end_earlier_attempts(context, *dict.fromkeys((load.attempt, *attempts))),
     )
     yield from Gather(name="Make the tables of records, and end earlier attempts", workflows=beginning)
@@ -147,7 +147,7 @@ def _load_planned(planned: Planned, tried: Tried) -> Steps[None]:
         raise
 
 
-def _make_records(context: TargetContext) -> Steps[None]:
+def _make_record_tables(context: TargetContext) -> Steps[None]:
     # One after the other: a connection for each of them would take longer.
     yield from make_ledger(context, context.nodes)
     yield from make_objects_table(context)
@@ -167,23 +167,23 @@ def _stage_and_publish(
         if planned.is_of_one:
             yield from take_over(load.context, load.attempt)
             yield from begin_increments(periods)
-            load = periods.only().load
+            load = periods.unwrap().load
         load = yield from load.end_step("stage")
-        planned, inserted = yield from _insert(replace(planned, load=load), done)
+        planned, inserted = yield from _insert_objects(replace(planned, load=load), done)
         load = yield from load.end_step("insert", at_least_seconds=inserted.stats.seconds)
         looks = (list_again(load, periods), count_partitions(load, name="Count what is staged"), look_at_bases(periods))
         listed, staged, bases = yield from Gather(name="List again, and count what is staged", workflows=looks)
         verified = yield from verify(load, planned.plan, inserted, periods, listed, staged)
         for period, error in late.items():
-            periods.leave(period, error)
+            periods.set_aside(period, error)
         check_bases(periods, bases)
         if planned.is_of_one:
-            periods.only()
+            periods.unwrap()
             yield from complete_increments(periods)
-            periods.only()
+            periods.unwrap()
             load = yield from load.end_step("verify")
             states = yield from publish(periods)
-            periods.only()
+            periods.unwrap()
         else:
             load = yield from load.end_step("verify")
             yield from Log(name=f"The rows of {load.periods} are staged and verified: publishing period by period.")
@@ -200,7 +200,7 @@ def _stage_and_publish(
     yield from Gather(name="Record the load, and drop its staging", workflows=(recording, drop))
 
 
-def _insert(planned: Planned, done: Sequence[DoneInsert]) -> Steps[tuple[Planned, Inserted]]:
+def _insert_objects(planned: Planned, done: Sequence[DoneInsert]) -> Steps[tuple[Planned, Inserted]]:
     load, plan = planned.load, planned.plan
     record = partial(record_insert, load, plan, list(planned.periods))
     if plan.is_expected:
@@ -217,7 +217,9 @@ def _record_results(
 ) -> Steps[None]:
     """Record what the loads did, each with its share of the seconds that all took together."""
     load, periods = planned.load, planned.periods
-    periods.update(lambda item: item.of(replace(item.load, timer=_share(load.timer, planned.share_of(item.load)))))
+    periods.update(
+        lambda item: item.of(replace(item.load, timer=_scale_timer(load.timer, planned.share_of(item.load))))
+    )
     results = {
         item.period: result_of(
             item.load,
@@ -244,11 +246,11 @@ def _record_results(
             yield from drop_held_of(item.load)
 
 
-def _share(timer: StepTimer, share: float) -> StepTimer:
+def _scale_timer(timer: StepTimer, share: float) -> StepTimer:
     return replace(timer, seconds={name: seconds * share for name, seconds in timer.seconds.items()})
 
 
-def _go_on(request: LoadRequest, resumable: ResumableLoad, tried: Tried) -> Steps[None]:
+def _resume_insert(request: LoadRequest, resumable: ResumableLoad, tried: Tried) -> Steps[None]:
     """Resume the insert that an earlier process of the same task started."""
     periods = list(resumable.periods)
     yield from Log(name=f"{range_text(periods)}: resuming attempt {resumable.nonce}, which this task began earlier.")
@@ -269,11 +271,11 @@ def _go_on(request: LoadRequest, resumable: ResumableLoad, tried: Tried) -> Step
     }
     load = tried.loads[periods[0]]
     try:
-        planned = yield from _planned_before(resumable, tried, listed)
-        load, done = yield from _take_up(planned.load, request, resumable)
+        planned = yield from _rebuild_plan(resumable, tried, listed)
+        load, done = yield from _take_over_insert(planned.load, request, resumable)
         load = yield from load.end_step("insert")
         planned = replace(planned, load=load)
-        late = yield from _as_decided(planned, resumable)
+        late = yield from _restore_decisions(planned, resumable)
         yield from record_insert(load, resumable.plan, list(planned.periods), done, "")
         yield from _stage_and_publish(planned, tried, done, late)
     except Exception as error:
@@ -283,7 +285,7 @@ def _go_on(request: LoadRequest, resumable: ResumableLoad, tried: Tried) -> Step
         raise
 
 
-def _planned_before(resumable: ResumableLoad, tried: Tried, listed: Mapping[Period, Manifest]) -> Steps[Planned]:
+def _rebuild_plan(resumable: ResumableLoad, tried: Tried, listed: Mapping[Period, Manifest]) -> Steps[Planned]:
     """Return the plan of an earlier process.
 
     Raises:
@@ -296,12 +298,12 @@ def _planned_before(resumable: ResumableLoad, tried: Tried, listed: Mapping[Peri
         period_loads.append(replace(item, plan=resumable.plan))
     if len(period_loads) == 1:
         return Planned(load=period_loads[0].load, plan=resumable.plan, periods=periods_of(*period_loads))
-    planned = yield from planned_together(period_loads, resumable.plan)
+    planned = yield from plan_together(period_loads, resumable.plan)
     assert planned  # The table, and what is loaded, are what they were.
     return planned
 
 
-def _as_decided(planned: Planned, resumable: ResumableLoad) -> Steps[dict[Period, Chs3Error]]:
+def _restore_decisions(planned: Planned, resumable: ResumableLoad) -> Steps[dict[Period, Chs3Error]]:
     """Give periods the state on which the load decided, and return those that other loads have published since.
 
     Raises:
@@ -317,9 +319,11 @@ def _as_decided(planned: Planned, resumable: ResumableLoad) -> Steps[dict[Period
     )
     looked = zip(list(periods), (yield from look_up_all([period.load for period in periods])), strict=True)
     current = {item.period: states for item, states in looked}
-    periods.update(lambda item: replace(item, before=resumable.periods[item.period].before_now(current[item.period])))
-    judged = periods.those(periods.items)
-    judged.each(
+    periods.update(
+        lambda item: replace(item, before=resumable.periods[item.period].restore_before(current[item.period]))
+    )
+    judged = periods.subset(periods.items)
+    judged.apply(
         lambda item: check_none_newer(item.period, resumable.periods[item.period].records, current[item.period])
     )
     if not judged.items:
@@ -327,7 +331,7 @@ def _as_decided(planned: Planned, resumable: ResumableLoad) -> Steps[dict[Period
     return judged.failed
 
 
-def _take_up(
+def _take_over_insert(
     load: LoadContext, request: LoadRequest, resumable: ResumableLoad
 ) -> Steps[tuple[LoadContext, tuple[DoneInsert, ...]]]:
     """Wait for the insert to end, and take over its staging."""

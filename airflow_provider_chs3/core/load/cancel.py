@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.load.load_request import LoadRequest
-from airflow_provider_chs3.core.load.resume import attempts_of
+from airflow_provider_chs3.core.load.resume import find_attempts
 from airflow_provider_chs3.core.load.staging_cleanup import end_attempts_with
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.steps.operations import Steps
@@ -43,5 +43,5 @@ def stop_load(request: StopRequest) -> Steps[None]:
     context = yield from inspect_target(request, settings=DDL_SETTINGS)
     nonces = {request.nonce}
     if request.owner:
-        nonces |= {nonce for _, nonce in (yield from attempts_of(context, request.periods, request.owner))}
+        nonces |= {nonce for _, nonce in (yield from find_attempts(context, request.periods, request.owner))}
     yield from end_attempts_with(context, *sorted(nonces))

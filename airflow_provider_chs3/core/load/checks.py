@@ -40,8 +40,8 @@ def try_checks(load: LoadContext) -> Steps[None]:
     """
     target = _Rows(load.context, load.context.target, _NO_ROWS)
     for check in load.request.checks.requested:
-        sql = f"DESCRIBE ({_asked(check, target, target)})"
-        yield from _ask(load.context, sql, name=f"Try the check {check.name}", checks=(check,))
+        sql = f"DESCRIBE ({_render_check(check, target, target)})"
+        yield from _query_check(load.context, sql, name=f"Try the check {check.name}", checks=(check,))
 
 
 def check_rows(periods: Periods) -> Steps[dict[Period, int]]:
@@ -50,12 +50,12 @@ def check_rows(periods: Periods) -> Steps[dict[Period, int]]:
     Returns:
         How many rows the checks have seen of each, for `check_seen` once it is known how many are staged.
     """
-    checked = yield from periods.run(_check)
-    periods.update(lambda item: _with_results(item, checked[item.period][0]))
+    checked = yield from periods.run(_check_period)
+    periods.update(lambda item: _add_results(item, checked[item.period][0]))
     return {period: rows for period, (_, rows) in checked.items()}
 
 
-def _with_results(period_load: PeriodLoad, results: tuple[CheckResult, ...]) -> PeriodLoad:
+def _add_results(period_load: PeriodLoad, results: tuple[CheckResult, ...]) -> PeriodLoad:
     failed = text_of(results) if period_load.load.request.policies.on_failed_check == "hold" else ""
     reason = "; ".join(filter(None, (period_load.held_because, f"checks failed: {failed}" if failed else "")))
     return replace(period_load, checks=results, held_because=reason)
@@ -75,7 +75,7 @@ def check_seen(period_load: PeriodLoad, rows: int) -> None:
         )
 
 
-def _check(period_load: PeriodLoad) -> Steps[tuple[tuple[CheckResult, ...], int]]:
+def _check_period(period_load: PeriodLoad) -> Steps[tuple[tuple[CheckResult, ...], int]]:
     load, checks = period_load.load, period_load.load.request.checks.requested
     # What a dead attempt was about to publish has passed them.
     if period_load.intended or not checks:
@@ -84,14 +84,14 @@ def _check(period_load: PeriodLoad) -> Steps[tuple[tuple[CheckResult, ...], int]
     # Of several partitions, each node looks among its own (seen on 25.8 and 26.9).
     staged, published = (_Rows(load.context, name, load.period_partitions.rows_of(name)) for name in names)
     yield from Log(name=f"{period_load.period}: checking what is staged ({quantity(len(checks), 'check')}).")
-    results, seen = yield from _results_of_columns(period_load, staged)
+    results, seen = yield from _check_columns(period_load, staged)
     for check in checks:
         if not isinstance(check, ColumnCheck):
-            sql = _asked(check, staged, published)
-            rows = yield from _ask(
+            sql = _render_check(check, staged, published)
+            rows = yield from _query_check(
                 load.context, sql, name=f"Check {check.name} of {period_load.period}", checks=(check,)
             )
-            results.append(_result(check, rows))
+            results.append(_make_result(check, rows))
     failed = text_of(results)
     if failed and load.request.policies.on_failed_check == "fail":
         raise CheckFailedError(
@@ -103,7 +103,7 @@ def _check(period_load: PeriodLoad) -> Steps[tuple[tuple[CheckResult, ...], int]
     return tuple(results), seen
 
 
-def _results_of_columns(period_load: PeriodLoad, staged: _Rows) -> Steps[tuple[list[CheckResult], int]]:
+def _check_columns(period_load: PeriodLoad, staged: _Rows) -> Steps[tuple[list[CheckResult], int]]:
     """Ask for all columns at once, and count the rows: those that a node's replica lacks must not escape."""
     seen, results, by_clause = 0, list[CheckResult](), defaultdict[str, list[ColumnCheck]](list, {"": []})
     for check in period_load.load.request.checks.requested:
@@ -111,19 +111,19 @@ def _results_of_columns(period_load: PeriodLoad, staged: _Rows) -> Steps[tuple[l
             by_clause[check.clause].append(check)
     for clause, checks in by_clause.items():
         name = f"Check columns of {period_load.period}"
-        sql = _asked_of_columns(checks, staged, clause)
-        (row,) = yield from _ask(period_load.load.context, sql, name=name, checks=checks)
+        sql = _render_column_checks(checks, staged, clause)
+        (row,) = yield from _query_check(period_load.load.context, sql, name=name, checks=checks)
         seen = seen if clause else int(row[0])
         answers = zip(checks, row[1::2], row[2::2], strict=True)
         results += [
-            CheckResult(check.name, check.wanted, _shown(value), bool(passed)) for check, value, passed in answers
+            CheckResult(check.name, check.wanted, _show_value(value), bool(passed)) for check, value, passed in answers
         ]
     return results, seen
 
 
-def _result(check: Check, rows: Sequence[Row]) -> CheckResult:
+def _make_result(check: Check, rows: Sequence[Row]) -> CheckResult:
     values = list(rows[0]) if rows else []
-    shown, has_passed = ", ".join(map(_shown, values)) or "no row", bool(values) and all(values)
+    shown, has_passed = ", ".join(map(_show_value, values)) or "no row", bool(values) and all(values)
     if isinstance(check, TableCheck):
         # Where there is no row, none makes the statement false.
         has_passed = values != [0]
@@ -131,11 +131,11 @@ def _result(check: Check, rows: Sequence[Row]) -> CheckResult:
     return CheckResult(check.name, check.wanted, shown, has_passed)
 
 
-def _shown(value: object) -> str:
+def _show_value(value: object) -> str:
     return "NULL" if value is None else str(value)
 
 
-def _ask(context: TargetContext, sql: str, *, name: str, checks: Sequence[Check]) -> Steps[Sequence[Row]]:
+def _query_check(context: TargetContext, sql: str, *, name: str, checks: Sequence[Check]) -> Steps[Sequence[Row]]:
     try:
         return (yield from context.on_coordinator(name=name, sql=Sql(sql), settings=context.evaluating))
     except ClickHouseServerError as error:
@@ -159,10 +159,10 @@ class _Rows:
         return f"FROM {self.source} WHERE {self.condition}{further}"
 
 
-def _asked(check: Check, staged: _Rows, published: _Rows) -> str:
+def _render_check(check: Check, staged: _Rows, published: _Rows) -> str:
     match check:
         case ColumnCheck():
-            return _asked_of_columns([check], staged, check.clause)
+            return _render_column_checks([check], staged, check.clause)
         case TableCheck():
             passes = f"CASE WHEN (\n{check.statement}\n) THEN 1 ELSE 0 END AS chs3_passes"
             return f"SELECT minOrNull(chs3_passes) FROM (SELECT {passes} {staged.where(check.clause)})"
@@ -171,19 +171,19 @@ def _asked(check: Check, staged: _Rows, published: _Rows) -> str:
             return f"WITH {tables} SELECT * FROM (\n{check.statement}\n) LIMIT 1"
 
 
-def _asked_of_columns(checks: Sequence[ColumnCheck], staged: _Rows, clause: str) -> str:
-    values = [text for check in checks for text in _values(check)]
+def _render_column_checks(checks: Sequence[ColumnCheck], staged: _Rows, clause: str) -> str:
+    values = [text for check in checks for text in _render_values(check)]
     return f"SELECT {', '.join(['count()', *values])} {staged.where(clause)}"
 
 
-def _values(check: ColumnCheck) -> Iterator[str]:
+def _render_values(check: ColumnCheck) -> Iterator[str]:
     value = COLUMN_CHECKS[check.kind].format(identifier(check.column))
-    passes = " AND ".join(f"({value} {bound.operator} {_bound(bound)})" for bound in check.bounds)
+    passes = " AND ".join(f"({value} {bound.operator} {_render_bound(bound)})" for bound in check.bounds)
     yield f"toString({value})"
     yield f"ifNull({passes}, 0)"
 
 
-def _bound(bound: Bound) -> str:
+def _render_bound(bound: Bound) -> str:
     value = bound.value
     if isinstance(value, datetime):
         moment = value.astimezone(UTC) if value.tzinfo else value

@@ -97,7 +97,7 @@ def decide(facts: PeriodFacts, policies: Policies | None = None) -> Decision:
     """
     policies = policies or Policies()
     reason = facts.comparison.why
-    if stays := _stays(facts):
+    if stays := _decide_stay(facts):
         return stays
     if facts.is_approval:
         why_not = facts.why_not_held or "it was held for too long"
@@ -108,10 +108,10 @@ def decide(facts: PeriodFacts, policies: Policies | None = None) -> Decision:
         return Skip(missing, has_no_objects=True) if is_skipped else Refuse(missing, Refusal.NO_OBJECTS)
     if refusal := _refusal(facts, policies):
         return Refuse(reason, refusal)
-    return _loaded(facts, policies)
+    return _decide_load(facts, policies)
 
 
-def _loaded(facts: PeriodFacts, policies: Policies) -> Decision:
+def _decide_load(facts: PeriodFacts, policies: Policies) -> Decision:
     (status, _, reason), held_because = facts.comparison, _why_held(facts, policies)
     if status is ComparisonStatus.UNCHANGED:
         return Whole(ASKED_FOR)
@@ -124,7 +124,7 @@ def _loaded(facts: PeriodFacts, policies: Policies) -> Decision:
     return Whole(reason, held_because=held_because)
 
 
-def _stays(facts: PeriodFacts) -> Decision | None:
+def _decide_stay(facts: PeriodFacts) -> Decision | None:
     """Return the decision to leave a period as it is; None if it is to change."""
     if facts.comparison.standing is ComparisonStatus.PINNED:
         return Refuse(facts.comparison.why, Refusal.NOT_HELD) if facts.is_approval else Skip(facts.comparison.why)
@@ -135,7 +135,7 @@ def _stays(facts: PeriodFacts) -> Decision | None:
     return Skip(facts.comparison.why) if facts.comparison.standing is ComparisonStatus.UNCHANGED else None
 
 
-def reads_all(target: TableName, sizes: str, reason: str) -> TargetChangedError:
+def whole_table_error(target: TableName, sizes: str, reason: str) -> TargetChangedError:
     """Return the error of `Refusal.WHOLE_TABLE`: a load raises it, and a plan reports it beforehand."""
     return TargetChangedError(
         f"{target} has no partitions, so this would load it whole again, reading {sizes}: {reason}. The table is "

@@ -174,11 +174,11 @@ def check_switches(groups: Sequence[Group], arguments: Mapping[str, Any]) -> Non
     for switch in SWITCHES:
         if switch.is_off(all_of) and (off := [name for name in switch.names if name in given]):
             raise ConfigurationError(
-                f"{written(off[0])} has no effect {switch.beside}: {switch.reason}. {switch.way_out}"
+                f"{written_name(off[0])} has no effect {switch.beside}: {switch.reason}. {switch.way_out}"
             )
 
 
-def written(name: str) -> str:
+def written_name(name: str) -> str:
     """Return an argument as users write it, with its group if it is in one."""
     return next((kind[name].written for kind in map(declared, GROUPS.values()) if name in kind), name)
 

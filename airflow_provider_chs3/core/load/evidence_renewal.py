@@ -49,9 +49,9 @@ def renew_records(loads: Sequence[LoadContext], periods: Mapping[Period, Mapping
         shards = rows_of_shards({node: period.state for node, period in by_node.items()})
         for node, period in by_node.items():
             if period.record and period.is_of_replica:
-                steps.append(_copy(load, node, period.record, period, shards))
+                steps.append(_copy_records(load, node, period.record, period, shards))
             elif period.record and period.has_history and not _is_up_to_date(load, node, period, shards):
-                structure, attempt = _structure_of_now(load, node, period.record), period.record.attempt
+                structure, attempt = _current_structure(load, node, period.record), period.record.attempt
                 # All of them, as the newest records of a period are of one number.
                 for partition in period.each:
                     evidence = evidence_of_state(as_recorded(partition), shards)
@@ -60,7 +60,7 @@ def renew_records(loads: Sequence[LoadContext], periods: Mapping[Period, Mapping
                     )
     renewed = {node: renew(context.ledger, renewals[node]) for node in context.recorders if node in renewals}
     if renewed:
-        steps.append(QueryNodes(name=_name(loads), sql=renewed, settings=context.record_settings))
+        steps.append(QueryNodes(name=_step_name(loads), sql=renewed, settings=context.record_settings))
     try:
         yield from make_ledger(context, renewed)
         for step in steps:
@@ -69,18 +69,20 @@ def renew_records(loads: Sequence[LoadContext], periods: Mapping[Period, Mapping
         yield from Log(name=f"The period is as published, but its current parts could not be recorded: {error}")
 
 
-def _copy(load: LoadContext, node: Node, newest: Record, period: PeriodOnNode, shards: Mapping[int, int]) -> QueryNodes:
+def _copy_records(
+    load: LoadContext, node: Node, newest: Record, period: PeriodOnNode, shards: Mapping[int, int]
+) -> QueryNodes:
     """Return the step that records what another replica has, for one that was down when that was written."""
-    structure = _structure_of_now(load, node, newest)
+    structure = _current_structure(load, node, newest)
     records = list[RecordOnNode]()
     for partition in period.each:
         state = as_recorded(partition)
         values = values_of(load, rows=state.rows, state=state, rows_of_shards=shards, structure=structure)
         records.append((node, load.key_on(node, partition.partition_id), {**values, **newest.of_attempt}))
-    return add_records(load.context, "published", records, name=_name([load]), number=newest.sequence)
+    return add_records(load.context, "published", records, name=_step_name([load]), number=newest.sequence)
 
 
-def _name(loads: Sequence[LoadContext]) -> str:
+def _step_name(loads: Sequence[LoadContext]) -> str:
     return f"Record the parts of {periods_text(loads)} again"
 
 
@@ -88,11 +90,11 @@ def _is_up_to_date(load: LoadContext, node: Node, period: PeriodOnNode, shards: 
     return all(
         partition.record is not None
         and evidence_of(partition.record) == as_recorded(partition).evidence(shards)
-        and partition.record.structure == _structure_of_now(load, node, partition.record)
+        and partition.record.structure == _current_structure(load, node, partition.record)
         for partition in period.each
     )
 
 
-def _structure_of_now(load: LoadContext, node: Node, newest: Record) -> str:
+def _current_structure(load: LoadContext, node: Node, newest: Record) -> str:
     """Return the current table, which gives the same rows as the recorded one, with the recorded files."""
     return as_text(json.loads(newest.structure), load.request.structure(load.context, shard_num=node.shard_num))

@@ -37,9 +37,9 @@ def insert_as_expected(
     """
     load, running = planned.load, _Running()
     yield from Log(name="The files are expected to be like those of the last loads, and looked at during the insert.")
-    both = (_look(planned, running), _insert(planned, record, running))
+    both = (_read_files(planned, running), _try_insert(planned, record, running))
     reading, done = yield from Gather(name="Look at the files, and insert", workflows=both)
-    planned = planned.of_files(reading)
+    planned = planned.with_reading(reading)
     if isinstance(done, Inserted):
         return planned, done
     if isinstance(done, ClickHouseServerError):
@@ -47,7 +47,7 @@ def insert_as_expected(
     raise done
 
 
-def _look(planned: Planned, running: _Running) -> Steps[Reading]:
+def _read_files(planned: Planned, running: _Running) -> Steps[Reading]:
     load = planned.load
     try:
         reading: Reading = yield from read_files(load)
@@ -58,12 +58,12 @@ def _look(planned: Planned, running: _Running) -> Steps[Reading]:
             )
         yield from settle_new_columns(load, reading)
     except Chs3Error:
-        yield from _end(planned, running)
+        yield from _end_insert(planned, running)
         raise
     return reading
 
 
-def _end(planned: Planned, running: _Running) -> Steps[None]:
+def _end_insert(planned: Planned, running: _Running) -> Steps[None]:
     """End the insert, which may be about to be sent."""
     try:
         while not running.has_ended:
@@ -73,7 +73,7 @@ def _end(planned: Planned, running: _Running) -> Steps[None]:
         yield from Log(name=f"The insert could not be ended, so it is waited for. ({error})")
 
 
-def _insert(
+def _try_insert(
     planned: Planned, record: Callable[[Sequence[DoneInsert], str], Steps[None]], running: _Running
 ) -> Steps[Inserted | Chs3Error]:
     """Insert, and return an error: whether it counts is known once the files have been looked at."""

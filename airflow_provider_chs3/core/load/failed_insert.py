@@ -62,7 +62,7 @@ def explain_conversion(files: Files, reading: Reading, *, null_as_default: bool)
     yield from Log(name="Looking for the value that does not fit: the period is read again, in ever fewer rows.")
     for group, batch in reading.batches(files):
         hunt = _Hunt(files, group, null_as_default)
-        if (yield from hunt.of_paths(batch, batch.paths)):
+        if (yield from hunt.convert_files(batch, batch.paths)):
             return (yield from hunt.find(batch))
     return None
 
@@ -76,7 +76,7 @@ def explain_sample(files: Files, reading: Reading, *, rows: int, null_as_default
     for group, batch in reading.batches(files):
         hunt = _Hunt(files, group, null_as_default)
         for path in batch.paths:
-            if error := (yield from hunt.of_rows(path, rows, group.loaded)):
+            if error := (yield from hunt.convert_rows(path, rows, group.loaded)):
                 sentence = yield from explain_parsing(files, reading, error)
                 return sentence or (yield from hunt.find_in(path, rows)) or f"{path}: {reason_of(error)}."
     return None
@@ -95,7 +95,7 @@ def _error_of(
     return None
 
 
-def _fewest(most: int, fails: Callable[[int], Steps[ClickHouseServerError | None]]) -> Steps[int]:
+def _find_fewest(most: int, fails: Callable[[int], Steps[ClickHouseServerError | None]]) -> Steps[int]:
     """Return the smallest number of them that fails, given that all of them fail."""
     fewest = 1
     while fewest < most:
@@ -115,18 +115,18 @@ class _Hunt:
     group: FileGroup
     null_as_default: bool
 
-    def of_paths(self, batch: Batch, paths: Sequence[str]) -> Steps[ClickHouseServerError | None]:
+    def convert_files(self, batch: Batch, paths: Sequence[str]) -> Steps[ClickHouseServerError | None]:
         """Return the error of converting all values of some files."""
         function = self.files.read(batch.glob, structure=self.group.structure)
         condition = f" WHERE {self.files.source.condition_of(*paths)}"
-        sql = function.between(f"SELECT {self._all_of(self.group.loaded)} FROM ", condition)
+        sql = function.between(f"SELECT {self._render_conversions(self.group.loaded)} FROM ", condition)
         return (yield from _error_of(self.files, f"Look for what does not fit in {len(paths)} files", sql, {}))
 
     def find(self, batch: Batch) -> Steps[str | None]:
         """Return a sentence about the first value that fails; None if it does not fail alone."""
-        number = yield from _fewest(len(batch.paths), lambda count: self.of_paths(batch, batch.paths[:count]))
+        number = yield from _find_fewest(len(batch.paths), lambda count: self.convert_files(batch, batch.paths[:count]))
         path = batch.paths[number - 1]
-        sql = self._rows_of(path).between("SELECT count() FROM (", ")")
+        sql = self._select_rows(path).between("SELECT count() FROM (", ")")
         (rows,) = (yield from self.files.look(f"Count the rows of {path}", sql))[0]
         return (yield from self.find_in(path, rows))
 
@@ -134,18 +134,18 @@ class _Hunt:
         """Return a sentence about the first value of a file's first rows that fails; None if it does not fail alone."""
         loaded = self.group.loaded
         # Some conversions fail whatever the rows hold, and without any.
-        row = (yield from _fewest(rows, lambda count: self.of_rows(path, count, loaded))) if rows else 0
-        number = yield from _fewest(len(loaded), lambda count: self.of_rows(path, row, loaded[:count]))
+        row = (yield from _find_fewest(rows, lambda count: self.convert_rows(path, count, loaded))) if rows else 0
+        number = yield from _find_fewest(len(loaded), lambda count: self.convert_rows(path, row, loaded[:count]))
         loaded_column = loaded[number - 1]
-        error = yield from self.of_rows(path, row, [loaded_column])
+        error = yield from self.convert_rows(path, row, [loaded_column])
         if error is None:
             return None
         if not row:
             return _conversion_sentence(loaded_column, path, None, error, fixed=self.files.source.kind.contents.holder)
-        value, where = (yield from self._value(path, row, loaded_column)), f"row {row:,} of {path}"
+        value, where = (yield from self._read_value(path, row, loaded_column)), f"row {row:,} of {path}"
         return _conversion_sentence(loaded_column, where, value, error, fixed=self.files.source.kind.contents.holder)
 
-    def _rows_of(self, path: str) -> Sql:
+    def _select_rows(self, path: str) -> Sql:
         glob = self.files.source.glob_of(path)
         function = self.files.read(glob, structure=self.group.structure, on_cluster=False)
         used = [
@@ -154,22 +154,24 @@ class _Hunt:
         columns = ", ".join(map(identifier, dict.fromkeys([*used, *self.group.types])))
         return function.between(f"SELECT {columns} FROM ", f" WHERE {self.files.source.condition_of(path)}")
 
-    def of_rows(self, path: str, rows: int, columns: Sequence[LoadedColumn]) -> Steps[ClickHouseServerError | None]:
+    def convert_rows(
+        self, path: str, rows: int, columns: Sequence[LoadedColumn]
+    ) -> Steps[ClickHouseServerError | None]:
         """Return the error of converting the values of some columns in a file's first rows."""
-        sql = self._rows_of(path).between(f"SELECT {self._all_of(columns)} FROM (", f" LIMIT {rows})")
+        sql = self._select_rows(path).between(f"SELECT {self._render_conversions(columns)} FROM (", f" LIMIT {rows})")
         return (yield from _error_of(self.files, f"Look at {rows} rows of {path}", sql))
 
-    def _all_of(self, columns: Sequence[LoadedColumn]) -> str:
+    def _render_conversions(self, columns: Sequence[LoadedColumn]) -> str:
         """Return an expression that fails if one of the conversions does; AND would skip unused results."""
         values = [column.cast(null_as_default=self.null_as_default).value for column in columns]
         held = [holds for column in columns if (holds := column.holds(null_as_default=self.null_as_default))]
         thrown = [f"throwIf(NOT ifNull({holds}, 0), {literal(DOES_NOT_FIT)})" for holds in held]
         return f"any(ignore({', '.join([*values, *thrown])}))"
 
-    def _value(self, path: str, row: int, loaded_column: LoadedColumn) -> Steps[str | None]:
+    def _read_value(self, path: str, row: int, loaded_column: LoadedColumn) -> Steps[str | None]:
         """Return the value that is converted; None if a user's expression fails before."""
         of_source = f"SELECT tuple(toString({loaded_column.source})) FROM ("
-        sql = self._rows_of(path).between(of_source, f" LIMIT {row - 1}, 1)")
+        sql = self._select_rows(path).between(of_source, f" LIMIT {row - 1}, 1)")
         try:
             rows = yield from self.files.look(f"Look at row {row} of {path}", sql, IN_ORDER)
         except ClickHouseServerError as error:

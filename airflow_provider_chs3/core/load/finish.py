@@ -16,7 +16,7 @@ from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE
 from airflow_provider_chs3.core.ledger.recording import RecordOnNode, add_records
 from airflow_provider_chs3.core.ledger.records import Held, PeriodOnNode, Record
 from airflow_provider_chs3.core.load.cleaning import clean_up
-from airflow_provider_chs3.core.load.held import held_attempt, link
+from airflow_provider_chs3.core.load.held import held_attempt, link_partitions
 from airflow_provider_chs3.core.load.load_context import LoadContext, SharedStaging, look_up_all, values_of
 from airflow_provider_chs3.core.load.members import members_of, members_on
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, Staged, periods_of
@@ -51,31 +51,31 @@ def finish(periods: Periods) -> Steps[dict[Period, dict[Node, PartitionState]]]:
     for nonce, intended in attempts.items():
         tables = yield from find_published_from(periods.first.load.context, nonce)
         for name, of_table in tables.items():
-            part = periods.those([period for period in intended if str(period) in of_table])
+            part = periods.subset([period for period in intended if str(period) in of_table])
             if part.items:
-                states |= yield from _finish_from(name, nonce, part)
+                states |= yield from _finish_table(name, nonce, part)
             for period, error in part.failed.items():
-                periods.leave(period, error)
+                periods.set_aside(period, error)
     return states
 
 
-def _finish_from(name: str, nonce: str, periods: Periods) -> Steps[dict[Period, dict[Node, PartitionState]]]:
+def _finish_table(name: str, nonce: str, periods: Periods) -> Steps[dict[Period, dict[Node, PartitionState]]]:
     first = periods.first.load
     # Who finds the period published ends all attempts whose names begin like this one's.
     request = replace(first.request, nonce=f"{nonce}{first.request.nonce}")
     attempt = Attempt(first.context.target, tuple(periods.items), request.nonce, number=int(len(periods.items) > 1))
     shared = SharedStaging(attempt, frozenset(item.load.period_partitions.value for item in periods), is_finished=True)
     load = replace(first, request=request, shared=shared)
-    part = periods.those(periods.items)
+    part = periods.subset(periods.items)
     try:
-        yield from part.together(_take_over(name, nonce, part, shared))
+        yield from part.run_together(_take_over(name, nonce, part, shared))
         for period, error in part.failed.items():
             yield from Log(
                 name=f"{period}: attempt {nonce} died while it published it, and cannot be completed. {error}"
             )
             if load.request.is_approval and isinstance(error, SupersededError):
-                periods.leave(period, error)
-        part = part.those(part.items)
+                periods.set_aside(period, error)
+        part = part.subset(part.items)
         if part.items:
             yield from Log(name=f"Publishing what attempt {nonce} staged for {', '.join(map(str, part.items))}.")
         states = (yield from publish(part)) if part.items else {}
@@ -84,7 +84,7 @@ def _finish_from(name: str, nonce: str, periods: Periods) -> Steps[dict[Period, 
         yield from clean_up(load)
         raise
     for period, error in part.failed.items():
-        periods.leave(period, error)
+        periods.set_aside(period, error)
     yield from clean_up(load, done=[attempt] if len(states) == len(periods.items) else ())
     return states
 
@@ -98,7 +98,7 @@ def _take_over(name: str, nonce: str, periods: Periods, shared: SharedStaging) -
     yield from rename_staging(context, name, to=attempt)
     yield from end_named(context, [name])
     rivals = yield from settle_with_rivals(context, attempt, [period.load.attempt for period in periods])
-    periods.each(lambda item: _check_alone(item.load, rivals))
+    periods.apply(lambda item: _check_alone(item.load, rivals))
     periods.update(lambda item: item.of(replace(item.load, shared=shared)))
     loads = [period.load for period in periods]
     if not loads:
@@ -106,7 +106,7 @@ def _take_over(name: str, nonce: str, periods: Periods, shared: SharedStaging) -
     looks = (look_up_all(loads), count_partitions(loads[0], name="Count what is staged"))
     states, partitions = yield from Gather(name="Look at what was being published", workflows=looks)
     current = dict(zip(periods.items, states, strict=True))
-    periods.update(lambda item: _as_intended(item, nonce, current[item.period], staged_of(item.load, partitions)))
+    periods.update(lambda item: _check_intended(item, nonce, current[item.period], staged_of(item.load, partitions)))
     yield from periods.run(lambda item: _check_objects(item.load, nonce, item.intended))
 
 
@@ -115,7 +115,7 @@ def _check_alone(load: LoadContext, rivals: list[Attempt]) -> None:
         raise TransientError("Another load of it has begun since.")
 
 
-def _as_intended(
+def _check_intended(
     period_load: PeriodLoad, nonce: str, current: Mapping[Node, PeriodOnNode], staged: Mapping[Node, Staged]
 ) -> PeriodLoad:
     if period_load.load.facts(current).intended != nonce:
@@ -139,9 +139,9 @@ def _check_objects(load: LoadContext, nonce: str, records: Mapping[Node, Record]
             raise TransientError(f"On {node}, the record of the objects of {load.request.period} is not complete.")
 
 
-def as_held(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -> LoadContext:
+def with_held_policies(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -> LoadContext:
     """Return an approval with the policies of the load that holds the period, as far as they concern it."""
-    held = next(iter(_on_nodes(before).values()), None)
+    held = next(iter(_held_by_node(before).values()), None)
     if held is None or not load.request.is_approval:
         return load
     policies = replace(load.request.policies, keep_versions=held.keep_versions)
@@ -153,7 +153,7 @@ def approve(periods: Periods) -> Steps[None]:
 
     Replicas number claims by the creation of the table that is published from, so the one that is held is too old.
     """
-    yield from periods.run(_intend)
+    yield from periods.run(_prepare_approval)
     loads = [period.load for period in periods]
     if loads:
         states = yield from look_up_all(loads)
@@ -174,7 +174,7 @@ def check_approved(load: LoadContext) -> None:
         )
 
 
-def not_held(load: LoadContext, reason: str) -> TargetChangedError:
+def not_held_error(load: LoadContext, reason: str) -> TargetChangedError:
     """Return the error of an approval when nothing is held of the period that may be published."""
     return TargetChangedError(
         f"{load.context.target} {load.request.period} cannot be approved: {reason}. The approval changed nothing. Load "
@@ -182,8 +182,8 @@ def not_held(load: LoadContext, reason: str) -> TargetChangedError:
     )
 
 
-def _intend(period_load: PeriodLoad) -> Steps[None]:
-    load, held = period_load.load, _on_nodes(period_load.before)
+def _prepare_approval(period_load: PeriodLoad) -> Steps[None]:
+    load, held = period_load.load, _held_by_node(period_load.before)
     nonce = next(iter(held.values())).record.attempt
     source = held_attempt(load, nonce)
     yield from Log(name=f"Publishing {load.request.period}, which was {period_load.reason.partition('. ')[0]}.")
@@ -194,7 +194,7 @@ def _intend(period_load: PeriodLoad) -> Steps[None]:
         yield from create_staging(load.context, approval, without_merges=True)
         yield from take_over(load.context, approval)
         wanted = {node: _staged(of_node) for node, of_node in held.items()}
-        staged = yield from link(load, source.staging(load.context), approval, wanted)
+        staged = yield from link_partitions(load, source.staging(load.context), approval, wanted)
         if not all(wanted[node].has_parts_of(of_node) for node, of_node in staged.items()):
             raise VerificationError(
                 f"What is held of {load.request.period} is not what was checked: somebody wrote to its table. The "
@@ -214,7 +214,7 @@ def _intend(period_load: PeriodLoad) -> Steps[None]:
         raise
 
 
-def _on_nodes(periods: Mapping[Node, PeriodOnNode]) -> dict[Node, Held]:
+def _held_by_node(periods: Mapping[Node, PeriodOnNode]) -> dict[Node, Held]:
     return {node: period.held for node, period in periods.items() if period.held}
 
 

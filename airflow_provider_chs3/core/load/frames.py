@@ -138,13 +138,13 @@ def find_damage(codec: Codec, size_bytes: int) -> Walk:
         if frame is not None:
             end, is_last = codec.blocks(window.data, begin, frame)
             if is_last is None:
-                return _not_data(codec, window.begin + end)
+                return _describe_damage(codec, window.begin + end)
             frame = None if is_last else frame
         else:
             head = window.data[begin : begin + _HEADER_BYTES]
-            length, frame = _begun(codec, head)
+            length, frame = _parse_header(codec, head)
             if not length and len(head) >= _MAGIC_BYTES:
-                return _not_data(codec, at)
+                return _describe_damage(codec, at)
             end = begin + length
         if end == begin:
             # What is left is too short for a frame or a block.
@@ -153,7 +153,7 @@ def find_damage(codec: Codec, size_bytes: int) -> Walk:
     return "" if at == size_bytes and frame is None else f"its {codec.title} data has no end"
 
 
-def _begun(codec: Codec, head: bytes) -> tuple[int, _Frame | None]:
+def _parse_header(codec: Codec, head: bytes) -> tuple[int, _Frame | None]:
     """Return the length of what a frame begins with, 0 if it is none, and what it says about blocks, if it has any."""
     # What a cut header says leads beyond the end.
     whole = head.ljust(_HEADER_BYTES, b"\xff")
@@ -163,7 +163,7 @@ def _begun(codec: Codec, head: bytes) -> tuple[int, _Frame | None]:
     return 8 + int.from_bytes(whole[4:8], "little") if number in _SKIPPABLE else 0, None
 
 
-def _not_data(codec: Codec, at: int) -> str:
+def _describe_damage(codec: Codec, at: int) -> str:
     if at:
         return f"byte {at + 1:,} is not where {codec.title} data begins or continues"
     return f"it does not begin as {codec.title} data does; if its key is wrong, give files={{'compression': …}}"

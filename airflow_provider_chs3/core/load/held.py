@@ -36,10 +36,12 @@ def keep_held(period_load: PeriodLoad) -> Steps[dict[Node, Staged]]:
     # An earlier process of the same attempt may have died here.
     yield from end_named(load.context, [attempt.name])
     yield from create_staging(load.context, attempt, without_merges=True)
-    return (yield from link(period_load.load, load.staging, attempt, period_load.staged))
+    return (yield from link_partitions(period_load.load, load.staging, attempt, period_load.staged))
 
 
-def link(load: LoadContext, source: TableName, to: Attempt, wanted: Mapping[Node, Staged]) -> Steps[dict[Node, Staged]]:
+def link_partitions(
+    load: LoadContext, source: TableName, to: Attempt, wanted: Mapping[Node, Staged]
+) -> Steps[dict[Node, Staged]]:
     """Attach partitions of one table to another, which is hard links, and return what that holds then.
 
     Raises:
@@ -55,7 +57,7 @@ def link(load: LoadContext, source: TableName, to: Attempt, wanted: Mapping[Node
         # It begins as those of the load's attempt do: who ends it ends these statements.
         query_id=f"{load.attempt.name if to.hold_limit_days else to.name}_link",
     )
-    attached = yield from count_staged(of_attempt(load, to), name=f"Count what {target} holds")
+    attached = yield from count_staged(with_attempt(load, to), name=f"Count what {target} holds")
     for node, staged in wanted.items():
         if attached[node].counts != (staged.counts[0], {}):
             raise VerificationError(
@@ -65,7 +67,7 @@ def link(load: LoadContext, source: TableName, to: Attempt, wanted: Mapping[Node
     return attached
 
 
-def of_attempt(load: LoadContext, attempt: Attempt) -> LoadContext:
+def with_attempt(load: LoadContext, attempt: Attempt) -> LoadContext:
     """Return a load of one period with the staging of an attempt."""
     return replace(load, shared=SharedStaging(attempt, frozenset([load.period_partitions.value])))
 
@@ -76,7 +78,7 @@ def held_attempt(load: LoadContext, nonce: str) -> Attempt:
     return Attempt(load.context.target, (load.request.period,), nonce, hold_limit_days=days)
 
 
-def without_unusable(
+def validate_held(
     context: TargetContext, period: Period, facts: PeriodFacts, nodes: Mapping[Node, PeriodOnNode]
 ) -> Steps[PeriodFacts]:
     """Return what is known about a period: nothing is held of it if its table cannot be published from.

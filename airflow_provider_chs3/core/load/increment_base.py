@@ -20,7 +20,9 @@ from airflow_provider_chs3.core.target.table_facts import TableFacts
 def why_no_base(periods: Mapping[Node, PeriodOnNode], table_facts: TableFacts) -> str:
     """Return why new rows cannot be added to the published period; empty if they can."""
     problems = (
-        (node, _why_not(partition, table_facts)) for node, period in periods.items() for partition in period.recorded
+        (node, _why_changed(partition, table_facts))
+        for node, period in periods.items()
+        for partition in period.recorded
     )
     problem = next(((node, reason) for node, reason in problems if reason), None)
     if problem:
@@ -36,7 +38,7 @@ def _identity(record: Record) -> tuple[str, str, int, str]:
     return (record.attempt, record.base, record.increments, record.fingerprint)
 
 
-def _why_not(period: PeriodOnNode, table_facts: TableFacts) -> str:
+def _why_changed(period: PeriodOnNode, table_facts: TableFacts) -> str:
     record, state = period.record, period.state
     if record is None or record.event != "published" or not record.base:
         return "it was not published by a load that recorded its objects"

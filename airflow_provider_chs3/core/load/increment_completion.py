@@ -39,16 +39,16 @@ class Bases(NamedTuple):
 
 def look_at_bases(periods: Periods, *, first: bool = False) -> Steps[Bases]:
     """Wait for merges of periods, and look them up again, with all replicas in step; `check_bases` comes next."""
-    looked = periods.part(lambda item: item.load.adds and item.load.attaches_first is first)
+    looked = periods.select(lambda item: item.load.adds and item.load.attaches_first is first)
     if not looked.items:
         return Bases(looked, {})
     context = looked.first.load.context
-    yield from looked.together(follow(context, context.target))
+    yield from looked.run_together(follow(context, context.target))
     looks = (_wait_for_merges(list(looked)), looked.ask(_look_up))
     has_waited, current = yield from Gather(name="Look at what is published", workflows=looks)
     if has_waited:
         # Merges have replaced parts meanwhile.
-        yield from looked.together(follow(context, context.target))
+        yield from looked.run_together(follow(context, context.target))
         current = yield from looked.ask(_look_up)
     return Bases(looked, current)
 
@@ -59,11 +59,11 @@ def _look_up(period_loads: Sequence[PeriodLoad]) -> Steps[list[dict[Node, Period
 
 def check_bases(periods: Periods, bases: Bases) -> None:
     """Remember what is published as the parts to attach. Periods whose base changed leave."""
-    looked = bases.periods.those(periods.items)
+    looked = bases.periods.subset(periods.items)
     looked.failed = {period: error for period, error in bases.periods.failed.items() if period in periods.items}
-    looked.each(lambda item: require_base(item.load, item.before, bases.current[item.period]))
+    looked.apply(lambda item: require_base(item.load, item.before, bases.current[item.period]))
     for period, error in looked.failed.items():
-        periods.leave(period, error)
+        periods.set_aside(period, error)
     periods.update(lambda item: replace(item, before=bases.current.get(item.period, item.before)))
 
 
@@ -87,8 +87,8 @@ def require_base(load: LoadContext, before: Mapping[Node, PeriodOnNode], current
 
 def begin_increments(periods: Periods) -> Steps[None]:
     """Attach what new objects are added to where it must come first, now that no other load can publish."""
-    first = periods.part(lambda item: item.load.adds and item.load.attaches_first)
-    yield from first.together(_attach_first(first))
+    first = periods.select(lambda item: item.load.adds and item.load.attaches_first)
+    yield from first.run_together(_attach_first(first))
     periods.merge(first)
 
 
@@ -103,17 +103,17 @@ def _attach_first(periods: Periods) -> Steps[None]:
     counting = count_partitions(loads[0], name="Count what is staged with the published rows")
     states, complete = yield from Gather(name="Check what was attached", workflows=(look_up_all(loads), counting))
     current = dict(zip(periods.items, states, strict=True))
-    periods.update(lambda item: attached(item, staged_of(item.load, complete), current[item.period]))
-    yield from periods.advance(_without_removed)
+    periods.update(lambda item: prove_attached(item, staged_of(item.load, complete), current[item.period]))
+    yield from periods.advance(_drop_removed_rows)
 
 
 def complete_increments(periods: Periods) -> Steps[None]:
     """Attach the published rows to new rows that are proved, unless they were attached first."""
-    removing = periods.part(lambda item: bool(item.load.increment and item.load.increment.removed))
+    removing = periods.select(lambda item: bool(item.load.increment and item.load.increment.removed))
     yield from removing.run(lambda item: check_objects(item.load, item.staged))
     periods.merge(removing)
-    added = periods.part(lambda item: item.load.adds)
-    yield from added.together(_attach_published(added))
+    added = periods.select(lambda item: item.load.adds)
+    yield from added.run_together(_attach_published(added))
     periods.merge(added)
 
 
@@ -123,7 +123,7 @@ def _attach_published(periods: Periods) -> Steps[None]:
     yield from periods.ask(_attach, is_repeatable=False)
 
 
-def attached(
+def prove_attached(
     period_load: PeriodLoad, complete: Mapping[Node, Staged], current: Mapping[Node, PeriodOnNode]
 ) -> PeriodLoad:
     """Prove that the published rows are staged beside the new ones.
@@ -142,7 +142,7 @@ def attached(
     return replace(period_load, load=load, staged=complete)
 
 
-def _without_removed(period_load: PeriodLoad) -> Steps[PeriodLoad]:
+def _drop_removed_rows(period_load: PeriodLoad) -> Steps[PeriodLoad]:
     """Remove the rows of overwritten and deleted objects from those that were attached."""
     increment = period_load.load.increment
     if increment is None or not increment.removed:
@@ -160,7 +160,7 @@ def _attach(period_loads: Sequence[PeriodLoad]) -> Steps[Sequence[PeriodLoad]]:
         (node, key)
         for item in period_loads
         for node in load.context.publishers
-        for key in _attached_ids(item.load, item.before[node], item.staged[node])
+        for key in _ids_to_attach(item.load, item.before[node], item.staged[node])
     )
     periods = periods_text([item.load for item in period_loads])
     try:
@@ -179,7 +179,7 @@ def _attach(period_loads: Sequence[PeriodLoad]) -> Steps[Sequence[PeriodLoad]]:
     return period_loads
 
 
-def _attached_ids(load: LoadContext, published: PeriodOnNode, staged: Staged) -> list[str]:
+def _ids_to_attach(load: LoadContext, published: PeriodOnNode, staged: Staged) -> list[str]:
     """Return the partitions that new rows are added to: of several, those of which some are staged if that is known.
 
     Checks of the user's look at all of a period.
@@ -193,7 +193,7 @@ def _check_attached(
     load: LoadContext, node: Node, before: Staged, after: Staged, published: tuple[PeriodOnNode, PeriodOnNode]
 ) -> None:
     """Check that staging holds the very parts of the target, by their hashes, right before or right after."""
-    for key in {*before.partitions, *after.partitions, *_attached_ids(load, published[0], before)}:
+    for key in {*before.partitions, *after.partitions, *_ids_to_attach(load, published[0], before)}:
         attached = Counter(after.at(key).of_parts or ())
         attached.subtract(before.at(key).of_parts or ())
         rows = after.at(key).rows - before.at(key).rows
@@ -225,7 +225,7 @@ def _wait_for_merges(period_loads: Sequence[PeriodLoad]) -> Steps[bool]:
     waited_seconds = 0.0
     while waited_seconds < _LONGEST_WAIT_FOR_MERGES_SECONDS:
         answers = yield from TryQueryNodes(name="Look for merges of the period", sql=dict.fromkeys(context.nodes, sql))
-        running = list(_running(answers.values()))
+        running = list(_parse_merges(answers.values()))
         if not running:
             return waited_seconds > 0
         if not waited_seconds:
@@ -243,5 +243,5 @@ def _wait_for_merges(period_loads: Sequence[PeriodLoad]) -> Steps[bool]:
     return True
 
 
-def _running(answers: Iterable[object]) -> Iterable[tuple[float, float]]:
+def _parse_merges(answers: Iterable[object]) -> Iterable[tuple[float, float]]:
     return (tuple(row) for answer in answers if isinstance(answer, list) for row in answer)

@@ -83,7 +83,7 @@ def insert(
         SourceError: If a value does not fit; it names column, file and value.
     """
     so_far = list(done)
-    load = yield from _with_readers(load)
+    load = yield from _find_readers(load)
     for number, (group, batch) in enumerate(plan.reading.batches(load.files), start=1):
         if number <= len(done):
             continue
@@ -91,7 +91,7 @@ def insert(
         if record:
             yield from record(so_far, query_id)
         step = insert_step(load, plan, group, batch, query_id=query_id)
-        stats = yield from _run(load, plan, step) if explains else step
+        stats = yield from _run_insert(load, plan, step) if explains else step
         so_far.append(DoneInsert(query_id, stats))
     inserted = Inserted(tuple(so_far))
     # The end of an insert of several periods takes a record of each.
@@ -115,11 +115,11 @@ def await_insert(load: LoadContext, plan: InsertPlan, resumable: ResumableLoad) 
         return resumable.done
     group, batch = plan.reading.batches(load.files)[len(resumable.done)]
     step = insert_step(load, plan, group, batch, query_id=resumable.running)
-    stats = yield from _run(load, plan, replace(step, is_started=True))
+    stats = yield from _run_insert(load, plan, replace(step, is_started=True))
     return (*resumable.done, DoneInsert(resumable.running, stats))
 
 
-def _run(load: LoadContext, plan: InsertPlan, step: Insert) -> Steps[InsertStats]:
+def _run_insert(load: LoadContext, plan: InsertPlan, step: Insert) -> Steps[InsertStats]:
     try:
         stats = yield from step
         return stats
@@ -137,7 +137,7 @@ def explain(load: LoadContext, plan: InsertPlan, error: ClickHouseServerError) -
     if error.code not in _VALUE_ERRORS and (not file_of(error) or is_of_servers(error)):
         return
     try:
-        explanation = yield from _explanation(load, plan, error)
+        explanation = yield from _find_explanation(load, plan, error)
     except ClickHouseServerError:
         # Servers failed meanwhile, which says nothing of the file.
         return
@@ -145,7 +145,7 @@ def explain(load: LoadContext, plan: InsertPlan, error: ClickHouseServerError) -
         raise SourceError(explanation) from error
 
 
-def _explanation(load: LoadContext, plan: InsertPlan, error: ClickHouseServerError) -> Steps[str | None]:
+def _find_explanation(load: LoadContext, plan: InsertPlan, error: ClickHouseServerError) -> Steps[str | None]:
     reading, null_as_default = plan.reading, load.request.selection.null_as_default
     files = replace(
         load.files,
@@ -204,7 +204,7 @@ def verify(
         # A second read may have met other versions of the objects.
         _check_alike(periods, (yield from list_again(load, periods)))
         if load.group is None:
-            periods.only()
+            periods.unwrap()
         raise VerificationError(
             f"{load.periods} must hold {counted.rows} rows, but {sum(rows.values())} were staged. These rows were not "
             "published."
@@ -227,7 +227,7 @@ def list_again(load: LoadContext, periods: Periods) -> Steps[Mapping[Period, Man
 
 
 def _check_alike(periods: Periods, listed: Mapping[Period, Manifest]) -> None:
-    periods.each(lambda item: check_objects(item.load, listed[item.period]))
+    periods.apply(lambda item: check_objects(item.load, listed[item.period]))
 
 
 def _new_rows(period_load: PeriodLoad, staged: Mapping[Node, Staged]) -> int:
@@ -282,7 +282,7 @@ def check_objects(load: LoadContext, listed: Manifest, *, cause: Exception | Non
         ) from cause
 
 
-def _with_readers(load: LoadContext) -> Steps[LoadContext]:
+def _find_readers(load: LoadContext) -> Steps[LoadContext]:
     """Return the same load, whose source knows the servers of each shard if it must."""
     source = load.files.source
     if not source.server_identity or not load.context.cluster:

@@ -12,7 +12,7 @@ from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.file_schema import read_columns
 from airflow_provider_chs3.core.load.history import TableHistory
 from airflow_provider_chs3.core.load.load_context import LoadContext
-from airflow_provider_chs3.core.load.retry_policy import RetryState, lowered
+from airflow_provider_chs3.core.load.retry_policy import RetryState, lower_settings
 from airflow_provider_chs3.core.model.models import Node, Setting, SettingValues
 from airflow_provider_chs3.core.model.quantities import size_text
 from airflow_provider_chs3.core.sql.complete_answers import WITHOUT_ABSENT
@@ -102,9 +102,9 @@ def plan_insert(
         store=request.source.kind,
         periods=None if load.period_partitions.of_part else len(load.group.periods) if load.group else 1,
     )
-    retry_state = yield from _with_what_worked(load, history, share.memory_bytes)
-    settings = (*lowered(computed, retry_state), *_without_absent(load))
-    yield from _tell(nodes, share, without_exact(settings, request.source.kind))
+    retry_state = yield from _remember_memory(load, history, share.memory_bytes)
+    settings = (*lower_settings(computed, retry_state), *_settings_without_absent(load))
+    yield from _log_plan(nodes, share, without_exact(settings, request.source.kind))
     return InsertPlan(
         reading=reading,
         settings=settings,
@@ -113,13 +113,13 @@ def plan_insert(
     )
 
 
-def _without_absent(load: LoadContext) -> tuple[Setting, ...]:
+def _settings_without_absent(load: LoadContext) -> tuple[Setting, ...]:
     known, given = load.context.known_settings, load.request.settings
     names = [name for name in WITHOUT_ABSENT if load.context.absent and name in known and name not in given]
     return tuple(Setting(name, WITHOUT_ABSENT[name], "no waiting for replicas that are down") for name in names)
 
 
-def _with_what_worked(load: LoadContext, history: TableHistory, memory_bytes: int) -> Steps[RetryState]:
+def _remember_memory(load: LoadContext, history: TableHistory, memory_bytes: int) -> Steps[RetryState]:
     """Start with the memory settings that the table's newest load ended with, instead of running out of memory again.
 
     A step halves the blocks, so that load says nothing only where twice the memory is available now: what is measured
@@ -131,7 +131,7 @@ def _with_what_worked(load: LoadContext, history: TableHistory, memory_bytes: in
     return replace(load.retry_state, memory_steps=load.retry_state.memory_steps + steps)
 
 
-def _tell(nodes: Mapping[Node, SizedNode], share: ResourceShare, settings: Sequence[Setting]) -> Steps[None]:
+def _log_plan(nodes: Mapping[Node, SizedNode], share: ResourceShare, settings: Sequence[Setting]) -> Steps[None]:
     lines = "\n".join(f"  {node}: {sized}" for node, sized in nodes.items())
     yield from Log(name=f"Nodes:\n{lines}")
     memory = size_text(share.memory_bytes) if share.memory_bytes else "an unknown part"

@@ -23,7 +23,7 @@ def insert_step(load: LoadContext, plan: InsertPlan, group: FileGroup, batch: Ba
     null_as_default = load.request.selection.null_as_default
     names = ", ".join(identifier(loaded_column.column.name) for loaded_column in group.loaded)
     values = [loaded_column.cast(null_as_default=null_as_default).value for loaded_column in group.loaded]
-    sql = selected(load, group, batch, values).between(f"INSERT INTO {_written(load)} ({names}) ")
+    sql = select_objects(load, group, batch, values).between(f"INSERT INTO {_render_target(load)} ({names}) ")
     what = load.files.source.kind.contents.inserted(len(batch.paths))
     return Insert(
         name=f"Insert {what} of {load.periods}",
@@ -38,17 +38,17 @@ def insert_step(load: LoadContext, plan: InsertPlan, group: FileGroup, batch: Ba
     )
 
 
-def selected(load: LoadContext, group: FileGroup, batch: Batch, values: Sequence[str]) -> Sql:
+def select_objects(load: LoadContext, group: FileGroup, batch: Batch, values: Sequence[str]) -> Sql:
     """Return the SELECT over some objects that fails where an insert of them would."""
     return load.files.source.select(
         values,
         function=load.files.read(batch.glob, structure=group.structure),
-        condition=_where(load, group, batch),
+        condition=_render_condition(load, group, batch),
         cluster=load.context.cluster,
     )
 
 
-def _where(load: LoadContext, group: FileGroup, batch: Batch) -> str:
+def _render_condition(load: LoadContext, group: FileGroup, batch: Batch) -> str:
     """Return the condition that keeps the period's rows, and fails on a value that differs from its file's.
 
     Of periods that are loaded together it also fails on a row of another period than its file's: counts of rows would
@@ -64,7 +64,7 @@ def _where(load: LoadContext, group: FileGroup, batch: Batch) -> str:
     return " AND ".join([f"({rows} AS {_OF_PERIOD})", *checks]) if checks else rows
 
 
-def _written(load: LoadContext) -> str:
+def _render_target(load: LoadContext) -> str:
     """Return what to insert into: `cluster(…)`, as an insert by the table's name writes on the first node alone."""
     context, into = load.context, load.staging
     if not context.cluster:

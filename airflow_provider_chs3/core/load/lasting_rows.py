@@ -28,7 +28,7 @@ def find_lasting(context: TargetContext, partitions: Mapping[Node, Sequence[str]
         of_shards = {node: partitions[node] for node in context.publishers}
         for first in range(0, max(map(len, of_shards.values())), _MOST_TOGETHER):
             chunk = {node: several[first : first + _MOST_TOGETHER] for node, several in of_shards.items()}
-            sql = {node: _asked(context, keys) for node, keys in chunk.items() if keys}
+            sql = {node: _render_query(context, keys) for node, keys in chunk.items() if keys}
             answers = yield from TryQueryNodes(name="Look for what merges leave", sql=sql)
             for node, rows in answers.items():
                 if isinstance(rows, list):
@@ -40,12 +40,12 @@ def find_lasting(context: TargetContext, partitions: Mapping[Node, Sequence[str]
     return {node: frozenset(lasting.get(node.shard_num, ())) for node in context.nodes}
 
 
-def _asked(context: TargetContext, partitions: Sequence[str]) -> Sql:
-    selects = " UNION ALL ".join(_lasting(context, key) for key in partitions)
+def _render_query(context: TargetContext, partitions: Sequence[str]) -> Sql:
+    selects = " UNION ALL ".join(_render_select(context, key) for key in partitions)
     return Sql(f"SELECT id, nothing FROM ({selects}) SETTINGS {_LIMITS}")
 
 
-def _lasting(context: TargetContext, partition_id: str) -> str:
+def _render_select(context: TargetContext, partition_id: str) -> str:
     facts, of = context.table_facts, f"WHERE _partition_id = {literal(partition_id)}"
     if facts.engine.endswith("CollapsingMergeTree"):
         # What merges leave of a key depends on what they join first, unless all its rows have one sign.
@@ -56,10 +56,10 @@ def _lasting(context: TargetContext, partition_id: str) -> str:
         )
     # Sums that are not read would not show that they are zero.
     return (
-        f"SELECT {literal(partition_id)} AS id, ignore({', '.join(_stored(facts))}) AS nothing "
+        f"SELECT {literal(partition_id)} AS id, ignore({', '.join(_stored_columns(facts))}) AS nothing "
         f"FROM {table(context.target)} FINAL {of} LIMIT 1"
     )
 
 
-def _stored(facts: TableFacts) -> Iterator[str]:
+def _stored_columns(facts: TableFacts) -> Iterator[str]:
     return (identifier(column.name) for column in facts.columns if column.default_kind not in ("ALIAS", "EPHEMERAL"))

@@ -207,20 +207,20 @@ class LoadContext:
         increment = self.increment
         return increment.base if increment and not increment.removed else self.request.nonce
 
-    def of_increment(self, increment: Increment, new: Manifest) -> LoadContext:
+    def with_increment(self, increment: Increment, new: Manifest) -> LoadContext:
         """Return the same load of the new objects alone."""
-        return replace(self.of_objects(new), increment=increment)
+        return replace(self.with_objects(new), increment=increment)
 
-    def whole(self) -> LoadContext:
+    def with_all_objects(self) -> LoadContext:
         """Return the same load of all objects of the period."""
-        return replace(self.of_objects(self.manifest), increment=None)
+        return replace(self.with_objects(self.manifest), increment=None)
 
     def end_step(self, name: str, *, at_least_seconds: float = 0.0) -> Steps[LoadContext]:
         """Return the same load, with the time since the last step counted for this one."""
         timer = yield from self.timer.end(name, at_least_seconds=at_least_seconds)
         return replace(self, timer=timer)
 
-    def of_objects(self, manifest: Manifest) -> LoadContext:
+    def with_objects(self, manifest: Manifest) -> LoadContext:
         """Return the same load of these objects."""
         return replace(self, files=replace(self.files, manifest=manifest))
 

@@ -36,7 +36,7 @@ def members_on(period_load: PeriodLoad, was: PeriodOnNode, staged: Staged) -> li
         ids = sorted(
             {*staged.partitions, *(partition.partition_id for partition in was.partitions if _may_hold_rows(partition))}
         )
-    return [_member(period_load.load, key, was.at(key), staged.at(key)) for key in ids or [""]]
+    return [_make_member(period_load.load, key, was.at(key), staged.at(key)) for key in ids or [""]]
 
 
 def members_of(
@@ -51,11 +51,11 @@ def _may_hold_rows(partition: PeriodOnNode) -> bool:
     return bool(partition.state.rows or (evidence and (evidence.rows or evidence.beside.rows)))
 
 
-def _member(load: LoadContext, partition_id: str, was: PeriodOnNode, staged: Contents) -> Member:
-    return Member(partition_id, was, staged, is_kept=not staged.rows and _stays(load, partition_id, was))
+def _make_member(load: LoadContext, partition_id: str, was: PeriodOnNode, staged: Contents) -> Member:
+    return Member(partition_id, was, staged, is_kept=not staged.rows and _is_kept(load, partition_id, was))
 
 
-def _stays(load: LoadContext, partition_id: str, was: PeriodOnNode) -> bool:
+def _is_kept(load: LoadContext, partition_id: str, was: PeriodOnNode) -> bool:
     """Check whether a partition without staged rows stays as it is, rather than lose its rows."""
     if not load.period_partitions.of_part:
         return False

@@ -62,14 +62,14 @@ def _first_misfit(
     for (loaded_column, bad), count, path in zip(asked, row[::2], row[1::2], strict=True):
         if count:
             lossy = replace(loaded_column, is_lossy=True).misfit(null_as_default=null_as_default)
-            at = yield from _row_of(files, group, path, loaded_column, bad, lossy or "0")
-            if at and (inside := (yield from _inside_object(files, group, path, at.row, loaded_column))):
+            at = yield from _find_row(files, group, path, loaded_column, bad, lossy or "0")
+            if at and (inside := (yield from _find_in_object(files, group, path, at.row, loaded_column))):
                 return f"{inside} ({count} such rows in all)."
             if at and at.row == 1:
                 yield from check_beginning(files, path)
             if at and at.has_mark and not files.format.names_columns:
                 return mark_sentence(f"Row {at.row:,} of {path}")
-            hint = (yield from _hint(files, path, at.row, loaded_column)) if at and at.is_null else ""
+            hint = (yield from _find_hint(files, path, at.row, loaded_column)) if at and at.is_null else ""
             # A container that JSON or CSV lacks is read as a value, not as NULL: it does not become the default.
             may_default = not hint and loaded_column.column.name not in group.defaults
             if at and loaded_column.hides_struct and _NULL in at.shown:
@@ -79,11 +79,11 @@ def _first_misfit(
     return None
 
 
-def _inside_object(files: Files, group: FileGroup, path: str, row: int, loaded_column: LoadedColumn) -> Steps[str]:
+def _find_in_object(files: Files, group: FileGroup, path: str, row: int, loaded_column: LoadedColumn) -> Steps[str]:
     """Return a sentence if a line of JSON has a key of the column inside an object that is read as a whole."""
     names = inner_keys_of(loaded_column, group.types) if files.format.name == "JSONEachRow" else []
     for name, keys in names:
-        if (yield from _of_line(files, path, row, f"JSONHas(line, {literals(keys)})")):
+        if (yield from _read_line(files, path, row, f"JSONHas(line, {literals(keys)})")):
             return _inner_sentence(loaded_column, f"row {row:,} of {path}", name, keys)
     return ""
 
@@ -96,15 +96,15 @@ def _inner_sentence(loaded_column: LoadedColumn, where: str, name: str, keys: tu
     )
 
 
-def _hint(files: Files, path: str, row: int, loaded_column: LoadedColumn) -> Steps[str]:
+def _find_hint(files: Files, path: str, row: int, loaded_column: LoadedColumn) -> Steps[str]:
     """Return a hint if a line of JSON has nearly the column's name."""
     if files.format.name != "JSONEachRow":
         return ""
-    keys = yield from _of_line(files, path, row, "JSONExtractKeys(line)")
+    keys = yield from _read_line(files, path, row, "JSONExtractKeys(line)")
     return alike_hint(loaded_column.column.name, map(str, keys or ()))
 
 
-def _of_line(files: Files, path: str, row: int, expression: str) -> Steps[Any]:
+def _read_line(files: Files, path: str, row: int, expression: str) -> Steps[Any]:
     """Return what an expression makes of a `line` of JSON; None if it is not there."""
     glob = files.source.glob_of(path)
     function = files.read(glob, structure="line String", file_format="JSONAsString", on_cluster=False)
@@ -116,7 +116,7 @@ def _of_line(files: Files, path: str, row: int, expression: str) -> Steps[Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Misfit:
     """A row that does not fit.
 
     Args:
@@ -151,17 +151,17 @@ class _Found:
     def shown(self) -> str:
         """The value, or the fields that it is made of."""
         if self.is_unparsed:
-            return ", ".join(f"{name}={_cut(value)}" for name, value in self.values.items() if name)
-        return _cut(self.values[""]) if self.shows_value else str(self.values[""])
+            return ", ".join(f"{name}={_shorten(value)}" for name, value in self.values.items() if name)
+        return _shorten(self.values[""]) if self.shows_value else str(self.values[""])
 
 
-def _cut(value: str | bytes | None) -> str:
+def _shorten(value: str | bytes | None) -> str:
     return "NULL" if value is None else repr(value[:SHOWN_CHARACTERS])
 
 
-def _row_of(
+def _find_row(
     files: Files, group: FileGroup, path: str, loaded_column: LoadedColumn, bad: str, bad_if_lossy: str
-) -> Steps[_Found | None]:
+) -> Steps[_Misfit | None]:
     function = files.read(files.source.glob_of(path), structure=group.structure, on_cluster=False)
     default = group.defaults.get(loaded_column.column.name)
     # The value read for a missing container does not count.
@@ -179,7 +179,7 @@ def _row_of(
         # In its column's zone, an hour that clocks skip would be the one before.
         looked_at = identifier(loaded_column.column.name)
     names = [name for name in group.types if loaded_column.written and loaded_column.uses(name)]
-    shown, is_certain = _shown(loaded_column, looked_at)
+    shown, is_certain = _render_value(loaded_column, looked_at)
     fields = (f"CAST(if(isNull({of}), NULL, toString({of})), 'Nullable(String)')" for of in map(identifier, names))
     value = ", ".join((shown, *fields))
     # No WHERE: rows that are left out while the file is read would not be counted.
@@ -194,10 +194,10 @@ def _row_of(
         return None
     number, (values, is_unparsed, fits, shows_value) = rows[0]
     by_name = dict(zip(("", *names), values, strict=True))
-    return _Found(int(number), by_name, bool(is_unparsed), bool(fits), shows_value=bool(shows_value))
+    return _Misfit(int(number), by_name, bool(is_unparsed), bool(fits), shows_value=bool(shows_value))
 
 
-def _shown(loaded_column: LoadedColumn, looked_at: str) -> tuple[str, str]:
+def _render_value(loaded_column: LoadedColumn, looked_at: str) -> tuple[str, str]:
     """Return what a message has for a value, and the condition that it is the file's."""
     text = f"CAST(if(isNull({looked_at}), NULL, toString({looked_at})), 'Nullable(String)')"
     conditions = [
@@ -219,7 +219,7 @@ def _shown(loaded_column: LoadedColumn, looked_at: str) -> tuple[str, str]:
 
 
 def _sentence(
-    loaded_column: LoadedColumn, path: str, count: int, at: _Found | None, *, hint: str, may_default: bool, fixed: str
+    loaded_column: LoadedColumn, path: str, count: int, at: _Misfit | None, *, hint: str, may_default: bool, fixed: str
 ) -> str:
     is_null = at is not None and at.is_null
     # Of a table's own servers, another shard may have the row.

@@ -27,7 +27,7 @@ def settle_new_columns(load: LoadContext, reading: Reading) -> Steps[None]:
     if policy == "warn" or not load.files.manifest.objects:
         return
     known = {column.name for column in load.context.table_facts.columns}
-    lacking = [name for name in (yield from _names(load, reading)) if name not in known]
+    lacking = [name for name in (yield from _read_names(load, reading)) if name not in known]
     if not lacking:
         return
     names = ", ".join(map(repr, lacking))
@@ -36,24 +36,24 @@ def settle_new_columns(load: LoadContext, reading: Reading) -> Steps[None]:
             f"The files of {load.periods} have columns that {load.context.target} lacks: {names}. Add them to the "
             "table, or load without them with policies={'on_new_columns': 'warn'}."
         )
-    yield from _add(load, lacking)
+    yield from _add_columns(load, lacking)
     raise ColumnsAddedError(f"The columns {names} of the files of {load.periods} were added to {load.context.target}.")
 
 
-def _names(load: LoadContext, reading: Reading) -> Steps[Sequence[str]]:
+def _read_names(load: LoadContext, reading: Reading) -> Steps[Sequence[str]]:
     """Return the columns of the files: a load does not look for those of JSON, and other texts may have no names."""
     if reading.names is not None or not load.files.format.names_columns:
         return reading.names or ()
-    return [column.name for column in (yield from columns_of(_as_guessed(load)))]
+    return [column.name for column in (yield from columns_of(_guessed_files(load)))]
 
 
-def _as_guessed(load: LoadContext) -> Files:
+def _guessed_files(load: LoadContext) -> Files:
     """Return the files as the server reads them: the settings of a load keep every field as text."""
     return replace(load.files, settings=load.request.selection.csv.settings)
 
 
-def _add(load: LoadContext, names: Sequence[str]) -> Steps[None]:
-    files = _as_guessed(load)
+def _add_columns(load: LoadContext, names: Sequence[str]) -> Steps[None]:
+    files = _guessed_files(load)
     columns = [column for column in (yield from columns_of(files)) if column.name in names]
     sample = yield from read_sample(files, columns, load.request.period)
     # Rows that are there already have no value.

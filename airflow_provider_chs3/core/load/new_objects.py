@@ -43,9 +43,9 @@ def find_increments(periods: Periods) -> Steps[dict[Period, str]]:
     Returns:
         Why a period is loaded whole; empty of the others.
     """
-    reasons = periods.each(lambda item: _why_whole(item.load, item.before))
-    adding = periods.part(lambda item: not reasons[item.period])
-    yield from adding.together(_find_increments(adding, reasons))
+    reasons = periods.apply(lambda item: _why_whole(item.load, item.before))
+    adding = periods.select(lambda item: not reasons[item.period])
+    yield from adding.run_together(_find_increments(adding, reasons))
     periods.merge(adding)
     return reasons
 
@@ -60,13 +60,13 @@ def _find_increments(periods: Periods, reasons: dict[Period, str]) -> Steps[None
     reasons |= obstacles
     for item, published in zip(periods, recorded, strict=True):
         if not reasons[item.period]:
-            load, reasons[item.period] = _increment(item.load, _record_of(item.before), published)
+            load, reasons[item.period] = _plan_increment(item.load, _record_of(item.before), published)
             periods.items[item.period] = item.of(load)
 
 
-def _increment(load: LoadContext, record: Record, published: Manifest) -> tuple[LoadContext, str]:
+def _plan_increment(load: LoadContext, record: Record, published: Manifest) -> tuple[LoadContext, str]:
     """Return the load of the new objects alone; or of all, and why."""
-    changes, reason = _changes(published, load.manifest, record, load.request.policies)
+    changes, reason = _compare_objects(published, load.manifest, record, load.request.policies)
     if changes is None:
         return load, reason
     load = replace(load, changes=changes)
@@ -84,10 +84,10 @@ def _increment(load: LoadContext, record: Record, published: Manifest) -> tuple[
         period=load.manifest,
         removed=removed,
     )
-    return load.of_increment(increment, new), ""
+    return load.with_increment(increment, new), ""
 
 
-def _changes(
+def _compare_objects(
     published: Manifest, listed: Manifest, record: Record, policies: Policies
 ) -> tuple[ObjectChanges | None, str]:
     """Return how the objects changed, if that is known, and why new ones cannot be loaded alone; empty if they can."""
@@ -111,7 +111,7 @@ def why_table_is_read(
     _, listed = yield from source.list_periods([key.period])
     record = _record_of(before)
     (published,) = yield from recorded_objects(context.ledger, context.coordinator, [(key, record.base)])
-    return _changes(published, listed[key.period], record, policies)[1] or None
+    return _compare_objects(published, listed[key.period], record, policies)[1] or None
 
 
 def find_changes(
@@ -130,11 +130,11 @@ def find_changes(
     changes = {}
     for (period, record), published in zip(records.items(), recorded, strict=True):
         if published.fingerprint == record.fingerprint:
-            changes[period] = _told(ObjectChanges.between(published, listed[period]), listed[period])
+            changes[period] = _describe_changes(ObjectChanges.between(published, listed[period]), listed[period])
     return changes
 
 
-def _told(changes: ObjectChanges, listed: Manifest) -> str:
+def _describe_changes(changes: ObjectChanges, listed: Manifest) -> str:
     overwritten = [unit for unit in listed.objects if unit.path in set(changes.overwritten)]
     told = [quantity(len(changes.new), "new object")] if changes.new else []
     if overwritten:
@@ -147,7 +147,7 @@ def _told(changes: ObjectChanges, listed: Manifest) -> str:
     return ", ".join(told)
 
 
-def text_of(load: LoadContext, why_whole: str) -> str:
+def describe_objects(load: LoadContext, why_whole: str) -> str:
     """Return which objects a load reads, for the log; empty of one for which all others are out of the question."""
     increment, new = load.increment, load.files.manifest
     if increment is None:
@@ -179,11 +179,11 @@ def load_of_resumable(load: LoadContext, recorded: RecordedPeriod, listed: Manif
     """
     period = recorded.manifest_in(listed)
     if recorded.increment is None:
-        return load.of_objects(period)
+        return load.with_objects(period)
     node = load.context.coordinator
     periods = [(load.key_on(node), str(recorded.increment["base"]))]
     (published,) = yield from recorded_objects(load.context.ledger, node, periods)
-    return load.of_increment(*recorded.increment_of(period, published))
+    return load.with_increment(*recorded.increment_of(period, published))
 
 
 def _why_whole(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -> str:

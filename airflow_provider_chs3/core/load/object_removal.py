@@ -58,7 +58,7 @@ def remove_objects(load: LoadContext) -> Steps[dict[Node, Staged]]:
     yield from _check_recorded(load, rows_by_node)
     shards = {node.shard_num for node in load.context.publishers if removed & rows_by_node[node].keys()}
     if shards:
-        yield from _delete(load, shards)
+        yield from _delete_rows(load, shards)
     left = yield from _count_objects(load, name="Count the rows that are left of each object")
     staged = yield from count_staged(load, name="Count what is left in staging")
     for node, rows in left.items():
@@ -91,7 +91,9 @@ def check_objects(load: LoadContext, staged: Mapping[Node, Staged]) -> Steps[Non
             )
 
 
-def with_kept(load: LoadContext, rows: Sequence[int] | None) -> Steps[tuple[Sequence[Unit], Sequence[int] | None]]:
+def add_kept_objects(
+    load: LoadContext, rows: Sequence[int] | None
+) -> Steps[tuple[Sequence[Unit], Sequence[int] | None]]:
     """Return all objects of the period and the rows of each, for a record that builds on no other one."""
     assert load.increment is not None
     objects = load.increment.period.objects
@@ -132,7 +134,7 @@ def _check_recorded(load: LoadContext, rows_by_node: Mapping[Node, Counter[str]]
             raise BaseChangedError(f"{where}: {published[path]} rows name {path}, which has {rows}.")
 
 
-def _delete(load: LoadContext, shards: Collection[int]) -> Steps[None]:
+def _delete_rows(load: LoadContext, shards: Collection[int]) -> Steps[None]:
     """Delete the rows and wait, for any time in which servers get on with it."""
     assert load.increment is not None
     condition = f"{identifier(load.request.policies.object_column or '')} IN ({literals(load.increment.removed)})"
@@ -157,7 +159,7 @@ def _delete(load: LoadContext, shards: Collection[int]) -> Steps[None]:
         raise BaseChangedError(f"Rows of objects cannot be removed from {load.staging}: {error}") from error
     nodes = [node for node in load.context.nodes if node.shard_num in shards]
     before, waited_seconds, still_seconds = None, 0.0, 0.0
-    while (progress := (yield from _look(load.staging, nodes))) is not None:
+    while (progress := (yield from _read_progress(load.staging, nodes))) is not None:
         still_seconds = 0.0 if progress != before else still_seconds
         if still_seconds >= _LONGEST_STANDSTILL_SECONDS:
             raise BaseChangedError(
@@ -174,7 +176,7 @@ class _Progress(NamedTuple):
     shares: tuple[float, ...]
 
 
-def _look(staging: TableName, nodes: Collection[Node]) -> Steps[_Progress | None]:
+def _read_progress(staging: TableName, nodes: Collection[Node]) -> Steps[_Progress | None]:
     """Return how far the DELETE is on all nodes; None once it is done on each.
 
     A replica that has not learnt of it yet shows no mutation.

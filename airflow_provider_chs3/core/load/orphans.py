@@ -67,15 +67,15 @@ def clean_staging(request: CleanRequest) -> Steps[list[Orphan]]:
     context = yield from inspect_target(ledger, settings=DDL_SETTINGS)
     if finding := context.missing_database(request.database):
         raise PreflightError(finding)
-    answers = yield from context.on_each(name="Look for staging", sql=_look(request.database))
-    orphans = list(_orphans(answers, request))
+    answers = yield from context.on_each(name="Look for staging", sql=_tables_query(request.database))
+    orphans = list(_parse_orphans(answers, request))
     yield from Log(name=f"{len(orphans)} staging tables are older than {request.older_than_seconds:g} s.")
     if orphans and not request.is_dry_run:
         yield from end_named(context, [orphan.name for orphan in orphans])
     return orphans
 
 
-def _look(database: str) -> Sql:
+def _tables_query(database: str) -> Sql:
     # A database that keeps no metadata on disk has no time of creation: nothing proves that its tables are old.
     made_at = "toUnixTimestamp(metadata_modification_time)"
     age_seconds = f"if({made_at} = 0, 0, toInt64(toUnixTimestamp(now())) - {made_at})"
@@ -87,7 +87,7 @@ def _look(database: str) -> Sql:
     )
 
 
-def _orphans(answers: Mapping[Node, Sequence[Row]], request: CleanRequest) -> Iterator[Orphan]:
+def _parse_orphans(answers: Mapping[Node, Sequence[Row]], request: CleanRequest) -> Iterator[Orphan]:
     tables: dict[str, dict[Node, Row]] = defaultdict(dict)
     for node, rows in answers.items():
         for name, *facts in rows:

@@ -98,7 +98,7 @@ def record_loads(
         return
     for period, result in results.items():
         if sum(result.seconds_by_step.values()) > SLOW_SECONDS:
-            yield from _tell_if_slow(periods.items[period].load, result)
+            yield from _log_if_slow(periods.items[period].load, result)
 
 
 def _values_of(period_load: PeriodLoad, result: LoadResult, together: tuple[str, float] | None) -> dict[str, Value]:
@@ -118,7 +118,7 @@ def _values_of(period_load: PeriodLoad, result: LoadResult, together: tuple[str,
     }
 
 
-def _tell_if_slow(load: LoadContext, result: LoadResult) -> Steps[None]:
+def _log_if_slow(load: LoadContext, result: LoadResult) -> Steps[None]:
     try:
         pace = yield from read_pace(load.context, but=load.request.nonce)
     except Chs3Error as error:
@@ -239,19 +239,19 @@ def report(result: LoadResult) -> str:
     if result.status not in ("published", "held") or not result.insert_seconds:
         return result.summary()
     lines = [
-        *((("source", _source(result)),) if result.objects else ()),
-        ("rows", _rows(result)),
-        ("insert", _insert(result)),
-        *((("steps", _steps(result.seconds_by_step)),) if result.seconds_by_step else ()),
+        *((("source", _describe_source(result)),) if result.objects else ()),
+        ("rows", _describe_rows(result)),
+        ("insert", _describe_insert(result)),
+        *((("steps", _describe_steps(result.seconds_by_step)),) if result.seconds_by_step else ()),
         ("parts", f"{result.parts:,} on {quantity(len(result.rows_by_node), 'node')}"),
-        *((("checks", _checks(result.checks)),) if result.checks else ()),
-        *((("settings", settings),) if (settings := _settings(result.settings)) else ()),
-        *(("look at", remark) for remark in _worth_a_look(result)),
+        *((("checks", _describe_checks(result.checks)),) if result.checks else ()),
+        *((("settings", settings),) if (settings := _describe_settings(result.settings)) else ()),
+        *(("look at", remark) for remark in _find_remarks(result)),
     ]
     return result.summary() + "".join(f"\n  {name + ':':<10}{text}" for name, text in lines)
 
 
-def _source(result: LoadResult) -> str:
+def _describe_source(result: LoadResult) -> str:
     everything = objects_text(result.objects, result.source_bytes)
     if result.loaded_objects == result.objects:
         return everything
@@ -259,19 +259,19 @@ def _source(result: LoadResult) -> str:
     return f"{new}; {everything}, with those published before"
 
 
-def _rows(result: LoadResult) -> str:
+def _describe_rows(result: LoadResult) -> str:
     nodes = ", ".join(f"{rows:,} on {node}" for node, rows in result.rows_by_node.items())
     left_out = f"; {result.other_period_rows:,} of other periods left out" if result.other_period_rows else ""
     new = f", {result.loaded_rows:,} of them new" if result.loaded_objects < result.objects else ""
     return f"{result.rows:,}{new}{f' ({nodes})' if len(result.rows_by_node) > 1 else ''}{left_out}"
 
 
-def _checks(checks: Sequence[CheckResult]) -> str:
+def _describe_checks(checks: Sequence[CheckResult]) -> str:
     passed = sum(check.has_passed for check in checks)
     return f"{passed} of {len(checks)} passed" + (f"; {text_of(checks)}" if passed < len(checks) else "")
 
 
-def _insert(result: LoadResult) -> str:
+def _describe_insert(result: LoadResult) -> str:
     seconds = result.insert_seconds
     peak = f", peak memory {size_text(result.peak_memory_bytes)} on a node" if result.peak_memory_bytes else ""
     # The size of a database's rows is estimated.
@@ -279,18 +279,18 @@ def _insert(result: LoadResult) -> str:
     return f"{seconds:,.1f} s, {result.loaded_rows / seconds:,.0f} rows/s{size}{peak}"
 
 
-def _settings(settings: SettingValues) -> str:
+def _describe_settings(settings: SettingValues) -> str:
     return ", ".join(
         f"{name} {show(float(settings[name]))}" for name, show in _SHOWN_SETTINGS.items() if name in settings
     )
 
 
-def _steps(seconds_by_step: Mapping[str, float]) -> str:
+def _describe_steps(seconds_by_step: Mapping[str, float]) -> str:
     steps = ", ".join(f"{name.replace('_', ' ')} {seconds:,.1f} s" for name, seconds in seconds_by_step.items())
     return f"{sum(seconds_by_step.values()):,.1f} s in all: {steps}"
 
 
-def _worth_a_look(result: LoadResult) -> Iterator[str]:
+def _find_remarks(result: LoadResult) -> Iterator[str]:
     nodes = len(result.rows_by_node)
     if 0 < result.objects < nodes:
         yield (

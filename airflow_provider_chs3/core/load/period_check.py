@@ -22,15 +22,15 @@ from airflow_provider_chs3.core.load.decision import (
     Refuse,
     Skip,
     decide,
-    reads_all,
+    whole_table_error,
 )
 from airflow_provider_chs3.core.load.evidence_renewal import renew_records
-from airflow_provider_chs3.core.load.finish import approve, as_held, check_approved, finish, not_held
-from airflow_provider_chs3.core.load.held import drop_held_of, without_unusable
+from airflow_provider_chs3.core.load.finish import approve, check_approved, finish, not_held_error, with_held_policies
+from airflow_provider_chs3.core.load.held import drop_held_of, validate_held
 from airflow_provider_chs3.core.load.load_context import LoadContext, Loads, look_up_all, look_up_caught_up
 from airflow_provider_chs3.core.load.load_request import LoadRequest
 from airflow_provider_chs3.core.load.load_result import LoadResult
-from airflow_provider_chs3.core.load.new_objects import find_increments, text_of
+from airflow_provider_chs3.core.load.new_objects import describe_objects, find_increments
 from airflow_provider_chs3.core.load.newer_records import (
     check_listed_since,
     check_none_newer,
@@ -39,9 +39,9 @@ from airflow_provider_chs3.core.load.newer_records import (
 )
 from airflow_provider_chs3.core.load.outcome import record_unchanged, result_of
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, periods_of
-from airflow_provider_chs3.core.load.publish import key_of_other_type
+from airflow_provider_chs3.core.load.publish import key_type_message
 from airflow_provider_chs3.core.load.reload import RELOAD
-from airflow_provider_chs3.core.load.resume import PUBLISHED_BY_OWNER, own_attempts, published_by_owner
+from airflow_provider_chs3.core.load.resume import PUBLISHED_BY_OWNER, find_own_attempts, published_by_owner
 from airflow_provider_chs3.core.load.versions import drop_older_versions, find_versions
 from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.model.period import Period
@@ -75,32 +75,32 @@ def check_periods(loads: Loads) -> Steps[tuple[dict[Period, LoadResult], Periods
         The results of those with nothing left to do; the others; and what earlier tries of this task began to insert:
         the attempts, each with its period.
     """
-    looks = (_look_up(loads), own_attempts(list(loads)))
+    looks = (_look_up(loads), find_own_attempts(list(loads)))
     before, attempts = yield from Gather(name="Look up periods", workflows=looks)
     if not loads.items:
         return {}, periods_of(), attempts
     timer = yield from loads.first.timer.end("inspect")
-    loads.update(lambda load: as_held(replace(load, timer=timer), before[load.request.period]))
-    loads.each(lambda load: check_listed_since(load, before[load.request.period]))
+    loads.update(lambda load: with_held_policies(replace(load, timer=timer), before[load.request.period]))
+    loads.apply(lambda load: check_listed_since(load, before[load.request.period]))
     facts = yield from loads.run(lambda load: look_at_period(load, before[load.request.period]))
     same = [load for load in loads if facts[load.request.period].comparison.standing is ComparisonStatus.UNCHANGED]
     owned = published_by_owner(same, before, attempts)
     for period, load in loads.items.items():
         facts[period] = replace(facts[period], is_reload=_is_reload(load, owned))
-    decisions = loads.each(lambda load: judge(load, facts[load.request.period]))
+    decisions = loads.apply(lambda load: judge_period(load, facts[load.request.period]))
     results = {
-        period: skipped(load.request, decision, timer)
+        period: skipped_result(load.request, decision, timer)
         if decision.has_no_objects or facts[period].comparison.standing is ComparisonStatus.PINNED
-        else _unchanged(load, before[period], owned)
+        else _unchanged_result(load, before[period], owned)
         for period, load in loads.items.items()
         if isinstance(decision := decisions[period], Skip)
     }
-    yield from _leave(loads, before, results)
-    periods = yield from _to_load(loads, before, results, facts, decisions)
+    yield from _settle_unchanged(loads, before, results)
+    periods = yield from _select_loads(loads, before, results, facts, decisions)
     return results, periods, attempts
 
 
-def _to_load(
+def _select_loads(
     loads: Loads,
     before: _Looks,
     results: dict[Period, LoadResult],
@@ -108,7 +108,7 @@ def _to_load(
     decisions: Mapping[Period, Decision],
 ) -> Steps[Periods]:
     """Return the periods to load, once those are finished that a dead attempt was publishing."""
-    results |= _held(loads, before, facts, decisions)
+    results |= _held_results(loads, before, facts, decisions)
     periods = periods_of(
         *(
             PeriodLoad(
@@ -121,14 +121,14 @@ def _to_load(
             if period not in results
         )
     )
-    results |= yield from _complete(periods, decisions, loads)
+    results |= yield from _complete_staged(periods, decisions, loads)
     yield from _find_increments(periods, facts)
     for period, error in periods.failed.items():
-        loads.leave(period, error)
+        loads.set_aside(period, error)
     return periods
 
 
-def _leave(loads: Loads, before: _Looks, results: Mapping[Period, LoadResult]) -> Steps[None]:
+def _settle_unchanged(loads: Loads, before: _Looks, results: Mapping[Period, LoadResult]) -> Steps[None]:
     """Clean up after periods that stay as they are, and record those that are as published."""
     stay = [loads.items[period] for period, result in results.items() if not result.has_no_objects]
     unchanged = [load for load in stay if results[load.request.period].status != "skipped"]
@@ -144,7 +144,7 @@ def _leave(loads: Loads, before: _Looks, results: Mapping[Period, LoadResult]) -
         yield from Gather(name="Record what is unchanged, and drop what was left of it", workflows=tuple(workflows))
 
 
-def _held(
+def _held_results(
     loads: Loads, before: _Looks, facts: Mapping[Period, PeriodFacts], decisions: Mapping[Period, Decision]
 ) -> dict[Period, LoadResult]:
     """Return the results of periods that a person decides about."""
@@ -155,14 +155,16 @@ def _held(
     }
 
 
-def _complete(periods: Periods, decisions: Mapping[Period, Decision], loads: Loads) -> Steps[dict[Period, LoadResult]]:
+def _complete_staged(
+    periods: Periods, decisions: Mapping[Period, Decision], loads: Loads
+) -> Steps[dict[Period, LoadResult]]:
     """Publish what is staged of periods already, by dead attempts or by held ones that are approved."""
-    finishing = periods.part(lambda item: isinstance(decisions[item.period], Finish))
-    approved = periods.part(lambda item: isinstance(decisions[item.period], Hold))
+    finishing = periods.select(lambda item: isinstance(decisions[item.period], Finish))
+    approved = periods.select(lambda item: isinstance(decisions[item.period], Hold))
     yield from approve(approved)
     finishing.merge(approved)
     results = yield from _finish(finishing, loads)
-    finishing.each(lambda item: check_approved(item.load))
+    finishing.apply(lambda item: check_approved(item.load))
     for period in results:
         periods.items.pop(period, None)
     periods.merge(finishing)
@@ -173,7 +175,7 @@ def _finish(finishing: Periods, loads: Loads) -> Steps[dict[Period, LoadResult]]
     """Complete what dead attempts were publishing, and return its results; the others are left."""
     results = dict[Period, LoadResult]()
     completed = yield from finish(finishing)
-    published = finishing.those(completed)
+    published = finishing.subset(completed)
     for period, states in completed.items():
         load = loads.items[period]
         reason = _APPROVED if load.request.is_approval else _FINISHED
@@ -194,16 +196,16 @@ def _find_increments(periods: Periods, facts: Mapping[Period, PeriodFacts]) -> S
         alone = replace(facts[item.period], why_whole="")
         return item.load.files.source.has_files and isinstance(decide(alone, item.load.request.policies), Add)
 
-    adding = periods.part(may_add)
+    adding = periods.select(may_add)
     reasons = yield from find_increments(adding)
     periods.merge(adding)
-    periods.each(lambda item: check_whole(item, facts[item.period], reasons.get(item.period)))
+    periods.apply(lambda item: check_whole(item, facts[item.period], reasons.get(item.period)))
     for item in periods:
-        text = text_of(item.load, reasons.get(item.period, ""))
+        text = describe_objects(item.load, reasons.get(item.period, ""))
         yield from Log(name=f"{item.period}: {item.reason}. {sizes_text(item.load)}{text and ' '}{text}")
 
 
-def skipped(request: LoadRequest, decision: Skip, timer: StepTimer) -> LoadResult:
+def skipped_result(request: LoadRequest, decision: Skip, timer: StepTimer) -> LoadResult:
     """Return the result of a period that is pinned, or has no objects where that is not an error."""
     return LoadResult(
         status="skipped",
@@ -215,7 +217,7 @@ def skipped(request: LoadRequest, decision: Skip, timer: StepTimer) -> LoadResul
     )
 
 
-def _unchanged(load: LoadContext, before: Mapping[Node, PeriodOnNode], owned: Collection[Period]) -> LoadResult:
+def _unchanged_result(load: LoadContext, before: Mapping[Node, PeriodOnNode], owned: Collection[Period]) -> LoadResult:
     is_own = load.request.period in owned
     status, reason = ("published", PUBLISHED_BY_OWNER) if is_own else ("unchanged", ComparisonStatus.UNCHANGED.value)
     return result_of(load, _states(before), status=status, reason=reason)
@@ -244,10 +246,10 @@ def _look_up(loads: Loads) -> Steps[dict[Period, dict[Node, PeriodOnNode]]]:
     Periods with such a record leave, with an `ObjectsChangedError`.
     """
     before = yield from loads.ask(look_up_caught_up)
-    doubtful = loads.part(lambda load: _seems_of_others(load, before[load.request.period]))
-    yield from doubtful.together(_check_no_first_ledger(doubtful))
+    doubtful = loads.select(lambda load: _seems_of_others(load, before[load.request.period]))
+    yield from doubtful.run_together(_check_no_first_ledger(doubtful))
     current = yield from doubtful.ask(look_up_all)
-    doubtful.each(lambda load: _check_none_newer(load, before, current))
+    doubtful.apply(lambda load: _check_none_newer(load, before, current))
     loads.merge(doubtful)
     return before | current
 
@@ -268,7 +270,7 @@ def _check_no_first_ledger(loads: Loads) -> Steps[None]:
     lacking = [node for node, facts in context.nodes.items() if not facts.has_ledger]
     answers = (yield from QueryNodes(name="Look for a ledger", sql=dict.fromkeys(lacking, sql))) if lacking else {}
     if any(rows[0][0] for rows in answers.values()):
-        loads.each(_fail_as_published)
+        loads.apply(_fail_as_published)
 
 
 def _fail_as_published(load: LoadContext) -> None:
@@ -282,7 +284,7 @@ def look_at_period(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -> St
         PreflightError: If it was published as another partition than the table's key gives now.
     """
     known = load.facts(before)
-    facts = yield from without_unusable(load.context, load.request.period, known, before)
+    facts = yield from validate_held(load.context, load.request.period, known, before)
     if known.held and not facts.held:
         yield from Log(
             name=f"What is held of {load.request.period} cannot be published any more: {facts.why_not_held}."
@@ -291,13 +293,13 @@ def look_at_period(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -> St
         return facts
     changed = {node: before[node] for node in facts.comparison.nodes}
     if other := [node for node, period in changed.items() if is_elsewhere(period)]:
-        raise PreflightError(key_of_other_type(load, str(other[0])))
+        raise PreflightError(key_type_message(load, str(other[0])))
     if not (yield from _is_of_stale(load, changed)):
         return facts
     return replace(facts, comparison=Found(ComparisonStatus.UNFINISHED, facts.comparison.nodes, _STALE))
 
 
-def judge(load: LoadContext, facts: PeriodFacts) -> Decision:
+def judge_period(load: LoadContext, facts: PeriodFacts) -> Decision:
     """Decide what happens to a period.
 
     Raises:
@@ -316,11 +318,11 @@ def check_whole(period_load: PeriodLoad, facts: PeriodFacts, reason: str | None)
     """Check that a period may be loaded as a look at its published rows, or at its objects, has shown.
 
     Raises:
-        Chs3Error: As in `judge`.
+        Chs3Error: As in `judge_period`.
     """
     # No dead attempt can be completed any more, and nothing that may be approved is held.
     why_whole = facts.comparison.why if reason is None else reason
-    judge(period_load.load, replace(facts, intended="", held=None, why_whole=why_whole))
+    judge_period(period_load.load, replace(facts, intended="", held=None, why_whole=why_whole))
 
 
 def allowing_shrink(target: TableName, period: Period) -> str:
@@ -329,7 +331,7 @@ def allowing_shrink(target: TableName, period: Period) -> str:
     return json.dumps({RELOAD: asked})
 
 
-def no_objects(request: LoadRequest) -> NotReadyError:
+def no_objects_error(request: LoadRequest) -> NotReadyError:
     """Return the error of a period without objects."""
     source, contents = request.source, request.source.kind.contents
     # A run that reloads the period does not end well where nothing is loaded.
@@ -346,7 +348,7 @@ def _error_of(load: LoadContext, facts: PeriodFacts, refuse: Refuse) -> Chs3Erro
     where = f"{target}, {load.period_partitions}, on {nodes}: {refuse.reason}."
     match refuse.refusal:
         case Refusal.NO_OBJECTS:
-            return no_objects(request)
+            return no_objects_error(request)
         case Refusal.ROWS_UNKNOWN:
             return TargetChangedError(
                 f"{where} To replace them with the objects' rows, give policies={{'replace_unknown': True}}; "
@@ -370,9 +372,9 @@ def _error_of(load: LoadContext, facts: PeriodFacts, refuse: Refuse) -> Chs3Erro
                 "the period anyway with policies={'on_target_changed': 'reload'}."
             )
         case Refusal.NOT_HELD:
-            return not_held(load, refuse.reason)
+            return not_held_error(load, refuse.reason)
         case Refusal.WHOLE_TABLE:
-            return reads_all(target, request.source.kind.contents.sizes(load.manifest), refuse.reason)
+            return whole_table_error(target, request.source.kind.contents.sizes(load.manifest), refuse.reason)
         case Refusal.SHRANK:
             return SourceError(
                 f"The {facts.contents} of {period} shrank from {size_text(facts.published_bytes)} to "

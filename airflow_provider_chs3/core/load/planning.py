@@ -42,7 +42,7 @@ class Planned:
         """Return whether there is one period, which is published from the table that is inserted into."""
         return self.load.group is None
 
-    def of_files(self, reading: Reading) -> Planned:
+    def with_reading(self, reading: Reading) -> Planned:
         """Return the same, once the files have been looked at that were expected to be read so."""
         plan = replace(self.plan, reading=reading, is_expected=False)
         self.periods.update(lambda item: replace(item, plan=_plan_of(plan, self.load, item.load)))
@@ -72,7 +72,7 @@ def plan_periods(periods: Periods) -> Steps[Planned | None]:
     if item.load.increment and (reason := why_not_alone(item.load, item.before, plan.reading)):
         check_whole(item, item.load.facts(item.before), reason)
         yield from Log(name=f"Loading all objects: {reason}.")
-        item = item.of(item.load.whole())
+        item = item.of(item.load.with_all_objects())
         plan = yield from plan_objects(item.load)
     load = yield from item.load.end_step("plan")
     return Planned(load=load, plan=plan, periods=periods_of(replace(item, load=load, plan=plan)))
@@ -84,15 +84,15 @@ def _plan_several(periods: Periods) -> Steps[Planned | None]:
         yield from Log(name=f"Loading {len(periods.items)} periods one by one: {reason}.")
         return None
     several = list(periods)
-    load = _of_all(several)
+    load = _merge_loads(several)
     plan = yield from plan_objects(load)
     same = [item for item in several if not _differs(item, plan)]
     if len(same) < len(several):
         if len(same) < 2:
             return None
-        load, several = _of_all(same), same
+        load, several = _merge_loads(same), same
         plan = yield from plan_objects(load)
-    planned = yield from planned_together(several, plan)
+    planned = yield from plan_together(several, plan)
     if planned is None:
         return None
     load = yield from planned.load.end_step("plan")
@@ -102,9 +102,9 @@ def _plan_several(periods: Periods) -> Steps[Planned | None]:
     return replace(planned, load=load)
 
 
-def planned_together(several: Sequence[PeriodLoad], plan: InsertPlan) -> Steps[Planned | None]:
+def plan_together(several: Sequence[PeriodLoad], plan: InsertPlan) -> Steps[Planned | None]:
     """Return periods as the plan of one insert loads them; None if no row would show its period."""
-    load = _of_all(several)
+    load = _merge_loads(several)
     of_time = time_of_key(load.context)
     if of_time is None:
         return None
@@ -116,20 +116,20 @@ def planned_together(several: Sequence[PeriodLoad], plan: InsertPlan) -> Steps[P
         return None
     key = yield from parts_of_key(load.context, of_time)
     written = column.cast(null_as_default=False).value
-    condition = is_of_period(of_time.column, key, written, _owns(several), load.request.source.kind.path)
-    load = replace(load, group=_group(several, is_of_period=condition))
+    condition = is_of_period(of_time.column, key, written, _partition_values(several), load.request.source.kind.path)
+    load = replace(load, group=_make_group(several, is_of_period=condition))
     period_loads = (replace(item, plan=_plan_of(plan, load, item.load)) for item in several)
     return Planned(load=load, plan=plan, periods=periods_of(*period_loads))
 
 
-def _of_all(periods: Sequence[PeriodLoad]) -> LoadContext:
+def _merge_loads(periods: Sequence[PeriodLoad]) -> LoadContext:
     """Return the load of the objects of all periods, which has of their attempt what they have in common."""
     objects = (unit for period in periods for unit in period.load.files.manifest.objects)
-    load = replace(periods[0].load, increment=None, changes=None, group=_group(periods, is_of_period="1"))
-    return load.of_objects(Manifest.of(objects))
+    load = replace(periods[0].load, increment=None, changes=None, group=_make_group(periods, is_of_period="1"))
+    return load.with_objects(Manifest.of(objects))
 
 
-def _group(periods: Sequence[PeriodLoad], *, is_of_period: str) -> GroupOfFiles:
+def _make_group(periods: Sequence[PeriodLoad], *, is_of_period: str) -> GroupOfFiles:
     return GroupOfFiles(
         tuple(period.period for period in periods),
         is_of_period=is_of_period,
@@ -143,7 +143,7 @@ def _differs(period_load: PeriodLoad, plan: InsertPlan) -> bool:
     )
 
 
-def _owns(periods: Sequence[PeriodLoad]) -> Mapping[str, str]:
+def _partition_values(periods: Sequence[PeriodLoad]) -> Mapping[str, str]:
     return {
         unit.path: period.load.period_partitions.value
         for period in periods
@@ -185,7 +185,7 @@ def plan_objects(load: LoadContext) -> Steps[InsertPlan]:
         ask_nodes_now(load.context, load.period_partitions.parts),
         # An object that was cut off may lack columns: the first error counts.
         prove_whole(load),
-        _read(load),
+        _read_files_or_history(load),
     )
     _, _, capacities, _, (history, reading) = yield from Gather(name="Look at nodes and files", workflows=looks)
     is_expected = reading is history.expected
@@ -197,7 +197,7 @@ def plan_objects(load: LoadContext) -> Steps[InsertPlan]:
     return replace(plan, reading=reading.of_others or reading, is_expected=True) if is_expected else plan
 
 
-def _read(load: LoadContext) -> Steps[tuple[TableHistory, Reading]]:
+def _read_files_or_history(load: LoadContext) -> Steps[tuple[TableHistory, Reading]]:
     """Look up earlier loads, and look at the files, unless it is known what to expect: then the insert can begin."""
     history = yield from read_history(load)
     if history.expected and _may_begin(load):

@@ -51,8 +51,8 @@ def load_periods(request: LoadRequest, periods: Sequence[Period]) -> Steps[Loads
         further = yield from further_rounds(request, load_round, tried, outcome)
         rounds.extendleft(reversed(further))
         if len(left) > len(load_round.periods):
-            yield from _log(load_round, outcome)
-        if rounds and (lost := _lost(outcome)):
+            yield from _log_results(load_round, outcome)
+        if rounds and (lost := _connection_error(outcome)):
             # The next one would wait for the same servers.
             outcome.errors.update({period: lost for next_round in rounds for period in next_round.periods})
             break
@@ -60,11 +60,11 @@ def load_periods(request: LoadRequest, periods: Sequence[Period]) -> Steps[Loads
     return outcome
 
 
-def _lost(outcome: LoadsOutcome) -> Chs3Error | None:
+def _connection_error(outcome: LoadsOutcome) -> Chs3Error | None:
     return next((error for error in outcome.errors.values() if isinstance(error, OF_ALL)), None)
 
 
-def _log(load_round: Round, outcome: LoadsOutcome) -> Steps[None]:
+def _log_results(load_round: Round, outcome: LoadsOutcome) -> Steps[None]:
     for period in load_round.periods:
         if period in outcome.results:
             yield from Log(name=outcome.results[period].summary())

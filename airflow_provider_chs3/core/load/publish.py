@@ -16,7 +16,7 @@ from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.load.checks import check_rows, check_seen
 from airflow_provider_chs3.core.load.evidence_renewal import structure_text
 from airflow_provider_chs3.core.load.held import drop_held_of, keep_held
-from airflow_provider_chs3.core.load.increment_completion import attached, require_base
+from airflow_provider_chs3.core.load.increment_completion import prove_attached, require_base
 from airflow_provider_chs3.core.load.lasting_rows import find_lasting
 from airflow_provider_chs3.core.load.load_context import (
     LoadContext,
@@ -25,7 +25,7 @@ from airflow_provider_chs3.core.load.load_context import (
 )
 from airflow_provider_chs3.core.load.members import Member, members_of
 from airflow_provider_chs3.core.load.newer_records import check_none_newer, records_of
-from airflow_provider_chs3.core.load.object_removal import with_kept
+from airflow_provider_chs3.core.load.object_removal import add_kept_objects
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, Staged
 from airflow_provider_chs3.core.load.published_rows import (
     check_published,
@@ -70,43 +70,43 @@ def publish(periods: Periods) -> Steps[dict[Period, dict[Node, PartitionState]]]
     Returns:
         The partition of each on each node.
     """
-    yield from periods.together(_follow_staging(periods))
+    yield from periods.run_together(_follow_staging(periods))
     seen = yield from check_rows(periods)
     looked = yield from periods.ask(_look_once_more)
     current = {period: states for period, (states, _) in looked.items()}
     staged_now = {period: staged for period, (_, staged) in looked.items()}
     periods.update(
-        lambda item: attached(item, staged_now[item.period], current[item.period]) if item.load.adds else item
+        lambda item: prove_attached(item, staged_now[item.period], current[item.period]) if item.load.adds else item
     )
-    periods.each(lambda item: check_seen(item, seen[item.period]))
-    periods.each(lambda item: _check_unchanged(item, current[item.period], staged_now[item.period]))
-    held = periods.part(lambda item: bool(item.held_because))
-    states = yield from _hold(held, current, staged_now)
+    periods.apply(lambda item: check_seen(item, seen[item.period]))
+    periods.apply(lambda item: _check_unchanged(item, current[item.period], staged_now[item.period]))
+    held = periods.select(lambda item: bool(item.held_because))
+    states = yield from _hold_periods(held, current, staged_now)
     for period in states.keys() | held.failed.keys():
         periods.items.pop(period)
     members: _Members = {
         item.period: members_of(item, current[item.period], staged_now[item.period]) for item in periods
     }
-    new = periods.part(lambda item: not item.intended)
-    versions = yield from new.together(keep_versions(new, members))
+    new = periods.select(lambda item: not item.intended)
+    versions = yield from new.run_together(keep_versions(new, members))
     yield from _record_intents(new, members)
     periods.merge(new)
-    yield from _replace(periods, members)
-    members = yield from _with_lasting(periods, members)
-    states |= yield from _conclude(periods, members)
-    yield from drop_older_versions(periods.part(lambda item: item.period in states and not item.claims), versions)
+    yield from _replace_partitions(periods, members)
+    members = yield from _mark_lasting(periods, members)
+    states |= yield from _conclude_publication(periods, members)
+    yield from drop_older_versions(periods.select(lambda item: item.period in states and not item.claims), versions)
     periods.merge(held)
     return states
 
 
-def _hold(
+def _hold_periods(
     periods: Periods,
     current: Mapping[Period, Mapping[Node, PeriodOnNode]],
     staged: Mapping[Period, Mapping[Node, Staged]],
 ) -> Steps[dict[Period, dict[Node, PartitionState]]]:
     """Keep what is staged of periods, claim it with the evidence of what is published, and return that."""
     kept = yield from periods.run(lambda item: keep_held(replace(item, staged=staged[item.period])))
-    yield from periods.together(_record_objects(periods))
+    yield from periods.run_together(_record_objects(periods))
     claims = dict[Period, _Records]()
     for item in periods:
         values = _values_of_intent(item, members_of(item, current[item.period], kept[item.period]))
@@ -114,7 +114,7 @@ def _hold(
         of_approval = {"hold_limit_days": float(policies.hold_limit_days), "keep_versions": policies.keep_versions}
         told: Values = {"why": item.held_because, **of_approval}
         claims[item.period] = [(node, key, {**of_one, **told}) for node, key, of_one in values]
-    yield from periods.ask(lambda period_loads: _record(period_loads, "held", claims, name="Record {} as held"))
+    yield from periods.ask(lambda period_loads: _write_records(period_loads, "held", claims, name="Record {} as held"))
     yield from periods.run(lambda item: drop_held_of(item.load, but=item.load.request.nonce))
     return {item.period: {node: period.state for node, period in current[item.period].items()} for item in periods}
 
@@ -170,10 +170,11 @@ def _differences(was: TableFacts, is_now: TableFacts) -> Iterator[str]:
     for part in _COMPARED:
         before, after = getattr(was, part), getattr(is_now, part)
         if before != after:
-            yield f"its {part.replace('_', ' ')}: {_shown(before, after)} before, {_shown(after, before)} now"
+            shown = f"{_show_difference(before, after)} before, {_show_difference(after, before)} now"
+            yield f"its {part.replace('_', ' ')}: {shown}"
 
 
-def _shown(value: object, other: object) -> str:
+def _show_difference(value: object, other: object) -> str:
     """Return what the other one lacks."""
     if not isinstance(value, tuple) or not isinstance(other, tuple):
         return repr(value)
@@ -198,17 +199,17 @@ def _check_unchanged(
 
 def _record_intents(periods: Periods, members: _Members) -> Steps[None]:
     """Record the intents, and the objects beside: who completes a publication looks for both."""
-    listed = periods.those(periods.items)
+    listed = periods.subset(periods.items)
     intents = {item.period: _values_of_intent(item, members[item.period]) for item in periods}
     writes = (
         periods.ask(
-            lambda period_loads: _record(period_loads, "intent", intents, name="Record the intent to publish {}")
+            lambda period_loads: _write_records(period_loads, "intent", intents, name="Record the intent to publish {}")
         ),
-        listed.together(_record_objects(listed)),
+        listed.run_together(_record_objects(listed)),
     )
     yield from Gather(name="Record intents and objects", workflows=writes)
     for period, error in listed.failed.items():
-        periods.leave(period, error)
+        periods.set_aside(period, error)
 
 
 def _record_objects(periods: Periods) -> Steps[None]:
@@ -227,11 +228,11 @@ def _objects_of(period_load: PeriodLoad) -> Steps[ObjectsOfPeriod]:
     objects: Sequence[Unit] = load.files.manifest.objects
     rows: Sequence[int] | None = period_load.plan.reading.file_rows if period_load.plan else None
     if load.increment and load.increment.removed:
-        objects, rows = yield from with_kept(load, rows)
+        objects, rows = yield from add_kept_objects(load, rows)
     return ObjectsOfPeriod({node: load.key_on(node) for node in load.context.nodes}, objects, load.base, rows)
 
 
-def _replace(periods: Periods, members: _Members) -> Steps[None]:
+def _replace_partitions(periods: Periods, members: _Members) -> Steps[None]:
     """Replace the partitions. Only where nothing was staged of one may an empty source empty it, node by node.
 
     A statement has one set of settings: on a node where some partitions have staged rows and some have none, the latter
@@ -248,8 +249,8 @@ def _replace(periods: Periods, members: _Members) -> Steps[None]:
             period: [command for command in of_period if (command.settings == first[command.node]) is is_first]
             for period, of_period in commands.items()
         }
-        replaced = periods.those({period for period, of_period in chosen.items() if of_period})
-        yield from replaced.ask(partial(_replace_some, commands=chosen))
+        replaced = periods.subset({period for period, of_period in chosen.items() if of_period})
+        yield from replaced.ask(partial(_run_commands, commands=chosen))
         periods.merge(replaced)
 
 
@@ -269,7 +270,7 @@ def _replacements(load: LoadContext, members: Mapping[Node, Sequence[Member]]) -
     ]
 
 
-def _replace_some(
+def _run_commands(
     period_loads: Sequence[PeriodLoad], *, commands: Mapping[Period, Sequence[Command]]
 ) -> Steps[Sequence[PeriodLoad]]:
     load = period_loads[0].load
@@ -283,7 +284,7 @@ def _replace_some(
         )
     except ClickHouseServerError as error:
         if error.code in _OTHER_KEY and _OTHER_KEY[error.code] in error.message:
-            raise PreflightError(key_of_other_type(load, error.host)) from error
+            raise PreflightError(key_type_message(load, error.host)) from error
         if error.code != BAD_ARGUMENTS or EMPTY_SOURCE not in error.message:
             raise
         raise VerificationError(
@@ -293,7 +294,7 @@ def _replace_some(
     return period_loads
 
 
-def key_of_other_type(load: LoadContext, host: str) -> str:
+def key_type_message(load: LoadContext, host: str) -> str:
     """Return the message for a target whose key got another type than in new tables, such as staging.
 
     CREATE and a restart evaluate a key under the profile with which the server started; ALTER evaluates it under the
@@ -311,7 +312,7 @@ def key_of_other_type(load: LoadContext, host: str) -> str:
     )
 
 
-def _with_lasting(periods: Periods, members: _Members) -> Steps[_Members]:
+def _mark_lasting(periods: Periods, members: _Members) -> Steps[_Members]:
     """Return the partitions, with those of which merges leave rows: who removes them changes the period."""
     if not periods.items:
         return members
@@ -330,20 +331,20 @@ def _with_lasting(periods: Periods, members: _Members) -> Steps[_Members]:
     }
 
 
-def _conclude(periods: Periods, members: _Members) -> Steps[dict[Period, dict[Node, PartitionState]]]:
+def _conclude_publication(periods: Periods, members: _Members) -> Steps[dict[Period, dict[Node, PartitionState]]]:
     """Record the periods as published, each as soon as its replaced parts are gone from the disks.
 
     Until then, they reappear beside the new ones if a server is killed or restarted (before 26.6), and on any version
     if it loses power. Periods whose replaced parts are read by queries for too long leave.
     """
-    states, waiting = dict[Period, dict[Node, PartitionState]](), periods.those(periods.items)
+    states, waiting = dict[Period, dict[Node, PartitionState]](), periods.subset(periods.items)
     for seconds in (*_WAITS_FOR_REPLACED_SECONDS, 0):
         held = held_nodes(waiting, members)
-        yield from waiting.together(remove_replaced(waiting, held))
+        yield from waiting.run_together(remove_replaced(waiting, held))
         looked = yield from waiting.ask(partial(look_at_published, held=held))
         periods.merge(waiting)
         read = {item.period for item in waiting if looked[item.period][1] & _ids_of(members[item.period])}
-        done, waiting = waiting.those(waiting.items.keys() - read), waiting.those(read)
+        done, waiting = waiting.subset(waiting.items.keys() - read), waiting.subset(read)
         states |= yield from _record_published(
             done, members, {period: current for period, (current, _) in looked.items()}
         )
@@ -353,11 +354,11 @@ def _conclude(periods: Periods, members: _Members) -> Steps[dict[Period, dict[No
         if seconds:
             yield from Sleep(name="Wait for queries that read replaced parts", seconds=seconds)
     for item in waiting:
-        periods.leave(item.period, _still_read(item.load))
+        periods.set_aside(item.period, _still_read_error(item.load))
     return states
 
 
-def _still_read(load: LoadContext) -> TransientError:
+def _still_read_error(load: LoadContext) -> TransientError:
     return TransientError(
         f"{load.context.target}: {load.request.period} was replaced, but queries that began before still read its old "
         f"rows {sum(_WAITS_FOR_REPLACED_SECONDS)} s later (see system.processes). If the server died now, those rows "
@@ -385,7 +386,7 @@ def _check_staged(load: LoadContext, staged: Mapping[Node, Staged], current: Map
             )
 
 
-def _record(
+def _write_records(
     period_loads: Sequence[PeriodLoad], event: str, values: Mapping[Period, _Records], *, name: str
 ) -> Steps[Sequence[PeriodLoad]]:
     load = period_loads[0].load
@@ -410,11 +411,11 @@ def _record_published(
     periods: Periods, members: _Members, current: Mapping[Period, Mapping[Node, PeriodOnNode]]
 ) -> Steps[dict[Period, dict[Node, PartitionState]]]:
     """Record periods as published whose partitions hold what was staged."""
-    periods.each(lambda item: check_published(item, members[item.period], current[item.period]))
+    periods.apply(lambda item: check_published(item, members[item.period], current[item.period]))
     states = {item.period: {node: period.state for node, period in current[item.period].items()} for item in periods}
     records = {item.period: _values_of_published(item, members[item.period], current[item.period]) for item in periods}
     yield from periods.ask(
-        lambda period_loads: _record(period_loads, "published", records, name="Record {} as published")
+        lambda period_loads: _write_records(period_loads, "published", records, name="Record {} as published")
     )
     return {item.period: states[item.period] for item in periods}
 

@@ -88,10 +88,10 @@ def _check_same_table(
 def _check_kept(load: LoadContext, node: Node, member: Member, current: PeriodOnNode) -> None:
     """Check that nobody changed a partition that stays as it was: it is recorded again, with its rows of now."""
     if not is_explained(as_recorded(member.was).evidence(), current.state, table_facts=load.context.table_facts):
-        raise _changed(load, node, current)
+        raise _changed_error(load, node, current)
 
 
-def _changed(load: LoadContext, node: Node, current: PeriodOnNode) -> TargetChangedError:
+def _changed_error(load: LoadContext, node: Node, current: PeriodOnNode) -> TargetChangedError:
     return TargetChangedError(
         f"{load.context.target} on {node}: somebody changed partition {current.shown} right after "
         f"{load.request.period} was published. It is not recorded as published. Find out who does; "
@@ -127,7 +127,7 @@ def _check_rows(load: LoadContext, node: Node, member: Member, current: PeriodOn
             "out who does; policies={'on_target_changed': 'reload'} loads it again."
         )
     if not is_made_of_staged(member.staged, state, table_facts=load.context.table_facts):
-        raise _changed(load, node, current)
+        raise _changed_error(load, node, current)
 
 
 def held_nodes(periods: Periods, members: Mapping[Period, Mapping[Node, Sequence[Member]]]) -> set[Node]:

@@ -26,7 +26,7 @@ from airflow_provider_chs3.core.load.newer_records import records_of
 from airflow_provider_chs3.core.load.period_load import PeriodLoad
 from airflow_provider_chs3.core.load.retry_policy import RetryState
 from airflow_provider_chs3.core.load.staging_cleanup import is_staging_there
-from airflow_provider_chs3.core.load.staging_tables import Attempt, superseded
+from airflow_provider_chs3.core.load.staging_tables import Attempt, superseded_message
 from airflow_provider_chs3.core.model.models import Manifest, Node, ObjectChanges
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
@@ -89,7 +89,7 @@ class RecordedPeriod:
             raise ObjectsChangedError("The record of the period's objects changed while new ones were loaded.")
         return Increment(period=period, **recorded), new
 
-    def before_now(self, current: Mapping[Node, PeriodOnNode]) -> dict[Node, PeriodOnNode]:
+    def restore_before(self, current: Mapping[Node, PeriodOnNode]) -> dict[Node, PeriodOnNode]:
         """Return the period on each node when the load decided to insert."""
         return {node: period.as_it_was(self.before.get(node_key(node), ())) for node, period in current.items()}
 
@@ -173,15 +173,15 @@ def find_resumable_loads(
     key = _key_of(context, periods[0])
     if key is None:
         return []
-    rows = yield from _newest(context, key, "attempt, owner", condition=one_of("period", map(str, periods)))
+    rows = yield from _read_newest(context, key, "attempt, owner", condition=one_of("period", map(str, periods)))
     if not rows:
         return []
     if request.resumes not in (None, *(nonce for nonce, _ in rows)):
-        raise SupersededError(superseded(Attempt(context.target, tuple(periods), request.resumes or "")))
+        raise SupersededError(superseded_message(Attempt(context.target, tuple(periods), request.resumes or "")))
     resumable = []
     for nonce in dict.fromkeys(nonce for nonce, owner in rows if owner == request.owner):
-        inserts = yield from _newest(context, key, _COLUMNS, condition=f"attempt = {literal(nonce)}")
-        records = dict(sorted((Period.parse(row[0]), _Found(*row[1:])) for row in inserts))
+        inserts = yield from _read_newest(context, key, _COLUMNS, condition=f"attempt = {literal(nonce)}")
+        records = dict(sorted((Period.parse(row[0]), _InsertRecord(*row[1:])) for row in inserts))
         plans = [json.loads(record.plan) for record in records.values()]
         is_same = (
             {record.definition for record in records.values()} == {request.definition}
@@ -190,11 +190,11 @@ def find_resumable_loads(
         )
         if is_same and (yield from is_staging_there(context, Attempt(context.target, tuple(records), nonce).name)):
             context = yield from find_replicas(context)
-            resumable.append(_of_records(context, nonce, records, plans))
+            resumable.append(_parse_load(context, nonce, records, plans))
     return resumable
 
 
-def _newest(context: TargetContext, key: LedgerKey, columns: str, *, condition: str) -> Steps[Sequence[Row]]:
+def _read_newest(context: TargetContext, key: LedgerKey, columns: str, *, condition: str) -> Steps[Sequence[Row]]:
     """Return columns of the newest record of an insert of each period."""
     sql = Sql(
         f"SELECT {columns} FROM {table(context.loads)} WHERE {key.table_condition} AND {condition} "
@@ -203,7 +203,7 @@ def _newest(context: TargetContext, key: LedgerKey, columns: str, *, condition: 
     return (yield from context.on_coordinator(name="Look for an insert of this task", sql=sql))
 
 
-class _Found(NamedTuple):
+class _InsertRecord(NamedTuple):
     """Columns of the record of an insert."""
 
     definition: str
@@ -220,7 +220,7 @@ class _Found(NamedTuple):
 
 _COLUMNS = ", ".join(
     {"seconds_by_step": "CAST(seconds_by_step AS Array(Tuple(String, Float64)))"}.get(name, name)
-    for name in ("period", *_Found._fields)
+    for name in ("period", *_InsertRecord._fields)
 )
 
 
@@ -234,15 +234,15 @@ def published_by_owner(
     return {period for period, record in records.items() if record and (period, record.attempt) in attempts}
 
 
-def own_attempts(loads: Collection[LoadContext]) -> Steps[set[tuple[Period, str]]]:
+def find_own_attempts(loads: Collection[LoadContext]) -> Steps[set[tuple[Period, str]]]:
     """Return what the task of loads began to insert: its attempts, each with its period."""
     first = next(iter(loads))
     if not first.request.owner:
         return set()
-    return (yield from attempts_of(first.context, [load.request.period for load in loads], first.request.owner))
+    return (yield from find_attempts(first.context, [load.request.period for load in loads], first.request.owner))
 
 
-def attempts_of(context: TargetContext, periods: Sequence[Period], owner: str) -> Steps[set[tuple[Period, str]]]:
+def find_attempts(context: TargetContext, periods: Sequence[Period], owner: str) -> Steps[set[tuple[Period, str]]]:
     """Return a task's attempts at periods that began to insert, each with its period."""
     key = _key_of(context, periods[0])
     if key is None:
@@ -261,14 +261,14 @@ def _key_of(context: TargetContext, period: Period) -> LedgerKey | None:
     return LedgerKey.on(context, context.coordinator, period) if facts.target and facts.has_loads else None
 
 
-def _of_records(
-    context: TargetContext, nonce: str, records: Mapping[Period, _Found], plans: Sequence[Mapping[str, Any]]
+def _parse_load(
+    context: TargetContext, nonce: str, records: Mapping[Period, _InsertRecord], plans: Sequence[Mapping[str, Any]]
 ) -> ResumableLoad:
     first, plan = next(pair for pair in zip(records.values(), plans, strict=True) if "reading" in pair[1])
     return ResumableLoad(
         context=context,
         nonce=nonce,
-        periods={period: _of_record(record) for period, record in records.items()},
+        periods={period: _parse_period(record) for period, record in records.items()},
         retry_state=RetryState(**plan["course"]),
         plan=InsertPlan.of_record(
             plan["reading"], first.settings, memory_bytes=first.memory_bytes, memory_steps=first.memory_steps
@@ -279,7 +279,7 @@ def _of_records(
     )
 
 
-def _of_record(record: _Found) -> RecordedPeriod:
+def _parse_period(record: _InsertRecord) -> RecordedPeriod:
     basis = json.loads(record.basis)
     return RecordedPeriod(
         fingerprint=record.fingerprint,

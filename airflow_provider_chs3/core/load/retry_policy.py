@@ -120,7 +120,7 @@ def next_retry(error: Chs3Error, retry_state: RetryState) -> Retry | None:
         return None
     if error.code == MEMORY_LIMIT_EXCEEDED and not is_of_insert(error):
         # What is lowered are settings of the insert.
-        return _wait(error, retry_state, "it ran out of memory") if _is_of_server(error) else None
+        return _wait_and_retry(error, retry_state, "it ran out of memory") if _is_of_server(error) else None
     if error.code == MEMORY_LIMIT_EXCEEDED:
         waits = _is_of_server(error) and retry_state.waits < MAX_WAITS
         lower = replace(retry_state, memory_steps=retry_state.memory_steps + 1, waits=retry_state.waits + int(waits))
@@ -128,14 +128,14 @@ def next_retry(error: Chs3Error, retry_state: RetryState) -> Retry | None:
         reason = f"{error.host} ran out of memory, so this try uses less"
         return Retry(retry_state=lower, reason=reason, wait_seconds=wait_seconds)
     if _DATABASE_AWAY.search(error.message) and not _DATABASE_REFUSES.search(error.message):
-        return _wait(error, retry_state, "the database did not answer, or closed the connection")
+        return _wait_and_retry(error, retry_state, "the database did not answer, or closed the connection")
     code = S3_ERROR if is_of_storage(error) or is_broken_off(error) else error.code
     if code == S3_ERROR:
         retry_state = replace(retry_state, reader_steps=retry_state.reader_steps + 1)
-    return _wait(error, retry_state, _BUSY[code]) if code in _BUSY else None
+    return _wait_and_retry(error, retry_state, _BUSY[code]) if code in _BUSY else None
 
 
-def _wait(error: ClickHouseServerError, retry_state: RetryState, cause: str) -> Retry | None:
+def _wait_and_retry(error: ClickHouseServerError, retry_state: RetryState, cause: str) -> Retry | None:
     if retry_state.waits == MAX_WAITS:
         return None
     waited = replace(retry_state, waits=retry_state.waits + 1)
@@ -155,7 +155,7 @@ def _list_again(retry_state: RetryState) -> Retry | None:
     return Retry(retry_state=listed, reason=f"listing the objects again ({listed.new_lists} of {MAX_NEW_LISTS})")
 
 
-def lowered(settings: tuple[Setting, ...], retry_state: RetryState) -> tuple[Setting, ...]:
+def lower_settings(settings: tuple[Setting, ...], retry_state: RetryState) -> tuple[Setting, ...]:
     """Return the settings after the problems of earlier tries.
 
     Each memory step halves block size, insert threads or reading threads, in turn; settings of the user stay.
@@ -165,12 +165,12 @@ def lowered(settings: tuple[Setting, ...], retry_state: RetryState) -> tuple[Set
     """
     values = {setting.name: setting for setting in settings}
     for _ in range(retry_state.reader_steps):
-        values = _halved(values, _READERS[:1], "the storage did not keep up")
+        values = _halve(values, _READERS[:1], "the storage did not keep up")
     steps = retry_state.memory_steps
     while steps:
         before = values
         for names in _ORDER:
-            halved = _halved(values, names, "an earlier try ran out of memory")
+            halved = _halve(values, names, "an earlier try ran out of memory")
             if steps and halved != values:
                 values, steps = halved, steps - 1
         if values == before:
@@ -188,7 +188,7 @@ def _out_of_memory(limit: Setting | None) -> TransientError:
     )
 
 
-def _halved(values: Mapping[str, Setting], names: tuple[str, ...], reason: str) -> dict[str, Setting]:
+def _halve(values: Mapping[str, Setting], names: tuple[str, ...], reason: str) -> dict[str, Setting]:
     halved = dict(values)
     for name in names:
         setting = values.get(name)

@@ -12,7 +12,7 @@ from airflow_provider_chs3.core.load.staging_tables import (
     holds_any,
     in_staging,
     nonce_of,
-    superseded,
+    superseded_message,
 )
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, literals
 from airflow_provider_chs3.core.steps.operations import Steps
@@ -39,7 +39,7 @@ def take_over(context: TargetContext, attempt: Attempt) -> Steps[None]:
     rows = yield from context.on_coordinator(name="Look for other attempts", sql=Sql(query))
     names = [name for name, is_of_period in rows if is_of_period]
     if not names or names[0] != attempt.name:
-        raise SupersededError(superseded(attempt))
+        raise SupersededError(superseded_message(attempt))
     # A load of several periods yields to that of one.
     if older := names[1:] + [name for name, is_of_period in rows if not is_of_period]:
         yield from end_named(context, older)
@@ -63,7 +63,7 @@ def settle_with_rivals(context: TargetContext, attempt: Attempt, periods: Collec
     )
     rows = yield from context.on_coordinator(name="Look for other attempts", sql=Sql(query))
     if attempt.name not in {name for name, *_ in rows}:
-        raise SupersededError(superseded(attempt))
+        raise SupersededError(superseded_message(attempt))
     others = [row for row in rows if nonce_of(row[0]) != attempt.nonce]
     older = [name for name, *_, is_of_several in others if is_of_several and nonce_of(name) < attempt.nonce]
     if older:

@@ -71,7 +71,7 @@ class LoadsOutcome:
         kind = PeriodsFailedError if all(map(is_terminal, self.errors.values())) else PeriodsNotLoadedError
         return kind("\n  ".join([text, *lines[:_MOST_SHOWN], *rest]), self.errors.values())
 
-    def only(self) -> LoadResult:
+    def unwrap(self) -> LoadResult:
         """Return the result of a load of one period.
 
         Raises:
@@ -146,19 +146,19 @@ def further_rounds(request: LoadRequest, load_round: Round, tried: Tried, outcom
         rounds += yield from _start_over(request, load_round, tried, period, error, outcome)
     if is_of_one:
         return rounds
-    rounds = _merged(rounds)
+    rounds = _merge_rounds(rounds)
     for period, error in tried.errors.items():
         yield from Log(name=f"{period} was not published with the others: {error}")
         # A load that came later may still be at it: this one must not end it.
         if isinstance(error, SupersededError | ReplicasBehindError):
             outcome.errors[period] = error
     left = [period for period in load_round.periods if not (tried.has(period) or period in outcome.errors)]
-    rounds += yield from _in_parts(load_round, tried, left)
+    rounds += yield from _split_round(load_round, tried, left)
     alone = [period for period in tried.errors if period not in outcome.errors]
     return rounds + [Round(periods=(period,)) for period in alone]
 
 
-def _merged(rounds: Sequence[Round]) -> list[Round]:
+def _merge_rounds(rounds: Sequence[Round]) -> list[Round]:
     """Return one round for all periods that start over alike."""
     alike = dict[RetryState, Round]()
     for load_round in rounds:
@@ -175,7 +175,7 @@ def _start_over(
     """Return the round of a period that starts over by itself; none if its error is final."""
     load = tried.loads.get(period)
     if load:
-        error = yield from _unless_changed(load, error)
+        error = yield from _check_changed(load, error)
     again = next_retry(error, load_round.retry_state)
     if again is None:
         if load:
@@ -193,7 +193,7 @@ def _wait(error: Chs3Error, again: Retry, timer: StepTimer) -> Steps[StepTimer]:
     return (yield from timer.end("start_over"))
 
 
-def _in_parts(load_round: Round, tried: Tried, periods: Sequence[Period]) -> Steps[list[Round]]:
+def _split_round(load_round: Round, tried: Tried, periods: Sequence[Period]) -> Steps[list[Round]]:
     """Return the rounds of periods after an error of all of them.
 
     Raises:
@@ -229,7 +229,7 @@ def _is_named(load: LoadContext | None, error: Chs3Error) -> bool:
     return load is not None and any(unit.path in text for unit in load.files.manifest.objects)
 
 
-def _unless_changed(load: LoadContext, error: Chs3Error) -> Steps[Chs3Error]:
+def _check_changed(load: LoadContext, error: Chs3Error) -> Steps[Chs3Error]:
     """Return an error, unless it is about files that changed since: of one that is overwritten, half may be read."""
     is_of_server = isinstance(error, ClickHouseServerError) and bool(is_terminal(error) or file_of(error))
     if not is_of_server and not isinstance(error, SourceError):

@@ -19,7 +19,7 @@ from airflow_provider_chs3.core.load.rivals import settle_with_rivals
 from airflow_provider_chs3.core.load.staged_partitions import attach_partitions
 from airflow_provider_chs3.core.load.staged_rows import count_partitions, staged_of
 from airflow_provider_chs3.core.load.staging_cleanup import check_not_superseded
-from airflow_provider_chs3.core.load.staging_tables import Attempt, create_staging, superseded
+from airflow_provider_chs3.core.load.staging_tables import Attempt, create_staging, superseded_message
 from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.steps.operations import Log, Steps
@@ -38,18 +38,18 @@ def publish_from_shared_table(
     Returns:
         The partition of each on each node.
     """
-    states, waiting = dict[Period, dict[Node, PartitionState]](), periods.those(periods.items)
+    states, waiting = dict[Period, dict[Node, PartitionState]](), periods.subset(periods.items)
     for number in range(1, _MOST_TABLES + 1):
         if not waiting.items:
             return states
         attempts.append(Attempt(load.context.target, tuple(waiting.items), load.request.nonce, number))
-        part = waiting.those(waiting.items)
-        rivals = yield from part.together(_settle(part, attempts[-1]))
+        part = waiting.subset(waiting.items)
+        rivals = yield from part.run_together(_create_shared_staging(part, attempts[-1]))
         if rivals is not None:
             for item in part:
                 if item.period in rivals:
-                    part.leave(item.period, SupersededError(superseded(item.load.attempt)))
-            states |= yield from _publish(load, part, attempts[-1])
+                    part.set_aside(item.period, SupersededError(superseded_message(item.load.attempt)))
+            states |= yield from _publish_part(load, part, attempts[-1])
         periods.merge(part)
         lost = [
             period
@@ -58,14 +58,14 @@ def publish_from_shared_table(
         ]
         if lost:
             yield from Log(name=f"Another load dropped the staging table of {len(lost)} periods: creating another one.")
-        waiting = waiting.those(lost)
+        waiting = waiting.subset(lost)
     often = TransientError(f"Other loads interrupted the publication {_MOST_TABLES} times. Nothing more was published.")
     for item in waiting:
-        periods.leave(item.period, often)
+        periods.set_aside(item.period, often)
     return states
 
 
-def _settle(periods: Periods, attempt: Attempt) -> Steps[set[Period]]:
+def _create_shared_staging(periods: Periods, attempt: Attempt) -> Steps[set[Period]]:
     """Create the table, and return the periods that others are loading."""
     attempts = {item.period: item.load.attempt for item in periods}
     context = periods.first.load.context
@@ -74,12 +74,14 @@ def _settle(periods: Periods, attempt: Attempt) -> Steps[set[Period]]:
     return {period for period, period_attempt in attempts.items() if period_attempt in held}
 
 
-def _publish(load: LoadContext, periods: Periods, attempt: Attempt) -> Steps[dict[Period, dict[Node, PartitionState]]]:
+def _publish_part(
+    load: LoadContext, periods: Periods, attempt: Attempt
+) -> Steps[dict[Period, dict[Node, PartitionState]]]:
     shared = SharedStaging(attempt, frozenset(period.load.period_partitions.value for period in periods))
     staged = {period.period: period.staged for period in periods}
     periods.update(lambda item: item.of(replace(item.load, shared=shared)))
     yield from begin_increments(periods)
-    yield from periods.together(_fill(load, periods, staged))
+    yield from periods.run_together(_fill_staging(load, periods, staged))
     yield from complete_increments(periods)
     states = yield from publish(periods)
     yield from find_superseded(load.context, periods, attempt)
@@ -100,17 +102,17 @@ def find_superseded(context: TargetContext, periods: Periods, attempt: Attempt) 
         return
 
 
-def _fill(load: LoadContext, periods: Periods, staged: Mapping[Period, Mapping[Node, Staged]]) -> Steps[None]:
+def _fill_staging(load: LoadContext, periods: Periods, staged: Mapping[Period, Mapping[Node, Staged]]) -> Steps[None]:
     """Attach the periods' partitions, which is hard links, and say what staging must hold then.
 
     Right before they are published, all of it must be there. Beside published rows it is proved at once.
     """
     # A repeated ATTACH would double rows: staging is never reused.
     yield from periods.ask(lambda period_loads: _attach(load, period_loads, staged), is_repeatable=False)
-    added = periods.part(lambda item: item.load.increment is not None)
+    added = periods.select(lambda item: item.load.increment is not None)
     if added.items:
         partitions = yield from count_partitions(added.first.load, name="Count what is staged")
-        added.update(lambda item: _filled(item, staged[item.period], staged_of(item.load, partitions)))
+        added.update(lambda item: _check_filled(item, staged[item.period], staged_of(item.load, partitions)))
         periods.merge(added)
 
 
@@ -129,13 +131,13 @@ def _attach(
     return period_loads
 
 
-def _filled(period_load: PeriodLoad, wanted: Mapping[Node, Staged], current: Mapping[Node, Staged]) -> PeriodLoad:
+def _check_filled(period_load: PeriodLoad, wanted: Mapping[Node, Staged], current: Mapping[Node, Staged]) -> PeriodLoad:
     """Check that what came beside the rows that were attached first is what was staged."""
     attached = {} if period_load.load.adds else period_load.staged
     for node, staged in current.items():
         was = attached.get(node, Staged({}))
-        came = (staged.rows - was.rows, _parts(staged) - _parts(was))
-        if came != (wanted[node].rows, _parts(wanted[node])) or None in _parts(wanted[node]):
+        came = (staged.rows - was.rows, _count_parts(staged) - _count_parts(was))
+        if came != (wanted[node].rows, _count_parts(wanted[node])) or None in _count_parts(wanted[node]):
             raise VerificationError(
                 f"Staging {period_load.load.staging} on {node} got {came[0]} of the {wanted[node].rows} staged rows "
                 f"of {period_load.period}, or other parts. The period was not published."
@@ -143,7 +145,7 @@ def _filled(period_load: PeriodLoad, wanted: Mapping[Node, Staged], current: Map
     return replace(period_load, staged=current)
 
 
-def _parts(staged: Staged) -> Counter[tuple[str, str] | None]:
+def _count_parts(staged: Staged) -> Counter[tuple[str, str] | None]:
     """Return the parts by their partitions; None for those that are too many."""
     partitions = staged.partitions.items()
     return Counter(

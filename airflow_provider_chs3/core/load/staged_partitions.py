@@ -31,11 +31,11 @@ def alter_partitions(
     by_node = defaultdict[Node, list[Command]](list)
     for command in commands:
         by_node[command.node].append(command)
-    sql = {node: _one_alter(altered, node_commands) for node, node_commands in by_node.items()}
+    sql = {node: _render_alter(altered, node_commands) for node, node_commands in by_node.items()}
     return QueryNodes(name=name, sql=sql, settings=ddl_settings(context), query_id=query_id)
 
 
-def _one_alter(altered: TableName, commands: list[Command]) -> Sql:
+def _render_alter(altered: TableName, commands: list[Command]) -> Sql:
     (settings,) = {command.settings for command in commands}
     texts = ", ".join(command.text for command in commands)
     return Sql(f"ALTER TABLE {table(altered)} {texts}" + (f" SETTINGS {settings}" if settings else ""))

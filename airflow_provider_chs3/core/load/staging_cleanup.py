@@ -14,7 +14,7 @@ from airflow_provider_chs3.core.load.staging_tables import (
     in_staging,
     nonce_of,
     published_from,
-    superseded,
+    superseded_message,
 )
 from airflow_provider_chs3.core.model.error_codes import ACCESS_DENIED, QUERY_WAS_CANCELLED
 from airflow_provider_chs3.core.model.models import Node, TableName
@@ -41,7 +41,7 @@ def end_earlier_attempts(context: TargetContext, *attempts: Attempt) -> Steps[No
     """
     prefixes = literals(attempt.prefix for attempt in attempts)
     tables = begins_with_any(prefixes)
-    yield from _end(context, queries=_queries_of(prefixes), tables=tables, of_several=holds_any(attempts))
+    yield from _end_until_gone(context, queries=_queries_of(prefixes), tables=tables, of_several=holds_any(attempts))
 
 
 class Group(NamedTuple):
@@ -95,7 +95,7 @@ def rename_staging(context: TargetContext, name: str, *, to: Attempt) -> Steps[N
         yield from run_ddl(context, dict.fromkeys(context.nodes, sql), name=f"Take staging over as {to.name}")
     except ClickHouseServerError as error:
         if not (yield from is_staging_there(context, name)):
-            raise SupersededError(superseded(to)) from error
+            raise SupersededError(superseded_message(to)) from error
         raise
 
 
@@ -106,7 +106,7 @@ def drop_staging(context: TargetContext, *attempts: Attempt) -> Steps[None]:
     a tenth of a second for sixty periods. Replicas are waited for, as the last one removes the path in Keeper.
     """
     end = " SYNC" if context.table_facts.is_replicated else ""
-    yield from _drop(context, {attempt.name: context.nodes for attempt in attempts}, end=end)
+    yield from _drop_tables(context, {attempt.name: context.nodes for attempt in attempts}, end=end)
 
 
 def drop_held(context: TargetContext, but: Attempt) -> Steps[None]:
@@ -118,19 +118,19 @@ def drop_held(context: TargetContext, but: Attempt) -> Steps[None]:
     answers = yield from context.on_each(name="Look for what is held", sql=Sql(query))
     names = sorted({name for rows in answers.values() for (name,) in rows})
     if names:
-        yield from _drop(context, dict.fromkeys(names, context.nodes))
+        yield from _drop_tables(context, dict.fromkeys(names, context.nodes))
 
 
 def end_attempts(context: TargetContext, *attempts: Attempt) -> Steps[None]:
     """End these attempts, and those that they started over with: queries on every node, then staging."""
     names = literals(attempt.name for attempt in attempts)
-    yield from _end(context, queries=_queries_of(names), tables=begins_with_any(names))
+    yield from _end_until_gone(context, queries=_queries_of(names), tables=begins_with_any(names))
 
 
 def end_attempts_with(context: TargetContext, *nonces: str) -> Steps[None]:
     """End all attempts of nonces: of groups of periods, and of each of their periods."""
     names = literal(f"^chs3_[0-9a-f]{{16}}_({'|'.join(map(re.escape, nonces))})")
-    yield from _end(context, queries=f"match(initial_query_id, {names})", tables=f"match(name, {names})")
+    yield from _end_until_gone(context, queries=f"match(initial_query_id, {names})", tables=f"match(name, {names})")
 
 
 def end_queries(context: TargetContext, attempt: Attempt) -> Steps[None]:
@@ -139,7 +139,7 @@ def end_queries(context: TargetContext, attempt: Attempt) -> Steps[None]:
     Raises:
         TransientError: If queries do not end.
     """
-    yield from _end(context, queries=_queries_of(literal(attempt.name)), tables="0")
+    yield from _end_until_gone(context, queries=_queries_of(literal(attempt.name)), tables="0")
 
 
 def end_named(context: TargetContext, names: Collection[str]) -> Steps[None]:
@@ -148,7 +148,7 @@ def end_named(context: TargetContext, names: Collection[str]) -> Steps[None]:
     Raises:
         TransientError: If queries do not end.
     """
-    yield from _end(
+    yield from _end_until_gone(
         context,
         queries=_queries_of(literals(names)),
         tables=f"{one_of('name', names)}",
@@ -168,7 +168,7 @@ def check_not_superseded(context: TargetContext, attempt: Attempt, error: Except
         if waited_seconds:
             yield from Sleep(name="Wait to see who killed the query", seconds=1)
         if not (yield from is_staging_there(context, attempt.name)):
-            raise SupersededError(superseded(attempt))
+            raise SupersededError(superseded_message(attempt))
 
 
 def is_staging_there(context: TargetContext, name: str) -> Steps[bool]:
@@ -188,7 +188,7 @@ def _queries_of(names: str) -> str:
     return f"arrayExists(name -> startsWith(initial_query_id, name), [{names}])"
 
 
-def _end(context: TargetContext, *, queries: str, tables: str, of_several: str = "0") -> Steps[None]:
+def _end_until_gone(context: TargetContext, *, queries: str, tables: str, of_several: str = "0") -> Steps[None]:
     """Kill queries, wait, and drop staging, until no node runs such a query or has such a table.
 
     KILL QUERY answers "finished" while other nodes still run the query, so nodes are asked until none does. The look
@@ -211,22 +211,23 @@ def _end(context: TargetContext, *, queries: str, tables: str, of_several: str =
             # Their queries come first.
             known |= unknown
         elif running:
-            yield from _kill(running, f"{queries}{of_known}")
+            yield from _kill_queries(running, f"{queries}{of_known}")
             yield from Sleep(name="Wait until they end", seconds=1)
         elif any(answers.values()):
             nodes_of = {
                 name: [node for node, rows in answers.items() if any(name == other for _, other in rows)]
-                for name in sorted(_names(answers))
+                for name in sorted(_table_names(answers))
             }
-            yield from _drop(context, nodes_of)
+            yield from _drop_tables(context, nodes_of)
             if context.shared and nodes_of.keys() <= dropped:
                 yield from Sleep(name="Wait for servers that lag behind the statements of their database", seconds=1)
             dropped |= nodes_of.keys()
         else:
             return
     if not running:
+        names = ", ".join(sorted(_table_names(answers)))
         raise TransientError(
-            f"Staging of an earlier attempt is still there after DROP TABLE: {', '.join(sorted(_names(answers)))}. "
+            f"Staging of an earlier attempt is still there after DROP TABLE: {names}. "
             "Find out what keeps it: a setting of the profile, or a server that cannot remove files."
         )
     raise TransientError(
@@ -236,7 +237,7 @@ def _end(context: TargetContext, *, queries: str, tables: str, of_several: str =
     )
 
 
-def _kill(nodes: list[Node], queries: str) -> Steps[None]:
+def _kill_queries(nodes: list[Node], queries: str) -> Steps[None]:
     kill = Sql(f"KILL QUERY WHERE {queries} ASYNC")
     try:
         yield from QueryNodes(name="Kill queries", sql=dict.fromkeys(nodes, kill))
@@ -246,17 +247,19 @@ def _kill(nodes: list[Node], queries: str) -> Steps[None]:
             raise
 
 
-def _names(answers: Mapping[Node, Sequence[Row]]) -> set[str]:
+def _table_names(answers: Mapping[Node, Sequence[Row]]) -> set[str]:
     return {name for rows in answers.values() for _, name in rows}
 
 
-def _drop(context: TargetContext, nodes_of: Mapping[str, Collection[Node]], *, end: str = " SYNC") -> Steps[None]:
+def _drop_tables(
+    context: TargetContext, nodes_of: Mapping[str, Collection[Node]], *, end: str = " SYNC"
+) -> Steps[None]:
     """Drop all tables side by side: of sixty periods a server takes a while to remove the files of each."""
-    drops = tuple(_drop_on(context, nodes, name, end) for name, nodes in nodes_of.items())
+    drops = tuple(_drop_table(context, nodes, name, end) for name, nodes in nodes_of.items())
     yield from Gather(name="Drop staging", workflows=drops) if len(drops) > 1 else drops[0]
 
 
-def _drop_on(context: TargetContext, nodes: Collection[Node], name: str, end: str) -> Steps[None]:
+def _drop_table(context: TargetContext, nodes: Collection[Node], name: str, end: str) -> Steps[None]:
     sql = Sql(f"DROP TABLE IF EXISTS {table(TableName(context.staging_database, name))}{end}")
     drops = dict.fromkeys(nodes, sql)
     yield from run_ddl(context, drops, name=f"Drop staging {name}", settings=ddl_settings(context))

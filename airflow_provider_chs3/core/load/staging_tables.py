@@ -119,7 +119,7 @@ def create_staging(context: TargetContext, attempt: Attempt, *, without_merges: 
         yield from step
     except ClickHouseServerError as error:
         if error.code == QUERY_WAS_CANCELLED:
-            raise SupersededError(superseded(attempt)) from error
+            raise SupersededError(superseded_message(attempt)) from error
         raise
 
 
@@ -145,17 +145,16 @@ def holds_any(attempts: Collection[Attempt], *, is_published: bool = True) -> st
     """Return the condition on `system.tables` that finds staging of several periods, one of these among them."""
     role, target = _PUBLISHED if is_published else _INSERTED, next(iter(attempts)).target
     periods = literals(sorted({str(period) for attempt in attempts for period in attempt.periods}))
-    return f"({_is(target, role=role)} AND hasAny({PERIODS_IN_COMMENT}, [{periods}]))"
+    return f"({_comment_has(target, role=role)} AND hasAny({PERIODS_IN_COMMENT}, [{periods}]))"
 
 
 def published_from(context: TargetContext, nonce: str) -> str:
     """Return the condition on `system.tables` that finds what an attempt was to publish from, by whatever name."""
-    return (
-        f"{in_staging(context)} AND {_is(context.target, attempt=nonce)} AND NOT {_is(context.target, role=_INSERTED)}"
-    )
+    is_attempt = _comment_has(context.target, attempt=nonce)
+    return f"{in_staging(context)} AND {is_attempt} AND NOT {_comment_has(context.target, role=_INSERTED)}"
 
 
-def _is(target: TableName, **values: str) -> str:
+def _comment_has(target: TableName, **values: str) -> str:
     told = {"database": target.database, "table": target.table, **values}
     parts = (f"JSONExtractString(comment, {literal(name)}) = {literal(value)}" for name, value in told.items())
     return f"({IS_STAGING} AND {' AND '.join(parts)})"
@@ -193,7 +192,7 @@ def _staging_settings(context: TargetContext, node: Node, is_durable: bool, with
         yield f"{ADAPTIVE_BUFFERS} = {_MANY_COLUMNS}"
 
 
-def superseded(attempt: Attempt) -> str:
+def superseded_message(attempt: Attempt) -> str:
     """Return the message for an attempt that a newer one has ended."""
     return (
         f"Another load, or an approval, of {attempt.target} for {range_text(attempt.periods)} started later and took "

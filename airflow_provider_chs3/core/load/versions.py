@@ -67,7 +67,7 @@ class VersionOnNode:
     @property
     def is_whole(self) -> bool:
         """Check whether all that was kept is there."""
-        return all(key in self.states and _fits(self.states[key], proof) for key, proof in self.proofs.items())
+        return all(key in self.states and _is_proved(self.states[key], proof) for key, proof in self.proofs.items())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,18 +125,18 @@ def keep_versions(periods: Periods, members: Mapping[Period, Mapping[Node, Seque
             }
             for node in context.publishers
         }
-        if reason := _why_not(members[item.period], states):
+        if reason := _why_not_kept(members[item.period], states):
             yield from Log(name=f"{item.period}: no version of it is kept: {reason}.")
         elif any(states.values()):
             kept[item.period] = states
     for number in range(_MOST_TRIES if kept else 0):
         name = f"{PREFIX}{load.attempt.name.removeprefix('chs3_')}{'_' * number}"
-        versions, current = yield from _keep(periods, kept, name)
+        versions, current = yield from _link_versions(periods, kept, name)
         linked = {version.period: version for version in versions if version.table == name}
         if all(period in linked and not linked[period].why_broken for period in kept):
             return versions
-        kept = {period: _as_now(load.context, states, current) for period, states in kept.items()}
-        yield from _drop(context, name, context.publishers)
+        kept = {period: _refresh_states(load.context, states, current) for period, states in kept.items()}
+        yield from _drop_table(context, name, context.publishers)
     if kept:
         text = periods_text([item.load for item in periods])
         raise TransientError(
@@ -146,7 +146,7 @@ def keep_versions(periods: Periods, members: Mapping[Period, Mapping[Node, Seque
     return []
 
 
-def _why_not(members: Mapping[Node, Sequence[Member]], states: Mapping[Node, _States]) -> str:
+def _why_not_kept(members: Mapping[Node, Sequence[Member]], states: Mapping[Node, _States]) -> str:
     records = [member.was.record for of_node in members.values() for member in of_node if member.was.record]
     if any(record.event != "published" for record in records) or len({record.attempt for record in records}) > 1:
         return "a load died while it published it, which has kept what was there before"
@@ -158,18 +158,20 @@ def _why_not(members: Mapping[Node, Sequence[Member]], states: Mapping[Node, _St
     return ""
 
 
-def _keep(
+def _link_versions(
     periods: Periods, kept: Mapping[Period, Mapping[Node, _States]], name: str
 ) -> Steps[tuple[list[Version], dict[Node, _States]]]:
     load = periods.first.load
     context, version = load.context, TableName(load.context.staging_database, name)
-    told = {period: _told(periods.items[period], states) for period, states in kept.items()}
+    told = {period: _period_comment(periods.items[period], states) for period, states in kept.items()}
     engine = context.own_engine
     yield from create_table(
         context,
         version,
         {
-            node: shaped_as_target(context, node, version, engine=engine, comment=_comment(context, node, kept, told))
+            node: shaped_as_target(
+                context, node, version, engine=engine, comment=_version_comment(context, node, kept, told)
+            )
             for node in context.publishers
         },
         name=f"Create {name}",
@@ -194,7 +196,7 @@ def _keep(
     return versions, current
 
 
-def _told(period_load: PeriodLoad, states: Mapping[Node, _States]) -> dict[str, object]:
+def _period_comment(period_load: PeriodLoad, states: Mapping[Node, _States]) -> dict[str, object]:
     """Return the values in the comment of a period, beside its partitions."""
     facts, before = period_load.load.context.table_facts, [period_load.before[node] for node in states]
     record = next((period.record for period in before if period.record), None)
@@ -216,7 +218,7 @@ def objects_of(record: Record) -> str:
     return "" if record.restored else f"{record.fingerprint} {record.definition}"
 
 
-def _comment(
+def _version_comment(
     context: TargetContext,
     node: Node,
     kept: Mapping[Period, Mapping[Node, _States]],
@@ -234,7 +236,7 @@ def _comment(
     return _json({"role": "version", **of, "versions": versions})
 
 
-def dated(comment: str, kept_at: int) -> str:
+def add_date(comment: str, kept_at: int) -> str:
     """Return the comment of a version that also says when it was kept: an ALTER changes the age of its table."""
     return _json({**json.loads(comment), "kept_at": kept_at})
 
@@ -243,7 +245,7 @@ def _json(values: Mapping[str, object]) -> str:
     return json.dumps(values, separators=(",", ":"))
 
 
-def _as_now(
+def _refresh_states(
     context: TargetContext, states: Mapping[Node, _States], current: Mapping[Node, _States]
 ) -> dict[Node, _States]:
     """Return the partitions as they are now: merges alone may have changed them."""
@@ -261,7 +263,7 @@ def _as_now(
     }
 
 
-def _fits(state: PartitionState, proof: Proof) -> bool:
+def _is_proved(state: PartitionState, proof: Proof) -> bool:
     actual = Proof.of(state.contents)
     return actual.rows == proof.rows and (actual.digest == proof.digest or not proof.digest)
 
@@ -339,7 +341,7 @@ def _drop_versions(context: TargetContext, gone: Sequence[Version], needed: set[
     for name in sorted({version.table for version in gone}):
         outdated = [version for version in gone if version.table == name]
         if name not in needed:
-            yield from _drop(context, name, [node for version in outdated for node in version.nodes])
+            yield from _drop_table(context, name, [node for version in outdated for node in version.nodes])
             continue
         commands = (
             Command(node, f"DROP PARTITION ID {literal(key)}")
@@ -351,6 +353,6 @@ def _drop_versions(context: TargetContext, gone: Sequence[Version], needed: set[
         yield from alter_partitions(context, altered, commands, name=f"Drop older versions out of {name}")
 
 
-def _drop(context: TargetContext, name: str, nodes: Sequence[Node]) -> Steps[None]:
+def _drop_table(context: TargetContext, name: str, nodes: Sequence[Node]) -> Steps[None]:
     sql = Sql(f"DROP TABLE IF EXISTS {table(TableName(context.staging_database, name))}")
     yield from run_ddl(context, dict.fromkeys(nodes, sql), name=f"Drop {name}", settings=ddl_settings(context))

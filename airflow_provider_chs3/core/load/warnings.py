@@ -76,10 +76,10 @@ def warn_of_risks(load: LoadContext, capacities: Mapping[Node, NodeNow]) -> Step
     for remark in (*_slowed_down(load, capacities), *_remarks(load, capacities)):
         yield from Log(name=remark)
     if not load.request.follows_views:
-        yield from _tell_of_views(load, capacities)
+        yield from _warn_of_views(load, capacities)
 
 
-def _tell_of_views(load: LoadContext, capacities: Mapping[Node, NodeNow]) -> Steps[None]:
+def _warn_of_views(load: LoadContext, capacities: Mapping[Node, NodeNow]) -> Steps[None]:
     viewed = [node for node, capacity in capacities.items() if capacity.views]
     if not viewed:
         return
@@ -101,7 +101,7 @@ def nodes_without_room(load: LoadContext, capacities: Mapping[Node, NodeNow]) ->
     Staging takes about as much as Parquet.
     """
     # Every replica holds all of its shard.
-    needed_bytes = _written(load).size_bytes // len(load.context.publishers)
+    needed_bytes = _written_objects(load).size_bytes // len(load.context.publishers)
     for node, capacity in capacities.items():
         free_bytes = sum(disk.free_bytes for disk in capacity.disks)
         if capacity.disks and free_bytes < needed_bytes:
@@ -125,7 +125,7 @@ def _what_may_go(load: LoadContext) -> Steps[list[str]]:
     ]
 
 
-def _written(load: LoadContext) -> Manifest:
+def _written_objects(load: LoadContext) -> Manifest:
     """Return the objects whose rows are written: where some are removed, all parts may be rewritten."""
     return load.manifest if load.increment and load.increment.removed else load.files.manifest
 
@@ -139,9 +139,9 @@ def _too_full(load: LoadContext, capacities: Mapping[Node, NodeNow]) -> Iterator
     """
     if not load.files.manifest.objects:
         return
-    for node, others in _others(capacities):
+    for node, others in _other_parts(capacities):
         limits, fact = others.limits, ""
-        if _counts(others) and others.fullest_parts >= (limit := limits.parts_to_throw_insert):
+        if _parts_matter(others) and others.fullest_parts >= (limit := limits.parts_to_throw_insert):
             fact = f"{others.fullest_parts:,} parts in one partition (parts_to_throw_insert={limit:,})"
         elif others.parts + 1 >= (limit := limits.max_parts_in_total):
             fact = f"{others.parts:,} parts (max_parts_in_total={limit:,})"
@@ -153,20 +153,20 @@ def _too_full(load: LoadContext, capacities: Mapping[Node, NodeNow]) -> Iterator
 
 
 def _slowed_down(load: LoadContext, capacities: Mapping[Node, NodeNow]) -> Iterator[str]:
-    for node, others in _others(capacities):
+    for node, others in _other_parts(capacities):
         limit = others.limits.parts_to_delay_insert
-        if _counts(others) and others.fullest_parts >= limit:
+        if _parts_matter(others) and others.fullest_parts >= limit:
             yield (
                 f"{load.context.target} on {node} slows down INSERTs, as it has {others.fullest_parts:,} parts "
                 f"in one partition (parts_to_delay_insert={limit:,}): merges do not keep up."
             )
 
 
-def _others(capacities: Mapping[Node, NodeNow]) -> Iterator[tuple[Node, OtherParts]]:
+def _other_parts(capacities: Mapping[Node, NodeNow]) -> Iterator[tuple[Node, OtherParts]]:
     return ((node, capacity.others) for node, capacity in capacities.items() if capacity.others is not None)
 
 
-def _counts(others: OtherParts) -> bool:
+def _parts_matter(others: OtherParts) -> bool:
     """Check whether the number of parts matters: it does not if they are large."""
     return others.fullest_bytes <= others.fullest_parts * others.limits.max_avg_part_size_for_too_many_parts
 

@@ -54,7 +54,7 @@ def prove_whole(load: LoadContext) -> Steps[None]:
             walked.append(unit)
         if files.format.name == _NATIVE and name != "none":
             blocks.append(unit)
-    unproved |= yield from _walk(load, walked)
+    unproved |= yield from _walk_objects(load, walked)
     unproved |= yield from find_ends_of_native(load, blocks)
     yield from check_unproved(load, unproved)
 
@@ -80,7 +80,7 @@ def check_unproved(load: LoadContext, unproved: Mapping[str, str]) -> Steps[None
     )
 
 
-def _walk(load: LoadContext, walked: Sequence[Unit]) -> Steps[dict[str, str]]:
+def _walk_objects(load: LoadContext, walked: Sequence[Unit]) -> Steps[dict[str, str]]:
     if not walked:
         return {}
     by_worker = load.files.source.for_worker(walked[0].path) is not None
@@ -92,35 +92,35 @@ def _walk(load: LoadContext, walked: Sequence[Unit]) -> Steps[dict[str, str]]:
     # A server holds what it hands over in memory.
     number = min(_AT_A_TIME, len(walked)) if by_worker else 1
     lanes = tuple(
-        _walk_each(load, list(islice(walked, first, None, number)), connections=_AT_A_TIME // number)
+        _walk_lane(load, list(islice(walked, first, None, number)), connections=_AT_A_TIME // number)
         for first in range(number)
     )
     results = yield from Gather(name="Find where compressed objects end", workflows=lanes)
     return {path: reason for result in results for path, reason in result.items()}
 
 
-def _walk_each(load: LoadContext, walked: Sequence[Unit], connections: int) -> Steps[dict[str, str]]:
+def _walk_lane(load: LoadContext, walked: Sequence[Unit], connections: int) -> Steps[dict[str, str]]:
     unproved = dict[str, str]()
     for unit in walked:
         codec = FRAMED.get(load.files.compression_of(unit.path))
         walk = find_damage(codec, unit.size_bytes) if codec else _find_end_of_xz(unit.size_bytes)
         body = b""
         if load.files.source.for_worker(unit.path) is None:
-            handed = yield from _hand_over(load, unit)
+            handed = yield from _read_through_server(load, unit)
             if isinstance(handed, str):
                 # The servers notice nearly all cuts of xz.
                 if codec:
                     unproved[unit.path] = handed
                 continue
             body = handed
-        if damage := (yield from _read_on(load, unit, walk, body, connections)):
+        if damage := (yield from _run_walk(load, unit, walk, body, connections)):
             raise SourceError(
                 f"{unit.path} was cut off, or is damaged: {damage}. Write it again. The period was not published."
             )
     return unproved
 
 
-def _read_on(load: LoadContext, unit: Unit, walk: Walk, body: bytes, connections: int) -> Steps[str]:
+def _run_walk(load: LoadContext, unit: Unit, walk: Walk, body: bytes, connections: int) -> Steps[str]:
     """Return what a walk found: of bytes that a server handed over, or of those that the worker reads."""
     place = load.files.source.for_worker(unit.path)
     try:
@@ -140,7 +140,7 @@ def _read_on(load: LoadContext, unit: Unit, walk: Walk, body: bytes, connections
         return str(end.value)
 
 
-def _hand_over(load: LoadContext, unit: Unit) -> Steps[bytes | str]:
+def _read_through_server(load: LoadContext, unit: Unit) -> Steps[bytes | str]:
     """Return an object as a server reads it, or why it does not."""
     files = replace(load.files, compression="none")
     if unit.size_bytes > _MOST_HANDED_BYTES:

@@ -18,7 +18,7 @@ from airflow_provider_chs3.core.load.evidence_renewal import structure_text
 from airflow_provider_chs3.core.load.lasting_rows import find_lasting
 from airflow_provider_chs3.core.load.load_context import LoadContext, values_of
 from airflow_provider_chs3.core.load.load_request import LoadRequest, Policies
-from airflow_provider_chs3.core.load.period_check import look_at_period, no_objects
+from airflow_provider_chs3.core.load.period_check import look_at_period, no_objects_error
 from airflow_provider_chs3.core.load.retry_policy import RetryState
 from airflow_provider_chs3.core.model.json_values import AsJson
 from airflow_provider_chs3.core.model.models import Node
@@ -105,7 +105,7 @@ def adopt_period(request: LoadRequest, *, proves: bool = False) -> Steps[Adopted
     before = yield from load.look_up()
     decision = decide(load.facts(before), request.policies)
     if isinstance(decision, Refuse) and decision.refusal is Refusal.NO_OBJECTS:
-        raise no_objects(request)
+        raise no_objects_error(request)
     if isinstance(decision, Skip) and not decision.has_no_objects:
         rows = {str(node): on_node.state.rows for node, on_node in before.items()}
         return AdoptedPeriod(period=request.period, status="unchanged", reason=decision.reason, rows_by_node=rows)

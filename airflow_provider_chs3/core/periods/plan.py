@@ -22,8 +22,8 @@ from airflow_provider_chs3.core.ledger.queries import look_up_periods
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
 from airflow_provider_chs3.core.ledger.structure_record import structure_of
 from airflow_provider_chs3.core.ledger.table import LedgerKey
-from airflow_provider_chs3.core.load.decision import Hold, PeriodFacts, Refusal, Refuse, Skip, decide, reads_all
-from airflow_provider_chs3.core.load.held import without_unusable
+from airflow_provider_chs3.core.load.decision import Hold, PeriodFacts, Refusal, Refuse, Skip, decide, whole_table_error
+from airflow_provider_chs3.core.load.held import validate_held
 from airflow_provider_chs3.core.load.load_request import Policies
 from airflow_provider_chs3.core.load.new_objects import find_changes, why_table_is_read
 from airflow_provider_chs3.core.load.reload import Reload
@@ -199,7 +199,7 @@ def _facts_of(
     facts = PeriodFacts(
         comparison=comparison, held=held, why_not_held=why_not_held, why_whole=reason, is_published_table=is_table
     )
-    return (yield from without_unusable(context, period, facts, nodes))
+    return (yield from validate_held(context, period, facts, nodes))
 
 
 def _wanted(request: PlanRequest) -> Steps[tuple[tuple[Period, ...] | Grain, TargetContext | None]]:
@@ -273,7 +273,7 @@ def _planned(
         reason = f"its load will be held: {decision.held_because}"
     if isinstance(decision, Refuse):
         is_whole = decision.refusal is Refusal.WHOLE_TABLE
-        reason = f"its load will stop: {reads_all(target, objects.sizes, reason) if is_whole else reason}"
+        reason = f"its load will stop: {whole_table_error(target, objects.sizes, reason) if is_whole else reason}"
     if comparison.standing is ComparisonStatus.NEW and not objects.count:
         is_skipped, reason = is_skipped or request.leave_out_empty, f"it has no {contents} yet"
     return PlannedPeriod(

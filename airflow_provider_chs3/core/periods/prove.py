@@ -18,7 +18,7 @@ from airflow_provider_chs3.core.load.discovery import list_ready
 from airflow_provider_chs3.core.load.history import TableHistory
 from airflow_provider_chs3.core.load.insert import explain
 from airflow_provider_chs3.core.load.insert_plan import InsertPlan, plan_insert
-from airflow_provider_chs3.core.load.insert_statement import selected
+from airflow_provider_chs3.core.load.insert_statement import select_objects
 from airflow_provider_chs3.core.load.load_context import LoadContext
 from airflow_provider_chs3.core.load.load_request import LoadRequest
 from airflow_provider_chs3.core.load.recorded_load import as_recorded, is_known, knowing_settings_of, structures_of
@@ -304,7 +304,7 @@ def _read_batch(
     is_own = yield from _is_of_period(load, group, batch)
     # Under a name that no column has: a file's column would see it in its own place.
     key = f"({batch.path}, toUInt8(ifNull({is_own}, 0))) AS `chs3: object`"
-    sql = selected(load, group, batch, [key, digest_columns(values)]).between("", " GROUP BY `chs3: object`")
+    sql = select_objects(load, group, batch, [key, digest_columns(values)]).between("", " GROUP BY `chs3: object`")
     settings = {**load.files.neutral, **load.files.settings, **plan.setting_values}
     name = f"Read {load.files.source.kind.contents.inserted(len(batch.paths))} of {load.request.period}"
     try:

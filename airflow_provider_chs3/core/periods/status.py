@@ -20,7 +20,7 @@ from airflow_provider_chs3.core.ledger.queries import look_up_periods
 from airflow_provider_chs3.core.ledger.records import IS_STATE, NEWEST_FIRST, NUMBER_OF_HELD, PeriodOnNode, newest
 from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.load.decision import Hold, PeriodFacts, Skip, decide
-from airflow_provider_chs3.core.load.held import without_unusable
+from airflow_provider_chs3.core.load.held import validate_held
 from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period
 from airflow_provider_chs3.core.sql.quoting import Sql, in_table, table
@@ -229,7 +229,7 @@ def _listed(
     unpinned = standing_unpinned(nodes, ExpectedPeriod(), context.table_facts) if is_pinned else comparison
     nowhere_else = "" if len(where) in (0, len(nodes)) else f" ({', '.join(map(str, where))})"
     held, _ = held_version(nodes, ExpectedPeriod(), context.table_facts)
-    facts = yield from without_unusable(context, period, PeriodFacts(comparison=comparison, held=held), nodes)
+    facts = yield from validate_held(context, period, PeriodFacts(comparison=comparison, held=held), nodes)
     decision = decide(facts)
     listed = PeriodInLedger(
         period=period,

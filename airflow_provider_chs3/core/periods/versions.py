@@ -18,7 +18,7 @@ from airflow_provider_chs3.core.ledger.recording import Renewal, Values, renew
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Restored, restored_of
 from airflow_provider_chs3.core.ledger.table import LedgerKey, make_ledger
 from airflow_provider_chs3.core.load.cleaning import clean_up, clean_up_published
-from airflow_provider_chs3.core.load.held import link
+from airflow_provider_chs3.core.load.held import link_partitions
 from airflow_provider_chs3.core.load.load_context import LoadContext, look_up_caught_up
 from airflow_provider_chs3.core.load.load_request import LoadRequest, Policies
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Staged, periods_of
@@ -27,7 +27,7 @@ from airflow_provider_chs3.core.load.retry_policy import RetryState
 from airflow_provider_chs3.core.load.rivals import take_over
 from airflow_provider_chs3.core.load.staging_cleanup import check_not_superseded, end_earlier_attempts
 from airflow_provider_chs3.core.load.staging_tables import create_staging, ddl_settings
-from airflow_provider_chs3.core.load.versions import BEFORE, Version, dated, find_versions, objects_of
+from airflow_provider_chs3.core.load.versions import BEFORE, Version, add_date, find_versions, objects_of
 from airflow_provider_chs3.core.model.formats import Format
 from airflow_provider_chs3.core.model.json_values import AsJson
 from airflow_provider_chs3.core.model.models import ADAPTIVE_BUFFERS, Manifest, Node, TableName
@@ -284,7 +284,7 @@ def _publish(
         staged = yield from _stage(load, version)
         periods = periods_of(PeriodLoad(load=load, before=before, reason="restored", staged=staged, claims=claims))
         yield from publish(periods)
-        periods.only()
+        periods.unwrap()
     except Exception as error:
         if isinstance(error, Chs3Error) and not isinstance(error, SupersededError):
             yield from check_not_superseded(context, load.attempt, error)
@@ -379,7 +379,7 @@ def _follow_structure(context: TargetContext, version: Version) -> Steps[None]:
                 "Undo the ALTER, or load the period."
             )
         if new := [column for column in target.stored if column.name not in {column.name for column in was.stored}]:
-            commands = (*map(_add, new), f"MODIFY COMMENT {literal(dated(comment, version.kept_at))}")
+            commands = (*map(_add, new), f"MODIFY COMMENT {literal(add_date(comment, version.kept_at))}")
             added[node] = Sql(f"ALTER TABLE {table(name)} {', '.join(commands)}")
     if added:
         settings = {**ddl_settings(context), **context.permissions, **context.ddl_settings_of(name.database)}
@@ -398,7 +398,7 @@ def _stage(load: LoadContext, version: Version) -> Steps[dict[Node, Staged]]:
         for node, of_node in version.nodes.items()
     }
     source = TableName(load.context.staging_database, version.table)
-    staged = yield from link(load, source, load.attempt, wanted)
+    staged = yield from link_partitions(load, source, load.attempt, wanted)
     for node, stored in wanted.items():
         if not all(
             contents.of_parts is None or contents.has_parts_of(staged[node].at(key))

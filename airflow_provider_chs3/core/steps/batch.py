@@ -37,7 +37,7 @@ class Batch(Generic[K, T]):
         """The first item: what all have in common is its, too."""
         return next(iter(self.items.values()))
 
-    def only(self) -> T:
+    def unwrap(self) -> T:
         """Return the one item of a batch of one.
 
         Raises:
@@ -47,11 +47,11 @@ class Batch(Generic[K, T]):
             raise error
         return self.first
 
-    def part(self, is_part: Callable[[T], bool]) -> Batch[K, T]:
+    def select(self, is_part: Callable[[T], bool]) -> Batch[K, T]:
         """Return some of the items as a batch of its own, for `merge`."""
         return Batch({key: item for key, item in self.items.items() if is_part(item)})
 
-    def those(self, keys: Collection[K]) -> Batch[K, T]:
+    def subset(self, keys: Collection[K]) -> Batch[K, T]:
         """Return the items of some keys as a batch of its own, for `merge`."""
         return Batch({key: item for key, item in self.items.items() if key in keys})
 
@@ -61,26 +61,26 @@ class Batch(Generic[K, T]):
         for key in part.items:
             self.failed.pop(key, None)
         for key, error in part.failed.items():
-            self.leave(key, error)
+            self.set_aside(key, error)
 
-    def leave(self, key: K, error: Chs3Error) -> None:
+    def set_aside(self, key: K, error: Chs3Error) -> None:
         """Set an item aside."""
         self.items.pop(key, None)
         self.failed[key] = error
 
-    def each(self, judge: Callable[[T], A]) -> dict[K, A]:
+    def apply(self, judge: Callable[[T], A]) -> dict[K, A]:
         """Call a function for each item. Those for which it raises an error of this package leave."""
         answers = dict[K, A]()
         for key, item in list(self.items.items()):
             try:
                 answers[key] = judge(item)
             except Chs3Error as error:
-                self.leave(key, error)
+                self.set_aside(key, error)
         return answers
 
     def update(self, change: Callable[[T], T]) -> None:
-        """Replace each item by what a function makes of it; see `each`."""
-        self.items |= self.each(change)
+        """Replace each item by what a function makes of it; see `apply`."""
+        self.items |= self.apply(change)
 
     def run(self, steps: Callable[[T], Steps[A]]) -> Steps[dict[K, A]]:
         """Run a workflow for each item, one after the other. Those for which it fails leave."""
@@ -89,14 +89,14 @@ class Batch(Generic[K, T]):
             try:
                 answers[key] = yield from steps(item)
             except Chs3Error as error:
-                self.leave(key, error)
+                self.set_aside(key, error)
         return answers
 
     def advance(self, steps: Callable[[T], Steps[T]]) -> Steps[None]:
         """Replace each item by the result of a workflow; see `run`."""
         self.items |= yield from self.run(steps)
 
-    def together(self, steps: Steps[A]) -> Steps[A | None]:
+    def run_together(self, steps: Steps[A]) -> Steps[A | None]:
         """Run a workflow of all items, unless there is none. If it fails, they all leave.
 
         Returns:
@@ -109,7 +109,7 @@ class Batch(Generic[K, T]):
             return (yield from steps)
         except Chs3Error as error:
             for key in list(self.items):
-                self.leave(key, error)
+                self.set_aside(key, error)
         return None
 
     def ask(self, ask: Callable[[Sequence[T]], Steps[Sequence[A]]], *, is_repeatable: bool = True) -> Steps[dict[K, A]]:
@@ -121,13 +121,13 @@ class Batch(Generic[K, T]):
         answers, keys = dict[K, A](), list(self.items)
         for first in range(0, len(keys), _MOST_TOGETHER):
             part = Batch({key: self.items[key] for key in keys[first : first + _MOST_TOGETHER]})
-            answer = yield from part.together(ask(list(part)))
+            answer = yield from part.run_together(ask(list(part)))
             if answer is not None:
                 answers |= zip(part.items, answer, strict=True)
             elif is_repeatable and len(part.failed) > 1:
                 for key in part.failed:
                     alone = Batch({key: self.items[key]})
-                    answers |= zip([key], (yield from alone.together(ask(list(alone)))) or (), strict=False)
+                    answers |= zip([key], (yield from alone.run_together(ask(list(alone)))) or (), strict=False)
                     self.merge(alone)
             else:
                 self.merge(part)

@@ -11,7 +11,7 @@ from airflow_provider_chs3.core.arguments.declaration import declared
 from airflow_provider_chs3.core.arguments.load_arguments import GROUPS, MERGE_HEALTH
 from airflow_provider_chs3.core.files.csv_dialect import Dialect
 from airflow_provider_chs3.core.files.loaded_columns import Selection
-from airflow_provider_chs3.core.load.effects import EFFECTS, SWITCHES, written
+from airflow_provider_chs3.core.load.effects import EFFECTS, SWITCHES, written_name
 from airflow_provider_chs3.core.load.load_request import LoadRequest, Policies, parsed_definition
 from airflow_provider_chs3.core.model.formats import FORMATS
 from airflow_provider_chs3.exceptions import ConfigurationError
@@ -85,5 +85,5 @@ def test_beside_an_argument_that_switches_it_off(
 
 def test_each_argument_that_is_switched_off_exists_and_is_tried() -> None:
     names = {name for switch in SWITCHES for name in switch.names}
-    assert {name for name in names if written(name) == name} == {MERGE_HEALTH.name}
+    assert {name for name in names if written_name(name) == name} == {MERGE_HEALTH.name}
     assert {name for name, *_ in SWITCHED} == names

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_chs3.core.load.retry_policy import MAX_NEW_LISTS, MAX_WAITS, RetryState, lowered, next_retry
+from airflow_provider_chs3.core.load.retry_policy import (
+    MAX_NEW_LISTS,
+    MAX_WAITS,
+    RetryState,
+    lower_settings,
+    next_retry,
+)
 from airflow_provider_chs3.core.model.models import Setting
 from airflow_provider_chs3.core.tuning.insert_settings import YOURS
 from airflow_provider_chs3.exceptions import (
@@ -136,7 +142,7 @@ def test_a_server_that_is_full_is_waited_for_longer_each_time(code):
 def test_a_storage_that_does_not_keep_up_is_read_with_fewer_threads(code, message):
     again = next_retry(server_error(code, message), RetryState())
     assert again.retry_state == RetryState(waits=1, reader_steps=1)
-    assert values(lowered(COMPUTED, again.retry_state)) == values(COMPUTED) | {"max_threads": 4}
+    assert values(lower_settings(COMPUTED, again.retry_state)) == values(COMPUTED) | {"max_threads": 4}
 
 
 @pytest.mark.parametrize(
@@ -157,7 +163,7 @@ def test_nothing_else_is_tried_again_by_the_load_itself(error):
 
 
 def test_memory_is_lowered_by_block_then_insert_threads_then_reading():
-    steps = [values(lowered(COMPUTED, RetryState(memory_steps=steps))) for steps in range(5)]
+    steps = [values(lower_settings(COMPUTED, RetryState(memory_steps=steps))) for steps in range(5)]
     block, threads, readers = "min_insert_block_size_bytes", "max_insert_threads", "max_threads"
     assert [(step[block] // MIB, step[threads], step[readers]) for step in steps] == [
         (512, 4, 8),
@@ -172,7 +178,7 @@ def test_memory_is_lowered_by_block_then_insert_threads_then_reading():
 
 
 def test_the_server_s_own_block_is_halved_where_none_was_computed():
-    given = values(lowered((Setting("max_insert_threads", 2, ""),), RetryState(memory_steps=1)))
+    given = values(lower_settings((Setting("max_insert_threads", 2, ""),), RetryState(memory_steps=1)))
     assert given["min_insert_block_size_bytes"] == 128 * MIB
     assert given["min_insert_block_size_rows"] == 524_224
 
@@ -180,17 +186,19 @@ def test_the_server_s_own_block_is_halved_where_none_was_computed():
 def test_what_a_user_gave_stays():
     own = (Setting("min_insert_block_size_bytes", 512 * MIB, YOURS), Setting("min_insert_block_size_rows", 0, YOURS))
     retry_state = RetryState(memory_steps=1)
-    assert values(lowered((*own, Setting("max_insert_threads", 4, "")), retry_state))["max_insert_threads"] == 2
+    assert values(lower_settings((*own, Setting("max_insert_threads", 4, "")), retry_state))["max_insert_threads"] == 2
 
 
 def test_the_reason_tells_what_it_was_and_why():
-    (block, *_) = [each for each in lowered(COMPUTED, RetryState(memory_steps=1)) if "block_size_bytes" in each.name]
+    (block, *_) = [
+        each for each in lower_settings(COMPUTED, RetryState(memory_steps=1)) if "block_size_bytes" in each.name
+    ]
     assert block.reason == "half of 536870912, as an earlier try ran out of memory"
 
 
 def test_when_nothing_is_left_to_lower_the_error_says_what_to_do():
     with pytest.raises(TransientError, match=r"give loads more memory .* The rows of this insert were not published"):
-        lowered(COMPUTED, RetryState(memory_steps=100))
+        lower_settings(COMPUTED, RetryState(memory_steps=100))
 
 
 @pytest.mark.parametrize(
@@ -200,4 +208,4 @@ def test_when_nothing_is_left_to_lower_the_error_says_what_to_do():
 def test_where_nothing_is_left_to_lower_the_way_out_is_what_limits_the_load(reason: str, way_out: str) -> None:
     settings = (Setting("max_insert_threads", 1, ""), Setting("max_memory_usage", 8_000_000, reason))
     with pytest.raises(TransientError, match=way_out):
-        lowered(settings, RetryState(memory_steps=20))
+        lower_settings(settings, RetryState(memory_steps=20))

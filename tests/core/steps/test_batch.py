@@ -78,13 +78,13 @@ def test_one_item_is_asked_for_once() -> None:
     assert servers.ask(batch) == {}
     assert servers.texts == ["SELECT bb"]
     with pytest.raises(TransientError, match="no bb"):
-        batch.only()
+        batch.unwrap()
 
 
 def test_nothing_is_asked_of_an_empty_batch() -> None:
     servers, batch = Servers(), batch_of()
     assert servers.ask(batch) == {}
-    assert drive(batch.together(ask(["a"])), servers.perform) is None
+    assert drive(batch.run_together(ask(["a"])), servers.perform) is None
     assert servers.texts == []
 
 
@@ -95,7 +95,7 @@ def test_a_judge_sets_aside_those_for_which_it_fails() -> None:
         return len(item)
 
     batch = batch_of("a", "b", "ccc")
-    assert batch.each(judge) == {0: 1, 2: 3}
+    assert batch.apply(judge) == {0: 1, 2: 3}
     batch.update(str.upper)
     assert (list(batch), str(batch.failed[1])) == (["A", "CCC"], "b is wrong")
 
@@ -113,13 +113,13 @@ def test_of_workflows_one_after_the_other_those_that_fail_leave() -> None:
 
 def test_a_part_that_fails_leaves_and_may_come_back() -> None:
     servers, batch = Servers(failing="c"), batch_of("a", "bb", "c")
-    part = batch.part(lambda item: item != "a")
-    assert drive(part.together(ask(list(part))), servers.perform) is None
+    part = batch.select(lambda item: item != "a")
+    assert drive(part.run_together(ask(list(part))), servers.perform) is None
     batch.merge(part)
     assert (batch.items, [*batch.failed]) == ({0: "a"}, [1, 2])
     batch.merge(Batch({1: "bb"}))
     assert (batch.items, [*batch.failed]) == ({0: "a", 1: "bb"}, [2])
-    assert batch.those({1}).items == {1: "bb"}
+    assert batch.subset({1}).items == {1: "bb"}
 
 
 TARGET = TableName("d", "t")
