@@ -112,7 +112,7 @@ def _load_round(request: LoadRequest, load_round: Round, tried: Tried) -> Steps[
 
 
 def _load_changed(tried: Tried) -> Steps[None]:
-    """Load the periods that are not published as their objects are."""
+    """Load the periods whose published state differs from their objects."""
     loads = Loads(tried.loads)
     done, periods, attempts = yield from check_periods(loads)
     if len(tried.loads) > 1:
@@ -148,7 +148,7 @@ def _load_planned(planned: Planned, tried: Tried) -> Steps[None]:
 
 
 def _make_record_tables(context: TargetContext) -> Steps[None]:
-    # One after the other: a connection for each of them would take longer.
+    # One after the other, because separate connections would take longer.
     yield from make_ledger(context, context.nodes)
     yield from make_objects_table(context)
     yield from make_loads_table(context)
@@ -160,7 +160,7 @@ def _stage_and_publish(
     done: Sequence[DoneInsert] = (),
     late: Mapping[Period, Chs3Error] = MappingProxyType({}),
 ) -> Steps[None]:
-    """Insert, prove and publish periods whose staging is there, record what was done, and drop the staging."""
+    """Insert, verify and publish staged periods, record the outcome, and drop the staging."""
     load, periods = planned.load, planned.periods
     attempts = [load.attempt]
     try:
@@ -215,7 +215,7 @@ def _record_results(
     inserted: Inserted,
     verified: Verified,
 ) -> Steps[None]:
-    """Record what the loads did, each with its share of the seconds that all took together."""
+    """Record the loads, with the seconds shared out among them."""
     load, periods = planned.load, planned.periods
     periods.update(
         lambda item: item.of(replace(item.load, timer=_scale_timer(load.timer, planned.share_of(item.load))))
@@ -240,7 +240,7 @@ def _record_results(
     yield from record_loads(results, periods, together=together)
     tried.results.update(results)
     for item in periods:
-        # One that died before its claim has left a table that no record names.
+        # A load that died before its claim left a table that no record names.
         may_hold = item.load.request.policies.may_hold
         if not item.held_because and (may_hold or any(period.held for period in item.before.values())):
             yield from drop_held_of(item.load)
@@ -251,7 +251,7 @@ def _scale_timer(timer: StepTimer, share: float) -> StepTimer:
 
 
 def _resume_insert(request: LoadRequest, resumable: ResumableLoad, tried: Tried) -> Steps[None]:
-    """Resume the insert that an earlier process of the same task started."""
+    """Resume an insert that an earlier process of the same task started."""
     periods = list(resumable.periods)
     yield from Log(name=f"{range_text(periods)}: resuming attempt {resumable.nonce}, which this task began earlier.")
     source, listed = yield from request.source.list_periods(periods)
@@ -279,14 +279,14 @@ def _resume_insert(request: LoadRequest, resumable: ResumableLoad, tried: Tried)
         yield from record_insert(load, resumable.plan, list(planned.periods), done, "")
         yield from _stage_and_publish(planned, tried, done, late)
     except Exception as error:
-        # After a broken connection the insert may go on: the next try looks for it again.
+        # The insert may still run after a broken connection: the next try looks for it.
         if not isinstance(error, ClickHouseConnectionError):
             yield from clean_up(load)
         raise
 
 
 def _rebuild_plan(resumable: ResumableLoad, tried: Tried, listed: Mapping[Period, Manifest]) -> Steps[Planned]:
-    """Return the plan of an earlier process.
+    """Rebuild the plan of an earlier process.
 
     Raises:
         ObjectsChangedError: If objects changed since.
@@ -299,15 +299,15 @@ def _rebuild_plan(resumable: ResumableLoad, tried: Tried, listed: Mapping[Period
     if len(period_loads) == 1:
         return Planned(load=period_loads[0].load, plan=resumable.plan, periods=periods_of(*period_loads))
     planned = yield from plan_together(period_loads, resumable.plan)
-    assert planned  # The table, and what is loaded, are what they were.
+    assert planned  # Table and objects are unchanged.
     return planned
 
 
 def _restore_decisions(planned: Planned, resumable: ResumableLoad) -> Steps[dict[Period, Chs3Error]]:
-    """Give periods the state on which the load decided, and return those that other loads have published since.
+    """Restore the state by which the load decided; return the periods that other loads have published since.
 
     Raises:
-        ObjectsChangedError: If these are all.
+        ObjectsChangedError: If no period is left.
     """
     mine, periods = planned.load, planned.periods
     periods.update(
@@ -340,11 +340,11 @@ def _take_over_insert(
         done = yield from await_insert(load, resumable.plan, resumable)
         yield from rename_staging(load.context, load.attempt.name, to=mine.attempt)
         if load.group:
-            # It may have died while it published: its table would pass for that of a load that began later.
+            # If it died during publication, its table would look like that of a later load.
             yield from end_attempts_with(load.context, resumable.nonce)
     except (ClickHouseServerError, SupersededError) as error:
         was_ended = isinstance(error, SupersededError) or error.code == QUERY_WAS_CANCELLED
-        # The end of a task that a person cleared may come later than its next try.
+        # A cleared task may end only after its next try has begun.
         if was_ended and not request.resumes:
             raise InsertLostError(f"Attempt {resumable.nonce} was ended just as this one found it.") from error
         raise

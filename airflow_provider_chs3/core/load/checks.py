@@ -1,4 +1,4 @@
-"""Check what is about to be published: the rows in staging, with the published ones at hand."""
+"""Run the user's checks on staged rows before publication; published rows are at hand."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _NO_ROWS = "0"
 
 
 def try_checks(load: LoadContext) -> Steps[None]:
-    """Have the servers analyze all checks before anything is written: an unknown column is found now.
+    """Let the servers analyze all checks before anything is written, so that unknown columns are found early.
 
     Raises:
-        ConfigurationError: If one cannot be computed.
+        ConfigurationError: If a check cannot be computed.
     """
     target = _Rows(load.context, load.context.target, _NO_ROWS)
     for check in load.request.checks.requested:
@@ -45,10 +45,10 @@ def try_checks(load: LoadContext) -> Steps[None]:
 
 
 def check_rows(periods: Periods) -> Steps[dict[Period, int]]:
-    """Check what is staged of each period, which is all that it will hold.
+    """Run the checks of every period on its staged rows.
 
     Returns:
-        How many rows the checks have seen of each, for `check_seen` once it is known how many are staged.
+        The rows that the checks have seen, by period, for `check_seen`.
     """
     checked = yield from periods.run(_check_period)
     periods.update(lambda item: _add_results(item, checked[item.period][0]))
@@ -65,7 +65,7 @@ def check_seen(period_load: PeriodLoad, rows: int) -> None:
     """Check that the checks have seen all rows that are about to be published.
 
     Raises:
-        TransientError: If these are more or fewer.
+        TransientError: If the numbers differ.
     """
     staged = sum(period_load.staged[node].rows for node in period_load.load.context.publishers)
     if period_load.checks and rows != staged:
@@ -77,11 +77,11 @@ def check_seen(period_load: PeriodLoad, rows: int) -> None:
 
 def _check_period(period_load: PeriodLoad) -> Steps[tuple[tuple[CheckResult, ...], int]]:
     load, checks = period_load.load, period_load.load.request.checks.requested
-    # What a dead attempt was about to publish has passed them.
+    # A dead attempt ran them before its intent.
     if period_load.intended or not checks:
         return (), 0
     names = (load.staging, load.context.target)
-    # Of several partitions, each node looks among its own (seen on 25.8 and 26.9).
+    # Every node searches only its own partitions (seen on 25.8 and 26.9).
     staged, published = (_Rows(load.context, name, load.period_partitions.rows_of(name)) for name in names)
     yield from Log(name=f"{period_load.period}: checking what is staged ({quantity(len(checks), 'check')}).")
     results, seen = yield from _check_columns(period_load, staged)
@@ -104,7 +104,7 @@ def _check_period(period_load: PeriodLoad) -> Steps[tuple[tuple[CheckResult, ...
 
 
 def _check_columns(period_load: PeriodLoad, staged: _Rows) -> Steps[tuple[list[CheckResult], int]]:
-    """Ask for all columns at once, and count the rows: those that a node's replica lacks must not escape."""
+    """Check all columns with one query, and count the rows: a replica that lacks some must not go unnoticed."""
     seen, results, by_clause = 0, list[CheckResult](), defaultdict[str, list[ColumnCheck]](list, {"": []})
     for check in period_load.load.request.checks.requested:
         if isinstance(check, ColumnCheck):
@@ -125,7 +125,7 @@ def _make_result(check: Check, rows: Sequence[Row]) -> CheckResult:
     values = list(rows[0]) if rows else []
     shown, has_passed = ", ".join(map(_show_value, values)) or "no row", bool(values) and all(values)
     if isinstance(check, TableCheck):
-        # Where there is no row, none makes the statement false.
+        # Without rows, the statement holds.
         has_passed = values != [0]
         shown = str(has_passed).lower()
     return CheckResult(check.name, check.wanted, shown, has_passed)
@@ -146,7 +146,7 @@ def _query_check(context: TargetContext, sql: str, *, name: str, checks: Sequenc
 
 
 class _Rows:
-    """Some rows of a table, on all nodes."""
+    """The rows of a table that match a condition, on all nodes."""
 
     def __init__(self, context: TargetContext, name: TableName, condition: str) -> None:
         names = f"{identifier(name.database)}, {identifier(name.table)}"
@@ -154,7 +154,7 @@ class _Rows:
         self.condition = condition
 
     def where(self, clause: str = "") -> str:
-        """Return FROM and WHERE; the clause ends with its line, as a comment in it would."""
+        """Render FROM and WHERE; a line break after the clause ends any comment in it."""
         further = f" AND (\n{clause}\n)" if clause else ""
         return f"FROM {self.source} WHERE {self.condition}{further}"
 

@@ -24,7 +24,7 @@ from airflow_provider_chs3.exceptions import Chs3Error
 
 
 def clean_up(load: LoadContext, *, done: Sequence[Attempt] = ()) -> Steps[None]:
-    """Remove what an attempt has staged; if that fails, the next load does it."""
+    """Remove the staging of an attempt; if that fails, the next load does it."""
     try:
         if done:
             yield from drop_staging(load.context, *done)
@@ -39,9 +39,9 @@ def clean_up(load: LoadContext, *, done: Sequence[Attempt] = ()) -> Steps[None]:
 def clean_up_published(
     loads: Sequence[LoadContext], periods: Mapping[Period, Mapping[Node, PeriodOnNode]]
 ) -> Steps[None]:
-    """Remove the staging of the attempts that published periods, and what was held, in case they died right afterwards.
+    """Remove staging and held rows of attempts that published periods, in case they died right afterwards.
 
-    Staging of other attempts stays: one that is running knows newer objects.
+    Staging of other attempts stays, because a running one may know newer objects.
     """
     attempts = {
         attempt
@@ -59,10 +59,10 @@ def clean_up_published(
 
 
 def drop_dead_groups(loads: Collection[LoadContext], own_attempts: Collection[tuple[Period, str]]) -> Steps[None]:
-    """Drop the staging of other loads of several periods, where nobody publishes from it any more.
+    """Drop the staging of other loads of several periods that nobody publishes from any more.
 
-    These are earlier tries of this task, and loads all of whose periods were published, by them or since. Others may
-    run.
+    These are earlier tries of this task, and loads with all periods published, by themselves or by later loads. Other
+    loads may still run.
     """
     load = next(iter(loads))
     if own_attempts:
@@ -80,7 +80,7 @@ def drop_dead_groups(loads: Collection[LoadContext], own_attempts: Collection[tu
 
 
 def _are_published(load: LoadContext, periods: Collection[str], nonce: str, began: int) -> Steps[bool]:
-    """Check that each period was published by a load, or since it began, by the coordinator's records and its clock."""
+    """Check by the coordinator's records and clock that a load, or a later one, published all its periods."""
     sql = Sql(
         f"SELECT count() FROM (SELECT {newest('event, toUnixTimestamp(recorded_at), attempt')} AS found "
         f"FROM {table(load.context.ledger)} WHERE {load.key_on(load.context.coordinator).table_condition} "

@@ -1,4 +1,4 @@
-"""Decide what happens to a period: loads, plans, the page, the doctor and adoption ask here, and get one answer."""
+"""Decide what happens to a period, for loads, plans, the page, the doctor and adoption alike."""
 
 from __future__ import annotations
 
@@ -31,37 +31,37 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Skip(Decision):
-    """Nothing is left to do: it is as published, or pinned; or `has_no_objects`, where that is not an error."""
+    """Leave the period: it is as published or pinned, or it `has_no_objects` and that is no error."""
 
     has_no_objects: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Refuse(Decision):
-    """Its load ends with an error, for the reason `refusal`."""
+    """End the load with an error, for the reason `refusal`."""
 
     refusal: Refusal
 
 
 class Hold(Decision):
-    """A version of what its objects are now is held: a person decides whether it is published."""
+    """Keep the held version of the current objects: a person decides whether to publish it."""
 
 
 class Whole(Decision):
-    """All of its objects are loaded."""
+    """Load all objects."""
 
 
 class Add(Decision):
-    """Its new objects alone are loaded."""
+    """Load only the new objects."""
 
 
 class Finish(Decision):
-    """A dead attempt has staged it: its publication is completed, if its staging is there as it was."""
+    """Complete the publication of a dead attempt, if its staging is unchanged."""
 
 
-#: What may also be what a load did between two looks of a server.
+#: A load between two queries of a server gives the same picture.
 OF_OTHERS = (ComparisonStatus.ROWS_UNKNOWN, ComparisonStatus.TARGET_CHANGED)
-#: Where a table is loaded for the first time, or another policy allows to load it again.
+#: The table is loaded for the first time, or another policy permits the reload.
 _NEEDS_NO_PERMISSION = (
     ComparisonStatus.NEW,
     ComparisonStatus.FEWER_NODES,
@@ -93,7 +93,7 @@ class PeriodFacts:
 def decide(facts: PeriodFacts, policies: Policies | None = None) -> Decision:
     """Decide what happens to a period.
 
-    What is published as its objects are stays so, whatever is asked of other objects.
+    A period that matches its objects stays as it is, whatever the policies for changes say.
     """
     policies = policies or Policies()
     reason = facts.comparison.why
@@ -125,7 +125,7 @@ def _decide_load(facts: PeriodFacts, policies: Policies) -> Decision:
 
 
 def _decide_stay(facts: PeriodFacts) -> Decision | None:
-    """Return the decision to leave a period as it is; None if it is to change."""
+    """Decide whether a period stays as it is; None if it changes."""
     if facts.comparison.standing is ComparisonStatus.PINNED:
         return Refuse(facts.comparison.why, Refusal.NOT_HELD) if facts.is_approval else Skip(facts.comparison.why)
     if facts.is_reload:
@@ -136,7 +136,7 @@ def _decide_stay(facts: PeriodFacts) -> Decision | None:
 
 
 def whole_table_error(target: TableName, sizes: str, reason: str) -> TargetChangedError:
-    """Return the error of `Refusal.WHOLE_TABLE`: a load raises it, and a plan reports it beforehand."""
+    """Return the error of `Refusal.WHOLE_TABLE`; loads raise it, plans report it."""
     return TargetChangedError(
         f"{target} has no partitions, so this would load it whole again, reading {sizes}: {reason}. The table is "
         "unchanged. To allow this, give policies={'reload_whole_table': True}, for example for one run. With "
@@ -146,7 +146,7 @@ def whole_table_error(target: TableName, sizes: str, reason: str) -> TargetChang
 
 
 def _reloads_table(facts: PeriodFacts) -> bool:
-    """Check whether a table would be read whole again, without anybody having asked for it."""
+    """Check whether a whole table would be read again unrequested."""
     if not (facts.is_published_table and facts.objects) or facts.is_reload:
         return False
     may_add = facts.comparison.standing is ComparisonStatus.OBJECTS_CHANGED and facts.why_whole is None
@@ -166,7 +166,7 @@ def _refusal(facts: PeriodFacts, policies: Policies) -> Refusal | None:
 
 
 def _why_held(facts: PeriodFacts, policies: Policies) -> str:
-    """Return why a person decides about what a load would replace; empty if none does. No other policy forbids it."""
+    """Return why a person decides about the replacement; empty if nobody does."""
     reasons = [facts.comparison.why] if _is_of_others(facts, policies) else []
     if _shrank(facts, policies):
         shrank = f"shrank from {size_text(facts.published_bytes)} to {size_text(facts.size_bytes)}"
@@ -175,7 +175,7 @@ def _why_held(facts: PeriodFacts, policies: Policies) -> str:
 
 
 def _is_of_others(facts: PeriodFacts, policies: Policies) -> bool:
-    """Check whether a load would replace rows of others, and no argument allows it."""
+    """Check whether a load would replace rows of others without permission."""
     if facts.comparison.standing is ComparisonStatus.ROWS_UNKNOWN:
         return not policies.replace_unknown
     return facts.comparison.standing is ComparisonStatus.TARGET_CHANGED and policies.on_target_changed != "reload"

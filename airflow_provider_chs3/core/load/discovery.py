@@ -49,7 +49,7 @@ class Listed(NamedTuple):
 def list_ready(request: LoadRequest, periods: Sequence[Period]) -> Steps[Listed]:
     """List the objects of periods that are ready.
 
-    A period fails with a `NotReadyError` if its marker is missing, or an object is too young.
+    A period fails with a `NotReadyError` if its marker is missing or an object is too young.
     """
     failed = dict[Period, Chs3Error]()
     for first in range(0, len(periods) if request.policies.ready_key else 0, _READY_AT_ONCE):
@@ -75,7 +75,7 @@ def list_ready_period(request: LoadRequest) -> Steps[tuple[Source, Manifest]]:
     """List the period's objects.
 
     Returns:
-        The source, whose base is known now, and the manifest.
+        The source with its base, and the manifest.
 
     Raises:
         NotReadyError: As in `list_ready`.
@@ -87,7 +87,7 @@ def list_ready_period(request: LoadRequest) -> Steps[tuple[Source, Manifest]]:
 
 
 def _why_not_ready(request: LoadRequest, period: Period) -> Steps[Chs3Error | None]:
-    """Return why a period's ready marker does not show that it is ready."""
+    """Return the error of a missing ready marker; None if the period is ready."""
     ready_key = request.policies.ready_key or ""
     try:
         missing = yield from request.source.missing_marker(ready_key, period)
@@ -105,7 +105,7 @@ def _check_manifest(request: LoadRequest, period: Period, manifest: Manifest) ->
     """Check that no object is too young."""
     policies = request.policies
     youngest = max(manifest.objects, key=lambda unit: unit.last_modified, default=None)
-    # With no age asked for no clock is looked at: the storage's may be ahead, and objects may come after `now`.
+    # Without a minimum age, clocks do not matter: the storage's may be ahead, and objects may come after `now`.
     if policies.min_object_age_seconds <= 0 or youngest is None:
         return
     if (request.now - youngest.last_modified).total_seconds() < policies.min_object_age_seconds:
@@ -122,8 +122,8 @@ def list_and_inspect(
     """List the objects of periods, and ask every node for its facts.
 
     Returns:
-        The objects; the nodes' facts; the timer at the end of the listing, so that the time the nodes took longer
-        counts for the next step.
+        The objects, the nodes' facts, and the timer at the end of the listing: any further time counts for the next
+        step.
 
     Raises:
         PreflightError: If the cluster, versions or privileges prevent the load.
@@ -142,7 +142,7 @@ def _list(request: LoadRequest, periods: Sequence[Period], timer: StepTimer) -> 
 
 
 def _check_servers(request: LoadRequest, place: TableLocation) -> Steps[None]:
-    """Check what takes less time than to connect, one after the other over one connection to each node."""
+    """Run the cheap checks one after the other, over a single connection to every node."""
     yield from check_constraints(place.nodes, needed_by(request), user_settings=request.settings)
     yield from check_privileges(place.nodes, privileges_of_load(request, place))
 
@@ -190,7 +190,7 @@ def _inspect_target(request: LoadRequest) -> Steps[TargetContext]:
     place = yield from resolve_table(request)
     place = yield from leave_out_absent(place)
     yield from check_distribution(place, distribution=request.policies.distribution, target=request.target)
-    # A server that is too old, or where a grant is missing, may not answer the last one: the first error is reported.
+    # Old servers, or missing grants, may make the last query fail: the first error is reported.
     names = names_to_look_up(request.settings, request.source.kind)
     looks = (_check_servers(request, place), look_at(place, settings=names, policies_on=OF_A_LOAD))
     context: TargetContext = (yield from Gather(name=f"Look at {len(place.nodes)} nodes", workflows=looks))[1]

@@ -21,13 +21,13 @@ from airflow_provider_chs3.core.files.csv_dialect import Dialect
 from airflow_provider_chs3.core.model.formats import FORMATS, Format
 from airflow_provider_chs3.exceptions import ConfigurationError
 
-#: Their readers give times without a zone.
+#: Formats with readers that give times without a zone.
 _WITH_NAIVE_TIMES = ("Parquet", "ORC", "Arrow")
 
 
 @dataclass(frozen=True)
 class Effect:
-    """An argument, and where it has an effect."""
+    """An argument and the formats it has an effect on."""
 
     group: str
     name: str
@@ -43,7 +43,7 @@ class Effect:
 
     @property
     def where(self) -> str:
-        """The formats on which it has an effect, and whether it has one on rows of a database, for people."""
+        """The formats it has an effect on, as text, and whether rows of databases are among them."""
         formats = [name for name, file_format in FORMATS.items() if self.applies_to(file_format)]
         shown = "all formats" if len(formats) == len(FORMATS) else ", ".join(formats)
         return f"{shown}; rows of databases and of SELECTs" if self.is_of_rows else shown
@@ -56,7 +56,7 @@ _TSV_AS_CSV = (
 )
 _SKIP_IN_TSV = "Leave it out; in TSV, settings={'input_format_tsv_skip_first_lines': 1} skips a line."
 
-#: Those that depend on the format of files.
+#: Arguments that depend on the format of files.
 _BY_FORMAT = (
     *(
         Effect(
@@ -89,14 +89,14 @@ _BY_FORMAT = (
         is_of_rows=True,
     ),
 )
-#: Further ones that are about files, whatever their format.
+#: Arguments about files of any format.
 _OF_FILES: Mapping[type[Group], tuple[str, ...]] = {
     Files: ("file_format", "compression"),
     Increments: ("incremental", "max_increments", "object_column"),
     PolicyGroup: ("on_other_periods", "min_object_age_seconds"),
 }
 
-#: Group and name → where it has an effect. All other arguments have one everywhere.
+#: Group and name → effect. All other arguments always have an effect.
 EFFECTS: Mapping[tuple[str, str], Effect] = {
     (effect.group, effect.name): effect
     for effect in (*_BY_FORMAT, *(Effect(kind.group, name) for kind, names in _OF_FILES.items() for name in names))
@@ -116,10 +116,10 @@ class Switch:
 
 _HOLDING = ("on_failed_check", "on_shrink", "on_target_changed")
 
-#: Arguments of their own that others switch off.
+#: Ungrouped arguments that others switch off.
 _IN_NO_GROUP = (MERGE_HEALTH,)
 
-#: A policy about checks is looked at only where a load's checks are known.
+#: Policies about checks are examined only if the load's checks are known.
 SWITCHES = (
     Switch(
         ("max_increments", "object_column"),
@@ -158,10 +158,10 @@ SWITCHES = (
 
 
 def check_switches(groups: Sequence[Group], arguments: Mapping[str, Any]) -> None:
-    """Check that arguments have an effect beside each other.
+    """Check that no argument switches off another.
 
     Raises:
-        ConfigurationError: If one has none.
+        ConfigurationError: If an argument has no effect.
     """
     given = {name for group in groups for name in group.changes}
     given |= {
@@ -179,7 +179,7 @@ def check_switches(groups: Sequence[Group], arguments: Mapping[str, Any]) -> Non
 
 
 def written_name(name: str) -> str:
-    """Return an argument as users write it, with its group if it is in one."""
+    """Return an argument as users write it, with its group if it has one."""
     return next((kind[name].written for kind in map(declared, GROUPS.values()) if name in kind), name)
 
 
@@ -187,7 +187,7 @@ def check_effects(given: Iterable[tuple[str, str]], file_format: Format) -> None
     """Check that arguments have an effect on files of a format.
 
     Raises:
-        ConfigurationError: If one has none.
+        ConfigurationError: If an argument has no effect.
     """
     for effect in (EFFECTS[key] for key in given if key in EFFECTS):
         if not effect.applies_to(file_format):
@@ -197,5 +197,5 @@ def check_effects(given: Iterable[tuple[str, str]], file_format: Format) -> None
 
 
 def about_files(given: Iterable[tuple[str, str]]) -> list[str]:
-    """Return those of the arguments that have no effect where there are no files."""
+    """Return the arguments that have no effect without files."""
     return [EFFECTS[key].key for key in given if key in EFFECTS and not EFFECTS[key].is_of_rows]

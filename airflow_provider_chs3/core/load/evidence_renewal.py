@@ -1,4 +1,4 @@
-"""The evidence that is recorded of a published period, and its renewal after merges and ALTERs."""
+"""Record evidence of a published period, and renew it after merges and ALTERs."""
 
 from __future__ import annotations
 
@@ -23,24 +23,23 @@ from airflow_provider_chs3.exceptions import Chs3Error
 def structure_text(
     load: LoadContext, node: Node, *, loaded: Iterable[LoadedColumn] = (), in_files: Iterable[str] | None = None
 ) -> str:
-    """Return the structure for a node's record: the table, and the data loaded into it."""
+    """Return the structure for a node's record: the table and the loaded data."""
     selection = load.request.selection
     every_column = not selection.columns and not selection.select
     return as_text(
         load.request.structure(load.context, shard_num=node.shard_num),
         loaded_of((loaded_column.column.name for loaded_column in loaded), in_files, every_column=every_column),
-        # Unlike the rest it is not renewed: a TTL that was changed may have removed rows already.
+        # This part is not renewed, because a changed TTL may already have removed rows.
         {"engine": load.context.table_facts.definition, "definition": load.request.recorded_definition},
     )
 
 
 def renew_records(loads: Sequence[LoadContext], periods: Mapping[Period, Mapping[Node, PeriodOnNode]]) -> Steps[None]:
-    """Record the evidence of unchanged periods again, if merges changed their parts or ALTERs the table.
+    """Record the evidence of unchanged periods again after merges or ALTERs.
 
-    The fewer merges lie between a record and the current parts, the more it proves. A column that the table got since
-    is compared from now on, because a merge writes its default into the parts. Replicas that were down while others
-    published get their record, so that the others may be down next time. If this fails, the periods are published
-    nevertheless.
+    The fewer merges separate a record from the current parts, the more it proves. New columns are compared from then
+    on, because merges write their defaults into the parts. Replicas that were down during the publication get a
+    record, so that the others may be down next time. If this fails, the periods are published nevertheless.
     """
     context = loads[0].context
     renewals, steps = defaultdict[Node, list[Renewal]](list), list[QueryNodes]()
@@ -52,7 +51,7 @@ def renew_records(loads: Sequence[LoadContext], periods: Mapping[Period, Mapping
                 steps.append(_copy_records(load, node, period.record, period, shards))
             elif period.record and period.has_history and not _is_up_to_date(load, node, period, shards):
                 structure, attempt = _current_structure(load, node, period.record), period.record.attempt
-                # All of them, as the newest records of a period are of one number.
+                # All partitions, because the newest records of a period share a number.
                 for partition in period.each:
                     evidence = evidence_of_state(as_recorded(partition), shards)
                     renewals[node].append(
@@ -72,7 +71,7 @@ def renew_records(loads: Sequence[LoadContext], periods: Mapping[Period, Mapping
 def _copy_records(
     load: LoadContext, node: Node, newest: Record, period: PeriodOnNode, shards: Mapping[int, int]
 ) -> QueryNodes:
-    """Return the step that records what another replica has, for one that was down when that was written."""
+    """Return the step that gives a replica the record written while it was down."""
     structure = _current_structure(load, node, newest)
     records = list[RecordOnNode]()
     for partition in period.each:
@@ -96,5 +95,5 @@ def _is_up_to_date(load: LoadContext, node: Node, period: PeriodOnNode, shards: 
 
 
 def _current_structure(load: LoadContext, node: Node, newest: Record) -> str:
-    """Return the current table, which gives the same rows as the recorded one, with the recorded files."""
+    """Return the current structure of the table with the recorded files."""
     return as_text(json.loads(newest.structure), load.request.structure(load.context, shard_num=node.shard_num))

@@ -1,4 +1,4 @@
-"""Insert files as those of the last loads were read, and look at them meanwhile: nothing counts if they differ."""
+"""Insert files as the last loads read theirs, and inspect them meanwhile: if they differ, the insert is void."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, F
 
 @dataclass
 class _Running:
-    """An insert that runs beside the look at its files."""
+    """An insert that runs while its files are inspected."""
 
     has_ended: bool = False
 
@@ -26,14 +26,14 @@ class _Running:
 def insert_as_expected(
     planned: Planned, record: Callable[[Sequence[DoneInsert], str], Steps[None]]
 ) -> Steps[tuple[Planned, Inserted]]:
-    """Insert into staging as the plan expects files to be read, and look at them at the same time.
+    """Insert into staging by the expected plan, and inspect the files at the same time.
 
     Returns:
-        The periods with the plan that the files give, which the insert has followed.
+        The periods with the plan of their files, which the insert has followed.
 
     Raises:
-        FilesDifferError: If they give another one. The insert has been ended.
-        Chs3Error: As in `plan_objects` and `insert`: what is wrong with the files comes first.
+        FilesDifferError: If the files require another plan. The insert has been ended.
+        Chs3Error: As in `plan_objects` and `insert`; errors of the files come first.
     """
     load, running = planned.load, _Running()
     yield from Log(name="The files are expected to be like those of the last loads, and looked at during the insert.")
@@ -64,7 +64,7 @@ def _read_files(planned: Planned, running: _Running) -> Steps[Reading]:
 
 
 def _end_insert(planned: Planned, running: _Running) -> Steps[None]:
-    """End the insert, which may be about to be sent."""
+    """End the insert, even if it has not been sent yet."""
     try:
         while not running.has_ended:
             yield from end_queries(planned.load.context, planned.load.attempt)
@@ -76,7 +76,7 @@ def _end_insert(planned: Planned, running: _Running) -> Steps[None]:
 def _try_insert(
     planned: Planned, record: Callable[[Sequence[DoneInsert], str], Steps[None]], running: _Running
 ) -> Steps[Inserted | Chs3Error]:
-    """Insert, and return an error: whether it counts is known once the files have been looked at."""
+    """Insert, and return an error instead of raising it: it counts only if the files are as expected."""
     load = planned.load
     try:
         return (yield from insert(load, planned.plan, record=record, explains=False))

@@ -1,4 +1,4 @@
-"""Explain a failed insert: find where a file cannot be parsed, or a value not converted, by repeating the failure."""
+"""Explain a failed insert by repeating it: find the place where parsing or converting fails."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal
 from airflow_provider_chs3.core.steps.operations import Log, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError
 
-#: So that rows are counted from the file's first one.
+#: Read in order, so that row numbers count from the start of the file.
 IN_ORDER: SettingValues = {
     "max_threads": 1,
     "max_parsing_threads": 1,
     "input_format_parquet_preserve_order": 1,
 }
 SHOWN_CHARACTERS = 200
-#: "cannot be safely converted", of a type that a text was read as on the way: it says no reason.
+#: "cannot be safely converted" names an intermediate type, and gives no reason.
 _WITHOUT_REASON = 70
 
 
@@ -33,10 +33,10 @@ def explain_parsing(files: Files, reading: Reading, error: ClickHouseServerError
 
     Returns:
         A sentence with object, row and, if known, column; None if the error names no object of the period, or the
-        object can be read now.
+        object is readable.
 
     Raises:
-        SourceError: If its beginning is the reason: `check_beginning`.
+        SourceError: If the beginning of the file is the reason: `check_beginning`.
     """
     path = files.source.path_in_error(file_of(error))
     group = next((group for group, batch in reading.batches(files) if path in batch.paths), None)
@@ -52,9 +52,9 @@ def explain_parsing(files: Files, reading: Reading, error: ClickHouseServerError
 
 
 def explain_conversion(files: Files, reading: Reading, *, null_as_default: bool) -> Steps[str | None]:
-    """Find the value that cannot be converted, by converting fewer and fewer.
+    """Find the value that cannot be converted.
 
-    Each statement halves the objects, rows or columns, until one is left.
+    Every statement halves the objects, rows or columns.
 
     Returns:
         A sentence with object, row and column; None if nothing fails.
@@ -68,7 +68,7 @@ def explain_conversion(files: Files, reading: Reading, *, null_as_default: bool)
 
 
 def explain_sample(files: Files, reading: Reading, *, rows: int, null_as_default: bool) -> Steps[str | None]:
-    """Describe what would fail the insert, if it is among the first rows of some files.
+    """Describe the failure that the first rows of files would cause.
 
     Returns:
         A sentence with object, row and column; None if nothing fails.
@@ -85,7 +85,7 @@ def explain_sample(files: Files, reading: Reading, *, rows: int, null_as_default
 def _error_of(
     files: Files, name: str, sql: Sql, settings: SettingValues = IN_ORDER
 ) -> Steps[ClickHouseServerError | None]:
-    """Return the error of a look, if files caused it."""
+    """Return the error of a query, if files caused it."""
     try:
         yield from files.look(name, sql, settings)
     except ClickHouseServerError as error:
@@ -96,7 +96,7 @@ def _error_of(
 
 
 def _find_fewest(most: int, fails: Callable[[int], Steps[ClickHouseServerError | None]]) -> Steps[int]:
-    """Return the smallest number of them that fails, given that all of them fail."""
+    """Return the smallest number that fails, by bisection; the largest one does."""
     fewest = 1
     while fewest < most:
         middle = (fewest + most) // 2
@@ -109,14 +109,14 @@ def _find_fewest(most: int, fails: Callable[[int], Steps[ClickHouseServerError |
 
 @dataclass(frozen=True)
 class _Hunt:
-    """A search for the value that fails, in ever fewer values of a group of files."""
+    """A bisection for the value that fails, in a group of files."""
 
     files: Files
     group: FileGroup
     null_as_default: bool
 
     def convert_files(self, batch: Batch, paths: Sequence[str]) -> Steps[ClickHouseServerError | None]:
-        """Return the error of converting all values of some files."""
+        """Return the error of converting all values of files."""
         function = self.files.read(batch.glob, structure=self.group.structure)
         condition = f" WHERE {self.files.source.condition_of(*paths)}"
         sql = function.between(f"SELECT {self._render_conversions(self.group.loaded)} FROM ", condition)
@@ -133,7 +133,7 @@ class _Hunt:
     def find_in(self, path: str, rows: int) -> Steps[str | None]:
         """Return a sentence about the first value of a file's first rows that fails; None if it does not fail alone."""
         loaded = self.group.loaded
-        # Some conversions fail whatever the rows hold, and without any.
+        # Some conversions fail whatever the rows hold, even without rows.
         row = (yield from _find_fewest(rows, lambda count: self.convert_rows(path, count, loaded))) if rows else 0
         number = yield from _find_fewest(len(loaded), lambda count: self.convert_rows(path, row, loaded[:count]))
         loaded_column = loaded[number - 1]
@@ -157,12 +157,12 @@ class _Hunt:
     def convert_rows(
         self, path: str, rows: int, columns: Sequence[LoadedColumn]
     ) -> Steps[ClickHouseServerError | None]:
-        """Return the error of converting the values of some columns in a file's first rows."""
+        """Return the error of converting columns in the first rows of a file."""
         sql = self._select_rows(path).between(f"SELECT {self._render_conversions(columns)} FROM (", f" LIMIT {rows})")
         return (yield from _error_of(self.files, f"Look at {rows} rows of {path}", sql))
 
     def _render_conversions(self, columns: Sequence[LoadedColumn]) -> str:
-        """Return an expression that fails if one of the conversions does; AND would skip unused results."""
+        """Render an expression that fails if any conversion does; AND would skip unused results."""
         values = [column.cast(null_as_default=self.null_as_default).value for column in columns]
         held = [holds for column in columns if (holds := column.holds(null_as_default=self.null_as_default))]
         thrown = [f"throwIf(NOT ifNull({holds}, 0), {literal(DOES_NOT_FIT)})" for holds in held]

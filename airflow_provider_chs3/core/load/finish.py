@@ -1,6 +1,6 @@
-"""Complete what a dead attempt was publishing: its rows are staged, and all nodes have its intent, or are published.
+"""Complete the publication of a dead attempt: its rows are staged, and all nodes have its intent or its publication.
 
-What is held and approved is published so, too, once its intent is stated.
+Approved versions are published the same way, once their intent is recorded.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from airflow_provider_chs3.exceptions import SupersededError, TargetChangedError
 
 
 def finish(periods: Periods) -> Steps[dict[Period, dict[Node, PartitionState]]]:
-    """Publish what dead attempts had staged, without another insert.
+    """Publish the staging of dead attempts, without another insert.
 
     Returns:
-        The partition of each on each node. The others are to be loaded.
+        The partitions of the published periods on every node. All other periods must be loaded.
     """
     states, attempts = dict[Period, dict[Node, PartitionState]](), defaultdict[str, list[Period]](list)
     for item in periods:
@@ -61,7 +61,7 @@ def finish(periods: Periods) -> Steps[dict[Period, dict[Node, PartitionState]]]:
 
 def _finish_table(name: str, nonce: str, periods: Periods) -> Steps[dict[Period, dict[Node, PartitionState]]]:
     first = periods.first.load
-    # Who finds the period published ends all attempts whose names begin like this one's.
+    # A load that finds the period published ends all attempts with this prefix.
     request = replace(first.request, nonce=f"{nonce}{first.request.nonce}")
     attempt = Attempt(first.context.target, tuple(periods.items), request.nonce, number=int(len(periods.items) > 1))
     shared = SharedStaging(attempt, frozenset(item.load.period_partitions.value for item in periods), is_finished=True)
@@ -90,9 +90,9 @@ def _finish_table(name: str, nonce: str, periods: Periods) -> Steps[dict[Period,
 
 
 def _take_over(name: str, nonce: str, periods: Periods, shared: SharedStaging) -> Steps[None]:
-    """Take the table over, and check that all is as intended. Other periods leave.
+    """Take the table over, and check that it holds the intended rows. Other periods leave.
 
-    If the process of the attempt is not dead, it does not find its table any more.
+    If the process of the attempt still runs, it no longer finds its table.
     """
     context, attempt = periods.first.load.context, shared.attempt
     yield from rename_staging(context, name, to=attempt)
@@ -140,7 +140,7 @@ def _check_objects(load: LoadContext, nonce: str, records: Mapping[Node, Record]
 
 
 def with_held_policies(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -> LoadContext:
-    """Return an approval with the policies of the load that holds the period, as far as they concern it."""
+    """Return an approval with the relevant policies of the load that holds the period."""
     held = next(iter(_held_by_node(before).values()), None)
     if held is None or not load.request.is_approval:
         return load
@@ -149,9 +149,9 @@ def with_held_policies(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -
 
 
 def approve(periods: Periods) -> Steps[None]:
-    """Prepare the publication of what is held of periods, for `finish`: link it to a new table, and state the intent.
+    """Prepare held periods for `finish`: link their rows to a new table, and record the intent.
 
-    Replicas number claims by the creation of the table that is published from, so the one that is held is too old.
+    Replicas number claims by the creation of the staging table, so the held table is too old.
     """
     yield from periods.run(_prepare_approval)
     loads = [period.load for period in periods]
@@ -162,10 +162,10 @@ def approve(periods: Periods) -> Steps[None]:
 
 
 def check_approved(load: LoadContext) -> None:
-    """Check that no period was to be approved that could not be published.
+    """Fail if an approved period could not be published.
 
     Raises:
-        TransientError: If it was.
+        TransientError: If the load is an approval.
     """
     if load.request.is_approval:
         raise TransientError(
@@ -175,7 +175,7 @@ def check_approved(load: LoadContext) -> None:
 
 
 def not_held_error(load: LoadContext, reason: str) -> TargetChangedError:
-    """Return the error of an approval when nothing is held of the period that may be published."""
+    """Return the error of an approval without a publishable version."""
     return TargetChangedError(
         f"{load.context.target} {load.request.period} cannot be approved: {reason}. The approval changed nothing. Load "
         "the period: what its policies hold is held again."
@@ -187,7 +187,7 @@ def _prepare_approval(period_load: PeriodLoad) -> Steps[None]:
     nonce = next(iter(held.values())).record.attempt
     source = held_attempt(load, nonce)
     yield from Log(name=f"Publishing {load.request.period}, which was {period_load.reason.partition('. ')[0]}.")
-    # `finish` renames it to that name without the last letter, by which all of its attempts are ended.
+    # `finish` renames it, without the last letter: that prefix ends all of its attempts.
     approval = Attempt(load.context.target, (load.request.period,), f"{nonce}{load.request.nonce}a", of=nonce)
     yield from end_earlier_attempts(load.context, approval)
     try:
@@ -200,7 +200,7 @@ def _prepare_approval(period_load: PeriodLoad) -> Steps[None]:
                 f"What is held of {load.request.period} is not what was checked: somebody wrote to its table. The "
                 "period was not published. Discard it, and load it again."
             )
-        # Who completes the publication cannot: it may find some nodes replaced.
+        # Versions must be kept here: a later process may find nodes already replaced.
         yield from keep_versions(
             periods_of(period_load), {period_load.period: members_of(period_load, period_load.before, staged)}
         )
@@ -224,7 +224,7 @@ def _staged(held: Held) -> Staged:
 
 
 def _record_intent(load: LoadContext, approval: Attempt, held: Mapping[Node, Held]) -> Steps[None]:
-    """Record the intent, unless another approval of the same version has done so."""
+    """Record the intent, unless another approval of the same version did."""
     current = yield from load.look_up()
     facts, nonce = load.facts(current), approval.of
     if facts.intended == nonce:

@@ -1,6 +1,6 @@
-"""Find where compressed data ends, by the sizes that its frames and blocks begin with; nothing is decompressed.
+"""Find the end of compressed data by the sizes in its frame and block headers, without decompressing.
 
-ClickHouse takes the end of an object for the end of its data: of one that was cut off it loads the rows before the cut.
+ClickHouse takes the end of an object for the end of its data, and loads a truncated object up to the cut.
 Formats: https://github.com/facebook/zstd/blob/dev/doc/zstd_compression_format.md and
 https://github.com/lz4/lz4/blob/dev/doc/lz4_Frame_format.md.
 """
@@ -12,15 +12,14 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import TypeAlias
 
-#: Asks for bytes of an object by offset and length, takes them in pieces, and says what is wrong with it; empty if
-#: nothing is.
+#: Requests bytes of an object by offset and length, takes them in pieces, and returns the damage; empty if none.
 Walk: TypeAlias = Generator[tuple[int, int], Iterator[bytes], str]
 
-#: The longest header of a frame, of LZ4, and what it begins with.
+#: The longest frame header (LZ4), and the length of its magic number.
 _HEADER_BYTES, _MAGIC_BYTES = 19, 4
-#: As much is asked for at once where blocks follow each other closely, as each request has to wait for its answer,
+#: Bytes of a request if blocks follow each other closely, because every request waits for its answer,
 _CLOSE_BYTES = 64 * 1024**2
-#: and as little where it is further than this from one header to the next.
+#: and if the next header is further away than this.
 _FAR_BYTES, _APART_BYTES = 4096, 1024**2
 _SKIPPABLE = range(0x184D2A50, 0x184D2A60)
 _UINT32 = Struct("<I").unpack_from
@@ -28,11 +27,11 @@ _UINT32 = Struct("<I").unpack_from
 
 @dataclass(frozen=True)
 class _Frame:
-    """Facts that the header of a frame gives about its blocks.
+    """Checksums of a frame, from its header.
 
     Args:
-        after_blocks: Bytes of the checksum that follows the last one.
-        after_block: Bytes of the checksum that follows each.
+        after_blocks: Bytes of the checksum after the last block.
+        after_block: Bytes of the checksum after every block.
     """
 
     after_blocks: int
@@ -41,7 +40,7 @@ class _Frame:
 
 @dataclass(frozen=True)
 class Codec:
-    """A codec whose data is made of frames."""
+    """A codec with data in frames."""
 
     title: str
     magic: int
@@ -62,7 +61,7 @@ def _blocks_of_zstd(data: bytes, at: int, frame: _Frame) -> tuple[int, bool | No
         kind = word & 6
         if kind == 6:
             return at, None
-        # The second kind is one byte, repeated.
+        # The second kind is a single repeated byte.
         at += 4 if kind == 2 else 3 + (word >> 3)
         if word & 1:
             return at + frame.after_blocks, True
@@ -91,13 +90,13 @@ FRAMED: Mapping[str, Codec] = {
 
 
 class _Window:
-    """The bytes of an object that a walk is at.
+    """The bytes of an object at the current position of a walk.
 
     Args:
         size_bytes: The size of the object.
 
     Attributes:
-        begin: Where they begin.
+        begin: The offset of the bytes.
         data: The bytes.
     """
 
@@ -108,7 +107,7 @@ class _Window:
         self._asked_to = 0
 
     def move(self, at: int) -> Generator[tuple[int, int], Iterator[bytes], None]:
-        """Read the bytes at an offset, as many as the longest header has, unless the object ends before."""
+        """Read the bytes at an offset: the longest header, or up to the end of the object."""
         end = self.begin + len(self.data)
         while end < min(at + _HEADER_BYTES, self._size_bytes):
             if end == self._asked_to or at - end > _APART_BYTES:
@@ -117,7 +116,7 @@ class _Window:
                 self._asked_to = min(end + (_FAR_BYTES if is_far else _CLOSE_BYTES), self._size_bytes)
                 self._pieces = yield end, self._asked_to - end
             if not (piece := next(self._pieces, b"")):
-                # It is shorter than it was when it was listed.
+                # The object is shorter than when it was listed.
                 return
             kept = self.data[at - self.begin :] if at < end else b""
             self.begin, self.data = end - len(kept), kept + piece
@@ -125,10 +124,10 @@ class _Window:
 
 
 def find_damage(codec: Codec, size_bytes: int) -> Walk:
-    """Walk from header to header, and ask for the bytes that have them: offset and length.
+    """Walk from header to header, and request their bytes by offset and length.
 
     Returns:
-        What is wrong with the object; empty if its last frame ends where it ends.
+        The damage of the object; empty if its last frame ends where the object ends.
     """
     at, window = 0, _Window(size_bytes)
     frame: _Frame | None = None
@@ -147,15 +146,15 @@ def find_damage(codec: Codec, size_bytes: int) -> Walk:
                 return _describe_damage(codec, at)
             end = begin + length
         if end == begin:
-            # What is left is too short for a frame or a block.
+            # The rest is too short for a frame or a block.
             break
         at += end - begin
     return "" if at == size_bytes and frame is None else f"its {codec.title} data has no end"
 
 
 def _parse_header(codec: Codec, head: bytes) -> tuple[int, _Frame | None]:
-    """Return the length of what a frame begins with, 0 if it is none, and what it says about blocks, if it has any."""
-    # What a cut header says leads beyond the end.
+    """Parse a frame header: its length, 0 if it is none, and the frame, None if it has no blocks."""
+    # A truncated header leads beyond the end.
     whole = head.ljust(_HEADER_BYTES, b"\xff")
     number = int.from_bytes(whole[:_MAGIC_BYTES], "little")
     if number == codec.magic:

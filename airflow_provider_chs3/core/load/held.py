@@ -1,4 +1,4 @@
-"""Keep what is staged of a period instead of publishing it, until a person decides."""
+"""Hold the staged rows of a period instead of publishing them, until a person decides."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from airflow_provider_chs3.exceptions import Chs3Error, VerificationError
 
 
 def keep_held(period_load: PeriodLoad) -> Steps[dict[Node, Staged]]:
-    """Link what is staged of a period to a table that later loads leave alone, and return what that holds.
+    """Link the staged rows of a period to a table that later loads spare, and count them there.
 
     Raises:
-        VerificationError: If it does not hold what was staged.
+        VerificationError: If that table does not hold the staged rows.
     """
     load = period_load.load
     attempt = held_attempt(load, load.request.nonce)
@@ -42,10 +42,10 @@ def keep_held(period_load: PeriodLoad) -> Steps[dict[Node, Staged]]:
 def link_partitions(
     load: LoadContext, source: TableName, to: Attempt, wanted: Mapping[Node, Staged]
 ) -> Steps[dict[Node, Staged]]:
-    """Attach partitions of one table to another, which is hard links, and return what that holds then.
+    """Attach partitions of one table to another by hard links, and count the rows there.
 
     Raises:
-        VerificationError: If it does not hold that.
+        VerificationError: If the rows differ.
     """
     target, of_shards = to.staging(load.context), {node.shard_num: node for node in sorted(wanted, reverse=True)}
     yield from attach_partitions(
@@ -54,7 +54,7 @@ def link_partitions(
         target,
         ((node, key) for node in of_shards.values() for key in wanted[node].partitions),
         name=f"Take the rows of {load.request.period} out of {source}",
-        # It begins as those of the load's attempt do: who ends it ends these statements.
+        # The prefix is that of the load's attempt, so that ending the attempt ends these statements.
         query_id=f"{load.attempt.name if to.hold_limit_days else to.name}_link",
     )
     attached = yield from count_staged(with_attempt(load, to), name=f"Count what {target} holds")
@@ -73,7 +73,7 @@ def with_attempt(load: LoadContext, attempt: Attempt) -> LoadContext:
 
 
 def held_attempt(load: LoadContext, nonce: str) -> Attempt:
-    """Return the attempt that names the table with what an attempt has left to a person's decision."""
+    """Return the attempt that names the table with the held rows."""
     days = load.request.policies.hold_limit_days
     return Attempt(load.context.target, (load.request.period,), nonce, hold_limit_days=days)
 
@@ -81,10 +81,10 @@ def held_attempt(load: LoadContext, nonce: str) -> Attempt:
 def validate_held(
     context: TargetContext, period: Period, facts: PeriodFacts, nodes: Mapping[Node, PeriodOnNode]
 ) -> Steps[PeriodFacts]:
-    """Return what is known about a period: nothing is held of it if its table cannot be published from.
+    """Return the facts about a period without its held version, if that cannot be published.
 
-    That is so if it is gone from a node, has not the parts that were checked, or if the target was altered since, as
-    partitions fit only a table of the same structure.
+    This is the case if a node lacks the held table or the checked parts, or if the target was altered since:
+    partitions fit only tables of the same structure.
     """
     if facts.held is None:
         return facts
@@ -124,7 +124,7 @@ def _why_unusable(
 
 
 def drop_held_of(load: LoadContext, *, but: str = "") -> Steps[None]:
-    """Drop what is held of a period, as it was replaced; if that fails, cleaning does it."""
+    """Drop the held rows of a replaced period; if that fails, cleaning does it."""
     try:
         yield from drop_held(load.context, held_attempt(load, but))
     except Chs3Error as error:

@@ -11,9 +11,9 @@ from airflow_provider_chs3.core.load.load_context import LoadContext
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.steps.operations import Row, Steps
 
-#: Loads that must have read their files alike: of files whose types change now and then, a load would often start over.
+#: Loads that must have read their files alike: if types change now and then, loads would often start over.
 _LOADS_ALIKE = 3
-#: What is recorded of files that are not alike.
+#: The recorded reading of files that differ from each other.
 _NOT_ALIKE = "[]"
 
 
@@ -22,10 +22,10 @@ class TableHistory:
     """The history of a table, from the first node's ledger.
 
     Args:
-        memory_steps: How often the newest load had to lower its need of memory.
-        memory_bytes: Memory that this load could use.
-        expected: How the files of this load are read if they are like those of the newest ones, with an estimate of
-            their rows and bytes; None if there were none, or they were not alike.
+        memory_steps: How often the newest load lowered its need of memory.
+        memory_bytes: Memory available to that load.
+        expected: The reading of files like those of the newest loads, with estimated rows and bytes; None without
+            such loads, or if their files differed.
     """
 
     memory_steps: int = 0
@@ -34,7 +34,7 @@ class TableHistory:
 
 
 def read_history(load: LoadContext) -> Steps[TableHistory]:
-    """Read the table's history from the first node's ledger, with one statement."""
+    """Read the table's history from the first node's ledger."""
     context = load.context
     if not context.nodes[context.coordinator].has_loads:
         return TableHistory()
@@ -59,7 +59,7 @@ def _expected(load: LoadContext, rows: Sequence[Row]) -> Reading | None:
 
 
 def values_of_reading(load: LoadContext, reading: Reading) -> dict[str, str | int]:
-    """Return the values of a load's record by which the next one expects what is in its files."""
+    """Return the values of a load's record that let the next load expect its files."""
     is_typed = load.files.format.name == "Parquet" and bool(reading.groups)
     text = reading.of_others.as_text if reading.of_others else _NOT_ALIKE
     return {"reading": text if is_typed else "", "uncompressed_bytes": reading.uncompressed_bytes or 0}
@@ -80,6 +80,6 @@ def _history_query(load: LoadContext) -> Sql:
 
 
 def _as_array(select: str) -> str:
-    # Not a tuple out of a sub-query: that is a Nullable(Tuple(…)), which clickhouse-driver cannot read.
+    # clickhouse-driver cannot read a tuple from a sub-query, which is a Nullable(Tuple(…)).
     columns, rest = select.removeprefix("SELECT ").split(" FROM ", 1)
     return f"SELECT groupArray(found) FROM (SELECT ({columns}) AS found FROM {rest})"

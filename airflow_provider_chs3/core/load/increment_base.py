@@ -1,7 +1,7 @@
 """Check whether a published period is exactly as recorded, so that new rows may be added to it.
 
-A load that finds its period unchanged writes nothing, and the next whole load heals what it overlooked. An increment
-would build on it forever. So this asks for more than `core.ledger.comparison`.
+A load that finds its period unchanged writes nothing, and the next whole load heals any oversight. An increment would
+build on it forever, so this check is stricter than `core.ledger.comparison`.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ def _why_changed(period: PeriodOnNode, table_facts: TableFacts) -> str:
 
 
 def _misses_parts(evidence: Evidence, parts: Iterable[Part]) -> bool:
-    """Check whether a recorded part is neither there nor in one that covers its blocks.
+    """Check whether a recorded part is missing, and no part covers its blocks.
 
-    Where merges may remove all rows of a part, the comparison with the ledger lets it be gone.
+    If merges may remove all rows of a part, the comparison with the ledger permits its absence.
     """
     spans = sorted((part.min_block, part.max_block) for part in parts)
     overlaps = any(first[1] >= second[0] for first, second in pairwise(spans))

@@ -1,4 +1,4 @@
-"""Complete staging with what is published: hard links to its parts, which copy nothing and may be dropped again."""
+"""Complete staging with the published rows, by hard links to their parts."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from airflow_provider_chs3.core.target.period_partitions import parts_of
 from airflow_provider_chs3.core.target.replication import follow
 from airflow_provider_chs3.exceptions import BaseChangedError, ClickHouseServerError, VerificationError
 
-#: REPLACE PARTITION cancels the merges of its partition. With a load every few minutes no longer one would ever end.
+#: REPLACE PARTITION cancels merges of its partition: with a load every few minutes, long merges would never end.
 _LONGEST_WAIT_FOR_MERGES_SECONDS = 600
-#: Most merges of a night's parts end within a second: wait as long again as was waited, up to this.
+#: Most merges of a night's parts end within a second: the pauses double up to the longest.
 _FIRST_WAIT_SECONDS, _LONGEST_POLL_SECONDS = 0.25, 5.0
 
 
@@ -38,7 +38,7 @@ class Bases(NamedTuple):
 
 
 def look_at_bases(periods: Periods, *, first: bool = False) -> Steps[Bases]:
-    """Wait for merges of periods, and look them up again, with all replicas in step; `check_bases` comes next."""
+    """Wait for merges of periods and for replicas, and look the periods up again; `check_bases` comes next."""
     looked = periods.select(lambda item: item.load.adds and item.load.attaches_first is first)
     if not looked.items:
         return Bases(looked, {})
@@ -58,7 +58,7 @@ def _look_up(period_loads: Sequence[PeriodLoad]) -> Steps[list[dict[Node, Period
 
 
 def check_bases(periods: Periods, bases: Bases) -> None:
-    """Remember what is published as the parts to attach. Periods whose base changed leave."""
+    """Remember the published parts for `_attach`. Periods with a changed base leave."""
     looked = bases.periods.subset(periods.items)
     looked.failed = {period: error for period, error in bases.periods.failed.items() if period in periods.items}
     looked.apply(lambda item: require_base(item.load, item.before, bases.current[item.period]))
@@ -68,10 +68,10 @@ def check_bases(periods: Periods, bases: Bases) -> None:
 
 
 def require_base(load: LoadContext, before: Mapping[Node, PeriodOnNode], current: Mapping[Node, PeriodOnNode]) -> None:
-    """Check that the published period is still the one that the load has decided to add to.
+    """Check that the published period is still the base that the load decided on.
 
     Raises:
-        BaseChangedError: If anybody changed it.
+        BaseChangedError: If it changed.
     """
     reason = why_no_base(current, load.context.table_facts)
     attempts = [
@@ -86,7 +86,7 @@ def require_base(load: LoadContext, before: Mapping[Node, PeriodOnNode], current
 
 
 def begin_increments(periods: Periods) -> Steps[None]:
-    """Attach what new objects are added to where it must come first, now that no other load can publish."""
+    """Attach published rows that must precede the new ones, as no other load can publish any more."""
     first = periods.select(lambda item: item.load.adds and item.load.attaches_first)
     yield from first.run_together(_attach_first(first))
     periods.merge(first)
@@ -108,7 +108,7 @@ def _attach_first(periods: Periods) -> Steps[None]:
 
 
 def complete_increments(periods: Periods) -> Steps[None]:
-    """Attach the published rows to new rows that are proved, unless they were attached first."""
+    """Attach the published rows to verified new rows, unless they were attached first."""
     removing = periods.select(lambda item: bool(item.load.increment and item.load.increment.removed))
     yield from removing.run(lambda item: check_objects(item.load, item.staged))
     periods.merge(removing)
@@ -119,7 +119,7 @@ def complete_increments(periods: Periods) -> Steps[None]:
 
 def _attach_published(periods: Periods) -> Steps[None]:
     """Attach the published partitions to staging on every node, once."""
-    # One replica of a shard attaches, and the others follow. A repeated ATTACH would double rows: no staging is reused.
+    # Other replicas of the shard follow. A repeated ATTACH would double rows, so staging is never reused.
     yield from periods.ask(_attach, is_repeatable=False)
 
 
@@ -129,7 +129,7 @@ def prove_attached(
     """Prove that the published rows are staged beside the new ones.
 
     Raises:
-        BaseChangedError: If somebody changed the published rows, or others were attached.
+        BaseChangedError: If somebody changed the published rows, or other rows were attached.
         VerificationError: If staging got rows of other periods.
     """
     load = period_load.load
@@ -143,7 +143,7 @@ def prove_attached(
 
 
 def _drop_removed_rows(period_load: PeriodLoad) -> Steps[PeriodLoad]:
-    """Remove the rows of overwritten and deleted objects from those that were attached."""
+    """Remove the rows of overwritten and deleted objects from the attached ones."""
     increment = period_load.load.increment
     if increment is None or not increment.removed:
         return period_load
@@ -180,9 +180,9 @@ def _attach(period_loads: Sequence[PeriodLoad]) -> Steps[Sequence[PeriodLoad]]:
 
 
 def _ids_to_attach(load: LoadContext, published: PeriodOnNode, staged: Staged) -> list[str]:
-    """Return the partitions that new rows are added to: of several, those of which some are staged if that is known.
+    """Return the partitions to attach: those with staged rows, or all of them if that is unknown.
 
-    Checks of the user's look at all of a period.
+    User checks need the whole period.
     """
     is_of_all = load.attaches_first or not load.period_partitions.of_part or bool(load.request.checks.requested)
     filled = [partition.partition_id for partition in published.each if partition.state.rows]
@@ -192,7 +192,7 @@ def _ids_to_attach(load: LoadContext, published: PeriodOnNode, staged: Staged) -
 def _check_attached(
     load: LoadContext, node: Node, before: Staged, after: Staged, published: tuple[PeriodOnNode, PeriodOnNode]
 ) -> None:
-    """Check that staging holds the very parts of the target, by their hashes, right before or right after."""
+    """Check by hashes that staging holds exactly the parts that the target had before or after."""
     for key in {*before.partitions, *after.partitions, *_ids_to_attach(load, published[0], before)}:
         attached = Counter(after.at(key).of_parts or ())
         attached.subtract(before.at(key).of_parts or ())
@@ -212,9 +212,9 @@ def _check_attached(
 
 
 def _wait_for_merges(period_loads: Sequence[PeriodLoad]) -> Steps[bool]:
-    """Wait until merges of the periods end, for a bounded time, and return whether there were some.
+    """Wait a bounded time until merges of the periods end, and return whether any ran.
 
-    A user who may not see merges does not wait.
+    Users who may not see merges do not wait.
     """
     loads = [item.load for item in period_loads]
     context, texts = loads[0].context, periods_text(loads)

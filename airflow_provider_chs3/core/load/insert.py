@@ -1,4 +1,4 @@
-"""Steps 6 and 7 of a load: insert exactly the manifest's objects, and prove it."""
+"""Steps 6 and 7 of a load: insert exactly the manifest's objects, and verify it."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from airflow_provider_chs3.core.sql.server_casts import is_integer
 from airflow_provider_chs3.core.steps.operations import Insert, InsertStats, Log, QueryNodes, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError, ObjectsChangedError, SourceError, VerificationError
 
-#: What ClickHouse calls a condition that is not kept.
+#: The error code of `throwIf`.
 _THROWN = 395
-#: A record takes some milliseconds, which of a short load are felt.
+#: A record takes some milliseconds, which matter to short loads.
 _RECORDED_FROM_SECONDS = 1
-#: Errors that a value can cause: it cannot be parsed, cast, or be NULL.
+#: Errors that a value can cause: it cannot be parsed or cast, or is NULL.
 _VALUE_ERRORS = frozenset(
     [*(6, 25, 26, 27, 28, 32, 36, 38, 41, 43, 53, 69, 70, 72, 117, 130, 131), *(321, 349, 376, _THROWN, 407, 441, 467)]
 ) | {632, 675, 676, 691}
@@ -39,13 +39,13 @@ _VALUE_ERRORS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Inserted:
-    """The inserts of one load."""
+    """The finished inserts of a load."""
 
     done: tuple[DoneInsert, ...]
 
     @property
     def stats(self) -> InsertStats:
-        """Seconds and rows read in total, and the highest peak of memory."""
+        """Total seconds and rows read, and the highest memory peak."""
         every = [done_insert.stats for done_insert in self.done]
         peaks = [stats.peak_memory_bytes for stats in every if stats.peak_memory_bytes is not None]
         return InsertStats(
@@ -55,7 +55,7 @@ class Inserted:
         )
 
     def share(self, share: float, rows: int) -> Inserted:
-        """Return what a period has of inserts of several."""
+        """Return a period's share of inserts of several."""
         stats = self.stats
         period_stats = InsertStats(stats.seconds * share, rows, stats.peak_memory_bytes)
         first, *others = self.query_ids
@@ -77,7 +77,7 @@ def insert(
     done: Sequence[DoneInsert] = (),
     explains: bool = True,
 ) -> Steps[Inserted]:
-    """Insert the manifest's objects: every node writes what it reads, or the sharding key distributes the rows.
+    """Insert the manifest's objects: every node writes its own rows, or the sharding key distributes them.
 
     Raises:
         SourceError: If a value does not fit; it names column, file and value.
@@ -94,7 +94,7 @@ def insert(
         stats = yield from _run_insert(load, plan, step) if explains else step
         so_far.append(DoneInsert(query_id, stats))
     inserted = Inserted(tuple(so_far))
-    # The end of an insert of several periods takes a record of each.
+    # The end of an insert of several periods takes a record for every period.
     from_seconds = _RECORDED_FROM_SECONDS * (10 if load.group else 1)
     if record and inserted.stats.seconds >= from_seconds and len(so_far) > len(done):
         yield from record(so_far, "")
@@ -105,7 +105,7 @@ def await_insert(load: LoadContext, plan: InsertPlan, resumable: ResumableLoad) 
     """Wait for the insert that an earlier process started.
 
     Returns:
-        All inserts that have ended.
+        All finished inserts.
 
     Raises:
         SourceError: As in `insert`.
@@ -129,17 +129,17 @@ def _run_insert(load: LoadContext, plan: InsertPlan, step: Insert) -> Steps[Inse
 
 
 def explain(load: LoadContext, plan: InsertPlan, error: ClickHouseServerError) -> Steps[None]:
-    """Find the value or the file that a read of the objects failed on, if it was one.
+    """Find the value or file that made a read of the objects fail.
 
     Raises:
-        SourceError: If one is found; it names column, file and value.
+        SourceError: If there is such a value; it names column, file and value.
     """
     if error.code not in _VALUE_ERRORS and (not file_of(error) or is_of_servers(error)):
         return
     try:
         explanation = yield from _find_explanation(load, plan, error)
     except ClickHouseServerError:
-        # Servers failed meanwhile, which says nothing of the file.
+        # Servers failed meanwhile, which is no fault of the file.
         return
     if explanation:
         raise SourceError(explanation) from error
@@ -149,7 +149,7 @@ def _find_explanation(load: LoadContext, plan: InsertPlan, error: ClickHouseServ
     reading, null_as_default = plan.reading, load.request.selection.null_as_default
     files = replace(
         load.files,
-        # All rows, as one server reads them: each of several reads its own slice, and a look is at one of them.
+        # A single server must read all rows: several would share them, and only one would be asked.
         source=load.files.source.read_by(()),
     )
     try:
@@ -157,7 +157,7 @@ def _find_explanation(load: LoadContext, plan: InsertPlan, error: ClickHouseServ
     except ClickHouseServerError as again:
         if is_of_servers(again):
             raise
-        # Rather not the value, but the file, or an expression of the user's.
+        # The file or a user's expression is the likelier cause.
         sentence = None
         error = again if file_of(again) else error
     files = replace(files, settings={**files.settings, **plan.setting_values})
@@ -167,7 +167,7 @@ def _find_explanation(load: LoadContext, plan: InsertPlan, error: ClickHouseServ
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """The proof that what is staged is the objects' rows."""
+    """The proof that staging holds the rows of the objects."""
 
     rows: Mapping[Period, int]
     counted_by: str
@@ -181,16 +181,15 @@ def verify(
     listed: Mapping[Period, Manifest],
     partitions: Mapping[Node, Mapping[str, StagedPartition]],
 ) -> Steps[Verified]:
-    """Prove that staging holds exactly the rows of the objects, and give each period what is staged of it.
+    """Prove that staging holds exactly the rows of the objects, and assign them to their periods.
 
-    Of several periods, each row is in the period of its file, or the insert fails: so with the number of all rows that
-    of each is proved.
+    An insert of several periods fails on rows outside the period of their file, so the total proves every period.
 
     Raises:
-        VerificationError: If rows are missing, or there are too many.
+        VerificationError: If the number of rows differs.
         SourceError: If rows belong to other periods and that is an error.
     """
-    # The rows of a period that leaves are staged, too.
+    # Rows of periods that leave are staged, too.
     every = list(periods)
     _check_alike(periods, listed)
     known = {item.load.period_partitions.value for item in every}
@@ -201,7 +200,7 @@ def verify(
         return Verified(rows, "")
     counted = yield from rows_of_source(load, plan.reading, inserted.done)
     if sum(rows.values()) != counted.rows:
-        # A second read may have met other versions of the objects.
+        # A second read may have seen other versions of the objects.
         _check_alike(periods, (yield from list_again(load, periods)))
         if load.group is None:
             periods.unwrap()
@@ -231,14 +230,14 @@ def _check_alike(periods: Periods, listed: Mapping[Period, Manifest]) -> None:
 
 
 def _new_rows(period_load: PeriodLoad, staged: Mapping[Node, Staged]) -> int:
-    """Return the staged rows of a period and of others, without published ones: once, however many replicas have it."""
+    """Count the new staged rows, also of other periods, on a single replica of every shard."""
     increment, nodes = period_load.load.increment, period_load.load.context.publishers
     attached = sum(increment.attached_on(node) for node in nodes) if increment else 0
     return sum(staged[node].rows + sum(staged[node].other_rows.values()) for node in nodes) - attached
 
 
 def _check_replicas(load: LoadContext, partitions: Mapping[Node, Mapping[str, StagedPartition]]) -> None:
-    """Check that the replica that publishes has staged the same rows as the others of its shard."""
+    """Check that publishing replicas have staged the same rows as the other replicas of their shard."""
     publishers = {node.shard_num: node for node in load.context.publishers}
     for node in partitions:
         publisher = publishers[node.shard_num]
@@ -254,7 +253,7 @@ def _check_replicas(load: LoadContext, partitions: Mapping[Node, Mapping[str, St
 
 
 def _check_others(load: LoadContext, staged: Mapping[Node, Staged]) -> None:
-    """Check that no row is of another period, unless such rows are left out."""
+    """Check that no row belongs to another period, unless such rows are left out."""
     others: Counter[str] = Counter()
     for node in load.context.publishers:
         others.update(staged[node].other_rows)
@@ -271,10 +270,10 @@ def _check_others(load: LoadContext, staged: Mapping[Node, Staged]) -> None:
 
 
 def check_objects(load: LoadContext, listed: Manifest, *, cause: Exception | None = None) -> None:
-    """Check that the objects of a load are as they were listed; what came since is the next run's.
+    """Check that the listed objects are unchanged; later ones are left to the next run.
 
     Raises:
-        ObjectsChangedError: If one was overwritten or deleted.
+        ObjectsChangedError: If an object was overwritten or deleted.
     """
     if changes := load.manifest.changes_in(listed):
         raise ObjectsChangedError(
@@ -283,7 +282,7 @@ def check_objects(load: LoadContext, listed: Manifest, *, cause: Exception | Non
 
 
 def _find_readers(load: LoadContext) -> Steps[LoadContext]:
-    """Return the same load, whose source knows the servers of each shard if it must."""
+    """Return the load with a source that knows the servers of every shard, if it needs them."""
     source = load.files.source
     if not source.server_identity or not load.context.cluster:
         return load
@@ -297,9 +296,9 @@ def _find_readers(load: LoadContext) -> Steps[LoadContext]:
 
 
 def _check_keys(load: LoadContext, reading: Reading) -> Steps[None]:
-    """Check that the keys in staging add up to the source's sum, which shows rows in place of others.
+    """Check that the keys in staging add up to the source's sum, which detects rows in place of others.
 
-    Nothing is checked where the source has no such keys, or they are not loaded as whole numbers.
+    Nothing is checked if the source has no such keys, or they are not loaded as integers.
     """
     source = load.files.source
     if not load.manifest.objects or (checksum := source.checksum_of(load.manifest)) is None:
@@ -313,7 +312,7 @@ def _check_keys(load: LoadContext, reading: Reading) -> Steps[None]:
         return
     sql = Sql(f"SELECT toString(sum(toInt256({identifier(column.name)}))) FROM {table(load.staging)}")
     answers = yield from QueryNodes(name="Add up the keys", sql=dict.fromkeys(load.context.publishers, sql))
-    # A node may have rows without keys alone, which add up to NULL.
+    # A node may have only rows without keys, which add up to NULL.
     staged = sum(int(rows[0][0] or 0) for rows in answers.values())
     if staged != checksum.total:
         raise VerificationError(

@@ -1,4 +1,4 @@
-"""Plan the insert of a load: what it reads, and its settings."""
+"""Plan the insert of a load: its columns and settings."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class InsertPlan:
 
     @property
     def settings_as_json(self) -> str:
-        """The settings as records have them: JSON, as their values are of any type."""
+        """The settings as JSON, as records have them: values are of any type."""
         return json.dumps([asdict(setting) for setting in self.settings], ensure_ascii=False)
 
     @classmethod
     def of_record(
         cls, reading: Mapping[str, Any], settings: str, *, memory_bytes: int, memory_steps: int
     ) -> InsertPlan:
-        """Create the plan from what is recorded of it."""
+        """Create the plan from its record."""
         return cls(
             reading=Reading.of_json(reading),
             settings=tuple(Setting(**values) for values in json.loads(settings)),
@@ -56,7 +56,7 @@ class InsertPlan:
 
 
 def read_files(load: LoadContext) -> Steps[Reading]:
-    """Find the files' columns and types, and the columns that are loaded from them.
+    """Find the columns and types of the files, and the columns to load.
 
     Raises:
         SourceError: If files lack a column or contradict each other.
@@ -80,7 +80,7 @@ def plan_insert(
     """Compute the settings, and log the nodes' specs and the settings with their reasons.
 
     Raises:
-        TransientError: If even the least memory that a load takes did not suffice.
+        TransientError: If even the lowest memory settings did not suffice.
         ConfigurationError: If settings or node specs do not fit.
     """
     request, context = load.request, load.context
@@ -120,10 +120,10 @@ def _settings_without_absent(load: LoadContext) -> tuple[Setting, ...]:
 
 
 def _remember_memory(load: LoadContext, history: TableHistory, memory_bytes: int) -> Steps[RetryState]:
-    """Start with the memory settings that the table's newest load ended with, instead of running out of memory again.
+    """Start with the memory settings that the table's newest load ended with, so as not to run out of memory again.
 
-    A step halves the blocks, so that load says nothing only where twice the memory is available now: what is measured
-    on a node is never the same twice.
+    A step halves the blocks, so that load is ignored only if twice its memory is available: measurements of a node
+    always differ.
     """
     steps = 0 if memory_bytes > 2 * history.memory_bytes else history.memory_steps
     if steps:

@@ -1,4 +1,4 @@
-"""The statement that inserts some of the period's objects, and what else reads them as it does."""
+"""Render the statement that inserts objects, and others that read them alike."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from airflow_provider_chs3.core.sql.complete_answers import passed_on
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, table
 from airflow_provider_chs3.core.steps.operations import Insert
 
-#: What is thrown of a row of another period.
+#: The error text for a row of another period.
 OF_ANOTHER_PERIOD = "a row belongs to another period than its file"
-#: What holds of each row of the period's: its file is one of them. No column of a file is called so.
+#: An alias for the condition on the files of the period. No column of a file has this name.
 _OF_PERIOD = "`chs3: of the period`"
 
 
 def insert_step(load: LoadContext, plan: InsertPlan, group: FileGroup, batch: Batch, *, query_id: str) -> Insert:
-    """Return the step that inserts some objects."""
+    """Return the step that inserts a batch of objects."""
     null_as_default = load.request.selection.null_as_default
     names = ", ".join(identifier(loaded_column.column.name) for loaded_column in group.loaded)
     values = [loaded_column.cast(null_as_default=null_as_default).value for loaded_column in group.loaded]
@@ -39,7 +39,7 @@ def insert_step(load: LoadContext, plan: InsertPlan, group: FileGroup, batch: Ba
 
 
 def select_objects(load: LoadContext, group: FileGroup, batch: Batch, values: Sequence[str]) -> Sql:
-    """Return the SELECT over some objects that fails where an insert of them would."""
+    """Return the SELECT over a batch of objects that fails if their insert would."""
     return load.files.source.select(
         values,
         function=load.files.read(batch.glob, structure=group.structure),
@@ -49,10 +49,10 @@ def select_objects(load: LoadContext, group: FileGroup, batch: Batch, values: Se
 
 
 def _render_condition(load: LoadContext, group: FileGroup, batch: Batch) -> str:
-    """Return the condition that keeps the period's rows, and fails on a value that differs from its file's.
+    """Render the condition that keeps the period's rows, and fails on values that differ from the file's.
 
-    Of periods that are loaded together it also fails on a row of another period than its file's: counts of rows would
-    not notice two files that each have a row of the other's period.
+    If several periods are loaded together, it also fails on rows outside the period of their file: row counts would
+    not detect two files that swapped rows.
     """
     null_as_default = load.request.selection.null_as_default
     rows = load.files.source.rows_of(batch)
@@ -65,12 +65,12 @@ def _render_condition(load: LoadContext, group: FileGroup, batch: Batch) -> str:
 
 
 def _render_target(load: LoadContext) -> str:
-    """Return what to insert into: `cluster(…)`, as an insert by the table's name writes on the first node alone."""
+    """Render the target: `cluster(…)`, because an insert by the table's name writes only on the first node."""
     context, into = load.context, load.staging
     if not context.cluster:
         return table(into)
     arguments = [literal(context.cluster), identifier(into.database), identifier(into.table)]
     if load.request.policies.distribution == "sharding_key" and context.sharding_key:
-        # As the server itself wrote it in the Distributed table's definition.
+        # The server itself wrote this key in the definition of the Distributed table.
         arguments.append(context.sharding_key)
     return f"FUNCTION cluster({', '.join(arguments)})"

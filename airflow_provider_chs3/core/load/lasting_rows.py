@@ -1,4 +1,4 @@
-"""Find the partitions of which merges leave rows, whatever they join: one that is gone was removed by somebody."""
+"""Find partitions that keep rows in any merge: if such a partition is gone, somebody removed it."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from airflow_provider_chs3.core.steps.operations import Log, Steps, TryQueryNode
 from airflow_provider_chs3.core.target.node_facts import TargetContext
 from airflow_provider_chs3.core.target.table_facts import TableFacts
 
-#: Partitions of one statement: more make the server's analysis slow.
+#: Most partitions of a statement: more would slow down the server's analysis.
 _MOST_TOGETHER = 60
-#: Most partitions show a row at once. One that loses all of them is read whole, if time allows.
+#: Most partitions show a row at once. A partition that loses all rows is read whole, if time allows.
 _LIMITS = "max_threads = 1, max_block_size = 1024, max_execution_time = 10, optimize_aggregation_in_order = 1"
 
 
 def find_lasting(context: TargetContext, partitions: Mapping[Node, Sequence[str]]) -> Steps[dict[Node, frozenset[str]]]:
-    """Return those partitions of which merges will leave a row on each node; without those of which nobody knows.
+    """Return the partitions of every node that certainly keep a row in merges.
 
-    Of rows that expire nobody does, nor where a server does not answer: for want of memory, of time, or of the SELECT
-    privilege. Then a partition that is gone counts as merged away.
+    Nothing is certain if rows expire, or if a server does not answer: it lacks memory, time or the SELECT privilege.
+    Then a missing partition counts as merged away.
     """
     lasting = dict[int, set[str]]()
     facts = context.table_facts
@@ -48,13 +48,13 @@ def _render_query(context: TargetContext, partitions: Sequence[str]) -> Sql:
 def _render_select(context: TargetContext, partition_id: str) -> str:
     facts, of = context.table_facts, f"WHERE _partition_id = {literal(partition_id)}"
     if facts.engine.endswith("CollapsingMergeTree"):
-        # What merges leave of a key depends on what they join first, unless all its rows have one sign.
+        # The result for a key depends on the order of merges, unless all its rows have the same sign.
         sign = facts.engine_arguments[-1]
         return (
             f"SELECT {literal(partition_id)} AS id, 0 AS nothing FROM {table(context.target)} {of} "
             f"GROUP BY {facts.sorting_key} HAVING min({sign}) = max({sign}) LIMIT 1"
         )
-    # Sums that are not read would not show that they are zero.
+    # Sums must be read to show that they are zero.
     return (
         f"SELECT {literal(partition_id)} AS id, ignore({', '.join(_stored_columns(facts))}) AS nothing "
         f"FROM {table(context.target)} FINAL {of} LIMIT 1"

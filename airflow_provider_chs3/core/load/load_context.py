@@ -1,4 +1,4 @@
-"""The context of one load: the request, and all that was found before anything is written."""
+"""The context of a load: the request, and all facts gathered before anything is written."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions
 from airflow_provider_chs3.core.target.replication import follow
 from airflow_provider_chs3.exceptions import ReplicasBehindError
 
-#: Types of what GeoParquet holds.
+#: Types of GeoParquet.
 _SHAPES = re.compile(r"\b(?:Point|Ring|(?:Multi)?(?:LineString|Polygon)|Geometry)\b")
 
-#: What a replica that came back lacks is minutes old in the worst case, and fetched as it is.
+#: A replica that came back lacks parts of a few minutes at worst, and fetches them as they are.
 _CATCH_UP_SECONDS = 60
 
 
@@ -56,11 +56,11 @@ class Increment:
 
     Args:
         base: The attempt that loaded the whole period.
-        number: How many increments there are since then, this one included.
-        attaches_first: Whether published rows come into staging before the new ones, rather than after.
-        removed: Paths of objects whose published rows are removed, as they were overwritten or deleted since.
-        period: All objects of the period, those that are published and the new ones.
-        attached_rows: Published rows in staging on each node, by `node_key`, without the removed; None until then.
+        number: The number of increments since then, including this one.
+        attaches_first: Whether published rows are attached before the new ones are inserted, rather than after.
+        removed: Paths of overwritten or deleted objects: their published rows are removed.
+        period: All objects of the period, published and new.
+        attached_rows: Published rows in staging by `node_key`, without removed ones; None before they are attached.
     """
 
     base: str
@@ -71,7 +71,7 @@ class Increment:
     attached_rows: Mapping[str, int] | None = None
 
     def attached_on(self, node: Node) -> int:
-        """Return how many published rows are in staging on a node."""
+        """Return the number of published rows in staging on a node."""
         return (self.attached_rows or {}).get(node_key(node), 0)
 
 
@@ -86,12 +86,12 @@ class GroupOfFiles:
 
 @dataclass(frozen=True, slots=True)
 class SharedStaging:
-    """A staging table from which several periods are published.
+    """A staging table that several periods are published from.
 
     Args:
-        attempt: Names it, and the statements of all of them.
-        period_values: What the partitions of each have in common (see `PeriodPartitions.value`).
-        is_finished: Whether a dead attempt has filled it, whose publication is completed. False by default.
+        attempt: Names the table and its statements.
+        period_values: The `PeriodPartitions.value` of its periods.
+        is_finished: Whether a dead attempt filled it, and its publication is completed. False by default.
     """
 
     attempt: Attempt
@@ -100,7 +100,7 @@ class SharedStaging:
 
 
 def node_key(node: Node) -> str:
-    """Return what names a node in records: its shard and its replica."""
+    """Return the name of a node in records: its shard and replica."""
     return f"{node.shard_num}_{node.replica_num}"
 
 
@@ -141,7 +141,7 @@ class LoadContext:
             look_threads=_look_threads(request, context),
             settings=_reading_settings(request, context),
             neutral={
-                # Expressions may see types that are only in the files, such as Arrow's dictionaries of numbers.
+                # Expressions may see types that only files have, such as Arrow's dictionaries of numbers.
                 **context.permissions,
                 **neutral_settings(context.reading_defaults, request.settings),
                 "session_timezone": context.zone_of(request.settings),
@@ -160,7 +160,7 @@ class LoadContext:
 
     @property
     def attempt(self) -> Attempt:
-        """This attempt, which names its staging and its statements."""
+        """The attempt, which names staging and statements."""
         if self.shared:
             return self.shared.attempt
         periods = self.group.periods if self.group else (self.request.period,)
@@ -168,64 +168,64 @@ class LoadContext:
 
     @property
     def periods(self) -> str:
-        """The period, or the periods that are loaded together, as a text."""
+        """The period, or the periods loaded together, as text."""
         return range_text(self.group.periods) if self.group else str(self.request.period)
 
     @property
     def staging(self) -> TableName:
-        """This attempt's staging table."""
+        """The staging table of the attempt."""
         return self.attempt.staging(self.context)
 
     @property
     def manifest(self) -> Manifest:
-        """All objects of the period; an increment reads only the new ones."""
+        """All objects of the period, although an increment reads only the new ones."""
         return self.increment.period if self.increment else self.files.manifest
 
     @property
     def read_sizes(self) -> dict[str, int]:
-        """The number of the objects that it reads, and their bytes, as its records have them."""
+        """Number and bytes of the objects to read, for records."""
         read = self.files.manifest
         return {"loaded_objects": self.object_count(read), "loaded_bytes": read.size_bytes}
 
     def object_count(self, manifest: Manifest) -> int:
-        """Return the number of objects for results and records: 0 for rows of a database, one to the manifest."""
+        """Return the number of objects for results and records; 0 for rows of a database."""
         return self.request.source.kind.contents.count(manifest)
 
     @property
     def adds(self) -> bool:
-        """Return whether published rows are still to be attached to its staging."""
+        """Return whether published rows have yet to be attached to staging."""
         return self.increment is not None and self.increment.attached_rows is None
 
     @property
     def attaches_first(self) -> bool:
-        """Return whether published rows come into staging before the new ones."""
+        """Return whether published rows are attached before the new ones are inserted."""
         return self.increment is not None and self.increment.attaches_first
 
     @property
     def base(self) -> str:
-        """The attempt with which the record of the period's objects begins: a new one where some are removed."""
+        """The attempt that begins the record of the period's objects: this one, unless rows are only added."""
         increment = self.increment
         return increment.base if increment and not increment.removed else self.request.nonce
 
     def with_increment(self, increment: Increment, new: Manifest) -> LoadContext:
-        """Return the same load of the new objects alone."""
+        """Return the load of only the new objects."""
         return replace(self.with_objects(new), increment=increment)
 
     def with_all_objects(self) -> LoadContext:
-        """Return the same load of all objects of the period."""
+        """Return the load of all objects of the period."""
         return replace(self.with_objects(self.manifest), increment=None)
 
     def end_step(self, name: str, *, at_least_seconds: float = 0.0) -> Steps[LoadContext]:
-        """Return the same load, with the time since the last step counted for this one."""
+        """Return the load with the time since the last step counted for this step."""
         timer = yield from self.timer.end(name, at_least_seconds=at_least_seconds)
         return replace(self, timer=timer)
 
     def with_objects(self, manifest: Manifest) -> LoadContext:
-        """Return the same load of these objects."""
+        """Return the load of these objects."""
         return replace(self, files=replace(self.files, manifest=manifest))
 
     def with_ledger(self, *, with_loads: bool = False) -> LoadContext:
-        """Return the same load, once the ledger exists on every node."""
+        """Return the load after the ledger was created on every node."""
         nodes = {node: replace(facts, ledger=RecordTable()) for node, facts in self.context.nodes.items()}
         if with_loads:
             nodes[self.context.coordinator] = replace(nodes[self.context.coordinator], loads=RecordTable())
@@ -238,7 +238,7 @@ class LoadContext:
 
     @property
     def wanted(self) -> ExpectedPeriod:
-        """The state that the period is compared with."""
+        """The expected state of the period, for comparison."""
         return ExpectedPeriod(
             fingerprint=self.manifest.fingerprint,
             definition=self.request.definition or None,
@@ -247,13 +247,13 @@ class LoadContext:
         )
 
     def facts(self, before: Mapping[Node, PeriodOnNode]) -> PeriodFacts:
-        """Return what is known about the period."""
+        """Return the facts about the period."""
         comparison, manifest = standing(before, self.wanted, self.context.table_facts), self.manifest
         held, why_not_held = held_version(before, self.wanted, self.context.table_facts)
         of_dead = intended(before, self.wanted, self.context.table_facts)
         claims = {period.held.record.attempt for period in before.values() if period.held}
         if of_dead and self.request.is_approval and of_dead not in claims:
-            # An approval publishes nothing that nobody approved: it leaves what another load publishes to that one.
+            # An approval publishes nothing but the approved version: it leaves other publications to their loads.
             of_dead, why_not_held = "", "a load of other rows is publishing it, or died at that; if it runs, let it end"
         published = (period.record.source_bytes for period in before.values() if period.record)
         return PeriodFacts(
@@ -271,12 +271,12 @@ class LoadContext:
         )
 
     def absent_of(self, comparison: Found) -> list[Node]:
-        """Return the replicas that are down, of the shards of the nodes that were found."""
+        """Return the replicas that are down in the shards of the compared nodes."""
         shards = {node.shard_num for node in comparison.nodes}
         return [node for node in self.context.absent if node.shard_num in shards]
 
     def look_up(self, *, with_records: bool = True) -> Steps[dict[Node, PeriodOnNode]]:
-        """Ask every node for the period's parts, and for its newest record unless that is known."""
+        """Look up the period's parts on every node, and its newest record unless that is known."""
         (by_node,) = yield from look_up_all([self], with_records=with_records)
         return by_node
 
@@ -286,10 +286,10 @@ Loads = Batch[Period, LoadContext]
 
 
 def look_up_all(loads: Sequence[LoadContext], *, with_records: bool = True) -> Steps[list[dict[Node, PeriodOnNode]]]:
-    """Ask every node for the parts of periods, and for the newest record of each, with one statement.
+    """Look up the parts and newest records of periods on every node, with a single statement.
 
     Returns:
-        Each period on each node, in the order of the loads.
+        Every period by node, in the order of the loads.
     """
     name = f"Look up {periods_text(loads)}" + (" in the ledger" if with_records else "")
     partitions = {load.request.period: load.period_partitions for load in loads}
@@ -298,9 +298,9 @@ def look_up_all(loads: Sequence[LoadContext], *, with_records: bool = True) -> S
 
 
 def look_up_caught_up(loads: Sequence[LoadContext]) -> Steps[list[dict[Node, PeriodOnNode]]]:
-    """Look periods up; if replicas differ, again after they have caught up with each other.
+    """Look periods up; if replicas differ, do so again after they have caught up.
 
-    A replica that was down and has just come back has the periods of before.
+    A replica that has just come back has outdated periods.
     """
     context = loads[0].context
     states = yield from look_up_all(loads)
@@ -321,7 +321,7 @@ def _are_alike(periods: Mapping[Node, PeriodOnNode], context: TargetContext) -> 
 
 
 def periods_text(loads: Sequence[LoadContext]) -> str:
-    """Return the periods of loads, for the name of a step: the first of them, and how many there are."""
+    """Return the periods of loads for the name of a step: the first one and the number of others."""
     first = str(loads[0].request.period)
     return first if len(loads) == 1 else f"{first} and {len(loads) - 1} more"
 
@@ -335,7 +335,7 @@ def values_of(
     beside: Contents = NOTHING_BESIDE,
     structure: str = "",
 ) -> dict[str, Value]:
-    """Return the values of a node's claim about a partition of a period."""
+    """Return the values of a node's record of a partition."""
     return {
         **values_of_load(load),
         "nodes": spread(load.context.nodes, load.context.table_facts),
@@ -376,7 +376,7 @@ def _reading_settings(request: LoadRequest, context: TargetContext) -> SettingVa
 def evidence_of_state(
     state: PartitionState, rows_of_shards: Mapping[int, int] | None = None, *, beside: Contents = NOTHING_BESIDE
 ) -> dict[str, str | int]:
-    """Return the columns of a record by which the partition is recognized later."""
+    """Return the columns of a record that identify the contents of the partition later."""
     return {
         "min_block": state.min_block,
         "max_block": state.max_block,
@@ -387,5 +387,5 @@ def evidence_of_state(
 
 def _look_threads(request: LoadRequest, context: TargetContext) -> int:
     given, highest = str(request.settings.get("max_threads", "")), context.known_settings.get("max_threads")
-    # Anything but a number is refused with the insert: here the error would be taken for one of a file.
+    # The insert refuses anything but a number: an error here would look like an error of a file.
     return int(given) if given.isdecimal() else min(LOOK_THREADS, highest or LOOK_THREADS)

@@ -37,7 +37,7 @@ from airflow_provider_chs3.exceptions import ConfigurationError
 
 @dataclass(frozen=True, kw_only=True)
 class Policies(PolicyGroup, Increments, Proof):
-    """Policies of a load: what it does in special cases, which increments it takes, and what it counts as proof.
+    """Policies of a load: special cases, increments and proof.
 
     Raises:
         ConfigurationError: If a value is not allowed.
@@ -48,7 +48,7 @@ class Policies(PolicyGroup, Increments, Proof):
     distribution: str = field_of(DISTRIBUTION)
 
     def of_run(self, reload: Reload | None) -> Policies:
-        """Return them with what a run allows; those of a run that asks for no reload are the same."""
+        """Return the policies with the permissions of a run's reload."""
         allowed = self
         if reload and reload.replace_rows_of_others:
             allowed = replace(allowed, replace_unknown=True, on_target_changed="reload")
@@ -60,14 +60,14 @@ class Policies(PolicyGroup, Increments, Proof):
         return "hold" in (self.on_failed_check, self.on_shrink, self.on_target_changed)
 
 
-#: Functions whose arguments may be keys, which the servers' own logs hide.
+#: Functions with keys among their arguments, which the servers' own logs hide.
 _TAKES_KEYS = re.compile(r"crypt|hmac|keyed", re.IGNORECASE)
 
 
 def definition_of(
     selection: Selection, policies: Policies, *, file_format: Format | None, compression: str
 ) -> dict[str, Any]:
-    """Return the arguments that define the rows of a load, as users give them; those at their defaults are left out."""
+    """Return the arguments that define the rows of a load, as users give them, without defaults."""
     files = {"file_format": file_format and file_format.name, "compression": compression.replace("auto", "")}
     arguments = {
         "columns": selection.columns,
@@ -82,15 +82,15 @@ def definition_of(
 
 
 def digest_of(definition: Mapping[str, Any]) -> str:
-    """Return a digest of what `definition_of` returned."""
+    """Return a digest of the result of `definition_of`."""
     return hashlib.sha256(json.dumps(definition, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def parsed_definition(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a `LoadRequest` that its arguments decide, but for settings.
+    """Return the fields of a `LoadRequest` that a definition decides, except settings.
 
     Raises:
-        ConfigurationError: If one is wrong, or has no effect beside the others.
+        ConfigurationError: If an argument is wrong, or has no effect beside the others.
     """
     files = Files.of(definition.get("files"))
     flat = {"distribution": definition["distribution"]} if "distribution" in definition else {}
@@ -154,7 +154,7 @@ class LoadRequest(TableRequest):
         return self.reload is not None and self.reload.approve
 
     def _check_object_column(self) -> None:
-        """Check that the column holds what the period's objects are listed by."""
+        """Check that the column holds the paths of objects."""
         name, path = self.policies.object_column, self.source.kind.path
         if name and self.selection.select.get(name, "").strip() != path:
             raise ConfigurationError(
@@ -164,7 +164,7 @@ class LoadRequest(TableRequest):
 
     @property
     def _given(self) -> list[tuple[str, str]]:
-        """Group and name of the arguments that differ from their defaults."""
+        """Group and name of all arguments that differ from their defaults."""
         groups = (self.policies, self.selection, self.selection.csv)
         given = [(declared(type(holder))[name].group, name) for holder in groups for name in holder.changes]
         place = {"file_format": self.format, "compression": self.compression != "auto"}
@@ -183,13 +183,13 @@ class LoadRequest(TableRequest):
     def definition(self) -> str:
         """The digest of the load's definition: if it changes, the period is loaded again.
 
-        An approval has none: it publishes what is held, however it was made.
+        An approval has none: it publishes held rows, however they were made.
         """
         return "" if self.is_approval else digest_of(self.defined)
 
     @property
     def recorded_definition(self) -> dict[str, Any] | None:
-        """The load's definition, as its records have it; None if it may contain keys."""
+        """The load's definition for its records; None if it may contain keys."""
         return None if any(map(_TAKES_KEYS.search, self.selection.select.values())) else self.defined
 
     @property
@@ -198,7 +198,7 @@ class LoadRequest(TableRequest):
         return definition_of(self.selection, self.policies, file_format=self.format, compression=self.compression)
 
     def as_recorded(self, structure: Structure, context: TargetContext) -> LoadRequest:
-        """Return the load that made the rows of a record which has its definition."""
+        """Return the load that made the rows of a record, by its recorded definition."""
         fields, zone = parsed_definition(structure["definition"]), structure["time_zone"]
         settings = {**self.settings, **(structure["settings"] or {})}
         if zone and zone != context.zone_of(settings):
@@ -208,7 +208,7 @@ class LoadRequest(TableRequest):
         return replace(self, **fields, settings=settings, source=source)
 
     def is_left_out(self, period: Period) -> Steps[bool]:
-        """Check whether the run reloads something else than a period.
+        """Check whether the run reloads other periods or tables.
 
         Raises:
             PreflightError: If the table is Distributed over a cluster other than the one given.
@@ -220,7 +220,7 @@ class LoadRequest(TableRequest):
     def structure(self, context: TargetContext, *, shard_num: int | None = None) -> Structure:
         """Return the structure that rows depend on besides objects and definition (`core.ledger.structure_record`)."""
         if self.is_approval:
-            # Of its record alone it is known what else counts, and whether it was spread by the key.
+            # Only its record knows the other conditions, and whether the sharding key distributed its rows.
             return structure_of(context, distribution="sharding_key", settings=None)
         return structure_of(
             context,
@@ -231,7 +231,7 @@ class LoadRequest(TableRequest):
         )
 
     def format_of(self, manifest: Manifest) -> Format:
-        """Return the given format, or the one that the extension of all keys means.
+        """Return the given format, or that of the keys' extension.
 
         Raises:
             ConfigurationError: If the keys mean no format, or several, or an argument has no effect on it.

@@ -1,4 +1,4 @@
-"""The result of a load: what Airflow passes on, logs and counts."""
+"""The result of a load, for XCom, logs and metrics."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from airflow_provider_chs3.core.model.models import SettingValues, TableName
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.model.quantities import quantity
 
-#: What to do about a version that is held.
+#: Advice about a held version.
 TO_DECIDE = "chs3 approve publishes it, chs3 discard drops the held rows, and a load of other objects replaces them"
 
 

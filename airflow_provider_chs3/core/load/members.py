@@ -1,4 +1,4 @@
-"""The partitions that a publication is about, and what it makes of each."""
+"""The partitions of a publication, and whether it replaces or keeps them."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Member(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """Its rows, once it is published."""
+        """The rows after the publication."""
         return self.was.state.rows if self.is_kept else self.staged.rows
 
 
 def members_on(period_load: PeriodLoad, was: PeriodOnNode, staged: Staged) -> list[Member]:
-    """Return the partitions that a period has on a node, or had, or may have again after a crash."""
+    """Return the partitions that a period has, had, or may have again after a crash, on a node."""
     if was.partitions is None:
         ids = [period_load.load.period_partitions.value]
     else:
@@ -42,7 +42,7 @@ def members_on(period_load: PeriodLoad, was: PeriodOnNode, staged: Staged) -> li
 def members_of(
     period_load: PeriodLoad, was: Mapping[Node, PeriodOnNode], staged: Mapping[Node, Staged]
 ) -> dict[Node, list[Member]]:
-    """Return the partitions of a period on each node; see `members_on`."""
+    """Return the partitions of a period on every node; see `members_on`."""
     return {node: members_on(period_load, was[node], staged[node]) for node in period_load.load.context.nodes}
 
 
@@ -64,5 +64,5 @@ def _is_kept(load: LoadContext, partition_id: str, was: PeriodOnNode) -> bool:
     record = was.record if load.shared and load.shared.is_finished else None
     if record is None or not record.rows:
         return False
-    # It is published already; or the intent is to keep it, as it names its rows, and none that are staged.
+    # It is already published, or the intent keeps it: it names the partition's rows, and no staged ones.
     return record.event == "published" or not evidence_of(record).beside.rows

@@ -1,4 +1,4 @@
-"""Explain an insert that failed on a value: find its object, row and column."""
+"""Explain an insert that failed on a value: find object, row and column."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from airflow_provider_chs3.core.steps.operations import Steps
 
 _LOOK_FOR_MISFITS = "Look for the value that does not fit"
 
-#: What a NULL struct looks like, and the advice about it.
+#: How a NULL struct is shown, and the advice about it.
 _NULL = "NULL"
 _OF_NULLS = (
     " Servers read a NULL struct of Parquet as a struct of NULLs: make the column a Tuple that is not "
     "Nullable, or say in select={…} which of the two is meant."
 )
 
-#: An overflow of dates is seen by casting back.
+#: Casting back shows overflows of dates.
 _SATURATE: SettingValues = {"date_time_overflow_behavior": "saturate"}
 
 
@@ -36,7 +36,7 @@ def find_misfits(files: Files, reading: Reading, *, null_as_default: bool) -> St
     """Find a value that does not fit.
 
     Returns:
-        A sentence with the value and its place; None if nothing is found.
+        A sentence with the value and its place; None if all values fit.
     """
     for group, batch in reading.batches(files):
         asked = [
@@ -70,7 +70,7 @@ def _first_misfit(
             if at and at.has_mark and not files.format.names_columns:
                 return mark_sentence(f"Row {at.row:,} of {path}")
             hint = (yield from _find_hint(files, path, at.row, loaded_column)) if at and at.is_null else ""
-            # A container that JSON or CSV lacks is read as a value, not as NULL: it does not become the default.
+            # A container missing in JSON or CSV is read as a value, not NULL, and does not become the default.
             may_default = not hint and loaded_column.column.name not in group.defaults
             if at and loaded_column.hides_struct and _NULL in at.shown:
                 hint = _OF_NULLS
@@ -80,7 +80,7 @@ def _first_misfit(
 
 
 def _find_in_object(files: Files, group: FileGroup, path: str, row: int, loaded_column: LoadedColumn) -> Steps[str]:
-    """Return a sentence if a line of JSON has a key of the column inside an object that is read as a whole."""
+    """Return a sentence if a line of JSON has the column's key inside an object that is read as a whole."""
     names = inner_keys_of(loaded_column, group.types) if files.format.name == "JSONEachRow" else []
     for name, keys in names:
         if (yield from _read_line(files, path, row, f"JSONHas(line, {literals(keys)})")):
@@ -97,7 +97,7 @@ def _inner_sentence(loaded_column: LoadedColumn, where: str, name: str, keys: tu
 
 
 def _find_hint(files: Files, path: str, row: int, loaded_column: LoadedColumn) -> Steps[str]:
-    """Return a hint if a line of JSON has nearly the column's name."""
+    """Return a hint if a line of JSON has a key similar to the column's name."""
     if files.format.name != "JSONEachRow":
         return ""
     keys = yield from _read_line(files, path, row, "JSONExtractKeys(line)")
@@ -105,7 +105,7 @@ def _find_hint(files: Files, path: str, row: int, loaded_column: LoadedColumn) -
 
 
 def _read_line(files: Files, path: str, row: int, expression: str) -> Steps[Any]:
-    """Return what an expression makes of a `line` of JSON; None if it is not there."""
+    """Evaluate an expression over a `line` of JSON; None if the line is missing."""
     glob = files.source.glob_of(path)
     function = files.read(glob, structure="line String", file_format="JSONAsString", on_cluster=False)
     condition = f" WHERE {files.source.condition_of(path)} LIMIT {row - 1}, 1"
@@ -121,11 +121,11 @@ class _Misfit:
 
     Args:
         row: Its number in the file, from 1.
-        values: Its values for the column, or of the fields that its expression uses, by name; None means NULL, and
-            bytes are no UTF-8.
-        is_unparsed: Whether the expression cannot parse one of these texts.
-        may_be_lossy: Whether it fits once the column is in `lossy_columns`.
-        shows_value: Whether the first value is one of the file's; otherwise it says what is known about that.
+        values: The values of the column, or of the fields in its expression, by name; None is NULL, and bytes are
+            not UTF-8.
+        is_unparsed: Whether the expression cannot parse these texts.
+        may_be_lossy: Whether the row fits with the column in `lossy_columns`.
+        shows_value: Whether the first value is that of the file, rather than a description.
     """
 
     row: int
@@ -136,12 +136,12 @@ class _Misfit:
 
     @property
     def is_null(self) -> bool:
-        """Return whether there is no value for the column."""
+        """Return whether the column has no value."""
         return self.values[""] is None and not self.is_unparsed
 
     @property
     def has_mark(self) -> bool:
-        """Return whether one of the values begins with a byte order mark."""
+        """Return whether a value begins with a byte order mark."""
         texts = (
             value.decode(errors="replace") if isinstance(value, bytes) else value for value in self.values.values()
         )
@@ -149,7 +149,7 @@ class _Misfit:
 
     @property
     def shown(self) -> str:
-        """The value, or the fields that it is made of."""
+        """The value, or the fields of its expression."""
         if self.is_unparsed:
             return ", ".join(f"{name}={_shorten(value)}" for name, value in self.values.items() if name)
         return _shorten(self.values[""]) if self.shows_value else str(self.values[""])
@@ -164,7 +164,7 @@ def _find_row(
 ) -> Steps[_Misfit | None]:
     function = files.read(files.source.glob_of(path), structure=group.structure, on_cluster=False)
     default = group.defaults.get(loaded_column.column.name)
-    # The value read for a missing container does not count.
+    # The default of a missing container does not count.
     looked_at = (
         f"nullIf(toNullable(toString({loaded_column.looked_at})), toString({default}))"
         if default
@@ -176,13 +176,13 @@ def _find_row(
         not loaded_column.written
         and ColumnType(group.types.get(loaded_column.column.name, "")).bare.name == "DateTime64"
     ):
-        # In its column's zone, an hour that clocks skip would be the one before.
+        # The column's zone would shift an hour that clocks skip.
         looked_at = identifier(loaded_column.column.name)
     names = [name for name in group.types if loaded_column.written and loaded_column.uses(name)]
     shown, is_certain = _render_value(loaded_column, looked_at)
     fields = (f"CAST(if(isNull({of}), NULL, toString({of})), 'Nullable(String)')" for of in map(identifier, names))
     value = ", ".join((shown, *fields))
-    # No WHERE: rows that are left out while the file is read would not be counted.
+    # Without WHERE, because filtered rows would not be counted.
     sql = function.between(
         "SELECT minIf(number, bad), argMinIf(value, number, bad) FROM (SELECT rowNumberInAllBlocks() + 1 AS number, "
         f"tuple([{value}], {loaded_column.is_unparsed}, NOT ifNull({bad_if_lossy}, 1), {is_certain}) AS value, "
@@ -198,7 +198,7 @@ def _find_row(
 
 
 def _render_value(loaded_column: LoadedColumn, looked_at: str) -> tuple[str, str]:
-    """Return what a message has for a value, and the condition that it is the file's."""
+    """Render a value for a message, and the condition that it is the file's."""
     text = f"CAST(if(isNull({looked_at}), NULL, toString({looked_at})), 'Nullable(String)')"
     conditions = [
         f"ifNull({condition}, 1)"
@@ -211,7 +211,7 @@ def _render_value(loaded_column: LoadedColumn, looked_at: str) -> tuple[str, str
     if loaded_column.doubt:
         other = literal(loaded_column.doubt)
     elif ColumnType(loaded_column.source_type).bare.name == "DateTime64":
-        # The calendar ends before such a time: its text would be that of another one.
+        # The calendar ends before such a time, and its text would show another one.
         other = f"concat(toString(toDecimal128({looked_at}, 9)), ' seconds after 1970')"
     else:
         other = literal("a time that ClickHouse cannot show")
@@ -222,7 +222,7 @@ def _sentence(
     loaded_column: LoadedColumn, path: str, count: int, at: _Misfit | None, *, hint: str, may_default: bool, fixed: str
 ) -> str:
     is_null = at is not None and at.is_null
-    # Of a table's own servers, another shard may have the row.
+    # If the source is a table, another shard may have the row.
     shown = f"{'NULL, or missing,' if is_null else at.shown} for it" if at else "values that do not fit it"
     where = f"row {at.row:,} of {path}" if at else path
     name = loaded_column.column.name

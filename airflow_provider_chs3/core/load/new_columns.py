@@ -1,4 +1,4 @@
-"""Decide what happens to columns that the files have and the target lacks."""
+"""Handle columns of the files that the target lacks."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from airflow_provider_chs3.exceptions import ColumnsAddedError, SourceError
 
 
 def settle_new_columns(load: LoadContext, reading: Reading) -> Steps[None]:
-    """Add columns that the target lacks to it, or refuse them, if the load asks for that.
+    """Add missing columns to the target, or refuse them, as the policy demands.
 
     Raises:
-        SourceError: If there are such columns, and the load asks to fail.
-        ColumnsAddedError: If the target got them, so that the load has to look at it again.
+        SourceError: If the policy refuses them.
+        ColumnsAddedError: If columns were added, and the load must inspect the target again.
     """
     policy = load.request.policies.on_new_columns
     if policy == "warn" or not load.files.manifest.objects:
@@ -41,14 +41,14 @@ def settle_new_columns(load: LoadContext, reading: Reading) -> Steps[None]:
 
 
 def _read_names(load: LoadContext, reading: Reading) -> Steps[Sequence[str]]:
-    """Return the columns of the files: a load does not look for those of JSON, and other texts may have no names."""
+    """Return the columns of the files; for JSON a separate query, none for texts without names."""
     if reading.names is not None or not load.files.format.names_columns:
         return reading.names or ()
     return [column.name for column in (yield from columns_of(_guessed_files(load)))]
 
 
 def _guessed_files(load: LoadContext) -> Files:
-    """Return the files as the server reads them: the settings of a load keep every field as text."""
+    """Return the files with the server's type inference: a load reads all fields as text."""
     return replace(load.files, settings=load.request.selection.csv.settings)
 
 
@@ -56,14 +56,14 @@ def _add_columns(load: LoadContext, names: Sequence[str]) -> Steps[None]:
     files = _guessed_files(load)
     columns = [column for column in (yield from columns_of(files)) if column.name in names]
     sample = yield from read_sample(files, columns, load.request.period)
-    # Rows that are there already have no value.
+    # Existing rows have no value.
     new = [new_column(replace(column, lacking_files=len(files.manifest.objects)), sample) for column in columns]
     shown = "\n".join(f"  {column.name} {column.type}" for column in new)
     yield from Log(name=f"The files of {load.periods} have new columns. Adding them to {load.context.target}:\n{shown}")
     clauses = ", ".join(f"ADD COLUMN IF NOT EXISTS {identifier(column.name)} {column.type}" for column in new)
     context, named = load.context, load.request.target
     sql = Sql(f"ALTER TABLE {table(context.target)} {clauses}")
-    # One replica of a shard is asked, and waits for the others. An ALTER evaluates the table's keys under its session's
+    # A single replica per shard waits for the others. An ALTER evaluates the table's keys under its session's
     # settings, and REPLACE PARTITION then expects parts of that type.
     of_shards = dict.fromkeys(context.publishers, sql)
     settings = {**context.evaluating, **context.ddl_settings_of(context.target.database), "alter_sync": 2}

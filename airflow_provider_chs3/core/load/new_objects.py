@@ -1,4 +1,4 @@
-"""Decide whether a period is loaded whole, or its new objects alone."""
+"""Decide whether to load a whole period or only its new objects."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ from airflow_provider_chs3.core.target.privileges import privileges_of_attaching
 from airflow_provider_chs3.core.target.replication import catch_up
 from airflow_provider_chs3.core.target.table_facts import TableFacts
 
-#: docs/protocol.md lists the engines with what was run on each.
+#: docs/protocol.md lists the engines, and how each was tested.
 _ENGINES = frozenset(f"{kind}MergeTree" for kind in ("", "Replacing", "Summing", "Aggregating", "Coalescing"))
-#: What depends on another table in a default, as servers write it: old and new rows would show two states of it.
+#: Defaults that depend on other tables: old and new rows would show different states of those.
 _LOOKUPS = re.compile(r"\b(dict[A-Z]\w*|joinGet\w*)\s*\(|\(\s*SELECT\b", re.IGNORECASE)
 _GROUP_BY_TTL = re.compile(r"\bTTL\b.*\bGROUP BY\b", re.DOTALL)
 
 
 def find_increments(periods: Periods) -> Steps[dict[Period, str]]:
-    """Let each period load its new objects alone, if it is as it was published and objects were only added since.
+    """Let periods load only their new objects, if nothing else has changed since the publication.
 
     Returns:
-        Why a period is loaded whole; empty of the others.
+        The reason to load a period whole; empty if it is an increment.
     """
     reasons = periods.apply(lambda item: _why_whole(item.load, item.before))
     adding = periods.select(lambda item: not reasons[item.period])
@@ -65,7 +65,7 @@ def _find_increments(periods: Periods, reasons: dict[Period, str]) -> Steps[None
 
 
 def _plan_increment(load: LoadContext, record: Record, published: Manifest) -> tuple[LoadContext, str]:
-    """Return the load of the new objects alone; or of all, and why."""
+    """Return the load of only the new objects; or the whole load, and the reason."""
     changes, reason = _compare_objects(published, load.manifest, record, load.request.policies)
     if changes is None:
         return load, reason
@@ -79,7 +79,7 @@ def _plan_increment(load: LoadContext, record: Record, published: Manifest) -> t
     increment = Increment(
         base=record.base,
         number=record.increments + 1,
-        # The rows to remove are found by their object, which new ones of it share.
+        # Rows to remove are found by their object, which its new rows share.
         attaches_first=bool(removed) or attaches_first(load.context.table_facts),
         period=load.manifest,
         removed=removed,
@@ -90,7 +90,7 @@ def _plan_increment(load: LoadContext, record: Record, published: Manifest) -> t
 def _compare_objects(
     published: Manifest, listed: Manifest, record: Record, policies: Policies
 ) -> tuple[ObjectChanges | None, str]:
-    """Return how the objects changed, if that is known, and why new ones cannot be loaded alone; empty if they can."""
+    """Return the changes of objects, if known, and why a whole load is needed; empty if it is not."""
     if published.fingerprint != record.fingerprint:
         return None, "the record of those loaded before does not match the period's"
     changes = ObjectChanges.between(published, listed)
@@ -101,10 +101,10 @@ def _compare_objects(
 def why_table_is_read(
     source: Source, policies: Policies, context: TargetContext, key: LedgerKey, before: Mapping[Node, PeriodOnNode]
 ) -> Steps[str | None]:
-    """Look beforehand why a load of a whole table would read all of its objects, as its objects changed.
+    """Find the reason why a load of a changed table would read all its objects.
 
     Returns:
-        The reason; None if, as far as is known before the load, the new objects can be loaded alone.
+        The reason; None if, by what is known before the load, it reads only the new objects.
     """
     if reason := _why_not_added(policies, context, before):
         return reason
@@ -117,11 +117,10 @@ def why_table_is_read(
 def find_changes(
     source: Source, context: TargetContext, periods: Mapping[Period, Mapping[Node, PeriodOnNode]]
 ) -> Steps[dict[Period, str]]:
-    """Find how the objects of periods changed, as far as that is known.
+    """Find the changes of the objects of periods.
 
     Returns:
-        The changes as a text, with an example and its time; none of a period whose record of objects does not match its
-        publication.
+        The changes as text, with an example and its time, for periods with a matching record of objects.
     """
     node, records = context.coordinator, {period: _record_of(before) for period, before in periods.items()}
     keys = [(LedgerKey.on(context, node, period), record.base) for period, record in records.items()]
@@ -148,7 +147,7 @@ def _describe_changes(changes: ObjectChanges, listed: Manifest) -> str:
 
 
 def describe_objects(load: LoadContext, why_whole: str) -> str:
-    """Return which objects a load reads, for the log; empty of one for which all others are out of the question."""
+    """Describe the objects that a load reads, for the log; empty if only a whole load is possible."""
     increment, new = load.increment, load.files.manifest
     if increment is None:
         return f"Loading all objects: {why_whole}." if why_whole else ""
@@ -162,7 +161,7 @@ def describe_objects(load: LoadContext, why_whole: str) -> str:
 
 
 def why_not_alone(load: LoadContext, before: Mapping[Node, PeriodOnNode], reading: Reading) -> str:
-    """Return why the new objects cannot be loaded alone, judging by what is read from them; empty if they can."""
+    """Return why the new objects cannot be loaded alone, by their columns; empty if they can."""
     if reading.depends_on:
         return f"select calls {reading.depends_on}, whose value may have changed since"
     loaded = (loaded_column.column.name for loaded_column in reading.loaded)
@@ -172,7 +171,7 @@ def why_not_alone(load: LoadContext, before: Mapping[Node, PeriodOnNode], readin
 
 
 def load_of_resumable(load: LoadContext, recorded: RecordedPeriod, listed: Manifest) -> Steps[LoadContext]:
-    """Give a load the objects that a resumable one reads.
+    """Return a load with the objects of a resumable one.
 
     Raises:
         ObjectsChangedError: If objects changed since.
@@ -215,7 +214,7 @@ def _why_not_added(policies: Policies, context: TargetContext, before: Mapping[N
 
 
 def _why_not_attached(periods: Periods) -> Steps[dict[Period, str]]:
-    """Find out why published rows cannot be attached to staging: no privilege, or detached parts."""
+    """Find why published rows cannot be attached to staging: missing privileges, or detached parts."""
     context, target = periods.first.load.context, periods.first.load.context.target
     reason = yield from why_not_granted(tuple(context.nodes), privileges_of_attaching(target, context.ledger))
     if reason or context.table_facts.keeps_every_row:
@@ -239,7 +238,7 @@ def _why_not_attached(periods: Periods) -> Steps[dict[Period, str]]:
 
 def _record_of(before: Mapping[Node, PeriodOnNode]) -> Record:
     record = next(iter(before.values())).record
-    assert record is not None  # a period that is published has one on every node
+    assert record is not None  # Published periods have a record on every node.
     return record
 
 
@@ -264,8 +263,8 @@ def why_whole(table_facts: TableFacts) -> str:
 def attaches_first(table_facts: TableFacts) -> bool:
     """Check whether published rows must be in staging before new ones are inserted.
 
-    Engines that merge rows may let the newest one win, by the number of its block: attached later, the old rows would.
-    For all other tables the published rows come last: the time in which somebody may change them is short then, and
-    merges that end meanwhile are kept.
+    Engines that merge rows may keep the newest by block number: if attached later, old rows would win. For all other
+    tables published rows come last, which leaves little time for changes by others, and keeps merges that end
+    meanwhile.
     """
     return not table_facts.is_plain

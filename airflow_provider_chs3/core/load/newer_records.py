@@ -1,7 +1,7 @@
-"""Find out whether another load, which may have listed objects later, published the period of this one.
+"""Detect that another load, which may have listed objects later, published the same period.
 
-Of two attempts, the one with the newer staging ends the other. An attempt that published and has dropped its staging
-before this one creates its own is met by neither; its record shows it.
+An attempt with newer staging ends older ones. An attempt that published and dropped its staging before this one created
+its own escapes that; only its record shows it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from airflow_provider_chs3.exceptions import ObjectsChangedError
 
 
 def records_of(periods: Mapping[Node, PeriodOnNode]) -> dict[str, str]:
-    """Return what distinguishes the newest record of a period from a later one: `node_key` → attempt and event."""
+    """Return the identity of the newest records of a period: `node_key` → attempt and event."""
     return {
         node_key(node): f"{period.record.attempt} {period.record.event}"
         for node, period in periods.items()
@@ -25,15 +25,15 @@ def records_of(periods: Mapping[Node, PeriodOnNode]) -> dict[str, str]:
 
 
 def check_listed_since(load: LoadContext, periods: Mapping[Node, PeriodOnNode]) -> None:
-    """Check that what the ledger knows of the period was recorded before this load listed the objects.
+    """Check that the ledger's records of the period are older than this load's listing.
 
-    Only durations are compared, each by one clock, as the clocks of nodes and worker may differ.
+    Only durations by the same clock are compared, because the clocks of nodes and worker may differ.
 
     Raises:
-        ObjectsChangedError: If another load recorded other objects since then: it may have listed them later.
+        ObjectsChangedError: If another load has recorded other objects since: it may have listed them later.
     """
     records = (period.record for period in periods.values() if period.record)
-    # A record of the future is one from before the node's clock was set back.
+    # Records of the future are from before the node's clock was set back.
     if any(
         0 <= record.age_seconds <= load.timer.of_this_try_seconds and record.fingerprint != load.manifest.fingerprint
         for record in records
@@ -44,7 +44,7 @@ def check_listed_since(load: LoadContext, periods: Mapping[Node, PeriodOnNode]) 
 def check_none_newer(
     period: Period, records: Mapping[str, str], current: Mapping[Node, PeriodOnNode], *, attempt: str = ""
 ) -> None:
-    """Check that no other load has recorded the period since this one compared it with the ledger.
+    """Check that no other load has recorded the period since the comparison.
 
     Raises:
         ObjectsChangedError: If another load has.
@@ -55,5 +55,5 @@ def check_none_newer(
 
 
 def published_meanwhile(period: Period) -> ObjectsChangedError:
-    """Return the error of a load that finds a period published by another one since it began."""
+    """Return the error of a load if another one published the period meanwhile."""
     return ObjectsChangedError(f"Another load published {period} meanwhile.")

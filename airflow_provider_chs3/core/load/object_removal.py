@@ -1,7 +1,7 @@
-"""Remove the rows of overwritten and deleted objects from what is attached to staging, and prove it for each object.
+"""Remove the rows of overwritten and deleted objects from attached partitions, and verify it by object.
 
-A column of the table says which object a row is of (`object_column`). The published partition is not touched: the
-DELETE runs in staging, on hard links, and rewrites only the parts that hold such rows.
+The column `object_column` has the object of every row. The published partition stays as it is: the DELETE runs in
+staging, on hard links, and rewrites only parts with such rows.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from airflow_provider_chs3.core.sql.server_text import readable
 from airflow_provider_chs3.core.steps.operations import QueryNodes, Sleep, Steps, TryQueryNodes
 from airflow_provider_chs3.exceptions import BaseChangedError, ClickHouseServerError
 
-#: Servers keep the text of a mutation, on replicas in Keeper, whose nodes take a megabyte at most.
+#: Servers keep the text of a mutation, replicas in Keeper: its nodes hold a megabyte at most.
 _MOST_BYTES_OF_PATHS = 250_000
-#: Rewriting the rows of the other objects was seen to cost up to two fifths of loading them again.
+#: Rewriting the rows of the other objects costs up to two fifths of loading them again (measured).
 _LARGEST_SHARE = 0.25
 #: A mutation waits for a free thread, and forever if merges are stopped.
 _LONGEST_STANDSTILL_SECONDS = 600
@@ -31,7 +31,7 @@ _FIRST_WAIT_SECONDS, _LONGEST_POLL_SECONDS = 0.1, 5.0
 
 
 def why_not_removed(load: LoadContext, published: Manifest, removed: Collection[str]) -> str:
-    """Return why rows of objects cannot be removed from the published ones; empty if they can."""
+    """Return why published rows of objects cannot be removed; empty if they can."""
     if not load.context.table_facts.keeps_every_row:
         return "merges of this table remove rows, so the rows of other objects may depend on those removed"
     if not load.manifest.objects:
@@ -44,13 +44,13 @@ def why_not_removed(load: LoadContext, published: Manifest, removed: Collection[
 
 
 def remove_objects(load: LoadContext) -> Steps[dict[Node, Staged]]:
-    """Remove the rows of objects from staging, which holds the published rows alone.
+    """Remove the rows of objects from staging, which holds only published rows.
 
     Returns:
-        What is left on each node.
+        The remaining rows by node.
 
     Raises:
-        BaseChangedError: If the published rows are not the recorded objects', or cannot be removed.
+        BaseChangedError: If the published rows do not match the recorded objects, or cannot be removed.
     """
     assert load.increment is not None
     removed = set(load.increment.removed)
@@ -72,10 +72,10 @@ def remove_objects(load: LoadContext) -> Steps[dict[Node, Staged]]:
 
 
 def check_objects(load: LoadContext, staged: Mapping[Node, Staged]) -> Steps[None]:
-    """Check that staging holds the rows of the period's objects, and misses none of those that were kept.
+    """Check that staging holds exactly the rows of the kept and the new objects.
 
     Raises:
-        BaseChangedError: If it holds others.
+        BaseChangedError: If the rows differ.
     """
     assert load.increment is not None
     new = {unit.path for unit in load.files.manifest.objects}
@@ -94,7 +94,7 @@ def check_objects(load: LoadContext, staged: Mapping[Node, Staged]) -> Steps[Non
 def add_kept_objects(
     load: LoadContext, rows: Sequence[int] | None
 ) -> Steps[tuple[Sequence[Unit], Sequence[int] | None]]:
-    """Return all objects of the period and the rows of each, for a record that builds on no other one."""
+    """Return all objects of the period and their rows, for a record without a base."""
     assert load.increment is not None
     objects = load.increment.period.objects
     if rows is None:
@@ -108,7 +108,7 @@ def add_kept_objects(
 
 
 def _count_objects(load: LoadContext, *, name: str) -> Steps[dict[Node, Counter[str]]]:
-    """Count the rows of each object, by the column that holds them."""
+    """Count the rows of every object, by `object_column`."""
     column = identifier(load.request.policies.object_column or "")
     sql = Sql(
         f"SELECT toString({column}) AS path, count() FROM {table(load.staging)} "
@@ -119,7 +119,7 @@ def _count_objects(load: LoadContext, *, name: str) -> Steps[dict[Node, Counter[
 
 
 def _check_recorded(load: LoadContext, rows_by_node: Mapping[Node, Counter[str]]) -> Steps[None]:
-    """Check that the column names recorded objects, each as often as its file has rows, where that is recorded."""
+    """Check that the column has only recorded objects, with their recorded numbers of rows."""
     assert load.increment is not None
     node = load.context.coordinator
     recorded = yield from recorded_rows(load.context.ledger, node, load.key_on(node), base=load.increment.base)
@@ -135,7 +135,7 @@ def _check_recorded(load: LoadContext, rows_by_node: Mapping[Node, Counter[str]]
 
 
 def _delete_rows(load: LoadContext, shards: Collection[int]) -> Steps[None]:
-    """Delete the rows and wait, for any time in which servers get on with it."""
+    """Delete the rows, and wait as long as servers make progress."""
     assert load.increment is not None
     condition = f"{identifier(load.request.policies.object_column or '')} IN ({literals(load.increment.removed)})"
     of_period = load.period_partitions.rows_of(load.staging)
@@ -149,7 +149,7 @@ def _delete_rows(load: LoadContext, shards: Collection[int]) -> Steps[None]:
         yield from QueryNodes(
             name="Remove the rows of overwritten and deleted objects from staging",
             sql={node: sql for node in load.context.publishers if node.shard_num in shards},
-            # Waiting would end with the connection's timeout, without a reason.
+            # A wait for the statement would end with the connection's timeout, without a reason.
             settings={"mutations_sync": 0},
             query_id=f"{load.attempt.name}_delete",
         )
@@ -177,9 +177,9 @@ class _Progress(NamedTuple):
 
 
 def _read_progress(staging: TableName, nodes: Collection[Node]) -> Steps[_Progress | None]:
-    """Return how far the DELETE is on all nodes; None once it is done on each.
+    """Return the progress of the DELETE on all nodes; None once it is done.
 
-    A replica that has not learnt of it yet shows no mutation.
+    A replica that does not know the DELETE yet shows no mutation.
     """
     of_staging = in_table(staging)
     sql = Sql(

@@ -1,4 +1,4 @@
-"""End what dead attempts left: the staging tables of loads that nobody ran again, and their queries."""
+"""Clean up after dead attempts: staging tables and queries of loads that nobody ran again."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ from airflow_provider_chs3.core.target.topology import LEDGER_TABLE, TableReques
 from airflow_provider_chs3.core.tuning.exact_settings import DDL_SETTINGS
 from airflow_provider_chs3.exceptions import PreflightError
 
-#: The names of staging tables, see `core.load.staging_tables.Attempt`. Nothing else is ever dropped, whatever its name
-#: begins with.
+#: Names of staging tables, see `core.load.staging_tables.Attempt`. Nothing else is ever dropped.
 _STAGING = "^chs3_(held_)?[0-9a-f]{16}_[0-9a-f]{16}[0-9a-z_]*$"
-#: How long what a person has not decided about is kept at least: as long as it may be approved, in its comment.
+#: How long held rows are kept at least: while they may be approved, by the comment of their table.
 _HELD_SECONDS = "JSONExtractFloat(comment, 'hold_limit_days') * 24 * 60 * 60"
 
 
@@ -58,7 +57,7 @@ def clean_staging(request: CleanRequest) -> Steps[list[Orphan]]:
         PreflightError: If the database does not exist.
         TransientError: If queries do not end.
     """
-    # It is the only table in that database whose name is known.
+    # The ledger is the only table with a known name in that database.
     ledger = TableRequest(
         target=TableName(request.database, LEDGER_TABLE),
         cluster=request.cluster,
@@ -76,7 +75,7 @@ def clean_staging(request: CleanRequest) -> Steps[list[Orphan]]:
 
 
 def _tables_query(database: str) -> Sql:
-    # A database that keeps no metadata on disk has no time of creation: nothing proves that its tables are old.
+    # Without metadata on disk, there is no creation time, and nothing proves that tables are old.
     made_at = "toUnixTimestamp(metadata_modification_time)"
     age_seconds = f"if({made_at} = 0, 0, toInt64(toUnixTimestamp(now())) - {made_at})"
     return Sql(
@@ -96,7 +95,7 @@ def _parse_orphans(answers: Mapping[Node, Sequence[Row]], request: CleanRequest)
     kept = {name: max(seconds for *_, seconds, _ in nodes.values()) for name, nodes in tables.items()}
     young = [name for name, age in ages.items() if age < max(request.older_than_seconds, kept[name])]
     for name, nodes in sorted(tables.items()):
-        # A load that starts over continues under the same name, followed by a number.
+        # A load that starts over appends a number to the name.
         if any(other.startswith(name) for other in young):
             continue
         queries = {query for *_, running in nodes.values() for query in running if query.startswith(f"{name}_")}

@@ -1,4 +1,4 @@
-"""The outcome of a load, as a result and in the ledger: what it did, or why it failed."""
+"""The outcome of a load, as a result and in the ledger."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from airflow_provider_chs3.core.sql.quoting import Sql, literals, one_of, table
 from airflow_provider_chs3.core.steps.operations import Log, Steps
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, NotReadyError, SupersededError
 
-#: Columns of the record of a load that its result has.
+#: Columns of the record of a load that are fields of its result.
 _OF_RESULT = [name for name in LOADS_COLUMNS if name != "period" and name in LoadResult.__dataclass_fields__]
 #: Servers may quote statements of any length.
 _ERROR_CHARACTERS = 4_000
@@ -48,7 +48,7 @@ def result_of(
 ) -> LoadResult:
     """Create the result of a load."""
     manifest, read = load.manifest, load.files.manifest
-    # A row counts once, however many replicas have it.
+    # Rows count once, not per replica.
     once = load.context.publishers
     rows = sum(state.rows for node, state in states.items() if node in once)
     return LoadResult(
@@ -82,7 +82,7 @@ def result_of(
 def record_loads(
     results: Mapping[Period, LoadResult], periods: Periods, *, together: tuple[str, float] | None = None
 ) -> Steps[None]:
-    """Record what loads did, once, on the coordinator. If this fails, the periods are published nevertheless."""
+    """Record loads on the coordinator. If this fails, the periods are published nevertheless."""
     if not results:
         return
     values = {period: _values_of(periods.items[period], result, together) for period, result in results.items()}
@@ -129,23 +129,23 @@ def _log_if_slow(load: LoadContext, result: LoadResult) -> Steps[None]:
 
 
 def record_failure(load: LoadContext, error: Exception) -> Steps[None]:
-    """Record why a load failed, once, on the coordinator.
+    """Record the failure of a load on the coordinator.
 
-    A missing table is created: the preflight has passed.
+    A missing table is created, because the preflight has passed.
     """
     if load.request.is_approval or isinstance(error, SupersededError | NotReadyError):
         return
     try:
         yield from make_loads_table(load.context)
         yield from _record("failed", [(load, _values_of_error(error))])
-    except Exception as another:  # Whatever it is, it must not stand for the error of the load.
+    except Exception as another:  # It must not hide the error of the load.
         yield from Log(name=f"Could not record why the load failed: {another}")
 
 
 def record_unchanged(
     loads: Sequence[LoadContext], periods: Mapping[Period, Mapping[Node, PeriodOnNode]]
 ) -> Steps[None]:
-    """Record that periods are unchanged if their newest record is of a load that failed or did not finish."""
+    """Record that periods are unchanged, if their newest load failed or did not finish."""
     context = loads[0].context
     coordinator = context.coordinator
     if not context.nodes[coordinator].has_loads:
@@ -168,7 +168,7 @@ def record_unchanged(
     try:
         rows = yield from context.on_coordinator(name="See how the newest load ended", sql=newest)
         ended = {period: staged for period, _, staged in rows}
-        # One that is still at it knows of newer objects.
+        # A load that is still running may know newer objects.
         over = list[tuple[LoadContext, Values]]()
         for load in loads:
             staged = ended.get(str(load.request.period))
@@ -182,7 +182,7 @@ def record_unchanged(
 
 
 def _is_staged(attempt: Attempt, tables: Iterable[tuple[str, Sequence[str]]], *, but: Collection[str]) -> bool:
-    """Check whether others than those that published, whose staging is dropped, have staged a period."""
+    """Check whether other attempts than the published ones have staged a period."""
     return any(
         (name.startswith(attempt.prefix) or str(attempt.periods[0]) in periods)
         and not any(nonce_of(name).startswith(nonce) for nonce in but)
@@ -191,7 +191,7 @@ def _is_staged(attempt: Attempt, tables: Iterable[tuple[str, Sequence[str]]], *,
 
 
 def _values_of_error(error: Exception) -> dict[str, Value]:
-    """Return an error of this package, whose text has no secrets; of other errors only the type."""
+    """Return the values of an error; only the type if the text might have secrets."""
     kind = type(error).__name__
     if not isinstance(error, Chs3Error):
         return {"error_type": kind, "error": f"{kind}, see the task's log."}
@@ -209,7 +209,7 @@ def _values_of_error(error: Exception) -> dict[str, Value]:
 
 
 def _record(event: str, several: Sequence[tuple[LoadContext, Values]]) -> Steps[None]:
-    # What a load did stays true, even if another took over; so this does not ask for its staging.
+    # The record is true even if another load took over, so it does not depend on staging.
     context = several[0][0].context
     node = context.coordinator
     records = [
@@ -219,13 +219,13 @@ def _record(event: str, several: Sequence[tuple[LoadContext, Values]]) -> Steps[
     yield from add_records(context, event, records, name=f"Record the {event}")
 
 
-#: A node that has so many times the rows of the average one did most of the work by itself.
+#: From this many times the average rows, a node did most of the work by itself.
 _UNEVEN = 2.0
-#: Parts that a node may have at publishing without a word: about what a period of one load has.
+#: Parts of a node that are no reason for a remark: about those of a single load.
 _MANY_PARTS = 10
 
 
-#: The settings that decide how fast a load is, and how much memory it takes, with how to write them.
+#: Settings that decide the speed and memory of a load, with their format.
 _SHOWN_SETTINGS: Mapping[str, Callable[[float], str]] = {
     "max_threads": "{:,.0f}".format,
     "max_insert_threads": "{:,.0f}".format,
@@ -235,7 +235,7 @@ _SHOWN_SETTINGS: Mapping[str, Callable[[float], str]] = {
 
 
 def report(result: LoadResult) -> str:
-    """Describe a load in one block: its summary, then what it read, where the rows are, and where the time went."""
+    """Describe a load in a block of text: summary, source, rows, steps."""
     if result.status not in ("published", "held") or not result.insert_seconds:
         return result.summary()
     lines = [
@@ -274,7 +274,7 @@ def _describe_checks(checks: Sequence[CheckResult]) -> str:
 def _describe_insert(result: LoadResult) -> str:
     seconds = result.insert_seconds
     peak = f", peak memory {size_text(result.peak_memory_bytes)} on a node" if result.peak_memory_bytes else ""
-    # The size of a database's rows is estimated.
+    # The size of rows from a database is an estimate.
     size = f", {size_text(result.loaded_bytes / seconds)}/s of objects" if result.objects else ""
     return f"{seconds:,.1f} s, {result.loaded_rows / seconds:,.0f} rows/s{size}{peak}"
 

@@ -1,4 +1,4 @@
-"""Step 3 of a load: compare periods with the ledger, and decide what of each is loaded."""
+"""Step 3 of a load: compare periods with the ledger, and decide what to load."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ from airflow_provider_chs3.exceptions import (
 _FINISHED = "an earlier load staged it: completing its publication"
 _APPROVED = "it was held, and is approved"
 _STALE = "a superseded load published after it, from a replica that had been down"
-#: Attempts that are looked for are of the last nights.
+#: The attempts in question are recent.
 _MOST_RECORDS = 100
 
 
@@ -69,11 +69,11 @@ _Looks = Mapping[Period, Mapping[Node, PeriodOnNode]]
 
 
 def check_periods(loads: Loads) -> Steps[tuple[dict[Period, LoadResult], Periods, set[tuple[Period, str]]]]:
-    """Compare periods with the ledger, and decide what happens to each.
+    """Compare periods with the ledger, and decide about them.
 
     Returns:
-        The results of those with nothing left to do; the others; and what earlier tries of this task began to insert:
-        the attempts, each with its period.
+        The results of finished periods; the periods to load; and the inserts that earlier tries of this task began,
+        as pairs of period and attempt.
     """
     looks = (_look_up(loads), find_own_attempts(list(loads)))
     before, attempts = yield from Gather(name="Look up periods", workflows=looks)
@@ -107,7 +107,7 @@ def _select_loads(
     facts: Mapping[Period, PeriodFacts],
     decisions: Mapping[Period, Decision],
 ) -> Steps[Periods]:
-    """Return the periods to load, once those are finished that a dead attempt was publishing."""
+    """Return the periods to load, after completing publications of dead attempts."""
     results |= _held_results(loads, before, facts, decisions)
     periods = periods_of(
         *(
@@ -129,7 +129,7 @@ def _select_loads(
 
 
 def _settle_unchanged(loads: Loads, before: _Looks, results: Mapping[Period, LoadResult]) -> Steps[None]:
-    """Clean up after periods that stay as they are, and record those that are as published."""
+    """Clean up after periods that stay as they are, and record unchanged ones."""
     stay = [loads.items[period] for period, result in results.items() if not result.has_no_objects]
     unchanged = [load for load in stay if results[load.request.period].status != "skipped"]
     workflows = list[Steps[None]]()
@@ -137,7 +137,7 @@ def _settle_unchanged(loads: Loads, before: _Looks, results: Mapping[Period, Loa
         workflows.append(clean_up_published(stay, before))
     if unchanged:
         workflows.append(record_unchanged(unchanged, before))
-        # An approval does not know what else than the objects makes the rows.
+        # An approval does not know the definition of the rows.
         if not unchanged[0].request.is_approval:
             workflows.append(renew_records(unchanged, before))
     if workflows:
@@ -147,7 +147,7 @@ def _settle_unchanged(loads: Loads, before: _Looks, results: Mapping[Period, Loa
 def _held_results(
     loads: Loads, before: _Looks, facts: Mapping[Period, PeriodFacts], decisions: Mapping[Period, Decision]
 ) -> dict[Period, LoadResult]:
-    """Return the results of periods that a person decides about."""
+    """Return the results of held periods."""
     return {
         period: result_of(load, _states(before[period]), status="held", reason=decisions[period].reason)
         for period, load in loads.items.items()
@@ -158,7 +158,7 @@ def _held_results(
 def _complete_staged(
     periods: Periods, decisions: Mapping[Period, Decision], loads: Loads
 ) -> Steps[dict[Period, LoadResult]]:
-    """Publish what is staged of periods already, by dead attempts or by held ones that are approved."""
+    """Publish rows that dead attempts staged, and approved held rows."""
     finishing = periods.select(lambda item: isinstance(decisions[item.period], Finish))
     approved = periods.select(lambda item: isinstance(decisions[item.period], Hold))
     yield from approve(approved)
@@ -172,7 +172,7 @@ def _complete_staged(
 
 
 def _finish(finishing: Periods, loads: Loads) -> Steps[dict[Period, LoadResult]]:
-    """Complete what dead attempts were publishing, and return its results; the others are left."""
+    """Complete the publications of dead attempts, and return their results."""
     results = dict[Period, LoadResult]()
     completed = yield from finish(finishing)
     published = finishing.subset(completed)
@@ -182,7 +182,7 @@ def _finish(finishing: Periods, loads: Loads) -> Steps[dict[Period, LoadResult]]
         results[period] = result_of(load, states, status="published", reason=reason)
         finishing.items.pop(period)
         yield from drop_held_of(load)
-    # One that only completes what a dead load published does not keep any.
+    # Only approvals keep versions here.
     if published.items and (request := published.first.load.request).is_approval and request.policies.keep_versions:
         versions, _ = yield from find_versions(published.first.load.context)
         yield from drop_older_versions(published, versions)
@@ -190,7 +190,7 @@ def _finish(finishing: Periods, loads: Loads) -> Steps[dict[Period, LoadResult]]
 
 
 def _find_increments(periods: Periods, facts: Mapping[Period, PeriodFacts]) -> Steps[None]:
-    """Load only the new objects of periods where that is possible. Periods that are refused leave."""
+    """Load only the new objects of periods if possible. Refused periods leave."""
 
     def may_add(item: PeriodLoad) -> bool:
         alone = replace(facts[item.period], why_whole="")
@@ -206,7 +206,7 @@ def _find_increments(periods: Periods, facts: Mapping[Period, PeriodFacts]) -> S
 
 
 def skipped_result(request: LoadRequest, decision: Skip, timer: StepTimer) -> LoadResult:
-    """Return the result of a period that is pinned, or has no objects where that is not an error."""
+    """Return the result of a period that is pinned, or may lack objects."""
     return LoadResult(
         status="skipped",
         period=request.period,
@@ -233,17 +233,17 @@ def _is_reload(load: LoadContext, owned: Collection[Period]) -> bool:
 
 
 def sizes_text(load: LoadContext) -> str:
-    """Return how much a load reads, and by how many nodes, for the log."""
+    """Return the sizes that a load reads, and the number of nodes, for the log."""
     sizes = load.request.source.kind.contents.sizes(load.manifest)
     return f"{sizes}, {quantity(len(load.context.nodes), 'node')}."
 
 
 def _look_up(loads: Loads) -> Steps[dict[Period, dict[Node, PeriodOnNode]]]:
-    """Look periods up; those whose rows seem to be somebody else's, once more.
+    """Look periods up; if rows seem to be somebody else's, look again.
 
-    A server reads the records first, then the parts. What a load recorded and published in between looks like rows
-    without a record, or like a change since the newest one; a second look has at least the record of its intent.
-    Periods with such a record leave, with an `ObjectsChangedError`.
+    A server reads the records before the parts. A load that published in between looks like rows without a record, or
+    like a change since the newest record; the second query returns at least the record of its intent. Periods with
+    such a record leave with an `ObjectsChangedError`.
     """
     before = yield from loads.ask(look_up_caught_up)
     doubtful = loads.select(lambda load: _seems_of_others(load, before[load.request.period]))
@@ -264,7 +264,7 @@ def _check_none_newer(load: LoadContext, before: _Looks, current: _Looks) -> Non
 
 
 def _check_no_first_ledger(loads: Loads) -> Steps[None]:
-    """Check that nodes which had no ledger when these loads inspected them still have none."""
+    """Check that nodes that had no ledger when these loads inspected them still have none."""
     context = loads.first.context
     sql = Sql(f"SELECT count() FROM system.tables WHERE {is_table(context.ledger)}")
     lacking = [node for node, facts in context.nodes.items() if not facts.has_ledger]
@@ -278,10 +278,10 @@ def _fail_as_published(load: LoadContext) -> None:
 
 
 def look_at_period(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -> Steps[PeriodFacts]:
-    """Return what is known about a period; if it seems changed, servers are asked what did it.
+    """Return the facts about a period; if it seems changed, ask the servers for the cause.
 
     Raises:
-        PreflightError: If it was published as another partition than the table's key gives now.
+        PreflightError: If the table's key now gives another partition than at the publication.
     """
     known = load.facts(before)
     facts = yield from validate_held(load.context, load.request.period, known, before)
@@ -303,8 +303,8 @@ def judge_period(load: LoadContext, facts: PeriodFacts) -> Decision:
     """Decide what happens to a period.
 
     Raises:
-        NotReadyError: If it has no objects, and that is an error.
-        TargetChangedError: If it holds rows of others, and no argument allows to replace them.
+        NotReadyError: If it lacks objects, and that is an error.
+        TargetChangedError: If it holds rows of others, and no argument permits replacing them.
         TransientError: If a replica that is down may know where its rows come from.
         SourceError: If it shrank too much.
     """
@@ -315,12 +315,12 @@ def judge_period(load: LoadContext, facts: PeriodFacts) -> Decision:
 
 
 def check_whole(period_load: PeriodLoad, facts: PeriodFacts, reason: str | None) -> None:
-    """Check that a period may be loaded as a look at its published rows, or at its objects, has shown.
+    """Check that a period may be loaded whole, if it is not an increment.
 
     Raises:
         Chs3Error: As in `judge_period`.
     """
-    # No dead attempt can be completed any more, and nothing that may be approved is held.
+    # Dead attempts and held versions were handled before this point.
     why_whole = facts.comparison.why if reason is None else reason
     judge_period(period_load.load, replace(facts, intended="", held=None, why_whole=why_whole))
 
@@ -334,7 +334,7 @@ def allowing_shrink(target: TableName, period: Period) -> str:
 def no_objects_error(request: LoadRequest) -> NotReadyError:
     """Return the error of a period without objects."""
     source, contents = request.source, request.source.kind.contents
-    # A run that reloads the period does not end well where nothing is loaded.
+    # A run that reloads the period must load something.
     unchanged = "" if request.reload else "'skip' leaves it unchanged, and "
     return NotReadyError(
         f"{contents.none_of(request.period, source.place, source.pattern)}. If that is expected, "
@@ -395,10 +395,10 @@ def _changed_partitions(load: LoadContext, periods: Mapping[Node, PeriodOnNode])
 
 
 def _is_of_stale(load: LoadContext, periods: Mapping[Node, PeriodOnNode]) -> Steps[bool]:
-    """Check whether the partition holds what a superseded attempt had staged before the newest one published.
+    """Check whether the partition holds the staging of an attempt that was superseded before the newest publication.
 
-    On a replica that was down, nobody could drop its staging. This excludes an attempt whose rows were published
-    earlier and that somebody put back: its record came first, on nodes that have both.
+    Nobody could drop its staging on a replica that was down. This excludes older publications that somebody put back:
+    their record came first, on nodes with both.
     """
     context, newest = load.context, {period.record.attempt for period in periods.values() if period.record}
     if not context.table_facts.is_replicated or len(newest) != 1:

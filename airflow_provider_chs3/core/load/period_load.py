@@ -1,4 +1,4 @@
-"""One period in one attempt."""
+"""A period in an attempt."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Staged:
     """The staged rows of one node.
 
     Args:
-        partitions: Contents of the period's partitions that hold rows, by their ids.
+        partitions: Contents of the period's non-empty partitions, by id.
         other_rows: Rows of other periods, by partition as ClickHouse shows it: `202404`, `2024-04-01`, `NULL`.
     """
 
@@ -35,15 +35,15 @@ class Staged:
 
     @property
     def counts(self) -> tuple[Mapping[str, int], Mapping[str, int]]:
-        """Rows of each partition of the period, and those of other periods; merges change the parts alone."""
+        """Rows by partition of the period and of other periods; merges change only parts."""
         return {key: contents.rows for key, contents in self.partitions.items()}, self.other_rows
 
     def has_parts_of(self, other: Staged) -> bool:
-        """Check whether both are known to be of the same parts."""
+        """Check whether both are known to have the same parts."""
         return all(contents.has_parts_of(other.at(key)) for key, contents in self.partitions.items())
 
     def at(self, partition_id: str) -> Contents:
-        """Return the contents of one of the period's partitions."""
+        """Return the contents of a partition."""
         return self.partitions.get(partition_id, NOTHING_BESIDE)
 
 
@@ -52,15 +52,15 @@ class PeriodLoad:
     """A period to load.
 
     Args:
-        load: Its load: of its new objects alone, or of all.
-        before: The period on each node when the load decided.
-        reason: The reason to load it, as a text.
+        load: The load of its new objects, or of all.
+        before: The period by node at the time of the decision.
+        reason: The reason to load it, as text.
         plan: The plan of its insert; None until it is planned.
-        staged: Its staged rows on each node; empty until they are proved.
-        intended: The records of a dead attempt whose publication is completed; none by default.
-        claims: What its claims say that a load does not; none by default. A version that is restored has some.
-        held_because: Why it is held rather than published; empty, the default, if it is not.
-        checks: What the user's checks of the staged rows have found; none by default.
+        staged: The staged rows by node; empty until they are verified.
+        intended: The records of a dead attempt that is being completed; none by default.
+        claims: Further values of its records, as for restored versions; none by default.
+        held_because: The reason to hold it; empty, the default, if it is published.
+        checks: Results of the user's checks; none by default.
     """
 
     load: LoadContext
@@ -85,7 +85,7 @@ class PeriodLoad:
         return self.plan
 
     def of(self, load: LoadContext) -> PeriodLoad:
-        """Return the same period with its load after another phase."""
+        """Return the period with another load."""
         return replace(self, load=load)
 
 
@@ -93,5 +93,5 @@ Periods = Batch[Period, PeriodLoad]
 
 
 def periods_of(*loads: PeriodLoad) -> Periods:
-    """Return loads of periods of one table as a batch."""
+    """Return loads of periods of a table as a batch."""
     return Batch({load.period: load for load in loads})

@@ -1,4 +1,4 @@
-"""Plan one insert of periods: which objects are read, what is read of them, and with which settings."""
+"""Plan an insert of periods: objects, columns and settings."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from airflow_provider_chs3.core.target.partition_key import is_of_period, parts_
 from airflow_provider_chs3.core.target.privileges import privilege_of_filling, why_not_granted
 from airflow_provider_chs3.core.target.profile_constraints import check_passed_on, check_taken
 
-#: Of more bytes, the look at the files is a small part of the load, whose progress shows how many rows they have.
+#: With more bytes, inspecting the files is a small part of the load, and provides row counts for its progress.
 _MOST_BYTES = 1024**3
 
 
 @dataclass(frozen=True, kw_only=True)
 class Planned:
-    """Periods that one insert loads."""
+    """Periods that an insert loads."""
 
     load: LoadContext
     plan: InsertPlan
@@ -39,28 +39,28 @@ class Planned:
 
     @property
     def is_of_one(self) -> bool:
-        """Return whether there is one period, which is published from the table that is inserted into."""
+        """Return whether a single period is published, from the table of the insert."""
         return self.load.group is None
 
     def with_reading(self, reading: Reading) -> Planned:
-        """Return the same, once the files have been looked at that were expected to be read so."""
+        """Return the plan after the expected files have been inspected."""
         plan = replace(self.plan, reading=reading, is_expected=False)
         self.periods.update(lambda item: replace(item, plan=_plan_of(plan, self.load, item.load)))
         return replace(self, plan=plan)
 
     def share_of(self, load: LoadContext) -> float:
-        """Return a period's share of what all take together, by the bytes of its objects."""
+        """Return a period's share of the total, by the bytes of its objects."""
         if self.is_of_one:
             return 1.0
         return load.files.manifest.size_bytes / max(self.load.files.manifest.size_bytes, 1)
 
 
 def plan_periods(periods: Periods) -> Steps[Planned | None]:
-    """Plan the insert: of the new objects of each period if they can be loaded alone, else of all.
+    """Plan the insert: only new objects of a period if possible, else all.
 
     Returns:
-        The plan; None if several periods cannot be loaded together. Those that must be loaded in another way than it
-        was thought are not in it.
+        The plan; None if several periods cannot be loaded together. Periods that turn out to need a whole load are
+        left out.
 
     Raises:
         Chs3Error: As in `plan_objects`.
@@ -103,7 +103,7 @@ def _plan_several(periods: Periods) -> Steps[Planned | None]:
 
 
 def plan_together(several: Sequence[PeriodLoad], plan: InsertPlan) -> Steps[Planned | None]:
-    """Return periods as the plan of one insert loads them; None if no row would show its period."""
+    """Plan periods as a single insert; None if no column shows the period of a row."""
     load = _merge_loads(several)
     of_time = time_of_key(load.context)
     if of_time is None:
@@ -123,7 +123,7 @@ def plan_together(several: Sequence[PeriodLoad], plan: InsertPlan) -> Steps[Plan
 
 
 def _merge_loads(periods: Sequence[PeriodLoad]) -> LoadContext:
-    """Return the load of the objects of all periods, which has of their attempt what they have in common."""
+    """Return a load of the objects of all periods."""
     objects = (unit for period in periods for unit in period.load.files.manifest.objects)
     load = replace(periods[0].load, increment=None, changes=None, group=_make_group(periods, is_of_period="1"))
     return load.with_objects(Manifest.of(objects))
@@ -165,25 +165,24 @@ def _plan_of(plan: InsertPlan, of_all: LoadContext, load: LoadContext) -> Insert
 
 
 def plan_objects(load: LoadContext) -> Steps[InsertPlan]:
-    """Look at the nodes and at the objects of the load, and plan its insert.
+    """Inspect the nodes and the objects of the load, and plan its insert.
 
     Raises:
         PreflightError: If the nodes have no room, or settings are forbidden.
-        SourceError: If one was cut off, lacks a column or contradicts the others.
+        SourceError: If an object was cut off, lacks a column or contradicts the others.
         ConfigurationError: If columns, expressions, settings or node specs do not fit.
         TransientError: If the target has too many parts, or memory did not suffice before.
         ColumnsAddedError: If the target got columns that the files have.
 
     Returns:
-        The plan. If it is what is expected of the files, they are looked at during the insert, whose errors those of
-        files then are.
+        The plan. If it relies on expected files, they are inspected during the insert, which then raises their errors.
     """
     settings = {name: value for name, value in load.request.settings.items() if name in load.context.known_settings}
     looks = (
         check_taken(settings),
         check_passed_on(load.context, {**load.files.neutral, **needed_by(load.request), **load.files.settings}),
         ask_nodes_now(load.context, load.period_partitions.parts),
-        # An object that was cut off may lack columns: the first error counts.
+        # Truncated objects may lack columns: the first error counts.
         prove_whole(load),
         _read_files_or_history(load),
     )
@@ -198,7 +197,7 @@ def plan_objects(load: LoadContext) -> Steps[InsertPlan]:
 
 
 def _read_files_or_history(load: LoadContext) -> Steps[tuple[TableHistory, Reading]]:
-    """Look up earlier loads, and look at the files, unless it is known what to expect: then the insert can begin."""
+    """Look up earlier loads, and inspect the files unless they are as expected."""
     history = yield from read_history(load)
     if history.expected and _may_begin(load):
         return history, history.expected
@@ -206,7 +205,7 @@ def _read_files_or_history(load: LoadContext) -> Steps[tuple[TableHistory, Readi
 
 
 def _may_begin(load: LoadContext) -> bool:
-    """Check whether an insert may begin before its files have been looked at: into staging, once, if it is felt."""
+    """Check whether an insert may begin before its files are inspected."""
     return (
         not load.request.is_durable
         and load.retry_state == RetryState()
