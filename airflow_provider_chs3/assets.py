@@ -102,9 +102,9 @@ def emitted_periods(context: Context) -> list[dict[str, Any]]:
     """
     events = [event for events in context["triggering_asset_events"].values() for event in events]
     newest = {
-        each["period"]: each
+        values["period"]: values
         for event in sorted(events, key=lambda event: event.timestamp)
-        for each in _extras_of(event)
+        for values in _extras_of(event)
     }
     return [newest[period] for period in sorted(newest)]
 

@@ -352,21 +352,21 @@ def _checked(declaration: Argument, text: str) -> Any:
 
 def _json_object(text: str) -> Mapping[str, Any]:
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except ValueError:
-        found = None
-    if not isinstance(found, dict):
+        value = None
+    if not isinstance(value, dict):
         raise argparse.ArgumentTypeError('give a JSON object, such as {"name": "value"}')
-    return found
+    return value
 
 
 def _options(given: argparse.Namespace) -> dict[str, Any]:
     """Return the options of the storage that have a value."""
-    own = storage_class(given.storage).options
+    accepted = storage_class(given.storage).options
     every = {name: getattr(given, name, None) for storage in STORAGES for name in storage_class(storage).options}
-    if refused := [f"--{name.replace('_', '-')}" for name in every if every[name] and name not in (*own, _AWS)]:
+    if refused := [f"--{name.replace('_', '-')}" for name in every if every[name] and name not in (*accepted, _AWS)]:
         raise ConfigurationError(f"{', '.join(refused)}: --storage {given.storage} does not take this.")
-    return {name: every[name] or None for name in own if every[name] or name == _AWS}
+    return {name: every[name] or None for name in accepted if every[name] or name == _AWS}
 
 
 def _missing(storage: type[Storage], options: Mapping[str, Any]) -> list[str]:

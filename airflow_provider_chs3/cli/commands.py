@@ -66,34 +66,36 @@ def _ledger(given: argparse.Namespace) -> CommandResult:
     listed = operator.listed()
     header = ["period", "partition", "standing", "rows", "size", "objects", "published (UTC)", "rows/s", "attempt"]
     rows = [
-        [each.period, each.partition_id, each.standing, each.rows, size(each.size_bytes), *_published(each)]
-        for each in listed
+        [period.period, period.partition_id, period.standing, period.rows, size(period.size_bytes), *_published(period)]
+        for period in listed
     ]
     nothing = "The ledger has no such period." if periods else "The ledger has no periods of this table."
     text = rendered(header, rows) if rows else nothing
-    return CommandResult([each.as_json() for each in listed], text, all(each.is_as_published for each in listed))
+    return CommandResult(
+        [period.as_json() for period in listed], text, all(period.is_as_published for period in listed)
+    )
 
 
 def _objects(operator: ListLedgerOperator) -> CommandResult:
     listed = operator.listed_objects()
     header = ["period", "object", "size", "rows", "loaded (UTC)", "attempt", "published"]
     rows = [
-        [each.period, each.path, size(each.size_bytes), each.rows, each.loaded_at, each.attempt, _is_current(each)]
-        for each in listed
+        [unit.period, unit.path, size(unit.size_bytes), unit.rows, unit.loaded_at, unit.attempt, _is_current(unit)]
+        for unit in listed
     ]
     text = rendered(header, rows) if rows else "No load of these periods has recorded its objects."
-    return CommandResult([each.as_json() for each in listed], text, is_fine=True)
+    return CommandResult([unit.as_json() for unit in listed], text, is_fine=True)
 
 
-def _is_current(each: LoadedObject) -> str:
-    return "yes" if each.is_current else "no"
+def _is_current(unit: LoadedObject) -> str:
+    return "yes" if unit.is_current else "no"
 
 
-def _published(each: PeriodInLedger) -> list[object]:
-    if not each.attempt:
+def _published(period: PeriodInLedger) -> list[object]:
+    if not period.attempt:
         return [None] * 4
-    speed = "adopted" if each.was_adopted else f"{each.rows_per_second or 0:,}"
-    return [each.objects, each.published_at, speed, each.attempt]
+    speed = "adopted" if period.was_adopted else f"{period.rows_per_second or 0:,}"
+    return [period.objects, period.published_at, speed, period.attempt]
 
 
 def _plan(given: argparse.Namespace) -> CommandResult:
@@ -103,31 +105,31 @@ def _plan(given: argparse.Namespace) -> CommandResult:
     planned: list[PlannedPeriod] = operator.planned({})
     rows = [
         [
-            each.period,
-            each.to_do,
-            each.reason,
-            *_amount(each.objects),
+            period.period,
+            period.to_do,
+            period.reason,
+            *_amount(period.objects),
         ]
-        for each in planned
+        for period in planned
     ]
     values = [
         {
-            "period": str(each.period),
-            "is_to_load": each.is_to_load,
-            "is_blocked": each.is_blocked,
-            "reason": each.reason,
-            "objects": each.objects.count,
-            "source_bytes": each.objects.size_bytes,
-            "rows": each.objects.rows,
-            "fingerprint": each.objects.fingerprint,
-            "forecast": asdict(each.forecast) if each.forecast else None,
+            "period": str(period.period),
+            "is_to_load": period.is_to_load,
+            "is_blocked": period.is_blocked,
+            "reason": period.reason,
+            "objects": period.objects.count,
+            "source_bytes": period.objects.size_bytes,
+            "rows": period.objects.rows,
+            "fingerprint": period.objects.fingerprint,
+            "forecast": asdict(period.forecast) if period.forecast else None,
         }
-        for each in planned
+        for period in planned
     ]
-    is_of_rows = any(each.objects.rows is not None for each in planned)
+    is_of_rows = any(period.objects.rows is not None for period in planned)
     text = rendered(["period", "to do", "reason", *(["rows"] if is_of_rows else ["objects", "size"])], rows)
     text = "\n\n".join(filter(None, (text, forecast_text(planned))))
-    return CommandResult(values, text, not any(each.is_to_load for each in planned))
+    return CommandResult(values, text, not any(period.is_to_load for period in planned))
 
 
 def _amount(objects: PeriodObjects) -> list[object]:
@@ -144,11 +146,11 @@ def _adopt(given: argparse.Namespace) -> CommandResult:
         **_named_periods(given),
     )
     adopted: list[AdoptedPeriod] = operator.adopted()
-    rows = [[each.period, each.status, sum(each.rows_by_node.values()), each.reason] for each in adopted]
+    rows = [[period.period, period.status, sum(period.rows_by_node.values()), period.reason] for period in adopted]
     return CommandResult(
-        [each.as_json() for each in adopted],
+        [period.as_json() for period in adopted],
         rendered(["period", "status", "rows", "reason"], rows),
-        all(each.status != "refused" for each in adopted),
+        all(period.status != "refused" for period in adopted),
     )
 
 
@@ -163,18 +165,18 @@ def _prove(given: argparse.Namespace) -> CommandResult:
         **_named_periods(given),
     )
     proved: list[ProvedPeriod] = operator.proved()
-    rows = [[each.period, each.status, each.rows, each.source_rows, each.reason] for each in proved]
+    rows = [[period.period, period.status, period.rows, period.source_rows, period.reason] for period in proved]
     texts = [
         rendered(["period", "status", "rows", "of the objects", "reason"], rows),
-        "\n".join(f"Not compared: {name}, as {why}." for name, why in _left_out_of(proved).items()),
+        "\n".join(f"Not compared: {name}, as {reason}." for name, reason in _left_out_of(proved).items()),
         _to_repair(proved, operator),
     ]
-    unlike = [each for each in proved if each.status != EQUAL]
-    return CommandResult([each.as_json() for each in proved], "\n\n".join(filter(None, texts)), not unlike)
+    unlike = [period for period in proved if period.status != EQUAL]
+    return CommandResult([period.as_json() for period in proved], "\n\n".join(filter(None, texts)), not unlike)
 
 
 def _left_out_of(proved: Sequence[ProvedPeriod]) -> dict[str, str]:
-    return {name: why for each in proved for name, why in each.left_out.items()}
+    return {name: reason for period in proved for name, reason in period.left_out.items()}
 
 
 def _to_repair(proved: Sequence[ProvedPeriod], operator: ProvePeriodsOperator) -> str:
@@ -182,9 +184,9 @@ def _to_repair(proved: Sequence[ProvedPeriod], operator: ProvePeriodsOperator) -
 
     As long as it is not known how their load reads the objects, the rows that it would replace may be right.
     """
-    differing = [each for each in proved if each.status == DIFFERS]
-    of_others = [str(each.period) for each in differing if each.definition is None]
-    known = [str(each.period) for each in differing if each.definition is not None]
+    differing = [period for period in proved if period.status == DIFFERS]
+    of_others = [str(period.period) for period in differing if period.definition is None]
+    known = [str(period.period) for period in differing if period.definition is not None]
     texts = []
     if of_others:
         texts.append(
@@ -206,14 +208,14 @@ def _forget(given: argparse.Namespace) -> CommandResult:
     periods = periods_of(given)
     if given.all_periods and not periods:
         listed = ListLedgerOperator(task_id="ledger", **_table(given)).listed()
-        periods = tuple(str(each.period) for each in listed if each.period)
+        periods = tuple(str(period.period) for period in listed if period.period)
         if not periods:
             return CommandResult([], "The ledger has no periods.", is_fine=True)
     operator = ForgetPeriodsOperator(task_id="forget", periods=periods, **_table(given))
     forgotten: list[ForgottenPeriod] = operator.forgotten()
-    rows = [[each.period, "forgotten" if each.was_known else "was not known", each.rows] for each in forgotten]
+    rows = [[period.period, "forgotten" if period.was_known else "was not known", period.rows] for period in forgotten]
     text = rendered(["period", "status", "rows that stay"], rows)
-    return CommandResult([each.as_json() for each in forgotten], text, is_fine=True)
+    return CommandResult([period.as_json() for period in forgotten], text, is_fine=True)
 
 
 def _versions(given: argparse.Namespace) -> CommandResult:
@@ -221,13 +223,16 @@ def _versions(given: argparse.Namespace) -> CommandResult:
     listed: list[ListedVersion] = operator.listed()
     header = ["period", "version", "replaced (UTC)", "rows", "held alone", "problem"]
     rows = [
-        [each.period, each.attempt, each.kept_at, each.rows, size(each.size_bytes), each.why_broken] for each in listed
+        [version.period, version.attempt, version.kept_at, version.rows, size(version.size_bytes), version.why_broken]
+        for version in listed
     ]
     nothing = "No versions are kept of this table: loads keep some with policies={'keep_versions': 1}."
     text = rendered(header, rows) if rows else nothing
     if rows:
-        text += f"\n{size(sum(each.size_bytes for each in listed))} on disk would be free without them."
-    return CommandResult([each.as_json() for each in listed], text, not any(each.why_broken for each in listed))
+        text += f"\n{size(sum(version.size_bytes for version in listed))} on disk would be free without them."
+    return CommandResult(
+        [version.as_json() for version in listed], text, not any(version.why_broken for version in listed)
+    )
 
 
 def _restore(given: argparse.Namespace) -> CommandResult:
@@ -262,9 +267,9 @@ def _approve(given: argparse.Namespace) -> CommandResult:
 def _discard(given: argparse.Namespace) -> CommandResult:
     operator = DiscardPeriodsOperator(task_id="discard", periods=periods_of(given), **_table(given))
     discarded: list[DiscardedPeriod] = operator.discarded()
-    rows = [[each.period, "discarded" if each.was_held else "was not held", each.why] for each in discarded]
+    rows = [[period.period, "discarded" if period.was_held else "was not held", period.why] for period in discarded]
     return CommandResult(
-        [each.as_json() for each in discarded], rendered(["period", "status", "why"], rows), is_fine=True
+        [period.as_json() for period in discarded], rendered(["period", "status", "why"], rows), is_fine=True
     )
 
 
@@ -283,30 +288,30 @@ def _clean(given: argparse.Namespace) -> CommandResult:
         dry_run_only=given.dry_run,
         clickhouse_conn_id=given.conn_id,
     )
-    found: list[Orphan] = operator.cleaned()
+    orphans: list[Orphan] = operator.cleaned()
     rows = [
         [
-            each.name,
-            "dropped" if each.was_dropped else "would be dropped",
-            age(each.age_seconds),
-            sum(each.rows_by_node.values()),
-            size(each.size_bytes),
-            len(each.rows_by_node),
-            each.queries,
+            orphan.name,
+            "dropped" if orphan.was_dropped else "would be dropped",
+            age(orphan.age_seconds),
+            sum(orphan.rows_by_node.values()),
+            size(orphan.size_bytes),
+            len(orphan.rows_by_node),
+            orphan.queries,
         ]
-        for each in found
+        for orphan in orphans
     ]
     header = ["staging", "status", "age", "rows", "size", "nodes", "queries"]
     text = rendered(header, rows) if rows else "No staging tables are that old."
-    return CommandResult([each.as_json() for each in found], text, all(each.was_dropped for each in found))
+    return CommandResult([orphan.as_json() for orphan in orphans], text, all(orphan.was_dropped for orphan in orphans))
 
 
 def _doctor(given: argparse.Namespace) -> CommandResult:
     arguments = {**_table(given), **source_arguments(given)}
-    found = diagnosis(
+    result = diagnosis(
         arguments, period=given.period, purposes=tuple(given.purposes or ("load",)), definition=given.definition
     )
-    return CommandResult(found.as_json(), described(found), found.is_ok)
+    return CommandResult(result.as_json(), described(result), result.is_ok)
 
 
 def _rehearse(given: argparse.Namespace) -> CommandResult:
@@ -325,15 +330,19 @@ def _rehearse(given: argparse.Namespace) -> CommandResult:
     if given.clean:
         left = rehearsed.clean()
         return CommandResult([{"table": name} for name in left], _cleaned(len(left)), is_fine=True)
-    found = rehearsed.play()
-    text = "Every period held exactly the rows of its objects." if found.is_exact else "The promise does not hold here."
-    return CommandResult(asdict(found), text, found.is_exact)
+    rehearsal = rehearsed.play()
+    text = (
+        "Every period held exactly the rows of its objects."
+        if rehearsal.is_exact
+        else "The promise does not hold here."
+    )
+    return CommandResult(asdict(rehearsal), text, rehearsal.is_exact)
 
 
 def _ddl(given: argparse.Namespace) -> CommandResult:
     arguments = {**_named_table(given), **source_arguments(given)}
-    found = _suggested_table(arguments, given)
-    return CommandResult(found.as_json(), found.as_text, is_fine=True)
+    suggestion = _suggested_table(arguments, given)
+    return CommandResult(suggestion.as_json(), suggestion.as_text, is_fine=True)
 
 
 def _suggested_table(arguments: Mapping[str, Any], given: argparse.Namespace) -> NewTable:

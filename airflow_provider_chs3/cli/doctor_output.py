@@ -62,8 +62,8 @@ def diagnosis(
     kind = storage.kind() if storage else S3Objects.kind()
     source, error = _source(arguments, listing)
     request = _request(arguments, options, purposes, kind)
-    own = check_settings((definition or {}).get("settings") or {}, where="settings")
-    request = replace(request, settings={**request.settings, **own}, definition=definition)
+    user_settings = check_settings((definition or {}).get("settings") or {}, where="settings")
+    request = replace(request, settings={**request.settings, **user_settings}, definition=definition)
     return runner.run(examine(replace(request, source=source, source_error=error, period=requested_period)))
 
 
@@ -99,28 +99,28 @@ def _source(arguments: Mapping[str, Any], listing: Any) -> tuple[Source | None, 
         return None, str(error)
     except Exception as error:
         # Airflow's connection, the storages' libraries and their chains of credentials all raise different errors.
-        why = f"{type(error).__name__}: {error}."
+        reason = f"{type(error).__name__}: {error}."
         if not is_s3:
-            return None, f"No access to the objects: {why} Fix their connection, or give --storage-conn-id."
+            return None, f"No access to the objects: {reason} Fix their connection, or give --storage-conn-id."
         where = f"AWS connection {listing.aws_conn_id!r}"
-        return None, f"{where} gives no access to S3: {why} Fix it, or give --aws-conn-id."
+        return None, f"{where} gives no access to S3: {reason} Fix it, or give --aws-conn-id."
 
 
-def described(found: Diagnosis) -> str:
+def described(result: Diagnosis) -> str:
     """Describe the diagnosis as text: checks, nodes, settings with their reasons, and the number of findings."""
-    blocks = ["\n".join(_lines(found))]
-    if found.nodes:
-        blocks.append(_nodes(found.nodes))
-    if found.settings:
-        blocks.append(f"Settings, apart from those that make every load exact:\n{settings_table(found.settings)}")
-    count = sum(len(check.findings) for check in found.checks)
+    blocks = ["\n".join(_lines(result))]
+    if result.nodes:
+        blocks.append(_nodes(result.nodes))
+    if result.settings:
+        blocks.append(f"Settings, apart from those that make every load exact:\n{settings_table(result.settings)}")
+    count = sum(len(check.findings) for check in result.checks)
     blocks.append(f"{count} finding{'' if count == 1 else 's'}." if count else "No findings.")
     return "\n\n".join(blocks)
 
 
-def _lines(found: Diagnosis) -> Iterator[str]:
-    width = max(len(check.name) for check in found.checks)
-    for check in found.checks:
+def _lines(result: Diagnosis) -> Iterator[str]:
+    width = max(len(check.name) for check in result.checks)
+    for check in result.checks:
         for sign, text in _describe_check(check):
             yield f"{sign:<{_SIGN_WIDTH}}  {check.name:<{width}}  {' '.join(text.split())}"
 

@@ -166,30 +166,30 @@ class Rehearsal:
     def _played(self, name: str, play: Callable[[], str]) -> Scenario:
         began = time.monotonic()
         try:
-            found, is_exact = f"{play()}, {self._check()} rows as in the objects", True
+            outcome, is_exact = f"{play()}, {self._check()} rows as in the objects", True
         except _DISPROOFS as error:
-            found, is_exact = f"{type(error).__name__}: {error}", False
+            outcome, is_exact = f"{type(error).__name__}: {error}", False
         except Exception as error:
             raise TerminalError(f"{name} could not be rehearsed: {_describe_error(error)}") from error
-        return Scenario(name, round(time.monotonic() - began, 1), is_exact, found)
+        return Scenario(name, round(time.monotonic() - began, 1), is_exact, outcome)
 
     def _check(self) -> int:
         expected = self.objects.rows
         cluster = self.where.cluster or self.where.default_cluster
-        found = [
+        held = [
             (*row[:4], tuple(row[4])) for row in self.hook.query(scratch.read_table(self.where, cluster or None).text)
         ]
-        if found != expected:
-            lacks, has = (sorted(set(one) - set(other))[:2] for one, other in ((expected, found), (found, expected)))
+        if held != expected:
+            lacks, has = (sorted(set(rows) - set(other))[:2] for rows, other in ((expected, held), (held, expected)))
             raise MismatchError(
-                f"the table holds {len(found)} rows and the objects {len(expected)}; missing {lacks}, unexpected {has}"
+                f"the table holds {len(held)} rows and the objects {len(expected)}; missing {lacks}, unexpected {has}"
             )
         of_shards: dict[int, set[object]] = {}
         for node, digest in self.runner.run(scratch.digests(self.where, self.nodes)).items():
             of_shards.setdefault(node.shard_num, set()).add(digest)
         if unlike := [number for number, found_there in of_shards.items() if len(found_there) > 1]:
             raise MismatchError(f"replicas of shard {', '.join(map(str, unlike))} hold different rows")
-        return len(found)
+        return len(held)
 
     def _operator(self, **options: Any) -> S3ToClickHouseOperator:
         return S3ToClickHouseOperator(
@@ -246,7 +246,7 @@ class Rehearsal:
     def _load_twice(self) -> str:
         with ThreadPoolExecutor(max_workers=2) as pool:
             running = [pool.submit(self._load_beside_another) for _ in range(2)]
-        statuses = sorted(each.result() for each in running)
+        statuses = sorted(load.result() for load in running)
         if "published" not in statuses:
             raise MismatchError(f"neither load published: {', '.join(statuses)}")
         return " and ".join(statuses)

@@ -191,12 +191,12 @@ def _described(connection: Connection, *, where: str) -> tuple[int | None, Mappi
             f"{where}: extra 'client_kwargs' is for clickhouse-connect, and this package speaks the native protocol: "
             "create a connection of type chs3."
         )
-    own = {name: value for name, value in given.items() if name not in _OFFICIAL_EXTRAS}
+    native = {name: value for name, value in given.items() if name not in _OFFICIAL_EXTRAS}
     translated = {ours: given[theirs] for theirs, ours in _SAME.items() if theirs in given}
     translated["compression"] = "lz4" if extras.flag("compress", default=True) else "none"
     # Theirs is no native port.
     translated["http_port"] = connection.port
-    return extras.port("native_port", default=0) or None, translated | own
+    return extras.port("native_port", default=0) or None, translated | native
 
 
 def parse_address(text: str, *, default_port: int, where: str) -> Address:

@@ -55,8 +55,8 @@ class SharedObjects:
 
     def get(self, key: str) -> bytes | None:
         """Read an object; None if there is none."""
-        found = self.read(key)
-        return found[0] if found else None
+        answer = self.read(key)
+        return answer[0] if answer else None
 
     def agreed(self, key: str, body: bytes) -> bytes:
         """Write an object unless it exists, and return its current content."""
@@ -72,8 +72,8 @@ class SharedObjects:
         pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=prefix)
 
         def listed() -> dict[str, tuple[int, str]]:
-            every = (each for page in pages for each in page.get("Contents", ()))
-            return {each["Key"]: (each["Size"], each["ETag"].strip('"')) for each in every}
+            every = (entry for page in pages for entry in page.get("Contents", ()))
+            return {entry["Key"]: (entry["Size"], entry["ETag"].strip('"')) for entry in every}
 
         return self._tried(prefix, (), listed) or {}
 

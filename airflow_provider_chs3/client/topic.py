@@ -62,8 +62,8 @@ class Topic:
         while not asked.done():
             client.poll(0.05)
             self._check_login()
-        found = str(self._answer_of(asked.result).topic_id)
-        return None if found == _NO_ID else found
+        topic_id = str(self._answer_of(asked.result).topic_id)
+        return None if topic_id == _NO_ID else topic_id
 
     def offsets_at(self, at: datetime) -> dict[int, int]:
         """Return, of each partition, the first offset of a message that is not before a point in time.
@@ -78,11 +78,11 @@ class Topic:
 
         milliseconds = int(at.timestamp() * 1000)
         asked = [TopicPartition(self.name, partition, milliseconds) for partition in self.partitions()]
-        found = self._answer_of(lambda: self._consumer.offsets_for_times(asked, timeout=_ANSWER_SECONDS))
+        offsets = self._answer_of(lambda: self._consumer.offsets_for_times(asked, timeout=_ANSWER_SECONDS))
         return {
-            each.partition: each.offset if each.offset >= 0 else self.held(each.partition)[1]
-            for each in found
-            if not self._is_failed(each.error)
+            offset.partition: offset.offset if offset.offset >= 0 else self.held(offset.partition)[1]
+            for offset in offsets
+            if not self._is_failed(offset.error)
         }
 
     def held(self, partition: int) -> tuple[int, int]:
@@ -230,11 +230,11 @@ def _consumer(settings: Mapping[str, Any], note: Callable[[Any], None]) -> Any:
     from confluent_kafka import Consumer
 
     # It joins no group and commits nothing; librdkafka wants a name all the same.
-    own = {
+    required = {
         "enable.auto.commit": False,
         "enable.partition.eof": True,
         "auto.offset.reset": "error",
         "isolation.level": "read_committed",
         "error_cb": note,
     }
-    return Consumer({"group.id": "airflow-provider-chs3", **settings, **own})
+    return Consumer({"group.id": "airflow-provider-chs3", **settings, **required})

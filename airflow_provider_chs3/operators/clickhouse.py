@@ -110,10 +110,10 @@ class ClickHouseOperator(BaseClickHouseOperator):
 
         with airflow_errors(hints=False):
             given = self._arguments(**options)
-            why = why_worker_is_held(statements_of(self.sql), given["parameters"], given["external_tables"])
-        if why:
-            self.log.info("The task keeps its worker, and a retry starts over, as %s.", why)
-        return bool(why)
+            reason = why_worker_is_held(statements_of(self.sql), given["parameters"], given["external_tables"])
+        if reason:
+            self.log.info("The task keeps its worker, and a retry starts over, as %s.", reason)
+        return bool(reason)
 
     def _detach(self, context: Context, running: RunningStatement | None, *, is_late: bool = False) -> Any:
         from airflow_provider_chs3.core.model.json_values import as_json

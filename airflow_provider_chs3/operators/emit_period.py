@@ -35,9 +35,9 @@ def emit_periods(
     """
     results = [result] if isinstance(result, Mapping) else result
     entries: list[Any] = [
-        {name: each[name] for name in _FIELDS} | {"partition_key": _key(each["period"], key_format)}
-        for each in results
-        if _is_new(each)
+        {name: values[name] for name in _FIELDS} | {"partition_key": _key(values["period"], key_format)}
+        for values in results
+        if _is_new(values)
     ]
     if not entries:
         # Airflow emits an event for every outlet of a task that succeeds.
@@ -52,16 +52,16 @@ def emit_periods(
 
 def _is_new(result: Mapping[str, Any]) -> bool:
     """Check whether a load changed a period of its table, or of the table of a view that follows."""
-    return any(each["status"] == "published" for each in (result, *result.get("views", ())))
+    return any(values["status"] == "published" for values in (result, *result.get("views", ())))
 
 
 def _key(period: str, key_format: str | None) -> str:
     from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Grain, Period
 
-    found = Period.parse(period)
-    if key_format is None or found is WHOLE_TABLE:
+    loaded = Period.parse(period)
+    if key_format is None or loaded is WHOLE_TABLE:
         return period
-    return found.begin.replace(tzinfo=UTC if found.grain is Grain.HOUR else None).strftime(key_format)
+    return loaded.begin.replace(tzinfo=UTC if loaded.grain is Grain.HOUR else None).strftime(key_format)
 
 
 class EmitPeriodOperator(BaseOperator):

@@ -70,7 +70,7 @@ class ApprovePeriodsOperator(PeriodOperator):
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
         """Publish what is held of the periods, with the events of the task's assets."""
-        results = [each.as_json() for each in self.approved()]
+        results = [period.as_json() for period in self.approved()]
         emit_periods(self, context, results)
         return results
 
@@ -98,4 +98,4 @@ class DiscardPeriodsOperator(LedgerOperator):
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
         """Discard what is held."""
-        return [each.as_json() for each in self.discarded()]
+        return [period.as_json() for period in self.discarded()]

@@ -110,9 +110,9 @@ class ListLedgerOperator(LedgerOperator):
     def execute(self, context: Context) -> list[dict[str, Any]]:
         """List the periods."""
         listed = self.listed()
-        for each in listed:
-            self.log.info("%s %s: %s rows", each.period or each.partition_id, each.standing, f"{each.rows:,}")
-        return [each.as_json() for each in listed]
+        for period in listed:
+            self.log.info("%s %s: %s rows", period.period or period.partition_id, period.standing, f"{period.rows:,}")
+        return [period.as_json() for period in listed]
 
 
 @takes()
@@ -143,11 +143,11 @@ class ForgetPeriodsOperator(LedgerOperator):
     def execute(self, context: Context) -> list[dict[str, Any]]:
         """Forget the periods."""
         forgotten = self.forgotten()
-        for each in forgotten:
+        for period in forgotten:
             self.log.info(
-                "%s %s", each.period, f"forgotten; {each.rows:,} rows stay" if each.was_known else "was not known"
+                "%s %s", period.period, f"forgotten; {period.rows:,} rows stay" if period.was_known else "was not known"
             )
-        return [each.as_json() for each in forgotten]
+        return [period.as_json() for period in forgotten]
 
 
 @takes(PROVE)
@@ -188,9 +188,9 @@ class AdoptPeriodsOperator(ComparedPeriodsOperator):
             AirflowFailException: If a period was refused.
         """
         adopted = self.adopted()
-        if refused := [str(each) for each in adopted if each.status == "refused"]:
+        if refused := [str(period) for period in adopted if period.status == "refused"]:
             raise AirflowFailException("\n".join(refused))
-        return [each.as_json() for each in adopted]
+        return [period.as_json() for period in adopted]
 
 
 @takes(*OF_CLEANING)
@@ -243,4 +243,4 @@ class CleanStagingOperator(BaseOperator):
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
         """Clean up staging."""
-        return [each.as_json() for each in self.cleaned()]
+        return [staging.as_json() for staging in self.cleaned()]

@@ -125,26 +125,26 @@ class PlanLoadsOperator(PeriodOperator):
             planned = yield from periods_of_other_table(self._request(reload.periods, reload, listing), reload)
         if not planned:
             return []
-        loaded, periods = what_is_loaded(self, listing, self.definition or {}), [each.period for each in planned]
+        loaded, periods = what_is_loaded(self, listing, self.definition or {}), [period.period for period in planned]
         request = LoadRequest(**loaded, period=periods[0], reload=reload, follows_views=True)
         views = yield from find_views(request, periods)
         reasons = behind(views, reload)
-        found = []
-        for each in planned:
-            if not each.is_to_load and each.period in reasons:
-                yield from Log(name=f"{each.period} to load: {reasons[each.period]}.")
-                each = replace(each, is_to_load=True, reason=reasons[each.period])
-            found.append(each)
-        return found
+        periods_with_views = []
+        for period in planned:
+            if not period.is_to_load and period.period in reasons:
+                yield from Log(name=f"{period.period} to load: {reasons[period.period]}.")
+                period = replace(period, is_to_load=True, reason=reasons[period.period])
+            periods_with_views.append(period)
+        return periods_with_views
 
     def execute(self, context: Context) -> list[str] | list[list[str]]:
         """Compare, and return the periods to load."""
         planned = self.planned(context)
         if (ti := context.get("ti")) is not None and planned:
             ti.xcom_push(key=PLAN_KEY, value=self._found(planned))
-        to_load = [str(each.period) for each in planned if each.is_to_load]
+        to_load = [str(period.period) for period in planned if period.is_to_load]
         self.log.info("%d of %d periods to load: %s", len(to_load), len(planned), ", ".join(to_load) or "none")
-        if planned and not to_load and not any(each.objects.count for each in planned):
+        if planned and not to_load and not any(period.objects.count for period in planned):
             # A look-back skips such periods, so that a wrong bucket or key would be green every night, without a word.
             self.log.warning(
                 "None of these periods has objects: if you expect some, check where the task looks for them."
@@ -180,30 +180,30 @@ class PlanLoadsOperator(PeriodOperator):
     def _groups(self, planned: Sequence[PlannedPeriod], *, most_periods: int) -> list[list[str]]:
         from airflow_provider_chs3.core.periods.plan import group_periods
 
-        found = group_periods(planned, most_periods=most_periods, most_groups=self._most_tasks)
-        groups = [[str(period) for period in group] for group in found]
+        groups_of_periods = group_periods(planned, most_periods=most_periods, most_groups=self._most_tasks)
+        groups = [[str(period) for period in group] for group in groups_of_periods]
         self.log.info("Tasks to load them: %d", len(groups))
         return groups
 
     def _found(self, planned: Sequence[PlannedPeriod]) -> dict[str, Any]:
         """Return the plan for the periods page: per period, why its objects differ from those published, or None."""
-        newest = sorted(planned, key=lambda each: each.period)[-_MOST_SHOWN:]
+        newest = sorted(planned, key=lambda period: period.period)[-_MOST_SHOWN:]
         target = planned[0].target
         return {
             "conn_id": self.clickhouse_conn_id,
             "database": target.database,
             "table": target.table,
             "periods": {
-                str(each.period): {
-                    "reason": ": ".join(filter(None, (each.reason, each.changes)))
-                    if each.is_blocked
-                    else each.changes or str(each),
-                    "attempts": list(each.attempts),
-                    "is_blocked": each.is_blocked,
+                str(period.period): {
+                    "reason": ": ".join(filter(None, (period.reason, period.changes)))
+                    if period.is_blocked
+                    else period.changes or str(period),
+                    "attempts": list(period.attempts),
+                    "is_blocked": period.is_blocked,
                 }
-                if each.has_changed_objects
+                if period.has_changed_objects
                 else None
-                for each in newest
+                for period in newest
             },
         }
 

@@ -133,13 +133,15 @@ class ProvePeriodsOperator(ComparedPeriodsOperator):
         proved = self.proved()
         if (ti := context.get("ti")) is not None and (seals := self._seals(proved)):
             ti.xcom_push(key=PROOF_KEY, value=seals)
-        if self.fail_on_difference and (unlike := [str(each) for each in proved if each.status != "equal"]):
+        if self.fail_on_difference and (unlike := [str(period) for period in proved if period.status != "equal"]):
             raise AirflowFailException("\n".join(unlike))
-        return [each.as_json() for each in proved]
+        return [period.as_json() for period in proved]
 
     def _seals(self, proved: Sequence[ProvedPeriod]) -> dict[str, Any]:
         """Return what the periods page shows of each period, and as of when; nothing if no period was compared."""
-        compared = [(each, each.as_of) for each in sorted(proved, key=lambda each: each.period) if each.as_of]
+        compared = [
+            (period, period.as_of) for period in sorted(proved, key=lambda period: period.period) if period.as_of
+        ]
         if not compared:
             return {}
         _, first = compared[0]
@@ -148,11 +150,11 @@ class ProvePeriodsOperator(ComparedPeriodsOperator):
             "database": first.database,
             "table": first.table,
             "periods": {
-                str(each.period): {
-                    "is_equal": each.status == "equal",
-                    "found": f"{each.reason}{f', without {names}' if (names := ', '.join(each.left_out)) else ''}",
+                str(period.period): {
+                    "is_equal": period.status == "equal",
+                    "found": f"{period.reason}{f', without {names}' if (names := ', '.join(period.left_out)) else ''}",
                     "nodes": as_of.as_json()["nodes"],
                 }
-                for each, as_of in compared[-_MOST_SHOWN:]
+                for period, as_of in compared[-_MOST_SHOWN:]
             },
         }

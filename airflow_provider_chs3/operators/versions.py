@@ -36,7 +36,7 @@ class ListVersionsOperator(LedgerOperator):
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
         """List the versions."""
-        return [each.as_json() for each in self.listed()]
+        return [version.as_json() for version in self.listed()]
 
 
 class _OfNamedPeriods(LedgerOperator):

@@ -128,7 +128,7 @@ def _add_view_routes(app: FastAPI) -> None:
     ) -> Response:
         conn_ids = await asyncio.get_running_loop().run_in_executor(pool, connection_ids)
         is_quick = quick and not scope and not until
-        asked = (question_about(each, scope=scope, until=until or "", is_quick=is_quick) for each in conn_ids)
+        asked = (question_about(conn_id, scope=scope, until=until or "", is_quick=is_quick) for conn_id in conn_ids)
         seen = await asyncio.gather(*map(looks.get, asked))
         # Others' requests are served meanwhile: there may be thousands of periods.
         answer = await asyncio.to_thread(periods_answer, seen, scope=scope, rights=rights, are_newest=not until)
@@ -138,17 +138,17 @@ def _add_view_routes(app: FastAPI) -> None:
     async def throughput(scope: ReadableScope, readable_dags: ReadableDags, days: Days = Days.WEEK) -> dict[str, Any]:
         conn_ids = await asyncio.get_running_loop().run_in_executor(pool, connection_ids)
         seen = await asyncio.gather(*(loads[days].get(conn_id) for conn_id in conn_ids))
-        found = [each.as_json(scope=scope, readable_dags=readable_dags) for each in seen]
-        return {"days": int(days), "connections": _one_for_each_cluster(found)}
+        answers = [answer.as_json(scope=scope, readable_dags=readable_dags) for answer in seen]
+        return {"days": int(days), "connections": _one_for_each_cluster(answers)}
 
     @app.get("/api/cluster", response_model=schemas.Cluster, response_model_exclude_unset=True)
     async def cluster(readable_dags: ReadableDags) -> dict[str, Any]:
         conn_ids = await asyncio.get_running_loop().run_in_executor(pool, connection_ids)
         seen = await asyncio.gather(
-            *(asyncio.gather(nodes.get(each), looks.get(question_about(each))) for each in conn_ids)
+            *(asyncio.gather(nodes.get(conn_id), looks.get(question_about(conn_id))) for conn_id in conn_ids)
         )
-        found = (each.as_json(periods, readable_dags=readable_dags) for each, periods in seen)
-        return {"connections": _one_for_each_cluster(found)}
+        answers = (answer.as_json(periods, readable_dags=readable_dags) for answer, periods in seen)
+        return {"connections": _one_for_each_cluster(answers)}
 
     app.get("/api/rights", response_model=schemas.Rights)(rights)
     _add_period_routes(app, pool)
@@ -160,15 +160,15 @@ def _one_for_each_cluster(connections: Iterable[Mapping[str, Any]]) -> list[dict
     Connections lead to the same cluster if they see the same nodes. Users of fewer privileges may see fewer loads, so
     the answer with most loads stands for all; one with an error stands for itself.
     """
-    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    clusters: dict[tuple[Any, ...], dict[str, Any]] = {}
     for seen in connections:
         names = tuple(sorted(filter(None, (node["name"] for node in seen["nodes"]))))
         is_known = names and not seen["error"]
         key = (seen["cluster"], *names) if is_known else ("connection", seen["conn_id"], seen["error"])
-        known = found.get(key, {"conn_ids": [], "loads": ()})
+        known = clusters.get(key, {"conn_ids": [], "loads": ()})
         fullest = seen if not known["conn_ids"] or len(seen["loads"]) > len(known["loads"]) else known
-        found[key] = {**fullest, "conn_ids": [*known["conn_ids"], seen["conn_id"]]}
-    return list(found.values())
+        clusters[key] = {**fullest, "conn_ids": [*known["conn_ids"], seen["conn_id"]]}
+    return list(clusters.values())
 
 
 def _add_period_routes(app: FastAPI, pool: Executor) -> None:
@@ -183,15 +183,15 @@ def _add_period_routes(app: FastAPI, pool: Executor) -> None:
     async def period(
         question: OfPeriod, readable_dags: ReadableDags, readable_logs: LogsOf, readable_xcoms: XComsOf
     ) -> dict[str, Any]:
-        found = details_as_json(
+        answer = details_as_json(
             await details.get(question),
             readable_dags=readable_dags,
             readable_logs=readable_logs,
             readable_xcoms=readable_xcoms,
         )
-        if found is None:
+        if answer is None:
             raise HTTPException(status_code=404, detail="Not Found")
-        return found
+        return answer
 
     @app.get("/api/parts", response_model=schemas.PeriodParts)
     async def parts(question: OfPeriod) -> dict[str, Any]:

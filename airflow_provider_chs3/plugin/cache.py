@@ -44,17 +44,17 @@ class SharedAnswers(Generic[T]):
         return await asyncio.shield(asyncio.wrap_future(self._answer(name)))
 
     def _answer(self, name: str) -> Future[T]:
-        now = time.monotonic()
+        at = time.monotonic()
         with self._lock:
             # Names come from outside: forget those that nobody requests any more.
-            self._looks = {each: look for each, look in self._looks.items() if self._is_good(look, now)}
-            found = self._looks.get(name)
-            if found is None:
-                found = self._looks[name] = _Shared(self._pool.submit(self._look, name), now)
-            return found.answer
+            self._looks = {other: look for other, look in self._looks.items() if self._is_good(look, at)}
+            look = self._looks.get(name)
+            if look is None:
+                look = self._looks[name] = _Shared(self._pool.submit(self._look, name), at)
+            return look.answer
 
-    def _is_good(self, look: _Shared[T], now: float) -> bool:
-        return not look.answer.done() or now - look.begun_at < self._seconds
+    def _is_good(self, look: _Shared[T], at: float) -> bool:
+        return not look.answer.done() or at - look.begun_at < self._seconds
 
 
 #: Answers that are remembered of all questions.
@@ -99,16 +99,16 @@ class LastAnswers(Generic[S]):
         """Query a connection; the question is its id, or begins with it."""
         last = self._last.pop(question, None)
         try:
-            last = found = self._look(question)
+            last = answer = self._look(question)
         except Chs3Error as error:
             _LOG.info("The page cannot read the state of %s: %s", question, error)
-            found = replace(last or self._nothing(question), error=with_hint(error, str(error)))
+            answer = replace(last or self._nothing(question), error=with_hint(error, str(error)))
         if last:
             self._last[question] = last
             # Questions come from outside: forget those that nobody has asked for longest.
-            for each in list(self._last)[:-_MOST_REMEMBERED]:
-                self._last.pop(each, None)
-        return found
+            for oldest in list(self._last)[:-_MOST_REMEMBERED]:
+                self._last.pop(oldest, None)
+        return answer
 
 
 @contextmanager

@@ -37,10 +37,10 @@ def connection_ids() -> list[str]:
     """
     with create_session() as session:
         stored = session.scalars(select(Connection.conn_id).where(Connection.conn_type == ClickHouseHook.conn_type))
-        found = set(stored)
+        conn_ids = set(stored)
     names = (name for name in os.environ if name.startswith(_ENVIRONMENT_PREFIX))
     given = {name.removeprefix(_ENVIRONMENT_PREFIX).lower() for name in names}
-    return sorted(found | {conn_id for conn_id in given if _is_ours(conn_id)})
+    return sorted(conn_ids | {conn_id for conn_id in given if _is_ours(conn_id)})
 
 
 def _is_ours(conn_id: str) -> bool:

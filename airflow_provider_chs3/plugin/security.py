@@ -142,9 +142,9 @@ def rights(user: GetUserDep, readable_dags: ReadableDags, dag_id: ReadableDag) -
     dag_ids = {dag_id, ACTIONS_DAG} & readable_dags
     asked = select(DagModel.dag_id, DagModel.is_paused).where(DagModel.dag_id.in_(dag_ids), ~DagModel.is_stale)
     with create_session() as session:
-        found = session.execute(asked).all()
-    details = _details_of([row.dag_id for row in found])
-    found_rights = {row.dag_id: _rights_on(details[row.dag_id], user) | row._asdict() for row in found}
+        rows = session.execute(asked).all()
+    details = _details_of([row.dag_id for row in rows])
+    found_rights = {row.dag_id: _rights_on(details[row.dag_id], user) | row._asdict() for row in rows}
     return {
         "dag": found_rights.get(dag_id),
         "actions_dag": found_rights.get(ACTIONS_DAG),

@@ -75,18 +75,18 @@ def changed_in_storage(conn_id: str) -> dict[tuple[TableName, str], ChangedPerio
         except (KeyError, TypeError, AttributeError):
             # From another version of this package, or from something else.
             continue
-    return {key: found for key, found in newest.items() if found}
+    return {key: change for key, change in newest.items() if change}
 
 
 def _of_plan(value: Mapping[str, Any], planned_at: datetime) -> dict[tuple[TableName, str], ChangedPeriod | None]:
     table = TableName(str(value["database"]), str(value["table"]))
     return {
         (table, str(period)): ChangedPeriod(
-            str(found["reason"]), frozenset(map(str, found["attempts"])), planned_at, found["is_blocked"] is True
+            str(values["reason"]), frozenset(map(str, values["attempts"])), planned_at, values["is_blocked"] is True
         )
-        if found
+        if values
         else None
-        for period, found in value["periods"].items()
+        for period, values in value["periods"].items()
     }
 
 
@@ -104,9 +104,9 @@ def proved_periods(conn_id: str) -> dict[tuple[TableName, str], ProvedPeriod]:
     proved: dict[tuple[TableName, str], ProvedPeriod] = {}
     for value, proved_at in reversed(rows):
         try:
-            found = _parsed(value)
-            if found["conn_id"] == conn_id:
-                proved |= _of_proof(found, proved_at)
+            answer = _parsed(value)
+            if answer["conn_id"] == conn_id:
+                proved |= _of_proof(answer, proved_at)
         except (KeyError, TypeError, ValueError, AttributeError):
             # From another version of this package, or from something else.
             continue
@@ -117,12 +117,12 @@ def _of_proof(value: Mapping[str, Any], proved_at: datetime) -> dict[tuple[Table
     table = TableName(str(value["database"]), str(value["table"]))
     return {
         (table, str(period)): ProvedPeriod(
-            is_equal=each["is_equal"] is True,
-            found=str(each["found"]),
-            nodes={str(node): tuple(map(int, versions)) for node, versions in each["nodes"].items()},
+            is_equal=values["is_equal"] is True,
+            found=str(values["found"]),
+            nodes={str(node): tuple(map(int, versions)) for node, versions in values["nodes"].items()},
             proved_at=proved_at,
         )
-        for period, each in value["periods"].items()
+        for period, values in value["periods"].items()
     }
 
 

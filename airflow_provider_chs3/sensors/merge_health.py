@@ -175,4 +175,4 @@ class ClickHouseMergeHealthSensor(OnLoadsPage, BaseSensorOperator):
         if isinstance(self.periods, str):
             raise ConfigurationError(f"periods={self.periods!r} is not a list: give a list, or period.")
         given = [self.period] if self.period else self.periods or ()
-        return tuple(Period.parse(each) for each in given)
+        return tuple(Period.parse(name) for name in given)

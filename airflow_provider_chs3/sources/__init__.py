@@ -28,8 +28,8 @@ STORAGES = {
 
 def storage_class(name: str) -> type[Storage]:
     """Return the class of a storage."""
-    found: type[Storage] = getattr(import_module(f"{__name__}.{name}"), STORAGES[name])
-    return found
+    storage: type[Storage] = getattr(import_module(f"{__name__}.{name}"), STORAGES[name])
+    return storage
 
 
 def kinds() -> list[StoreKind]:

@@ -61,7 +61,7 @@ def _side_by_side(
             while waiting and len(running) < AT_ONCE:
                 ask(waiting.popleft(), None)
             ended = wait(running, return_when=FIRST_COMPLETED).done
-            for future in [each for each in running if each in ended]:
+            for future in [future for future in running if future in ended]:
                 (prefix, token), page = running.pop(future), future.result()
                 pieces = narrower(prefix) if token is None and page.token else ()
                 # While enough waits, a whole prefix has fewer pages than its last pieces.

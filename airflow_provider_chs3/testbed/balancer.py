@@ -49,9 +49,9 @@ class Door(Stoppable):
                 if server is None:
                     client.close()
                     continue
-                for each in (client, server):
+                for peer in (client, server):
                     # A small packet would wait 40 ms for the answer to the one before.
-                    each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                    peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self._open += client, server
                 threading.Thread(target=copy, args=(client, server), daemon=True).start()
                 threading.Thread(target=self._answer, args=(server, client), daemon=True).start()
@@ -141,7 +141,7 @@ def copy(source: socket.socket, to: socket.socket) -> None:
 
 def hang_up(*sockets: socket.socket) -> None:
     """End connections: closing alone would wake no thread that waits for bytes, and tell the other side nothing."""
-    for each in sockets:
+    for peer in sockets:
         with suppress(OSError):
-            each.shutdown(socket.SHUT_RDWR)
-        each.close()
+            peer.shutdown(socket.SHUT_RDWR)
+        peer.close()

@@ -126,8 +126,8 @@ def chs3_bucket(chs3_s3: S3Endpoint) -> Iterator[str]:
     client.create_bucket(Bucket=name)
     yield name
     for page in client.get_paginator("list_objects_v2").paginate(Bucket=name):
-        if found := [{"Key": each["Key"]} for each in page.get("Contents", [])]:
-            client.delete_objects(Bucket=name, Delete={"Objects": found})
+        if keys := [{"Key": entry["Key"]} for entry in page.get("Contents", [])]:
+            client.delete_objects(Bucket=name, Delete={"Objects": keys})
     client.delete_bucket(Bucket=name)
 
 

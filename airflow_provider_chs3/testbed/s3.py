@@ -54,13 +54,13 @@ class S3Endpoint:
         """
         import boto3
 
-        own = {
+        defaults = {
             "endpoint_url": self.endpoint_url,
             "aws_access_key_id": self.access_key,
             "aws_secret_access_key": self.secret_key,
             "region_name": self.region,
         }
-        return boto3.client(service, **{**own, **options})
+        return boto3.client(service, **{**defaults, **options})
 
     def named_collection(self) -> dict[str, str]:
         """Return the keys as ClickHouse's named collection; queries add the `filename` below this `url`."""

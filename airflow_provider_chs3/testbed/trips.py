@@ -101,15 +101,15 @@ class Trips:
             The facts of the rows that belong to the period.
         """
         raw = self._raw(period)
-        own = {name: values[raw["pickup"] >= _start(period)] for name, values in raw.items()}
+        of_period = {name: values[raw["pickup"] >= _start(period)] for name, values in raw.items()}
         return PeriodFacts(
             period=period,
             rows=self.rows_per_period - self.wrong_period_rows,
-            trip_id_sum=int(own["trip_id"].sum()),
-            fare_cents_sum=int(own["fare_cents"].sum()),
-            distance_hundredths_sum=int(own["distance_hundredths"].sum()),
-            passenger_sum=int(own["passengers"].sum()),
-            checksum=_checksum(own),
+            trip_id_sum=int(of_period["trip_id"].sum()),
+            fare_cents_sum=int(of_period["fare_cents"].sum()),
+            distance_hundredths_sum=int(of_period["distance_hundredths"].sum()),
+            passenger_sum=int(of_period["passengers"].sum()),
+            checksum=_checksum(of_period),
             rows_by_other_period={_shift(period, -1): self.wrong_period_rows} if self.wrong_period_rows else {},
         )
 

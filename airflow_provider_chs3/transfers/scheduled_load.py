@@ -22,8 +22,8 @@ from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOpera
 
 
 def _arguments_of(*operators: type) -> frozenset[str]:
-    found = (name for operator in operators for name in inspect.signature(operator).parameters)
-    return frozenset(found) - {"kwargs"}
+    names = (name for operator in operators for name in inspect.signature(operator).parameters)
+    return frozenset(names) - {"kwargs"}
 
 
 _SHARED = _arguments_of(PeriodTask, PeriodOperator)

@@ -136,8 +136,8 @@ class _Poller:
 
     async def wait(self, item: object, *, after_seconds: float, soonest_seconds: float) -> Any:
         """Wait for an answer or an error."""
-        now = self._loop.time()
-        waiter = _Waiter(item, after_seconds, soonest=now + soonest_seconds, due=now + after_seconds)
+        current = self._loop.time()
+        waiter = _Waiter(item, after_seconds, soonest=current + soonest_seconds, due=current + after_seconds)
         self._waiters.add(waiter)
         if self._time_for(waiter) < self._wakes_at:
             self._woken.set()
@@ -162,15 +162,15 @@ class _Poller:
         """Sleep until a waiter is due; return False if none came for long."""
         has_lingered = False
         while True:
-            now = self._loop.time()
+            current = self._loop.time()
             if self._waiters:
                 self._wakes_at = min(map(self._time_for, self._waiters))
-                if self._wakes_at <= now:
+                if self._wakes_at <= current:
                     return True
             elif has_lingered:
                 return False
             else:
-                self._wakes_at = now + _LINGER_SECONDS
+                self._wakes_at = current + _LINGER_SECONDS
             has_lingered = not self._waiters
             self._woken.clear()
             with suppress(TimeoutError):
@@ -225,11 +225,11 @@ _tasks: set[asyncio.Task[None]] = set()
 def _poller(subject: Subject[Any, Any]) -> _Poller:
     """Return the poller of a subject; start one if there is none."""
     loop = asyncio.get_running_loop()
-    found = _pollers.get((loop, subject))
-    if found is None:
-        found = _pollers[loop, subject] = _Poller(subject)
+    poller = _pollers.get((loop, subject))
+    if poller is None:
+        poller = _pollers[loop, subject] = _Poller(subject)
         # Not in the context of the first trigger, or its log would get the lines that concern all.
-        task = loop.create_task(found.run(), context=contextvars.Context())
+        task = loop.create_task(poller.run(), context=contextvars.Context())
         _tasks.add(task)
         task.add_done_callback(_tasks.discard)
-    return found
+    return poller

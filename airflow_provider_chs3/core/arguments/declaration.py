@@ -183,7 +183,8 @@ _DECLARED: dict[type, Mapping[str, Argument]] = {}
 def declared(group: type[Group]) -> Mapping[str, Argument]:
     """Return the arguments of a group, by name."""
     if group not in _DECLARED:
-        _DECLARED[group] = {field_.name: _of_field(field_, group) for field_ in fields(group) if field_.metadata}  # type: ignore[arg-type]  # a dataclass
+        declaring = (field for field in fields(group) if field.metadata)  # type: ignore[arg-type]  # a dataclass
+        _DECLARED[group] = {field.name: _of_field(field, group) for field in declaring}
     return _DECLARED[group]
 
 

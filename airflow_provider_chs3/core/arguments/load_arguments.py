@@ -181,7 +181,7 @@ def _flag(name: str, help: str, *, default: bool = False, option: str = "") -> A
 
 
 def _group(name: str, help: str) -> Argument:
-    names = ", ".join(f"`{name_}`" for name_ in declared(GROUPS[name]))
+    names = ", ".join(f"`{argument}`" for argument in declared(GROUPS[name]))
     return Argument(name=name, help=f"{help}: {names}.", type="Mapping[str, Any] | str | None")
 
 

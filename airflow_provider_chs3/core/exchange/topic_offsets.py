@@ -32,7 +32,7 @@ class OffsetRange:
 def ranges_between(starts: Offsets, ends: Offsets) -> list[OffsetRange]:
     """Return the offsets between two points, in the order of partitions; a partition that was added starts at 0."""
     ranges = [OffsetRange(partition, starts.get(partition, 0), end) for partition, end in sorted(ends.items())]
-    return [range_ for range_ in ranges if range_.offsets > 0]
+    return [messages for messages in ranges if messages.offsets > 0]
 
 
 def kept_in_order(offsets: Offsets, *, earlier: Offsets | None, later: Offsets | None) -> dict[int, int]:

@@ -156,7 +156,7 @@ class ObjectSource(Source):
     def _listed_by(self, list_pass: Callable[[_Pass], Steps[T]], periods: Collection[Period] | None) -> Steps[list[T]]:
         """Return the results of all passes: at the same time, unless each is a query to one server."""
         from_worker = not self.lists_through_clickhouse
-        passes = [list_pass(pass_) for pass_ in _passes_of(self.template, periods, may_join=from_worker)]
+        passes = [list_pass(listing) for listing in _passes_of(self.template, periods, may_join=from_worker)]
         return (yield from _run(passes, at_once=from_worker))
 
     def _list(self, each_pass: _Pass) -> Steps[tuple[Self, dict[Period, Manifest]]]:
@@ -344,8 +344,8 @@ def _run(passes: Sequence[Steps[T]], *, at_once: bool) -> Steps[list[T]]:
     """Return the results of passes."""
     if len(passes) == 1 or not at_once:
         results = []
-        for pass_ in passes:
-            results.append((yield from pass_))
+        for listing in passes:
+            results.append((yield from listing))
         return results
     return (yield from Gather(name=f"List {len(passes)} prefixes", workflows=tuple(passes)))
 

@@ -62,11 +62,11 @@ def without_parentheses(text: str) -> str:
 
 def elements(text: str) -> list[str]:
     """Return the elements of a tuple, in parentheses or of the function `tuple`; otherwise the text itself."""
-    elements_ = items(without_parentheses(text))
+    values = items(without_parentheses(text))
     name, inner = text[: len(_TUPLE)], text[len(_TUPLE) :]
-    if len(elements_) == 1 and name == _TUPLE and without_parentheses(inner) != inner:
+    if len(values) == 1 and name == _TUPLE and without_parentheses(inner) != inner:
         return items(without_parentheses(inner))
-    return elements_
+    return values
 
 
 def after(keyword: str, text: str) -> str:

@@ -76,7 +76,7 @@ class StatementRuns(RowInserts, Session):
         if isinstance(parameters, Iterator):
             # Each statement takes them again.
             parameters = list(parameters)
-        statements = [bound(each, parameters) for each in statements_of(sql)]
+        statements = [bound(statement, parameters) for statement in statements_of(sql)]
         options = {
             "with_column_types": with_column_types,
             "external_tables": [_external_table(table) for table in external_tables],

@@ -37,7 +37,7 @@ def takes(*arguments: Argument) -> Callable[[Class], Class]:
 
 def arguments_of(taking: type) -> dict[str, Argument]:
     """Return the declared arguments of a class, those of its bases first."""
-    return {each.name: each for base in reversed(taking.__mro__) for each in DECLARED.get(base, ())}
+    return {argument.name: argument for base in reversed(taking.__mro__) for argument in DECLARED.get(base, ())}
 
 
 def _entry(argument: Argument) -> str:

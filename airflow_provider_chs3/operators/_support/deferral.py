@@ -45,7 +45,7 @@ def settle(
     task: LoadTask,
     context: Context,
     results: Sequence[LoadResult],
-    found: Sequence[dict[str, object]],
+    values: Sequence[dict[str, object]],
     deadline: Deadline,
 ) -> Any:
     """Wait until the merges of loaded periods have settled; a deferrable task leaves its worker for it."""
@@ -62,11 +62,11 @@ def settle(
         )
         merges = _outcome(wait, hook, task.log, is_patient=not task.deferrable)
     if merges is not None:
-        return task.done(context, found, merges, since=since)
+        return task.done(context, values, merges, since=since)
     return task.defer(
         trigger=wait.trigger(),
         method_name="merges_complete",
-        kwargs={"results": found, "since": since},
+        kwargs={"results": values, "since": since},
         timeout=task.execution_timeout,
     )
 

@@ -54,11 +54,11 @@ class LoadLineage(PeriodTask):
         if not self.results:  # it was skipped
             return self._lineage(inserts=(), inputs=[])
         read = self._that_read() or self.results
-        query_ids = {query_id for each in read for query_id in each["query_ids"]}
+        query_ids = {query_id for result in read for query_id in result["query_ids"]}
         ran = [insert for insert in self.inserts if insert.query_id in query_ids]
         # An earlier process of the task may have seen some: only where the objects are is known of all.
-        paths = [path for each in ran for path in each.paths] if len(ran) == len(query_ids) else []
-        periods = [Period.parse(each["period"]) for each in read]
+        paths = [path for load in ran for path in load.paths] if len(ran) == len(query_ids) else []
+        periods = [Period.parse(result["period"]) for result in read]
         return self._lineage(inserts=ran, inputs=self._inputs(paths, periods=periods))
 
     def get_openlineage_facets_on_failure(self, task_instance: object) -> OperatorLineage[Any, Any]:
@@ -67,7 +67,7 @@ class LoadLineage(PeriodTask):
             return self._lineage(inserts=(), inputs=[], has_failed=True)
         # Attempts before the last one have started over.
         last = [insert for insert in self.inserts if insert.attempt == self.inserts[-1].attempt]
-        paths = [path for each in last for path in each.paths]
+        paths = [path for load in last for path in load.paths]
         inputs = self._inputs(paths, periods=self._loading)
         return self._lineage(inserts=last, inputs=inputs, has_failed=True)
 
@@ -116,7 +116,7 @@ class LoadLineage(PeriodTask):
             (prefix,) = prefixes
         elif paths:
             alike = takewhile(lambda pair: pair[0] == pair[1], zip(min(paths), max(paths), strict=False))
-            prefix = "".join(each for each, _ in alike)
+            prefix = "".join(letter for letter, _ in alike)
         else:  # the named collection knows, and servers do not say
             return []
         return [InputDataset(*self._named(prefix.rstrip("/")), inputFacets=self._input_facets())]
@@ -130,7 +130,7 @@ class LoadLineage(PeriodTask):
 
         if not (read := self._that_read()):
             return {}
-        objects, size_bytes = (sum(each[name] for each in read) for name in ("loaded_objects", "loaded_bytes"))
+        objects, size_bytes = (sum(result[name] for result in read) for name in ("loaded_objects", "loaded_bytes"))
         return {"inputStatistics": InputStatisticsInputDatasetFacet(fileCount=objects, size=size_bytes)}
 
     def _output(self, *, with_schema: bool) -> OutputDataset:
@@ -151,8 +151,8 @@ class LoadLineage(PeriodTask):
     def _outputs_of_views(self) -> Iterator[OutputDataset]:
         from openlineage.client.event_v2 import OutputDataset
 
-        for table in dict.fromkeys(each.target for each in self.followed):
-            results = [each.as_json() for each in self.followed if each.target == table]
+        for table in dict.fromkeys(result.target for result in self.followed):
+            results = [result.as_json() for result in self.followed if result.target == table]
             written = [result for result in results if result["status"] == "published"]
             yield OutputDataset(
                 self.hook().options.namespace,

@@ -155,7 +155,7 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask):
 
         everything = [*results, *self.followed]
         self.refuse_in_reload(context, everything)
-        if all(each.status in ("skipped", "held") for each in everything):
+        if all(result.status in ("skipped", "held") for result in everything):
             if any(result.status == "held" for result in results) and (ti := context.get("ti")) is not None:
                 # For the task that asks a person about them: one that is skipped returns nothing.
                 ti.xcom_push(key="return_value", value=self.results if self.has_periods else self.results[0])
@@ -190,8 +190,8 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask):
         self.followed = tuple(followed.results.values())
         count_loads(self, *self.followed)
         self.results = [
-            {**each, "views": followed.of(views, result.period)}
-            for each, result in zip(self.results, results, strict=True)
+            {**values, "views": followed.of(views, result.period)}
+            for values, result in zip(self.results, results, strict=True)
         ]
         return followed.error
 
@@ -227,8 +227,8 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask):
         if self.has_periods:
             if periods := parse_periods(self.periods):
                 return periods
-            self.refuse_to_reload_nothing(context, why := "periods is empty")
-            raise AirflowSkipException(f"Nothing to load: {why}.")
+            self.refuse_to_reload_nothing(context, reason := "periods is empty")
+            raise AirflowSkipException(f"Nothing to load: {reason}.")
         if self.has_period:
             return [given_period(self.period)]
         reload = self.reload_of_run(context)
@@ -240,7 +240,7 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask):
         count_loads(self, *results)
         for result in results:
             self.log.info("%s", result.summary() if self.has_periods else report(result))
-        self.results = [each.as_json() for each in results]
+        self.results = [result.as_json() for result in results]
 
     def refuse_in_reload(self, context: Context, results: Sequence[LoadResult]) -> None:
         """Fail if the run asks for a reload, and periods are skipped that should not be.
@@ -260,11 +260,11 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask):
                 context, [str(result.period) for result in results if result.has_no_objects]
             )
             if len(skipped) == len(results):
-                periods = range_text([each.period for each in skipped])
+                periods = range_text([result.period for result in skipped])
                 # What is of this run was looked at, and is pinned.
-                pinned = (each.reason for each in skipped if each.seconds_by_step)
-                why = next(pinned, f"it loads {skipped[0].target} {periods}")
-                self.refuse_to_reload_nothing(context, why)
+                pinned = (result.reason for result in skipped if result.seconds_by_step)
+                reason = next(pinned, f"it loads {skipped[0].target} {periods}")
+                self.refuse_to_reload_nothing(context, reason)
 
     def done(
         self, context: Context, results: Sequence[dict[str, object]], merges: Any = None, *, since: float | None = None
@@ -273,7 +273,7 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask):
         self._label(context, results)
         if merges is not None:
             count_merges(self, merges, waited_seconds=time.time() - since if since else None)
-            results = [each | {"merges": _of_period(merges, each["period"])} for each in results]
+            results = [result | {"merges": _of_period(merges, result["period"])} for result in results]
         self.results = results
         result = list(results) if self.has_periods else results[0]
         emit_periods(self, context, result)
@@ -299,4 +299,4 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask):
 
 
 def _of_period(merges: Mapping[str, Any], period: object) -> dict[str, Any]:
-    return dict(merges, periods={each: nodes for each, nodes in merges["periods"].items() if each == period})
+    return dict(merges, periods={name: nodes for name, nodes in merges["periods"].items() if name == period})

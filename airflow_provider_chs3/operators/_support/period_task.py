@@ -136,7 +136,7 @@ class PeriodTask(OnTable, BaseOperator):
 
         return reload_of(getattr(context.get("dag_run"), "conf", None))
 
-    def refuse_to_reload_nothing(self, context: Context, why: str) -> None:
+    def refuse_to_reload_nothing(self, context: Context, reason: str) -> None:
         """Fail if the run asks for a reload, and neither this task nor another one of its DAG loads any of it.
 
         Otherwise such a run would be skipped, and look as if it had loaded the periods. The last task to come here
@@ -144,17 +144,17 @@ class PeriodTask(OnTable, BaseOperator):
 
         Args:
             context: Airflow's.
-            why: Why this task loads nothing.
+            reason: Why this task loads nothing.
 
         Raises:
             ConfigurationError: If it does.
         """
         reload = self.reload_of_run(context)
-        if reload and self.has_dag() and _loads_nothing(self.dag.tasks, context["ti"], why):
+        if reload and self.has_dag() and _loads_nothing(self.dag.tasks, context["ti"], reason):
             raise ConfigurationError(
                 f"This run reloads {reload}, but no task of the DAG does, and {self.task_id!r}, the last one that "
-                f"could, does not load it: {why}. If the DAG takes the table or the period from a run's conf or data "
-                "interval, give this run the same."
+                f"could, does not load it: {reason}. If the DAG takes the table or the period from a run's conf or "
+                "data interval, give this run the same."
             )
 
     def refuse_to_reload_without_objects(self, context: Context, periods: Iterable[str]) -> None:
@@ -258,25 +258,25 @@ def _is_of_a_run(given: Any) -> bool:
     return not isinstance(given, str) or any(sign in given for sign in ("{{", "{%"))
 
 
-def _loads_nothing(tasks: Iterable[Any], ti: Any, why: str) -> bool:
+def _loads_nothing(tasks: Iterable[Any], ti: Any, reason: str) -> bool:
     """Note that a task loads nothing, and check whether that is so of all tasks that load periods.
 
     Those that follow such a task are skipped. Each task notes it before it checks, so that of tasks that arrive at the
     same time, the last one sees all others.
     """
-    ti.xcom_push(key=_LOADS_NOTHING, value=why)
+    ti.xcom_push(key=_LOADS_NOTHING, value=reason)
     loads = {task.task_id: task for task in tasks if getattr(_class_of(task), "loads_periods", False)}
 
     @cache
     def is_so(task_id: str) -> bool:
-        noted = [each for each in ti.xcom_pull(task_ids=[task_id], key=_LOADS_NOTHING) if each is not None]
+        noted = [value for value in ti.xcom_pull(task_ids=[task_id], key=_LOADS_NOTHING) if value is not None]
         # A mapped task that is not expanded yet counts as one.
         if noted and len(noted) >= ti.get_ti_count(dag_id=ti.dag_id, task_ids=[task_id], run_ids=[ti.run_id]):
             return True
         before = loads[task_id].get_flat_relative_ids(upstream=True) & loads.keys()
         return loads[task_id].trigger_rule == "all_success" and any(map(is_so, before))
 
-    last = (name for name, each in loads.items() if not each.get_flat_relative_ids(upstream=False) & loads.keys())
+    last = (name for name, task in loads.items() if not task.get_flat_relative_ids(upstream=False) & loads.keys())
     return all(map(is_so, last))
 
 

@@ -121,7 +121,7 @@ def _timetable(grain: Grain) -> str:
 def _periods_of_key(run: DagRun, grain: Grain, argument: str) -> tuple[Period, ...]:
     """Return the periods of a partition key; of one with several parts, such as `us|2026-10`, one must be a period."""
     key, date, until = str(run.partition_key), run.partition_date, run.partition_end
-    spans = [found for part in key.split("|") if (found := _span(part.strip(), run))]
+    spans = [span for part in key.split("|") if (span := _span(part.strip(), run))]
     if not spans and date and until:
         spans = [(_in_key(date, run, grain),) * 2]
     if len(spans) == 1:
@@ -145,9 +145,9 @@ def _span(text: str, run: DagRun) -> tuple[datetime, datetime] | None:
         monday = Period.of(datetime.fromisoformat(matched["day"]), Grain.WEEK)
         return monday.begin, monday.end
     with suppress(ConfigurationError):
-        found = Period.parse(text)
-        zone = UTC if found.grain is Grain.HOUR else None
-        return None if found is WHOLE_TABLE else (found.begin.replace(tzinfo=zone), found.end.replace(tzinfo=zone))
+        period = Period.parse(text)
+        zone = UTC if period.grain is Grain.HOUR else None
+        return None if period is WHOLE_TABLE else (period.begin.replace(tzinfo=zone), period.end.replace(tzinfo=zone))
     if not _TIME.fullmatch(text):
         return None
     try:

@@ -79,8 +79,8 @@ def next_partition(timetable: Any, date: datetime) -> datetime | None:
 
 def timezone_of_keys(timetable: Any) -> tzinfo | None:
     """Return the time zone that partition keys are in: the timetable's, or its mapper's; None if it has neither."""
-    if found := _timezone(timetable):
-        return ZoneInfo(found) if isinstance(found, str) else found
+    if zone := _timezone(timetable):
+        return ZoneInfo(zone) if isinstance(zone, str) else zone
     config = getattr(timetable, "partition_mapper_config", None) or {}
     mapper = next(iter(config.values()), getattr(timetable, "default_partition_mapper", None))
     return (_timezone_of_mapper(mapper) or UTC) if mapper else None
@@ -93,5 +93,5 @@ def _timezone(of: Any) -> Any:
 def _timezone_of_mapper(mapper: Any) -> tzinfo | None:
     """Return the time zone of a mapper, or else of those of its mappers that write the key."""
     inner = [*reversed(getattr(mapper, "mappers", ())), *(getattr(mapper, name, None) for name in _INNER)]
-    found = (_timezone_of_mapper(each) for each in inner if each)
-    return _timezone(mapper) or next(filter(None, found), None)
+    zones = (_timezone_of_mapper(part) for part in inner if part)
+    return _timezone(mapper) or next(filter(None, zones), None)

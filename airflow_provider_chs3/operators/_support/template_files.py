@@ -38,7 +38,7 @@ def _read(name: str, where: str, value: Any, environment: Callable[[], jinja2.En
     if isinstance(value, str) and name in _OBJECTS and value.endswith((".json", ".sql")):
         value = _object(where, value, environment())
     if isinstance(value, Mapping):
-        read = {key: _read(key, f"{where}[{key!r}]", each, environment) for key, each in value.items()}
+        read = {key: _read(key, f"{where}[{key!r}]", element, environment) for key, element in value.items()}
         return value if read == value else read
     if isinstance(value, str) and value.endswith(".sql"):
         return _text(where, value, environment()).strip()
@@ -61,9 +61,9 @@ def _text(where: str, name: str, environment: jinja2.Environment) -> str:
 
 def _object(where: str, name: str, environment: jinja2.Environment) -> Mapping[str, Any]:
     try:
-        found = json.loads(_text(where, name, environment))
+        values = json.loads(_text(where, name, environment))
     except ValueError as error:
         raise ConfigurationError(f"{where}={name!r} holds no JSON: {error}.") from None
-    if not isinstance(found, dict):
+    if not isinstance(values, dict):
         raise ConfigurationError(f'{where}={name!r} holds no JSON object: write one, such as {{"max_threads": 8}}.')
-    return found
+    return values

@@ -52,7 +52,7 @@ def _look(conn_id: str) -> ClusterAnswer:
 
 def _loads(seen: ClusterOverview, periods: PeriodsAnswer, readable_dags: Collection[str]) -> Iterator[dict[str, Any]]:
     """Return the running loads: those between two queries are known from Airflow; a table is known from its ledger."""
-    left = {each.query_id: each for each in seen.inserts}
+    left = {insert.query_id: insert for insert in seen.inserts}
     for table, of_table in periods.tables.items():
         for period in of_table.periods:
             if period.state is PeriodState.LOADING:

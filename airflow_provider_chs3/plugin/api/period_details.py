@@ -82,24 +82,25 @@ def details_as_json(
     if seen.what is None:
         unknown = dict.fromkeys(("load", "inserting", "failure", "last_finished"))
         return unknown | {"error": seen.error, "nodes": [], "history": [], "insert_sql": ""}
-    found, sql = seen.what
-    if not found.is_known:
+    details, sql = seen.what
+    if not details.is_known:
         return None
     return {
         "error": "",
         "nodes": [
-            {"name": str(node), "error": found.down.get(node, ""), "share": found.nodes.get(node)}
-            for node in sorted({*found.nodes, *found.down})
+            {"name": str(node), "error": details.down.get(node, ""), "share": details.nodes.get(node)}
+            for node in sorted({*details.nodes, *details.down})
         ],
-        "load": _load(found.load, readable_logs) | {"is_published": found.is_published} if found.load else None,
-        "inserting": _inserting(found.inserting) if found.inserting else None,
-        "failure": _failure(found.failure, readable_logs) if found.failure else None,
-        "last_finished": found.last_finished,
+        "load": _load(details.load, readable_logs) | {"is_published": details.is_published} if details.load else None,
+        "inserting": _inserting(details.inserting) if details.inserting else None,
+        "failure": _failure(details.failure, readable_logs) if details.failure else None,
+        "last_finished": details.last_finished,
         "history": [
-            _past(each, readable_dags, readable_logs) | {"is_kept": each.event == "load" and each.attempt in found.kept}
-            for each in found.history
+            _past(event, readable_dags, readable_logs)
+            | {"is_kept": event.event == "load" and event.attempt in details.kept}
+            for event in details.history
         ],
-        "insert_sql": sql if sql and is_of_dag_in(found.owner, readable_xcoms) else "",
+        "insert_sql": sql if sql and is_of_dag_in(details.owner, readable_xcoms) else "",
     }
 
 
@@ -107,12 +108,12 @@ def parts_as_json(seen: Seen[PeriodParts]) -> dict[str, Any]:
     """Return what `api.schemas.PeriodParts` is made of."""
     if seen.what is None:
         return {"error": seen.error, "begun_at": None, "now": None, "nodes": []}
-    begun_at, now, of_nodes, silent = seen.what
+    begun_at, until, of_nodes, silent = seen.what
     nodes = {node: [(point.at, point.parts) for point in points] for node, points in of_nodes.items()}
     return {
         "error": "",
         "begun_at": begun_at,
-        "now": now,
+        "now": until,
         "nodes": [
             {"name": str(node), "error": silent.get(node, ""), "parts": nodes.get(node, [])}
             for node in sorted([*nodes, *silent])
@@ -122,7 +123,7 @@ def parts_as_json(seen: Seen[PeriodParts]) -> dict[str, Any]:
 
 def changes_as_json(seen: Seen[dict[Node, NodeChange]]) -> dict[str, Any]:
     """Return what `api.schemas.Changes` is made of."""
-    changed = [{"name": str(node), "change": each} for node, each in sorted((seen.what or {}).items())]
+    changed = [{"name": str(node), "change": change} for node, change in sorted((seen.what or {}).items())]
     return {"error": seen.error, "nodes": changed}
 
 
@@ -168,10 +169,10 @@ def _load(entry: Entry, readable_logs: Container[str]) -> dict[str, Any]:
 def _past(event: PastEvent, readable_dags: Collection[str], readable_logs: Container[str]) -> dict[str, Any]:
     """Return what `api.schemas.Past` is made of."""
     is_full = is_of_dag_in(event.owner, readable_logs)
-    why = event.error if is_full and event.error else event.error_hint or event.reason
+    reason = event.error if is_full and event.error else event.error_hint or event.reason
     task = task_as_json(event.owner, readable_dags)
     return {name: value for name, value in asdict(event).items() if name in Past.model_fields} | {
-        "why": why,
+        "why": reason,
         "task": task,
     }
 

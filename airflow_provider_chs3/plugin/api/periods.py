@@ -60,10 +60,10 @@ class PeriodsAnswer(Answer):
             ]
             if scope is not None:
                 shown_periods = [
-                    each for each in shown_periods if scope.has(self.conn_id, table, each["period"], each["task"])
+                    shown for shown in shown_periods if scope.has(self.conn_id, table, shown["period"], shown["task"])
                 ]
             if shown_periods or (unread.published and scope is None):
-                dag_ids = [each for each in unread.dag_ids if each in readable_dags]
+                dag_ids = [dag_id for dag_id in unread.dag_ids if dag_id in readable_dags]
                 left = replace(unread, dag_ids=dag_ids) if scope is None else UnreadPeriods()
                 names = {"database": table.database, "table": table.table}
                 tables.append({**names, **self._base_as_json(table), "periods": shown_periods, "unread": left})
@@ -115,7 +115,11 @@ def _proved_as_json(proved: ProvedPeriod) -> dict[str, Any]:
 def question_about(conn_id: str, *, scope: Scope | None = None, until: str = "", is_quick: bool = False) -> str:
     """Return a question of `look_at_periods` as text, by which answers are shared."""
     place = scope and [scope.dag_id, scope.run_id, scope.task_id, scope.map_index]
-    named = sorted((each.table, each.period) for each in scope.named if each.conn_id == conn_id) if scope else []
+    named = (
+        sorted((subject.table, subject.period) for subject in scope.named if subject.conn_id == conn_id)
+        if scope
+        else []
+    )
     return json.dumps([conn_id, place, named, until, is_quick])
 
 
@@ -127,7 +131,7 @@ def look_at_periods(question: str) -> PeriodsAnswer:
     """
     conn_id, place, named, until, is_quick = json.loads(question)
     hook, changed, proved = hook_of(conn_id), changed_in_storage(conn_id), proved_periods(conn_id)
-    unlike = [key for key, each in proved.items() if not each.is_equal]
+    unlike = [key for key, proof in proved.items() if not proof.is_equal]
     named_periods = {(TableName(*table), period) for table, period in named}
     task = Task(*place) if place else None
     wanted = Wanted(is_quick=is_quick, until=until, task=task, named={*named_periods, *changed, *unlike})
@@ -135,7 +139,7 @@ def look_at_periods(question: str) -> PeriodsAnswer:
         seen = carry_out(look_at_all_tables(hook.options.cluster, wanted), hook)
         tasks, thresholds = tasks_of(owners_to_ask_for(seen)), Thresholds()
         tables = overview(seen, tasks=tasks, thresholds=thresholds)
-        if others := [name for name, found in tables.items() if any(map(_is_changed, found.periods))]:
+        if others := [name for name, table in tables.items() if any(map(_is_changed, table.periods))]:
             compared = carry_out(with_contents(seen, others), hook)
             tables |= overview(compared, tasks=tasks, thresholds=thresholds, only=others)
         return PeriodsAnswer(
@@ -150,24 +154,26 @@ def look_at_periods(question: str) -> PeriodsAnswer:
             are_some=seen.choices.are_some,
             changed=_not_loaded_since({**changed, **_stale(seen.derived)}, seen),
             derived=seen.derived,
-            proved={key: each for key, each in proved.items() if _is_as_proved(each, seen.versions(*key))},
+            proved={key: proof for key, proof in proved.items() if _is_as_proved(proof, seen.versions(*key))},
         )
 
 
 def _is_as_proved(proved: ProvedPeriod, versions: Mapping[Node, tuple[int, ...]]) -> bool:
     """Check whether nobody wrote to a period since; but what differed may have been mutated."""
     length = 3 if proved.is_equal else 1
-    now = {str(node): each[:length] for node, each in versions.items()}
-    return bool(now) and now == {node: each[:length] for node, each in proved.nodes.items() if node in now}
+    current = {str(node): versions_of_node[:length] for node, versions_of_node in versions.items()}
+    return bool(current) and current == {
+        node: versions_of_node[:length] for node, versions_of_node in proved.nodes.items() if node in current
+    }
 
 
 def _stale(tables: Mapping[TableName, Derived]) -> dict[tuple[TableName, str], ChangedPeriod]:
     return {
         (name, period): ChangedPeriod(
-            f"its base, {each.base}, has changed since it was loaded", frozenset({attempt}), None
+            f"its base, {derived.base}, has changed since it was loaded", frozenset({attempt}), None
         )
-        for name, each in tables.items()
-        for period, attempt in each.stale.items()
+        for name, derived in tables.items()
+        for period, attempt in derived.stale.items()
     }
 
 
@@ -204,7 +210,7 @@ def _not_loaded_since(
             row = node.records.get(table, {}).get(period)
             if row and (record := period_records(row).record):
                 attempts[table, period].add(record.attempt)
-    return {key: found for key, found in changed.items() if attempts[key] & found.attempts}
+    return {key: change for key, change in changed.items() if attempts[key] & change.attempts}
 
 
 def dag_ids_of(connections: Iterable[Mapping[str, Any]]) -> set[str]:
@@ -219,7 +225,7 @@ def is_of_dag_in(owner: str, dag_ids: Container[str]) -> bool:
     return bool(owner) and _task_of(owner)["dag_id"] in dag_ids
 
 
-_SHOWN = tuple(each.name for each in fields(PeriodRow))
+_SHOWN = tuple(column.name for column in fields(PeriodRow))
 _shown = attrgetter(*_SHOWN)
 
 

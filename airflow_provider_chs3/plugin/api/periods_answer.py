@@ -25,13 +25,13 @@ def periods_answer(
     FastAPI would make an object of each of thousands of periods, only to check it: tests check them instead.
     """
     readable_dags = rights.readable_dags
-    found = [
-        each.as_json(scope=scope, readable_dags=readable_dags, readable_logs=rights.readable_logs) for each in seen
+    connections = [
+        answer.as_json(scope=scope, readable_dags=readable_dags, readable_logs=rights.readable_logs) for answer in seen
     ]
-    dag_ids = dag_ids_of(found)
+    dag_ids = dag_ids_of(connections)
     schedules = schedules_of(dag_ids)
-    broken = {dag_id for dag_id, each in schedules.items() if each.is_broken and not each.is_paused}
-    mark_waiting(found, schedules, datetime.now(UTC), are_newest=are_newest)
+    broken = {dag_id for dag_id, schedule in schedules.items() if schedule.is_broken and not schedule.is_paused}
+    mark_waiting(connections, schedules, datetime.now(UTC), are_newest=are_newest)
     # Beside one DAG, others matter only if they load its periods.
     loaders = {*dag_ids, *([scope.dag_id] if scope else [])}
     runs = newest_runs({*loaders, ACTIONS_DAG}, with_loaders=scope is None)
@@ -39,15 +39,15 @@ def periods_answer(
     failed = [run for run in runs.failed if run["dag_id"] in readable_dags and run["dag_id"] != ACTIONS_DAG]
     return _ANY.dump_json(
         {
-            "connections": found,
+            "connections": connections,
             "owners": owners_of({*dag_ids, *(run["dag_id"] for run in failed)}),
             "busy_dags": sorted(runs.busy & set(readable_dags)),
             "failed_runs": failed,
-            "editable_dags": sorted(_dags_of(found, (PeriodState.PAUSED,), rights.editable)),
-            "startable_dags": sorted(_startable(found, rights)),
+            "editable_dags": sorted(_dags_of(connections, (PeriodState.PAUSED,), rights.editable)),
+            "startable_dags": sorted(_startable(connections, rights)),
             "next_runs": {
                 dag_id: due_at.timestamp()
-                for dag_id in sorted(_dags_of(found, WAITING, schedules))
+                for dag_id in sorted(_dags_of(connections, WAITING, schedules))
                 if (due_at := schedules[dag_id].due_at) and not schedules[dag_id].is_paused
             },
             "actions_dag_id": ACTIONS_DAG,
@@ -67,7 +67,7 @@ def _startable(connections: Collection[Mapping[str, Any]], rights: PeriodRights)
         PeriodState.DIFFERS,
         *WAITING,
     )
-    found = _dags_of(connections, helped, rights.startable)
+    dags = _dags_of(connections, helped, rights.startable)
     needs_action = any(
         period["state"] in (PeriodState.GONE, PeriodState.PINNED, PeriodState.TOO_MANY_PARTS)
         for seen in connections
@@ -75,11 +75,11 @@ def _startable(connections: Collection[Mapping[str, Any]], rights: PeriodRights)
         for period in table["periods"]
     )
     may_act = needs_action and ACTIONS_DAG in rights.readable_dags and ACTIONS_DAG in rights.startable
-    return found | ({ACTIONS_DAG} if may_act else set())
+    return dags | ({ACTIONS_DAG} if may_act else set())
 
 
 def _dags_of(connections: Iterable[Mapping[str, Any]], states: Collection[str], allowed: Container[str]) -> set[str]:
     """Return the allowed ones of the DAGs whose periods are in some states: the auth manager is asked of each."""
     periods = (period for seen in connections for table in seen["tables"] for period in table["periods"])
-    found = {period["task"]["dag_id"] for period in periods if period["state"] in states and period["task"]}
-    return {dag_id for dag_id in found if dag_id in allowed}
+    dag_ids = {period["task"]["dag_id"] for period in periods if period["state"] in states and period["task"]}
+    return {dag_id for dag_id in dag_ids if dag_id in allowed}

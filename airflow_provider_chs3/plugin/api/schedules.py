@@ -42,9 +42,9 @@ class Schedule:
     is_broken: bool
     is_awaited: bool
 
-    def is_overdue(self, now: datetime) -> bool:
+    def is_overdue(self, at: datetime) -> bool:
         """Check whether its next run should be there."""
-        return self.is_there and not self.is_paused and self.due_at is not None and self.due_at + _GRACE < now
+        return self.is_there and not self.is_paused and self.due_at is not None and self.due_at + _GRACE < at
 
     def why_no_run(self, state: str) -> str:
         """Return why no run comes that would change a period, as the end of a sentence about the DAG; else nothing."""
@@ -126,7 +126,7 @@ def _is_newest() -> ColumnElement[bool]:
     One that was created later may have begun earlier. Runs before the tasks' `start_date` have no tasks and do nothing.
     """
     newer = aliased(DagRun)
-    began, newer_began = (func.coalesce(each.start_date, each.queued_at) for each in (DagRun, newer))
+    began, newer_began = (func.coalesce(run.start_date, run.queued_at) for run in (DagRun, newer))
     has_tasks = exists().where(TaskInstance.dag_id == newer.dag_id, TaskInstance.run_id == newer.run_id)
     is_later = or_(newer_began > began, and_(newer_began == began, newer.id > DagRun.id))
     waits = and_(newer.state == DagRunState.QUEUED, DagModel.is_paused)
@@ -144,12 +144,12 @@ def _is_of(dag_ids: Collection[str], *, with_loaders: bool) -> ColumnElement[boo
 def mark_waiting(
     connections: Iterable[Mapping[str, Any]],
     schedules: Mapping[str, Schedule],
-    now: datetime,
+    at: datetime,
     *,
     are_newest: bool = True,
 ) -> None:
     """Give periods that wait for a run of their DAG that does not come a state of its own."""
-    overdue = {dag_id for dag_id, schedule in schedules.items() if schedule.is_overdue(now)}
+    overdue = {dag_id for dag_id, schedule in schedules.items() if schedule.is_overdue(at)}
     for table, are_some in ((table, seen["are_some"]) for seen in connections for table in seen["tables"]):
         known = [(period, dag_id) for period in table["periods"] if (dag_id := _dag_of(period)) in schedules]
         are_all = not (are_some or table["unread"].published)
@@ -173,7 +173,7 @@ def _awaited(names: Collection[str], due_for: datetime | None, *, are_all: bool,
     """Return the period that a DAG's next run is for, or the last one before it if that one is not there yet."""
     if due_for is None:
         return None
-    begun = [each for each in map(Period.parse, names) if each.begin <= due_for]
+    begun = [period for period in map(Period.parse, names) if period.begin <= due_for]
     # Of a table whose periods are not all read, those between may be others.
     is_last = are_all or (are_newest and len(begun) == len(names))
     return str(begun[-1]) if begun and (is_last or due_for < begun[-1].end) else None
@@ -181,13 +181,13 @@ def _awaited(names: Collection[str], due_for: datetime | None, *, are_all: bool,
 
 def _waiting(period: Mapping[str, Any], dag_id: str, schedule: Schedule, *, is_late: bool) -> dict[str, str]:
     if period["state"] in WAITING and (why_no_run := schedule.why_no_run(period["state"])):
-        why = f"the DAG {dag_id}, which loaded it last, {why_no_run}; {period['why']}"
-        return {"state": PeriodState.STRANDED, "why": why}
+        reason = f"the DAG {dag_id}, which loaded it last, {why_no_run}; {period['why']}"
+        return {"state": PeriodState.STRANDED, "why": reason}
     if schedule.is_paused and period["state"] in WAITING:
-        why = f"the DAG {dag_id}, which loaded it last, is paused; {period['why']}"
-        return {"state": PeriodState.PAUSED, "why": why}
+        reason = f"the DAG {dag_id}, which loaded it last, is paused; {period['why']}"
+        return {"state": PeriodState.PAUSED, "why": reason}
     if schedule.due_at and is_late and period["state"] in _CALM:
         at = f"{schedule.due_at.astimezone(UTC):%Y-%m-%d %H:%M}"
-        why = f"a run of the DAG {dag_id} was due at {at} UTC, and Airflow has not created it; {period['why']}"
-        return {"state": PeriodState.LATE, "why": why, "since": f"{at}:00"}
+        reason = f"a run of the DAG {dag_id} was due at {at} UTC, and Airflow has not created it; {period['why']}"
+        return {"state": PeriodState.LATE, "why": reason, "since": f"{at}:00"}
     return {}

@@ -37,9 +37,9 @@ class ThroughputAnswer(Answer):
         """Return JSON-safe values."""
         tasks = [(load, task_as_json(load.owner, readable_dags)) for load in self.seen.loads]
         loads = [
-            each.model_copy(update={"task": task and Task(**task)})
-            for each, task in tasks
-            if scope is None or scope.has(self.conn_id, each.table_name, each.period, task)
+            load.model_copy(update={"task": task and Task(**task)})
+            for load, task in tasks
+            if scope is None or scope.has(self.conn_id, load.table_name, load.period, task)
         ]
         return {
             **self._as_json(),
@@ -78,7 +78,7 @@ def _parts_as_json(parts: Mapping[Node, tuple[PartsAt, ...]]) -> dict[str, Any]:
 
     return {
         # Without the last, which is the current time: an answer with nothing new stays the same.
-        "at": [each.at for each in longest[:-1]],
+        "at": [sample.at for sample in longest[:-1]],
         "nodes": [
             {"name": str(node), "parts": of(points, "parts"), "backlog": of(points, "backlog")}
             for node, points in sorted(parts.items())

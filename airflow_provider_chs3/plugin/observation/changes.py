@@ -72,7 +72,7 @@ def look_at_changes(cluster: str | None, target: TableName, period: Period) -> S
     """
     ledgers = yield from find_ledgers(cluster)
     of_period = own_parts(target, period, ledgers)
-    asked = {node: _now(target, period, each, of_period[node]) for node, each in ledgers.databases.items()}
+    asked = {node: _now(target, period, databases, of_period[node]) for node, databases in ledgers.databases.items()}
     answers = {
         node: rows[0] for node, rows in (yield from query_reachable(f"Compare {period}", asked, ledgers.down)).items()
     }
@@ -81,13 +81,13 @@ def look_at_changes(cluster: str | None, target: TableName, period: Period) -> S
         "Read which parts came", {node: _parts(target, of_period[node], at) for node, at in begun.items()}
     )
     queries = yield from ask_log("Read who changed it", {node: _queries(target, at) for node, at in begun.items()})
-    found = {node: _change(answer, parts[node], queries[node]) for node, answer in answers.items()}
-    return {node: each for node, each in found.items() if each.is_change}
+    changes = {node: _change(answer, parts[node], queries[node]) for node, answer in answers.items()}
+    return {node: change for node, change in changes.items() if change.is_change}
 
 
 def _now(target: TableName, period: Period, ledgers: Collection[str], of_period: str) -> Sql:
     """Return the query for a node's time, the newest claim, and the parts and mutations since then."""
-    own = in_table(target)
+    of_target = in_table(target)
     # A claim of a period of several partitions is a record of each.
     claims = " UNION ALL ".join(
         f"(SELECT event, toInt64(sum(rows) OVER (PARTITION BY sequence)) AS published, max_block AS block, "
@@ -98,13 +98,13 @@ def _now(target: TableName, period: Period, ledgers: Collection[str], of_period:
     newest = f"SELECT * FROM ({claims}) ORDER BY at DESC LIMIT 1"
     claim = f"(SELECT groupArray((event, published, block, at)) FROM ({newest}))"
     nothing = "CAST([], 'Array(Tuple(String, Int64, Int64, Float64))')"
-    mutated = f"FROM system.mutations WHERE {own} AND toFloat64(create_time) >= floor(claim.4)"
+    mutated = f"FROM system.mutations WHERE {of_target} AND toFloat64(create_time) >= floor(claim.4)"
     return Sql(
         f"WITH arrayElement({claim if claims else nothing}, 1) AS claim "
         f"SELECT toFloat64(now64(3)), claim.4, if(claim.1 = 'published', claim.2, -1), sum(rows), "
         f"minIf(toFloat64(modification_time), min_block_number > claim.3), groupUniqArray(partition_id), "
         f"(SELECT groupArray((toFloat64(create_time), `block_numbers.partition_id`, command, is_done)) {mutated}) "
-        f"FROM system.parts WHERE active AND rows > 0 AND {own} AND {of_period}"
+        f"FROM system.parts WHERE active AND rows > 0 AND {of_target} AND {of_period}"
     )
 
 
@@ -135,25 +135,25 @@ def _queries(target: TableName, begun_at: float) -> Sql:
     )
 
 
-def _change(now: Row, parts: list[Row] | str, queries: list[Row] | str) -> NodeChange:
-    _, _, published, rows, came_at, partitions, mutations = now
+def _change(state: Row, parts: list[Row] | str, queries: list[Row] | str) -> NodeChange:
+    _, _, published, rows, came_at, partitions, mutations = state
     logs = {"system.part_log": parts, "system.query_log": queries}
     written: dict[str, int] = {} if isinstance(parts, str) else dict(parts)
     known = [] if isinstance(queries, str) else queries
-    inserts = (each for each in known if each[0] in written)
+    inserts = (query for query in known if query[0] in written)
     statements = [Statement(what, user, at, written[query_id]) for query_id, what, user, at in inserts]
     for at, keys, command, is_done in mutations:
-        each = Mutation(0, keys[0] if len(keys) == 1 and keys[0] else "", command, bool(is_done))
-        if any(map(each.concerns, partitions)) or not partitions:
+        mutation = Mutation(0, keys[0] if len(keys) == 1 and keys[0] else "", command, bool(is_done))
+        if any(map(mutation.concerns, partitions)) or not partitions:
             user = next((user for _, what, user, begun in known if abs(begun - at) <= _MUTATION_SECONDS), "")
-            statements.append(Statement(f"ALTER TABLE … {each.shown}", user, at, None))
+            statements.append(Statement(f"ALTER TABLE … {mutation.shown}", user, at, None))
     if rows < max(published, 0) and not mutations:
-        dropped = (each for each in known if each[0] not in written and each[1] not in ("INSERT", "ALTER"))
+        dropped = (query for query in known if query[0] not in written and query[1] not in ("INSERT", "ALTER"))
         statements += [Statement(what, user, at, None) for _, what, user, at in dropped]
     return NodeChange(
         rows=rows,
         published_rows=None if published < 0 else published,
         since=came_at or None,
         statements=tuple(sorted(statements, key=attrgetter("at"))),
-        silent=tuple(f"{name}: {each}" for name, each in logs.items() if isinstance(each, str)),
+        silent=tuple(f"{name}: {log}" for name, log in logs.items() if isinstance(log, str)),
     )

@@ -133,9 +133,9 @@ class ClusterOverview:
         return tuple(self._insert(query_id, rows) for query_id in sorted({row[0] for row in rows}))
 
     def _insert(self, query_id: str, rows: Iterable[Row]) -> InsertOverview:
-        own = [row for row in rows if row[0] == query_id]
-        progress = progress_of(query_id, [row[:8] for row in own], self.cluster)
-        seconds = max(row[8] for row in own)
+        of_insert = [row for row in rows if row[0] == query_id]
+        progress = progress_of(query_id, [row[:8] for row in of_insert], self.cluster)
+        seconds = max(row[8] for row in of_insert)
         return InsertOverview(
             query_id=query_id,
             read_rows=progress.read_rows,

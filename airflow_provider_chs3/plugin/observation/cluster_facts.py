@@ -82,8 +82,8 @@ def _fullest_tables() -> str:
 
 def _limit(name: str) -> str:
     server = f"(SELECT any(toUInt64(value)) FROM system.merge_tree_settings WHERE name = '{name}')"
-    own = f"toUInt64OrZero(extract(engine_full, '{name} = (\\\\d+)'))"
-    return f"if({own} > 0, {own}, {server})"
+    of_table = f"toUInt64OrZero(extract(engine_full, '{name} = (\\\\d+)'))"
+    return f"if({of_table} > 0, {of_table}, {server})"
 
 
 #: Unlimited storage, such as S3, reports more than an exbibyte.
@@ -102,7 +102,7 @@ def look_at_cluster(cluster: str | None, specs: Declared) -> Steps[ClusterOvervi
     size = size_query()
     sizes = yield from query_reachable("Read the size of the nodes", dict.fromkeys(nodes, size), down)
     facts = {node: _facts(*rows[0][2:]) for node, rows in sizes.items()}
-    statements: dict[Node, Sql] = {node: state_query(each) for node, each in facts.items()}
+    statements: dict[Node, Sql] = {node: state_query(node_facts) for node, node_facts in facts.items()}
     states = yield from query_reachable("Read the state of the nodes", statements, down)
     overviews, processes = dict[Node, NodeOverview](), dict[Node, tuple[Row, ...]]()
     for node, rows in states.items():
@@ -136,7 +136,7 @@ def _node_overview(node: Node, size: Row, state: Sequence[Any], facts: NodeFacts
         machine_memory_bytes=int(machine_bytes),
         memory_in_use_bytes=max(0, int(in_use_bytes)),
         disks=tuple(_disk(*disk) for disk in disks),
-        fullest=tuple(_full_table(each, dict(limits), dict(replicated_limits)) for each in fullest),
+        fullest=tuple(_full_table(full_table, dict(limits), dict(replicated_limits)) for full_table in fullest),
         merges=tuple(RunningMerge(*merge) for merge in merges),
         merges_running=merges_running,
         pool_busy=dict(pool).get(POOL_METRICS[0], 0),
@@ -148,9 +148,9 @@ def _node_overview(node: Node, size: Row, state: Sequence[Any], facts: NodeFacts
 def _size(node: Node, facts: NodeFacts, machine_bytes: int, specs: Declared) -> tuple[SizedNode | None, str]:
     nowhere = TableName("", "")
     context = TargetContext(cluster=None, target=nowhere, ledger=nowhere, nodes={node: facts})
-    now = {node: NodeNow(physical_memory_bytes=machine_bytes)}
+    states = {node: NodeNow(physical_memory_bytes=machine_bytes)}
     try:
-        return size_nodes(context, now, argument={}, connection=specs)[node], ""
+        return size_nodes(context, states, argument={}, connection=specs)[node], ""
     except ConfigurationError as error:
         return None, str(error)
 

@@ -46,37 +46,39 @@ class _Base(NamedTuple):
 _Versions = Mapping[str, tuple[str, str]]
 
 
-def look_at_derived_tables(found: Ledgers, cluster: str | None) -> Steps[dict[TableName, Derived]]:
+def look_at_derived_tables(ledgers: Ledgers, cluster: str | None) -> Steps[dict[TableName, Derived]]:
     """Find the tables that are derived from others, and their stale periods.
 
     A period is stale where a load would find another base: its partitions are compared as `SelectSource` does. Where a
     node does not answer, or replicas differ, nobody knows. That the SELECT is another one, only a plan tells.
     """
-    versions = yield from _versions(found, cluster or "")
+    versions = yield from _versions(ledgers, cluster or "")
     if not versions:
         return {}
-    bases, views = yield from _bases(found, {place for place, _ in versions.values()})
+    bases, views = yield from _bases(ledgers, {place for place, _ in versions.values()})
     derived = {}
     for name, (place, periods) in versions.items():
         # A name with dots may stand for several tables.
         named = [base for base in bases if str(base.name) == place]
         if len(named) == 1 and named[0].name != name:
-            stale = {} if found.down else _stale(periods, named[0])
+            stale = {} if ledgers.down else _stale(periods, named[0])
             derived[name] = Derived(named[0].name, views.get((named[0].name, str(name)), ""), stale)
     return derived
 
 
-def _versions(found: Ledgers, cluster: str) -> Steps[dict[TableName, tuple[str, _Versions]]]:
+def _versions(ledgers: Ledgers, cluster: str) -> Steps[dict[TableName, tuple[str, _Versions]]]:
     """Return the base of each table, as records call it, and what its periods were loaded from."""
     newest: dict[TableName, tuple[str, str, _Versions]] = {}
-    for database in sorted({each for databases in found.databases.values() for each in databases}):
-        having = [node for node, databases in found.databases.items() if database in databases]
-        sql = dict.fromkeys([node for node in having if node not in found.down], _versions_query(database, cluster))
+    for database in sorted({name for databases in ledgers.databases.values() for name in databases}):
+        having = [node for node, databases in ledgers.databases.items() if database in databases]
+        sql = dict.fromkeys([node for node in having if node not in ledgers.down], _versions_query(database, cluster))
         errors: dict[Node, Chs3Error] = {}
         # Each node has all of them.
         answers = yield from query_reachable("Find derived tables", sql, errors)
         # A user may not be allowed to read them, or there are none yet.
-        found.down.update({node: each for node, each in errors.items() if not isinstance(each, ClickHouseServerError)})
+        ledgers.down.update(
+            {node: error for node, error in errors.items() if not isinstance(error, ClickHouseServerError)}
+        )
         for *name, place, lines in (row for rows in answers.values() for row in rows):
             fields = (line.split("\t") for line in lines.split("\n"))
             periods = {period: (attempt, digest) for period, attempt, digest in fields}
@@ -103,25 +105,25 @@ def _versions_query(database: str, cluster: str) -> Sql:
     )
 
 
-def _bases(found: Ledgers, places: Iterable[str]) -> Steps[tuple[list[_Base], dict[tuple[TableName, str], str]]]:
+def _bases(ledgers: Ledgers, places: Iterable[str]) -> Steps[tuple[list[_Base], dict[tuple[TableName, str], str]]]:
     """Return the bases, and the views over each by the table that they write to."""
     is_named = one_of("concat(database, '.', name)", sorted(places))
     bases = f"(SELECT database, name FROM system.tables WHERE {is_named} AND endsWith(engine, 'MergeTree'))"
-    there = [node for node in found.databases if node not in found.down]
+    reachable = [node for node in ledgers.databases if node not in ledgers.down]
     tables = Sql(
         "SELECT database, name, toString(uuid), partition_key, arrayZip(dependencies_database, dependencies_table) "
         f"FROM system.tables WHERE (database, name) IN {bases}"
     )
-    rows = yield from query_reachable("Look at the bases", dict.fromkeys(there, tables), found.down)
+    rows = yield from query_reachable("Look at the bases", dict.fromkeys(reachable, tables), ledgers.down)
     states = states_query(f"(database, table) IN {bases}", "partition")
-    parts = yield from query_reachable("Look at their partitions", dict.fromkeys(rows, states), found.down)
+    parts = yield from query_reachable("Look at their partitions", dict.fromkeys(rows, states), ledgers.down)
     over = {TableName(*view): TableName(*row[:2]) for answer in rows.values() for row in answer for view in row[4]}
-    writes_to = yield from _written_by(found, rows, over)
+    writes_to = yield from _written_by(ledgers, rows, over)
     views = {(over[view], to): str(view) for view, to in writes_to.items()}
     return list(_joined(rows, parts)), views
 
 
-def _written_by(found: Ledgers, nodes: Iterable[Node], views: Collection[TableName]) -> Steps[dict[TableName, str]]:
+def _written_by(ledgers: Ledgers, nodes: Iterable[Node], views: Collection[TableName]) -> Steps[dict[TableName, str]]:
     """Return the table that each view writes to, as its definition shows it."""
     if not views:
         return {}
@@ -130,7 +132,7 @@ def _written_by(found: Ledgers, nodes: Iterable[Node], views: Collection[TableNa
         f"SELECT database, name, replaceAll(extract(create_table_query, {literal(VIEW_TO.pattern)}), '`', '') "
         f"FROM system.tables WHERE {of_views} AND engine = 'MaterializedView'"
     )
-    answers = yield from query_reachable("Look at the views", dict.fromkeys(nodes, sql), found.down)
+    answers = yield from query_reachable("Look at the views", dict.fromkeys(nodes, sql), ledgers.down)
     return {TableName(*row[:2]): row[2] for rows in answers.values() for row in rows if TableName(*row[:2]) in views}
 
 
@@ -149,7 +151,7 @@ def _joined(tables: Mapping[Node, list[Row]], parts: Mapping[Node, list[Row]]) -
         yield _Base(
             name=name,
             uuids=tuple(uuid for uuid, *_ in of_nodes.values()),
-            periods={each: period_of(each, text, key) for each, text in shown.items()},
+            periods={partition_id: period_of(partition_id, text, key) for partition_id, text in shown.items()},
             shards=shards,
         )
 
@@ -166,8 +168,8 @@ def _stale(versions: _Versions, base: _Base) -> dict[str, str]:
     stale = {}
     for name, (attempt, digest) in versions.items():
         # Without rows in the base, a load finds nothing to load.
-        if own := ids.get(parsed(name)):
-            shards = partitions_on_shards(sorted(own), base.shards)
+        if partition_ids := ids.get(parsed(name)):
+            shards = partitions_on_shards(sorted(partition_ids), base.shards)
             if digest_of_base(base.uuids, shards) != digest:
                 stale[name] = attempt
     return stale

@@ -66,7 +66,7 @@ class JoinedPeriod(NamedTuple):
 
 def gone_periods(seen: ClusterSnapshot, table: TableName) -> Iterator[JoinedPeriod]:
     """Give the periods of a table that no node has."""
-    of_nodes = {node: rows for node, each in seen.nodes.items() if (rows := each.gone.get(table))}
+    of_nodes = {node: rows for node, snapshot in seen.nodes.items() if (rows := snapshot.gone.get(table))}
     for period in {period for rows in of_nodes.values() for period in rows}:
         records = {node: period_records(rows[period]) for node, rows in of_nodes.items() if period in rows}
         yield _joined(table, parsed(period), records, (), {})
@@ -84,50 +84,62 @@ def joined_periods(
 def _periods(seen: ClusterSnapshot, table: TableName) -> Iterator[JoinedPeriod]:
     # What each node has of the table is looked up once, and not for each period again.
     of_table = [
-        (node, each, each.records.get(table, {}), each.known.get(table, ()), table in each.tables_with_rows)
-        for node, each in seen.nodes.items()
+        (
+            node,
+            snapshot,
+            snapshot.records.get(table, {}),
+            snapshot.known.get(table, ()),
+            table in snapshot.tables_with_rows,
+        )
+        for node, snapshot in seen.nodes.items()
     ]
     for period, ids in _partition_ids(seen, table).items():
         records, partitions, nodes = {}, [], {}
         for node, answers, rows, known, has_rows in of_table:
-            own = period_records(row) if (row := rows.get(period)) else None
-            if own:
-                records[node] = own
-            there = [found for key in ids if (found := answers.partition(table, key))]
-            partitions += [(node, one) for one in there]
-            claimed = {record.partition_id for record in own.held.records} if own and own.held else set()
+            recorded = period_records(row) if (row := rows.get(period)) else None
+            if recorded:
+                records[node] = recorded
+            states = [partition for key in ids if (partition := answers.partition(table, key))]
+            partitions += [(node, partition) for partition in states]
+            claimed = {record.partition_id for record in recorded.held.records} if recorded and recorded.held else set()
             nothing = PartitionState(mutations=answers.mutations.get(table, ()), broken=answers.broken.get(table, ()))
-            each = _on_node(own, [one.state for one in there], nothing, is_of_several=len(ids | claimed) > 1)
-            nodes[node] = replace(each, has_history=period in known, has_rows=has_rows, held=own.held if own else None)
+            on_node = _on_node(
+                recorded, [partition.state for partition in states], nothing, is_of_several=len(ids | claimed) > 1
+            )
+            nodes[node] = replace(
+                on_node, has_history=period in known, has_rows=has_rows, held=recorded.held if recorded else None
+            )
         yield _joined(table, parsed(period), records, partitions, nodes)
 
 
 def _on_node(
-    own: PeriodRecords | None, states: list[PartitionState], nothing: PartitionState, *, is_of_several: bool
+    recorded: PeriodRecords | None, states: list[PartitionState], nothing: PartitionState, *, is_of_several: bool
 ) -> PeriodOnNode:
-    record = own.record if own else None
+    record = recorded.record if recorded else None
     if not is_of_several:
         empty = replace(nothing, partition_id=record.partition_id) if record else nothing
         return PeriodOnNode(record, next(iter(states), empty))
-    records = own.several if own and own.several else [record] if record else []
+    records = recorded.several if recorded and recorded.several else [record] if record else []
     return PeriodOnNode.of_several(records, states, nothing=nothing)
 
 
 def _partition_ids(seen: ClusterSnapshot, table: TableName) -> dict[str, set[str]]:
     """Return the periods that a ledger knows, or that have rows, with their partitions, as far as they are known."""
-    found: dict[str, set[str]] = defaultdict(set)
+    by_period: dict[str, set[str]] = defaultdict(set)
     for node in seen.nodes.values():
         for period, row in node.records.get(table, {}).items():
-            found[period] |= recorded_partition_ids(row)
-    recorded = {key for ids in found.values() for key in ids}
+            by_period[period] |= recorded_partition_ids(row)
+    recorded = {key for ids in by_period.values() for key in ids}
     for node in seen.nodes.values():
         key = node.tables[table].partition_key if table in node.tables else ""
         unknown = seen.choices.tables[table].unknown
         for partition_id in node.filled_partitions.get(table, ()):
             if partition_id not in recorded and (named := unknown.get(partition_id)):
                 # A period that has several partitions has this one, too.
-                found[named] = {*found[named], partition_id} if key.startswith("(") else found[named] or {partition_id}
-    return found
+                by_period[named] = (
+                    {*by_period[named], partition_id} if key.startswith("(") else by_period[named] or {partition_id}
+                )
+    return by_period
 
 
 def _joined(

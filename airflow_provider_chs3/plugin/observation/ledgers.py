@@ -37,7 +37,11 @@ class Ledgers(NamedTuple):
     @property
     def of_nodes(self) -> dict[Node, tuple[list[str], list[str]]]:
         """Both, of the nodes that have some."""
-        return {node: (each, self.loads[node]) for node, each in self.databases.items() if each or self.loads[node]}
+        return {
+            node: (databases, self.loads[node])
+            for node, databases in self.databases.items()
+            if databases or self.loads[node]
+        }
 
 
 def find_ledgers(cluster: str | None) -> Steps[Ledgers]:
@@ -52,10 +56,10 @@ def find_ledgers(cluster: str | None) -> Steps[Ledgers]:
     answers = yield from query_reachable("Find the ledgers", dict.fromkeys(nodes, ledgers_query()), down)
     others = defaultdict[tuple[TableName, RecordTable], list[Node]](list)
     for node, rows in answers.items():
-        for name, database, *found in rows:
-            if database != "system" and not (records := RecordTable(*found)).is_current:
+        for name, database, *fields in rows:
+            if database != "system" and not (records := RecordTable(*fields)).is_current:
                 others[TableName(database, name), records].append(node)
-    unread = [other_schema({name: found}, having, target="…") for (name, found), having in sorted(others.items())]
+    unread = [other_schema({name: fields}, having, target="…") for (name, fields), having in sorted(others.items())]
     ledger_in, loads_in = (
         {database for rows in answers.values() for other, database, *_ in rows if other == name}
         for name in (LEDGER_TABLE, LOADS_TABLE)

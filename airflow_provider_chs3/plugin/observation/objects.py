@@ -56,7 +56,9 @@ def look_at_objects(cluster: str | None, target: TableName, period: Period) -> S
         answer = (yield from ask_log("Read the objects", {node: sql}))[node]
         if isinstance(answer, str):
             return PeriodObjects(why_not=f"{OBJECTS_TABLE}: {answer}")
-        objects = sorted(_objects(answer), key=lambda each: (_ORDER.index(each.state), -each.loaded_at, each.path))
+        objects = sorted(
+            _objects(answer), key=lambda loaded: (_ORDER.index(loaded.state), -loaded.loaded_at, loaded.path)
+        )
         return PeriodObjects(tuple(objects[:MOST]), len(objects) > MOST)
     return PeriodObjects()
 

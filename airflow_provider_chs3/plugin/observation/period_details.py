@@ -130,8 +130,8 @@ class PeriodDetails:
     @property
     def is_known(self) -> bool:
         """Return whether any node has the period, or may have it."""
-        found = self.load or self.inserting or self.failure or any(node.rows for node in self.nodes.values())
-        return bool(found or self.down) or any(node.published_rows is not None for node in self.nodes.values())
+        is_loaded = self.load or self.inserting or self.failure or any(node.rows for node in self.nodes.values())
+        return bool(is_loaded or self.down) or any(node.published_rows is not None for node in self.nodes.values())
 
 
 def look_at_period(cluster: str | None, target: TableName, period: Period) -> Steps[PeriodDetails]:
@@ -149,13 +149,15 @@ def look_at_period(cluster: str | None, target: TableName, period: Period) -> St
     answers = yield from query_reachable(f"Read the records and parts of {period}", statements, ledgers.down)
     answered = {node: (_entries(rows[0][:2]), rows[0][5:]) for node, rows in answers.items()}
     finished = [_finished(*row) for rows in answers.values() for row in rows[0][2]]
-    found = _details(answered, texts_of(ledgers.down), max(finished, key=lambda each: each.published_at, default=None))
+    details = _details(
+        answered, texts_of(ledgers.down), max(finished, key=lambda load: load.published_at, default=None)
+    )
     events = [PastEvent(*row) for rows in answers.values() for row in rows[0][3]]
     # Each node has a claim of its own.
     once = {(event.event, event.attempt): event for event in sorted(events, key=attrgetter("recorded_at"))}
     newest = sorted(once.values(), key=attrgetter("recorded_at"), reverse=True)
     kept = frozenset(attempt for rows in answers.values() for attempt in rows[0][4])
-    return replace(found, history=tuple(newest[:_MOST_EVENTS]), kept=kept)
+    return replace(details, history=tuple(newest[:_MOST_EVENTS]), kept=kept)
 
 
 def _finished(period: str, rows: int, seconds: Iterable[tuple[str, float]], published_at: float) -> FinishedLoad:
@@ -185,7 +187,7 @@ def _array(selects: Iterable[str]) -> str:
 
 def own_parts(target: TableName, period: Period, ledgers: Ledgers) -> dict[Node, str]:
     """Return the condition on each node's `system.parts`, or its log of parts, for those of a period."""
-    return {node: _own_parts(target, period, each) for node, each in ledgers.databases.items()}
+    return {node: _own_parts(target, period, databases) for node, databases in ledgers.databases.items()}
 
 
 def _own_parts(target: TableName, period: Period, ledgers: Collection[str]) -> str:
@@ -266,12 +268,12 @@ def _kept(target: TableName, period: Period) -> str:
 
 def _entries(arrays: Iterable[Iterable[Row]]) -> dict[str, Entry]:
     """Return the records by event, and the newest of each if a node has several ledgers."""
-    found: dict[str, Entry] = {}
+    newest: dict[str, Entry] = {}
     for event, attempt, sequence, count, objects, source_bytes, recorded_at, *further in chain.from_iterable(arrays):
-        if event not in found or found[event].recorded_at < recorded_at:
+        if event not in newest or newest[event].recorded_at < recorded_at:
             details = dict(zip(_OF_LOAD, further, strict=bool(further)))
-            found[event] = Entry(event, attempt, sequence, count, objects, source_bytes, details, recorded_at)
-    return found
+            newest[event] = Entry(event, attempt, sequence, count, objects, source_bytes, details, recorded_at)
+    return newest
 
 
 def _details(
@@ -289,7 +291,7 @@ def _details(
     load = _newest(entries.get("load") for entries in ledgers)
     inserting = _newest(map(_unpublished, ledgers))
     failure = _newest(_unless_older(entries, "failed", than=("inserting", *_STANDING)) for entries in ledgers)
-    attempts = {each.attempt for each in published.values() if each}
+    attempts = {entry.attempt for entry in published.values() if entry}
     newest = failure or _newest(entries.get("inserting") for entries in ledgers)
     return PeriodDetails(
         nodes=nodes,
@@ -305,18 +307,18 @@ def _details(
 
 def _newest(entries: Iterable[Entry | None]) -> Entry | None:
     """Return the newest record: one node has it, unless another node became the cluster's first."""
-    return max((entry for entry in entries if entry), key=lambda each: each.recorded_at, default=None)
+    return max((entry for entry in entries if entry), key=lambda entry: entry.recorded_at, default=None)
 
 
 def _unpublished(entries: Mapping[str, Entry]) -> Entry | None:
     """Return the record of an insert whose load has not published; it may be about to."""
-    found, intent = entries.get("inserting"), entries.get("intent")
-    is_publishing = found and intent and found.attempt == intent.attempt
+    inserting, intent = entries.get("inserting"), entries.get("intent")
+    is_publishing = inserting and intent and inserting.attempt == intent.attempt
     than = ("load", *(event for event in _STANDING if event != "intent" or not is_publishing))
     return _unless_older(entries, "inserting", than=than)
 
 
 def _unless_older(entries: Mapping[str, Entry], event: str, *, than: Iterable[str]) -> Entry | None:
-    found = entries.get(event)
+    entry = entries.get(event)
     others = max((entries[other].sequence for other in than if other in entries), default=0)
-    return found if found and found.sequence > others else None
+    return entry if entry and entry.sequence > others else None

@@ -67,22 +67,22 @@ _OF_HEALTH = {
 }
 
 
-def state_of(found: Found, load: LastLoad, health: Health, held: Held | None = None) -> PeriodState:
+def state_of(comparison: Found, load: LastLoad, health: Health, held: Held | None = None) -> PeriodState:
     """Return the state of a period: the first that applies; states that need a person come before temporary ones."""
     if load is LastLoad.RUNNING:
         return PeriodState.LOADING
     if health is Health.STUCK:
         return PeriodState.STUCK
-    if found.standing is ComparisonStatus.PINNED:
+    if comparison.standing is ComparisonStatus.PINNED:
         return PeriodState.PINNED
-    decision = decide(PeriodFacts(comparison=found, held=held), _POLICIES)
+    decision = decide(PeriodFacts(comparison=comparison, held=held), _POLICIES)
     if isinstance(decision, Refuse):
         return PeriodState.CHANGED
     if load is LastLoad.FAILED:
         return PeriodState.FAILED
     if isinstance(decision, Hold):
         return PeriodState.HELD
-    is_new = found.standing is ComparisonStatus.NEW
+    is_new = comparison.standing is ComparisonStatus.NEW
     if load is LastLoad.GONE or not (is_new or isinstance(decision, Skip)):
         return PeriodState.UNFINISHED
     if is_new:

@@ -165,7 +165,7 @@ class TableOverview(NamedTuple):
 def owners_to_ask_for(seen: ClusterSnapshot) -> set[str]:
     """Return the tasks of loads without publication: Airflow knows whether they continue."""
     records = [
-        each for node in seen.nodes.values() for rows in node.records.values() for each in unsettled(rows.values())
+        record for node in seen.nodes.values() for rows in node.records.values() for record in unsettled(rows.values())
     ]
     failed = {record.failure.owner for record in records if record.failure}
     inserts = (record.unpublished for record in records if not record.failure)
@@ -183,14 +183,18 @@ def overview(
     tables = {}
     for table, periods in joined_periods(seen, only):
         table_facts = next(node.tables[table] for node in seen.nodes.values() if table in node.tables)
-        found = {str(each.period): _period_overview(seen, each, table_facts, tasks, thresholds) for each in periods}
+        periods_by_name = {
+            str(period.period): _period_overview(seen, period, table_facts, tasks, thresholds) for period in periods
+        }
         # A forgotten period without rows is as one that was never loaded.
-        known = {period: each for period, each in found.items() if each.state is not PeriodState.NEVER_LOADED}
+        known = {
+            name: period for name, period in periods_by_name.items() if period.state is not PeriodState.NEVER_LOADED
+        }
         if known or seen.choices.tables[table].unread:
             tables[table] = _table_overview(seen, table, known)
-    there = {table for node in seen.nodes.values() for table in node.tables}
-    for table in {table for node in seen.nodes.values() for table in node.gone} - there:
-        if only is None and (gone := {str(each.period): _gone(seen, each) for each in gone_periods(seen, table)}):
+    present = {table for node in seen.nodes.values() for table in node.tables}
+    for table in {table for node in seen.nodes.values() for table in node.gone} - present:
+        if only is None and (gone := {str(period.period): _gone(seen, period) for period in gone_periods(seen, table)}):
             tables[table] = _table_overview(seen, table, gone)
     return dict(sorted(tables.items()))
 
@@ -204,12 +208,12 @@ def _table_overview(seen: ClusterSnapshot, table: TableName, known: Mapping[str,
     rows = {node.shard_num: of_tables[table].rows for node, of_tables in seen.summaries.items() if table in of_tables}
     summaries = [of_tables[table] for of_tables in seen.summaries.values() if table in of_tables]
     return TableOverview(
-        tuple(each for _, each in sorted({**known, **shown}.items(), key=lambda item: parsed(item[0]))),
+        tuple(period for _, period in sorted({**known, **shown}.items(), key=lambda item: parsed(item[0]))),
         UnreadPeriods(
             published=len(unread),
             newest=max(unread, key=parsed, default=""),
             never_loaded=len(missing) - len(shown),
-            rows=sum(rows.values()) - sum(each.rows for each in known.values()) if unread else 0,
+            rows=sum(rows.values()) - sum(period.rows for period in known.values()) if unread else 0,
             published_at=max((summary.published_at for summary in summaries), default="") if unread else "",
             dag_ids=sorted({dag_id for summary in summaries for dag_id in summary.dag_ids}) if unread else [],
         ),
@@ -232,8 +236,8 @@ def _gone(seen: ClusterSnapshot, period: JoinedPeriod) -> PeriodOverview:
 def _gaps(names: Collection[str]) -> list[str]:
     """Return the periods between others of a table."""
     is_of_one_length = len({parsed(name).grain for name in names}) < 2
-    found = sorted(names) if is_of_one_length else sorted(names, key=parsed)
-    return [name for before, after in pairwise(found) for name in _between(before, after)]
+    ordered = sorted(names) if is_of_one_length else sorted(names, key=parsed)
+    return [name for before, after in pairwise(ordered) for name in _between(before, after)]
 
 
 def _never_loaded(period: str) -> PeriodOverview:
@@ -244,34 +248,34 @@ def _never_loaded(period: str) -> PeriodOverview:
 @lru_cache(maxsize=100_000)
 def _between(before: str, after: str) -> tuple[str, ...]:
     """Return the periods between two; none if there are many, or a table has had another key since."""
-    found: list[str] = []
+    between: list[str] = []
     period, end = parsed(before).shifted(1), parsed(after)
-    while period < end and period.grain is end.grain and len(found) <= LONGEST_GAP_PERIODS:
-        found.append(str(period))
+    while period < end and period.grain is end.grain and len(between) <= LONGEST_GAP_PERIODS:
+        between.append(str(period))
         period = period.shifted(1)
-    return () if len(found) > LONGEST_GAP_PERIODS else tuple(found)
+    return () if len(between) > LONGEST_GAP_PERIODS else tuple(between)
 
 
 def _period_overview(
     seen: ClusterSnapshot, period: JoinedPeriod, table_facts: TableFacts, tasks: TasksOfLoads, thresholds: Thresholds
 ) -> PeriodOverview:
-    found, held = _standing(seen, period, table_facts)
+    comparison, held = _standing(seen, period, table_facts)
     verdicts = _verdicts(seen, period, thresholds)
     has_query = bool(period.unpublished and is_running(seen, period.unpublished))
     load = _load(period, tasks, has_query=has_query)
-    state = _state(found, load, verdicts, thresholds, held)
+    state = _state(comparison, load, verdicts, thresholds, held)
     task = None if has_query else tasks.at_work.get(period.owner)
     running = period.unpublished if load is LastLoad.RUNNING and not period.failure else None
     step = running_step(seen, running, is_publishing=period.is_publishing, task=task) if running else None
 
-    partitions = [each.state for each in period.nodes.values()]
+    partitions = [on_node.state for on_node in period.nodes.values()]
 
     def why(*, with_values: bool) -> str:
         if load is LastLoad.RUNNING:
             return _why_loading(period, step, task, with_values=with_values)
         if held and state is PeriodState.HELD:
-            return decide(PeriodFacts(comparison=found, held=held if with_values else held.without_values)).reason
-        text = _why(state, found, verdicts, period, with_values=with_values)
+            return decide(PeriodFacts(comparison=comparison, held=held if with_values else held.without_values)).reason
+        text = _why(state, comparison, verdicts, period, with_values=with_values)
         hides = any(part.hides_rows for partition in partitions for part in partition.each_part or ())
         return "; ".join(filter(None, (text, _HIDDEN if hides else "", _ORPHANED if has_query else "")))
 
@@ -286,7 +290,7 @@ def _period_overview(
         statement=way_out(verdicts, period.table) if state is PeriodState.STUCK else "",
         hint=period.failure.hint if period.failure and state is PeriodState.FAILED else "",
         # One replica of a shard counts.
-        rows=sum({node.shard_num: each.state.rows for node, each in period.nodes.items()}.values()),
+        rows=sum({node.shard_num: on_node.state.rows for node, on_node in period.nodes.items()}.values()),
         size_bytes=sum([partition.size_bytes for partition in partitions]),
         parts=sum([partition.parts for partition in partitions]),
         owner=period.owner,
@@ -297,9 +301,9 @@ def _period_overview(
 
 
 def _state(
-    found: Found, load: LastLoad, verdicts: Sequence[Verdict], thresholds: Thresholds, held: Held | None
+    comparison: Found, load: LastLoad, verdicts: Sequence[Verdict], thresholds: Thresholds, held: Held | None
 ) -> PeriodState:
-    state = state_of(found, load, overall(verdicts) if verdicts else Health.HEALTHY, held)
+    state = state_of(comparison, load, overall(verdicts) if verdicts else Health.HEALTHY, held)
     has_to_wait = state is PeriodState.MERGING and have_to_wait(verdicts, thresholds)
     return PeriodState.MERGES_WAIT if has_to_wait else state
 
@@ -318,18 +322,24 @@ def _since(state: PeriodState, period: JoinedPeriod, verdicts: Sequence[Verdict]
 def _publication(period: JoinedPeriod) -> dict[str, Any]:
     """Return the fields of `PeriodOverview` about its publication; none if it is not published."""
     published = [
-        (each, each.record) for each in period.records.values() if each.record and each.record.event == "published"
+        (on_node, on_node.record)
+        for on_node in period.records.values()
+        if on_node.record and on_node.record.event == "published"
     ]
     if not published:
         # What is held is discarded there.
-        return {"ledger_database": next((each.ledger_database for each in period.records.values() if each.held), "")}
+        return {
+            "ledger_database": next(
+                (on_node.ledger_database for on_node in period.records.values() if on_node.held), ""
+            )
+        }
     attempts = {record.attempt for _, record in published}
-    loads = (each.load for each in period.records.values())
+    loads = (on_node.load for on_node in period.records.values())
     load = next((load for load in loads if load.attempt in attempts), LoadRecord())
     return {
         "objects": published[0][0].objects,
         "source_bytes": max(record.source_bytes for _, record in published),
-        "published_at": max(each.recorded_at for each, _ in published),
+        "published_at": max(on_node.recorded_at for on_node, _ in published),
         "insert_seconds": load.insert_seconds or None,
         "rows_per_second": round(load.rows / load.insert_seconds) if load.insert_seconds else None,
         "together": Together(load.together, load.together_seconds) if load.together else None,
@@ -351,12 +361,12 @@ def _standing(seen: ClusterSnapshot, period: JoinedPeriod, table_facts: TableFac
     if seen.down:
         # Nodes that do not answer do not count against the period: the others decide.
         unseen = spread((*nodes, *seen.down), table_facts) - spread(nodes, table_facts)
-        nodes = {node: each.on_fewer(unseen) for node, each in nodes.items()}
+        nodes = {node: on_node.on_fewer(unseen) for node, on_node in nodes.items()}
     held, _ = held_version(nodes, _ANY_OBJECTS, table_facts)
     if held:
         # As with loads, nothing is held if its table is gone from a node, or the target was altered since.
         name = Attempt(period.table, (period.period,), held.record.attempt, hold_limit_days=1).name
-        held = held if all(each.may_publish(name, period.table) for each in seen.nodes.values()) else None
+        held = held if all(snapshot.may_publish(name, period.table) for snapshot in seen.nodes.values()) else None
     return standing(nodes, _ANY_OBJECTS, table_facts), held
 
 
@@ -384,19 +394,21 @@ def _why_loading(period: JoinedPeriod, step: RunningStep | None, task: TaskAtWor
 
 
 def _why(
-    state: PeriodState, found: Found, verdicts: Sequence[Verdict], period: JoinedPeriod, *, with_values: bool
+    state: PeriodState, comparison: Found, verdicts: Sequence[Verdict], period: JoinedPeriod, *, with_values: bool
 ) -> str:
     error = period.error(with_values=with_values)
     if state in (PeriodState.STUCK, PeriodState.MERGING, PeriodState.MERGES_WAIT, PeriodState.TOO_MANY_PARTS):
         return reasons_by_node(verdicts)
     if state is PeriodState.FAILED and error:
         return f"its newest load failed: {error}"
-    if state is PeriodState.UNFINISHED and found.standing in (ComparisonStatus.UNCHANGED, ComparisonStatus.NEW):
-        verb = "was" if found.standing is ComparisonStatus.NEW else "is"
-        return f"its newest load ended without publishing; the partition {verb} {found.why}"
-    if found.standing is ComparisonStatus.ROWS_UNKNOWN and period.is_forgotten:
+    if state is PeriodState.UNFINISHED and comparison.standing in (ComparisonStatus.UNCHANGED, ComparisonStatus.NEW):
+        verb = "was" if comparison.standing is ComparisonStatus.NEW else "is"
+        return f"its newest load ended without publishing; the partition {verb} {comparison.why}"
+    if comparison.standing is ComparisonStatus.ROWS_UNKNOWN and period.is_forgotten:
         return "forgotten in the ledger; its rows are still there"
-    if found.standing is ComparisonStatus.ROWS_UNKNOWN and period.has_lost_ledger:
-        return f"{_WITHOUT_LEDGER}: {found.why}"
-    nowhere_else = "" if len(found.nodes) in (0, len(period.nodes)) else f" ({', '.join(map(str, found.nodes))})"
-    return found.why + nowhere_else
+    if comparison.standing is ComparisonStatus.ROWS_UNKNOWN and period.has_lost_ledger:
+        return f"{_WITHOUT_LEDGER}: {comparison.why}"
+    nowhere_else = (
+        "" if len(comparison.nodes) in (0, len(period.nodes)) else f" ({', '.join(map(str, comparison.nodes))})"
+    )
+    return comparison.why + nowhere_else

@@ -49,18 +49,18 @@ def look_at_all_tables(cluster: str | None, wanted: Wanted | None = None) -> Ste
         Chs3Error: If no host of the connection answers.
     """
     wanted = wanted or Wanted()
-    found = yield from find_ledgers(cluster)
-    derived = yield from look_at_derived_tables(found, cluster)
-    stale = ((name, period) for name, each in derived.items() for period in each.stale)
+    ledgers = yield from find_ledgers(cluster)
+    derived = yield from look_at_derived_tables(ledgers, cluster)
+    stale = ((name, period) for name, table in derived.items() for period in table.stale)
     wanted = replace(wanted, named={*wanted.named, *stale})
-    newest = (yield from _newest(found)) if wanted.is_quick else None
-    look = _look_at_all(found, wanted) if newest is None else _look_at_newest(found, newest)
+    newest = (yield from _newest(ledgers)) if wanted.is_quick else None
+    look = _look_at_all(ledgers, wanted) if newest is None else _look_at_newest(ledgers, newest)
     nodes, choices, summaries = yield from look
     return ClusterSnapshot(
         cluster=cluster,
         nodes=nodes,
-        down=texts_of(found.down),
-        unread=found.unread,
+        down=texts_of(ledgers.down),
+        unread=ledgers.unread,
         choices=choices,
         summaries=summaries,
         derived=derived,
@@ -71,68 +71,69 @@ _Summaries = Mapping[Node, Mapping[TableName, TableSummary]]
 _Look = Steps[tuple[dict[Node, NodeSnapshot], Choices, _Summaries]]
 
 
-def _newest(found: Ledgers) -> Steps[dict[TableName, set[str]] | None]:
-    asked = {node: newest_query(databases) for node, (databases, _) in found.of_nodes.items() if databases}
-    return newest_of((yield from query_reachable("Find the newest periods", asked, found.down)).values())
+def _newest(ledgers: Ledgers) -> Steps[dict[TableName, set[str]] | None]:
+    asked = {node: newest_query(databases) for node, (databases, _) in ledgers.of_nodes.items() if databases}
+    return newest_of((yield from query_reachable("Find the newest periods", asked, ledgers.down)).values())
 
 
-def _look_at_newest(found: Ledgers, newest: Mapping[TableName, Collection[str]]) -> _Look:
+def _look_at_newest(ledgers: Ledgers, newest: Mapping[TableName, Collection[str]]) -> _Look:
     """Read the newest periods of the tables whose records name all of a period's partitions.
 
     What else a period of a set has, and what became of a table that is gone, takes a look at all parts and tables.
     """
-    nodes = yield from _snapshots(found, newest, (), dict.fromkeys(found.databases, newest))
+    nodes = yield from _snapshots(ledgers, newest, (), dict.fromkeys(ledgers.databases, newest))
     of_one = {name for node in nodes.values() for name, facts in node.tables.items() if facts.partition_key[:1] != "("}
     newest = {name: periods if name in of_one else () for name, periods in newest.items()}
-    records = yield from _records(found, nodes, few({period for periods in newest.values() for period in periods}))
+    records = yield from _records(ledgers, nodes, few({period for periods in newest.values() for period in periods}))
     of_all = chain.from_iterable(records.values())
     choices = choose_recorded(
         newest, ((TableName(*row[:2]), row[3], recorded_partition_ids(row[4:])) for row in of_all)
     )
-    return (yield from _with_parts(found, nodes, choices, records, are_all=False)), choices, {}
+    return (yield from _with_parts(ledgers, nodes, choices, records, are_all=False)), choices, {}
 
 
-def _look_at_all(found: Ledgers, wanted: Wanted) -> _Look:
+def _look_at_all(ledgers: Ledgers, wanted: Wanted) -> _Look:
     thresholds = Thresholds()
     asked = {
         node: summaries_query(*of_node, spare_parts=thresholds.spare_parts, task=wanted.task)
-        for node, of_node in found.of_nodes.items()
+        for node, of_node in ledgers.of_nodes.items()
     }
-    answers = yield from query_reachable("Sum up the periods", asked, found.down)
+    answers = yield from query_reachable("Sum up the periods", asked, ledgers.down)
     summaries = {node: summaries_of(rows) for node, rows in answers.items()}
     tables = sorted({name for summary in summaries.values() for name in summary})
     uuids = sorted(
-        {key for summary in summaries.values() for one in summary.values() for key in one.uuids} - {_NO_UUID}
+        {key for summary in summaries.values() for table_summary in summary.values() for key in table_summary.uuids}
+        - {_NO_UUID}
     )
-    nodes = yield from _snapshots(found, tables, uuids, summaries)
+    nodes = yield from _snapshots(ledgers, tables, uuids, summaries)
     # A node without a ledger may have rows all the same.
-    summaries = {node: {**each.unrecorded, **summaries.get(node, {})} for node, each in nodes.items()}
-    of_nodes = {name: _on_nodes(name, nodes, summaries, found.down, thresholds) for name in tables}
+    summaries = {node: {**snapshot.unrecorded, **summaries.get(node, {})} for node, snapshot in nodes.items()}
+    of_nodes = {name: _on_nodes(name, nodes, summaries, ledgers.down, thresholds) for name in tables}
     choices = choose(of_nodes, wanted)
     are_all = not any(table.unread for table in choices.tables.values())
     names = None if are_all else few({name for table in choices.tables.values() for name in table.read})
-    records = yield from _records(found, nodes, names)
-    return (yield from _with_parts(found, nodes, choices, records, are_all=are_all)), choices, summaries
+    records = yield from _records(ledgers, nodes, names)
+    return (yield from _with_parts(ledgers, nodes, choices, records, are_all=are_all)), choices, summaries
 
 
 def _snapshots(
-    found: Ledgers,
+    ledgers: Ledgers,
     tables: Collection[TableName],
     uuids: Collection[str],
     recorded: Mapping[Node, Collection[TableName]],
 ) -> Steps[dict[Node, NodeSnapshot]]:
     """Read what is there of the tables, also on nodes that have lost their ledgers."""
-    there = [node for node in found.databases if node not in found.down] if tables else []
-    others = {node: [name for name in tables if name not in recorded.get(node, ())] for node in there}
+    reachable = [node for node in ledgers.databases if node not in ledgers.down] if tables else []
+    others = {node: [name for name in tables if name not in recorded.get(node, ())] for node in reachable}
     sql = {
-        node: periods_queries.circumstances(tables, uuids, each, system_tables=found.system_tables[node])
-        for node, each in others.items()
+        node: periods_queries.circumstances(tables, uuids, unrecorded, system_tables=ledgers.system_tables[node])
+        for node, unrecorded in others.items()
     }
-    rest = yield from query_reachable("Read the state of the tables", sql, found.down)
+    rest = yield from query_reachable("Read the state of the tables", sql, ledgers.down)
     return {
         node: _node_snapshot(tables, rest[node][0]) if node in rest else NodeSnapshot()
-        for node in found.databases
-        if node not in found.down
+        for node in ledgers.databases
+        if node not in ledgers.down
     }
 
 
@@ -143,11 +144,11 @@ def _on_nodes(
     down: Collection[Node],
     thresholds: Thresholds,
 ) -> TableOnNodes:
-    facts = next((each.tables[name] for each in nodes.values() if name in each.tables), None)
+    facts = next((snapshot.tables[name] for snapshot in nodes.values() if name in snapshot.tables), None)
     busy: set[str] | None = set()
-    for each in nodes.values():
-        own = each.busy_partitions(name, max_replica_delay_seconds=thresholds.max_replica_delay_seconds)
-        busy = None if busy is None or own is None else busy | own
+    for snapshot in nodes.values():
+        of_node = snapshot.busy_partitions(name, max_replica_delay_seconds=thresholds.max_replica_delay_seconds)
+        busy = None if busy is None or of_node is None else busy | of_node
     return TableOnNodes(
         summaries=[summaries.get(node, {}).get(name, TableSummary()) for node in nodes],
         spread=spread((*nodes, *down), facts) if facts else 0,
@@ -156,16 +157,18 @@ def _on_nodes(
     )
 
 
-def _records(found: Ledgers, nodes: Collection[Node], periods: Collection[str] | None) -> Steps[dict[Node, list[Row]]]:
+def _records(
+    ledgers: Ledgers, nodes: Collection[Node], periods: Collection[str] | None
+) -> Steps[dict[Node, list[Row]]]:
     """Read the records, before the parts: those of a period that is published meanwhile would be unlike its record."""
     asked = {
-        node: periods_queries.records(*of_node, periods) for node, of_node in found.of_nodes.items() if node in nodes
+        node: periods_queries.records(*of_node, periods) for node, of_node in ledgers.of_nodes.items() if node in nodes
     }
-    return (yield from query_reachable("Read the periods in the ledgers", asked, found.down))
+    return (yield from query_reachable("Read the periods in the ledgers", asked, ledgers.down))
 
 
 def _with_parts(
-    found: Ledgers,
+    ledgers: Ledgers,
     nodes: Mapping[Node, NodeSnapshot],
     choices: Choices,
     records: Mapping[Node, list[Row]],
@@ -176,11 +179,11 @@ def _with_parts(
     tables = choices.tables
     ids = None if are_all else few({key for table in tables.values() for key in table.partitions})
     asked = dict.fromkeys(nodes, periods_queries.partitions(tables, ids)) if tables else {}
-    partitions = yield from query_reachable("Read the parts of the periods", asked, found.down)
+    partitions = yield from query_reachable("Read the parts of the periods", asked, ledgers.down)
     return {
-        node: _with_rows(each, choices, records.get(node, []), partitions.get(node, []))
-        for node, each in nodes.items()
-        if node not in found.down
+        node: _with_rows(snapshot, choices, records.get(node, []), partitions.get(node, []))
+        for node, snapshot in nodes.items()
+        if node not in ledgers.down
     }
 
 
@@ -198,8 +201,8 @@ def _with_rows(node: NodeSnapshot, choices: Choices, records: Iterable[Row], par
     return replace(
         node,
         records={
-            name: {row[1]: row[2:] for row in by_table.get(name, ()) if row[0] == each.uuid}
-            for name, each in node.tables.items()
+            name: {row[1]: row[2:] for row in by_table.get(name, ()) if row[0] == table_facts.uuid}
+            for name, table_facts in node.tables.items()
         },
         known={name: {row[1] for row in rows if row[2]} for name, rows in by_table.items()},
         gone=gone,
@@ -217,18 +220,18 @@ def with_contents(seen: ClusterSnapshot, tables: Collection[TableName]) -> Steps
     """
     down: dict[Node, Chs3Error] = {}
     sql = dict.fromkeys(seen.nodes, periods_queries.partitions(tables, with_content=True))
-    found = yield from query_reachable("Read the hashes of the parts", sql, down)
-    sql = dict.fromkeys(found, periods_queries.sources(tables))
+    hashes = yield from query_reachable("Read the hashes of the parts", sql, down)
+    sql = dict.fromkeys(hashes, periods_queries.sources(tables))
     joined = yield from query_reachable("Read the parts that were merged", sql, down)
     nodes = {
         node: replace(
-            each,
-            partitions={**each.partitions, **_by_id(found[node])},
+            snapshot,
+            partitions={**snapshot.partitions, **_by_id(hashes[node])},
             sources={(TableName(*of), key): tuple(Part(*part) for part in parts) for *of, key, parts in joined[node]},
         )
         if node in joined
-        else each
-        for node, each in seen.nodes.items()
+        else snapshot
+        for node, snapshot in seen.nodes.items()
     }
     return replace(seen, nodes=nodes)
 
@@ -238,13 +241,13 @@ def _by_id(partitions: Iterable[Row]) -> dict[TableName, dict[str, Row]]:
 
 
 def _gone(
-    records_by_table: Mapping[TableName, Iterable[Row]], there: Collection[TableName]
+    records_by_table: Mapping[TableName, Iterable[Row]], tables: Collection[TableName]
 ) -> dict[TableName, dict[str, Row]]:
     """Return the published periods of tables that are not there, but for those of rehearsals."""
     return {
         table: {row[1]: row[2:] for row in rows if is_published(row[2:])}
         for table, rows in records_by_table.items()
-        if table not in there and not is_rehearsal(table)
+        if table not in tables and not is_rehearsal(table)
     }
 
 
@@ -274,8 +277,8 @@ def _node_snapshot(named: Collection[TableName], rest: Row) -> NodeSnapshot:
         free_bytes={TableName(*row[:2]): free.get(row[5], 0) for row in tables},
         table_parts={TableName(*row[:2]): row[7] or 0 for row in tables},
         limits={
-            name: Limits.of(dict(replicated_limits if each.is_replicated else limits), each.settings)
-            for name, each in facts.items()
+            name: Limits.of(dict(replicated_limits if table_facts.is_replicated else limits), table_facts.settings)
+            for name, table_facts in facts.items()
         },
         unrecorded={name: TableSummary(unknown=rows) for name, rows in _by_table(unrecorded).items()},
     )

@@ -131,9 +131,9 @@ def partitions(tables: Iterable[TableName], ids: Collection[str] | None = None, 
         "dateDiff('second', max(modification_time), now())"
     )
     of_tables = _of(tables) if ids is None else f"{_of(tables)} AND {one_of(PARTITION, ids)}"
-    found = partition_states(of_tables, by="database, table", with_content=with_content, more=merging)
+    states = partition_states(of_tables, by="database, table", with_content=with_content, more=merging)
     columns = f"{_flat('found', 3)}, {_flat('found.4', 7)}, {_flat('found', 8, first=5)}"
-    return Sql(f"SELECT {columns} FROM ({found})")
+    return Sql(f"SELECT {columns} FROM ({states})")
 
 
 def sources(tables: Iterable[TableName]) -> Sql:
@@ -206,5 +206,5 @@ def _filled_partitions(tables: Collection[TableName]) -> str:
 
 
 def _of(tables: Iterable[TableName], *, name: str = "table") -> str:
-    pairs = (f"({literal(each.database)}, {literal(each.table)})" for each in tables)
+    pairs = (f"({literal(target.database)}, {literal(target.table)})" for target in tables)
     return f"(database, {name}) IN ({', '.join(pairs)})"

@@ -82,8 +82,8 @@ class PeriodRecords(NamedTuple):
     @property
     def is_publishing(self) -> bool:
         """Return whether the load of that record has recorded its intent to publish, and nothing since."""
-        found = self.record
-        return bool(found and self.inserting and (found.event, found.attempt) == ("intent", self.inserting.attempt))
+        record = self.record
+        return bool(record and self.inserting and (record.event, record.attempt) == ("intent", self.inserting.attempt))
 
 
 def unsettled(rows: Iterable[Row]) -> Iterator[PeriodRecords]:
@@ -100,7 +100,7 @@ def is_published(row: Row) -> bool:
 
 def recorded_partition_ids(row: Row) -> set[str]:
     """Return the partitions of a period; none if only inserts are known."""
-    return {each[0] for each in row[_SEVERAL]} or {*filter(None, [row[_PUBLISHED]])}
+    return {partition[0] for partition in row[_SEVERAL]} or {*filter(None, [row[_PUBLISHED]])}
 
 
 def period_records(row: Row) -> PeriodRecords:
@@ -109,7 +109,11 @@ def period_records(row: Row) -> PeriodRecords:
     insert_sequence, failure_sequence = row[_INSERTS], row[_FAILURES]
     checked = row[_CHECKED]
     record = _record(row[_PUBLISHED], *row[_RECORD:_OBJECTS]) if row[_STATES] else None
-    several = tuple(filter(record.is_with, filter(None, (_record(*each) for each in row[_SEVERAL])))) if record else ()
+    several = (
+        tuple(filter(record.is_with, filter(None, (_record(*partition) for partition in row[_SEVERAL]))))
+        if record
+        else ()
+    )
     held, held_in = _held(row[_HELD])
     if record and held and row[_IS_OF_HELD]:
         # What it was published from, too, is read only where that is compared.
@@ -139,11 +143,11 @@ def _record(partition_id: str, event: str, attempt: str, *others: Any) -> Record
 def _held(claims: Iterable[Row]) -> tuple[Held | None, str]:
     """Return the version that is held, and the database of its ledger."""
     held, database = None, ""
-    for fingerprint, definition, partition_id, *record, age_seconds, why, since, limit_days, held_in in claims:
-        if found := _record(partition_id, *record):
+    for fingerprint, definition, partition_id, *record, age_seconds, reason, since, limit_days, held_in in claims:
+        if claim := _record(partition_id, *record):
             told = {"fingerprint": fingerprint, "definition": definition, "age_seconds": age_seconds}
-            known = held or Held((), why, since, limit_days)
-            held, database = replace(known, records=(*known.records, replace(found, **told))), held_in
+            known = held or Held((), reason, since, limit_days)
+            held, database = replace(known, records=(*known.records, replace(claim, **told))), held_in
     return held, database
 
 

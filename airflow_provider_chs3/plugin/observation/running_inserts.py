@@ -76,8 +76,8 @@ def running_step(
     waits. So its records count as long as they are those of the current try, and its staging is there.
     """
     if insert.query_id and not is_publishing:
-        own = (process[0] for node in seen.nodes.values() for process in node.processes)
-        return RunningStep.INSERT if insert.query_id in own else None
+        query_ids = (process[0] for node in seen.nodes.values() for process in node.processes)
+        return RunningStep.INSERT if insert.query_id in query_ids else None
     if not is_running(seen, insert) and not (_is_of_this_try(insert, task) and _has_staging(seen, insert)):
         return None
     return RunningStep.PUBLISH if is_publishing else RunningStep.VERIFY
@@ -94,17 +94,17 @@ def _has_staging(seen: ClusterSnapshot, insert: InsertRecord) -> bool:
 
 def running_insert(seen: ClusterSnapshot, insert: InsertRecord) -> RunningInsert | None:
     """Return the progress of an insert; None if no node runs it."""
-    own = [
+    of_insert = [
         (node, process)
         for node, snapshot in seen.nodes.items()
         for process in snapshot.processes
         if process[0] == insert.query_id
     ]
-    if not own:
+    if not of_insert:
         return None
-    rows = [(process[0], process[1], node.shard_num, *process[2:7]) for node, process in own]
+    rows = [(process[0], process[1], node.shard_num, *process[2:7]) for node, process in of_insert]
     progress = progress_of(insert.query_id, rows, seen.cluster)
-    seconds = max(process[7] for _, process in own)
+    seconds = max(process[7] for _, process in of_insert)
     return RunningInsert(
         query_id=insert.query_id,
         read_rows=progress.read_rows,
@@ -112,7 +112,7 @@ def running_insert(seen: ClusterSnapshot, insert: InsertRecord) -> RunningInsert
         read_bytes=progress.read_bytes,
         seconds=seconds,
         rows_per_second=round(progress.read_rows / max(seconds, 0.001)),
-        nodes=tuple(_of_node(node, process) for node, process in own if not process[1] or len(own) == 1),
+        nodes=tuple(_of_node(node, process) for node, process in of_insert if not process[1] or len(of_insert) == 1),
     )
 
 

@@ -82,11 +82,11 @@ def summaries_query(
     """
     sources = [(ledger, LEDGER_TABLE) for ledger in sorted(ledgers)], [(load, LOADS_TABLE) for load in sorted(loads)]
     claims, own_loads = (
-        f"({' UNION ALL '.join(_of_source(*each) for each in found) or _of_nothing(columns)})"
-        for found, columns in zip(sources, (COLUMNS, LOADS_COLUMNS), strict=True)
+        f"({' UNION ALL '.join(_of_source(*place) for place in places) or _of_nothing(columns)})"
+        for places, columns in zip(sources, (COLUMNS, LOADS_COLUMNS), strict=True)
     )
     named = " UNION DISTINCT ".join(
-        f"SELECT DISTINCT target_database, target_table FROM {table(TableName(*each))}" for each in chain(*sources)
+        f"SELECT DISTINCT target_database, target_table FROM {table(TableName(*place))}" for place in chain(*sources)
     )
     return Sql(
         _SUMMARIES.format(
@@ -192,11 +192,11 @@ def newest_query(ledgers: Collection[str]) -> Sql:
 
 def newest_of(answers: Iterable[Iterable[Row]]) -> dict[TableName, set[str]] | None:
     """Return the newest periods of each table; None if there are not many, so that all can be read."""
-    found, counts = dict[TableName, set[str]](), dict[TableName, int]()
+    by_table, counts = dict[TableName, set[str]](), dict[TableName, int]()
     for database, name, periods, count in chain.from_iterable(answers):
-        found.setdefault(TableName(database, name), set()).update(periods)
+        by_table.setdefault(TableName(database, name), set()).update(periods)
         counts[TableName(database, name)] = max(count, counts.get(TableName(database, name), 0))
-    return found if sum(counts.values()) > _NEWEST else None
+    return by_table if sum(counts.values()) > _NEWEST else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,27 +234,27 @@ class Choices(NamedTuple):
 
 def choose(tables: Mapping[TableName, TableOnNodes], wanted: Wanted) -> Choices:
     """Choose the periods that are read one by one: all that are not settled on every node, and those that are shown."""
-    settled = {name: _settled(each) for name, each in tables.items()}
-    every = {name: _all_periods(each) for name, each in tables.items()}
+    settled = {name: _settled(on_nodes) for name, on_nodes in tables.items()}
+    every = {name: _all_periods(on_nodes) for name, on_nodes in tables.items()}
     axis = _in_order(every)
     window = dict[Grain, tuple[str, str]]()
     if wanted.task is None:
         shown = max(_LEAST_OF_TABLE, _NEWEST // max(1, len(tables)))
         for grain, of_grain in groupby(axis, key=lambda name: parsed(name).grain):
-            if found := [name for name in of_grain if not wanted.until or name <= wanted.until][-shown:]:
-                window[grain] = (found[0], found[-1])
+            if shown_names := [name for name in of_grain if not wanted.until or name <= wanted.until][-shown:]:
+                window[grain] = (shown_names[0], shown_names[-1])
     choices = Choices({}, axis, window)
     named = set(wanted.named)
     chosen = {}
     for name, of_table in tables.items():
         unknown = _unknown(of_table)
-        kept = {each for each in settled[name] if not choices.shows(each)} - {*unknown.values()}
+        kept = {period for period in settled[name] if not choices.shows(period)} - {*unknown.values()}
         chosen[name] = _choice(name, kept, every[name], named)._replace(unknown=unknown)
     return choices._replace(tables=chosen)
 
 
 def _in_order(periods: Mapping[TableName, Iterable[str]]) -> list[str]:
-    names = {period for found in periods.values() for period in found}
+    names = {period for names_of_table in periods.values() for period in names_of_table}
     return sorted(names, key=lambda name: (parsed(name).grain, name))
 
 
@@ -266,7 +266,10 @@ def choose_recorded(
     for name, period, ids in recorded:
         if ids and period in newest.get(name, ()):
             partitions[name].setdefault(period, set()).update(ids)
-    tables = {name: Choice({*found}, set().union(*found.values()), set(), {}) for name, found in partitions.items()}
+    tables = {
+        name: Choice({*of_periods}, set().union(*of_periods.values()), set(), {})
+        for name, of_periods in partitions.items()
+    }
     return Choices(tables, _in_order(partitions), {}, are_some=True)
 
 
@@ -283,20 +286,22 @@ def _settled(of_table: TableOnNodes) -> dict[str, str]:
 
 def _all_periods(of_table: TableOnNodes) -> dict[str, set[str]]:
     """Return all periods with their partitions, also those that no node finds settled, and that no claim mentions."""
-    found = dict[str, set[str]]()
+    ids_by_period = dict[str, set[str]]()
     for summary in of_table.summaries:
         fields = (line.split("\t") for line in summary.settled.split("\n") if line)
         periods: list[tuple[str, Sequence[str]]] = [(period, [key]) for period, key, *_ in fields]
         for period, ids in (*periods, *summary.others):
-            found.setdefault(period, set()).update(filter(None, ids))
+            ids_by_period.setdefault(period, set()).update(filter(None, ids))
     for key, period in _unknown(of_table).items():
-        found.setdefault(period, set()).add(key)
-    return found
+        ids_by_period.setdefault(period, set()).add(key)
+    return ids_by_period
 
 
 def _unknown(of_table: TableOnNodes) -> dict[str, str]:
     recorded = {key for summary in of_table.summaries for _, ids in summary.others for key in ids}
-    unknown = {each for summary in of_table.summaries for each in summary.unknown if each[0] not in recorded}
+    unknown = {
+        partition for summary in of_table.summaries for partition in summary.unknown if partition[0] not in recorded
+    }
     periods = ((key, period_of(key, shown, of_table.partition_key)) for key, shown in unknown)
     return {key: str(period) for key, period in periods if period}
 
@@ -306,13 +311,13 @@ def period_of(partition_id: str, shown: str, key: str) -> Period | None:
     if not key.startswith("("):
         return period_of_partition(partition_id, key=key)
     # Servers show the dates of tuples with dashes, in quotes.
-    values = (each.strip("'").replace("-", "") for each in items(shown[1:-1]))
-    found = (period_of_partition(value, key=name) for name, value in zip(items(key[1:-1]), values, strict=False))
-    return next(filter(None, found), None)
+    values = (part.strip("'").replace("-", "") for part in items(shown[1:-1]))
+    periods = (period_of_partition(value, key=name) for name, value in zip(items(key[1:-1]), values, strict=False))
+    return next(filter(None, periods), None)
 
 
 def _choice(name: TableName, settled: set[str], all_periods: Mapping[str, set[str]], named: set[Any]) -> Choice:
-    unread = set() if (name, None) in named else {each for each in settled if (name, each) not in named}
+    unread = set() if (name, None) in named else {period for period in settled if (name, period) not in named}
     read = all_periods.keys() - unread
     return Choice(read, {key for period in read for key in all_periods[period]}, unread, {})
 

@@ -69,9 +69,9 @@ class NodeSnapshot:
         )
         if is_behind or "" in queued:
             return None
-        own = (key[2] for key in seen["merges"] if key[:2] == place)
+        merged = (key[2] for key in seen["merges"] if key[:2] == place)
         mutated = (key for row in seen["mutations"].get(place, ()) for key in row[0])
-        return {*queued, *own, *mutated}
+        return {*queued, *merged, *mutated}
 
     @cached_property
     def _quiet_tables(self) -> set[TableName]:
@@ -151,15 +151,15 @@ class ClusterSnapshot:
 
     def versions(self, table: TableName, period: str) -> dict[Node, tuple[int, int, int]]:
         """Return the highest block of a recorded period on each node, its data version and its rows."""
-        rows = [row for each in self.nodes.values() if (row := each.records.get(table, {}).get(period))]
+        rows = [row for snapshot in self.nodes.values() if (row := snapshot.records.get(table, {}).get(period))]
         ids = {key for row in rows for key in recorded_partition_ids(row)}
-        found = {node: [each.partition(table, key) for key in ids] for node, each in self.nodes.items()}
-        states = {node: [each.state for each in of_node if each] for node, of_node in found.items()}
+        partitions = {node: [snapshot.partition(table, key) for key in ids] for node, snapshot in self.nodes.items()}
+        states = {node: [partition.state for partition in of_node if partition] for node, of_node in partitions.items()}
         return {
             node: (
-                max((each.max_block for each in of_node), default=0),
-                max((each.data_version for each in of_node), default=0),
-                sum(each.rows for each in of_node),
+                max((state.max_block for state in of_node), default=0),
+                max((state.data_version for state in of_node), default=0),
+                sum(state.rows for state in of_node),
             )
             for node, of_node in states.items()
         }

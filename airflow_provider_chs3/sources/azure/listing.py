@@ -128,7 +128,7 @@ class AzureBlobListing(WritableListing):
 def _page(client: ContainerClient, prefix: str, token: str | None) -> Page:
     """Ask for a page."""
     pages: Any = client.list_blobs(name_starts_with=prefix or None).by_page(token)
-    blobs = [_object(client.container_name, each) for each in next(pages, ())]
+    blobs = [_object(client.container_name, blob) for blob in next(pages, ())]
     return Page(ObjectPage.of(blobs), pages.continuation_token or None)
 
 

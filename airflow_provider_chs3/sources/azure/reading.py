@@ -96,5 +96,9 @@ class AzureBlobSource(ObjectSource):
 
 def _signatures(sas_token: str) -> tuple[str, ...]:
     """Return the secret part of a token, as it is and decoded: the rest only shows what it allows, and until when."""
-    found = [field.removeprefix("sig=") for field in sas_token.split("&") if field.startswith("sig=")]
-    return tuple(dict.fromkeys(spelling for each in found or [sas_token] for spelling in (each, unquote(each))))
+    signatures = [field.removeprefix("sig=") for field in sas_token.split("&") if field.startswith("sig=")]
+    return tuple(
+        dict.fromkeys(
+            spelling for signature in signatures or [sas_token] for spelling in (signature, unquote(signature))
+        )
+    )

@@ -50,9 +50,9 @@ class ClickHouseRows(Storage):
 
     def beside(self, servers: Callable[[], tuple[str, Mapping[str, Any]]]) -> Self:
         """Return the rows as the servers of a task's table read them; see `Storage.beside`."""
-        found = copy(self)
-        found.servers = servers
-        return found
+        twin = copy(self)
+        twin.servers = servers
+        return twin
 
     def listing(self) -> Listing:
         """Return a listing of nothing: the servers are asked."""
@@ -84,7 +84,7 @@ class ClickHouseRows(Storage):
     def serialize(self) -> dict[str, Any]:
         """Return what Airflow's UI shows."""
         given = {"sql": self.sql, "from_table": self.from_table, "view": self.view}
-        return {"kind": type(self).__name__, **{name: each for name, each in given.items() if each is not None}}
+        return {"kind": type(self).__name__, **{name: value for name, value in given.items() if value is not None}}
 
 
 class _NoListing(Listing):

@@ -38,8 +38,8 @@ class TableRows(Storage):
     def of_options(cls, given: Mapping[str, Any]) -> Self:
         """Return the table that options of the command line name: with its schema, or without; see `Storage`."""
         schema, _, table = given["source_table"].rpartition(".")
-        found = super().of_options({**given, "source_table": table})
-        return replace(found, schema=schema) if schema else found
+        place = super().of_options({**given, "source_table": table})
+        return replace(place, schema=schema) if schema else place
 
     @property
     def place(self) -> str:

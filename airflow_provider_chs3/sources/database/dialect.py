@@ -159,7 +159,7 @@ class Dialect(ABC):
         Each column is sent under `own_prefix` and its number.
         """
         by_name, prefix = {column.name: column for column in columns}, own_prefix(columns)
-        sent = ", ".join(f"{each.written} AS {prefix}{number}" for number, each in enumerate(columns))
+        sent = ", ".join(f"{column.written} AS {prefix}{number}" for number, column in enumerate(columns))
         condition = self.in_period(by_name[table.time_column], period, table.timezone)
         number, count = part
         if count > 1 and table.key_column:
@@ -180,7 +180,7 @@ class Dialect(ABC):
 
     def days(self, table: SqlTable, columns: Sequence[SqlColumn], grain: Grain) -> str:
         """Return the statement for all days that have rows, or hours if periods are hours; see `day_of`."""
-        (column,) = (each for each in columns if each.name == table.time_column)
+        (column,) = (column for column in columns if column.name == table.time_column)
         day = self.day_of(column, self.times_for(column, grain), with_hour=grain is Grain.HOUR)
         where = f"{self.quoted(column.name)} IS NOT NULL"
         return f"SELECT DISTINCT {day} FROM {self.located(table)} WHERE {where}"
@@ -240,4 +240,4 @@ def _is_text(value: object) -> bool:
     if not isinstance(value, str) or not value.strip() or "\0" in value:
         return False
     # A lone surrogate has no UTF-8.
-    return not any("\ud800" <= each <= "\udfff" for each in value)
+    return not any("\ud800" <= letter <= "\udfff" for letter in value)

@@ -57,12 +57,12 @@ class RowsListing(Listing):
         """
         from airflow.providers.common.compat.sdk import BaseHook
 
-        found = BaseHook.get_connection(self.conn_id)
-        if not found.host or not found.schema:
+        connection = BaseHook.get_connection(self.conn_id)
+        if not connection.host or not connection.schema:
             raise ConfigurationError(
                 f"Connection {self.conn_id!r} leads to no database: give its host, and the database as schema."
             )
-        return found
+        return connection
 
     @property
     def address(self) -> str:
@@ -105,12 +105,12 @@ class RowsListing(Listing):
             TransientError: If the database does not answer.
         """
         statement, parameters = self.dialect.columns(self.table)
-        found = tuple(self.dialect.column(*map(_text, row)) for row in self._ask(statement, parameters))
-        if not found:
+        columns = tuple(self.dialect.column(*map(_text, row)) for row in self._ask(statement, parameters))
+        if not columns:
             raise SourceError(
                 f"There is no table {self.table.shown} at {self.address}, or {self.connection.login!r} may not see it."
             )
-        names = [each.name for each in found]
+        names = [column.name for column in columns]
         for name in (self.table.time_column, self.table.key_column):
             if name and name not in names:
                 raise SourceError(f"{self.table.shown} has no column {name!r}. It has {', '.join(map(repr, names))}.")
@@ -119,25 +119,25 @@ class RowsListing(Listing):
                 f"{self.table.shown} has a column {_PATH!r}, the name of the virtual column that shows where a row is "
                 "from: load a view that renames it."
             )
-        return found
+        return columns
 
     def pages(
         self, bucket: str, prefix: str, narrower: Callable[[str], Sequence[str]] | None = None
     ) -> Iterator[ObjectPage]:
         """Yield the period as one object, if it has rows; of a period's length, all periods; see `Listing.pages`."""
         periods = self._periods(Grain(prefix)) if prefix in {*Grain} else [Period.parse(prefix)]
-        found = (self._unit(period) for period in periods)
-        yield ObjectPage.of([each for each in found if each is not None])
+        units = (self._unit(period) for period in periods)
+        yield ObjectPage.of([unit for unit in units if unit is not None])
 
     def _periods(self, grain: Grain) -> list[Period]:
-        table, (column,) = self.table, [each for each in self.columns if each.name == self.table.time_column]
+        table, (column,) = self.table, [column for column in self.columns if column.name == self.table.time_column]
         times = self.dialect.times_for(column, grain)
-        found = set[Period]()
+        touched = set[Period]()
         for (day,) in self._ask(self.dialect.days(table, self.columns, grain)):
             # A day that no table holds, such as 9999-12-31, 0000-00-00 or infinity, is in no period.
             with suppress(ConfigurationError):
-                found |= periods_touched(Period.parse(_text(day)), grain, times, table.timezone)
-        return sorted(found)
+                touched |= periods_touched(Period.parse(_text(day)), grain, times, table.timezone)
+        return sorted(touched)
 
     def _unit(self, period: Period) -> Unit | None:
         state, known = self._versions.get(period, (None, None))

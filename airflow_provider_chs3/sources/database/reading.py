@@ -112,7 +112,9 @@ class SqlSource(RowSource):
             manifests = {period_of(unit.path): Manifest((unit,)) for page in pages for unit in page.objects()}
         else:
             _, manifests = yield from self.list_periods(periods)
-        return {each: PeriodObjects.of(found, rows=self.known_rows(found)) for each, found in manifests.items()}
+        return {
+            period: PeriodObjects.of(manifest, rows=self.known_rows(manifest)) for period, manifest in manifests.items()
+        }
 
     def describe(self, period: Period) -> Sql:
         """Return the statement for the columns that a server gets of a period."""
@@ -125,12 +127,12 @@ class SqlSource(RowSource):
             rows = yield from Query(name=f"Read the columns of {self.place}", sql=sql, settings=settings)
         except ClickHouseServerError as error:
             raise self.explained(error) from None
-        found = {name: column_type for name, column_type, *_ in rows}
+        types = {name: column_type for name, column_type, *_ in rows}
         for column in self.columns:
-            if found.get(column.name) != column.clickhouse_type:
+            if types.get(column.name) != column.clickhouse_type:
                 raise SourceError(
                     f"ClickHouse reads column {column.name!r} of {self.place} ({column.type}) as "
-                    f"{found.get(column.name)} and not as {column.clickhouse_type}: leave it out with a view."
+                    f"{types.get(column.name)} and not as {column.clickhouse_type}: leave it out with a view."
                 )
 
     def explained(self, error: ClickHouseServerError) -> Chs3Error:
@@ -180,8 +182,8 @@ class SqlSource(RowSource):
         # A column that cannot be NULL is sent as such by some databases only.
         is_other = f"{prefix}is_other"
         values = [
-            f"toNullable({each.read.format(f'{prefix}{number}', is_other=is_other)}) AS {identifier(each.name)}"
-            for number, each in enumerate(self.columns)
+            f"toNullable({column.read.format(f'{prefix}{number}', is_other=is_other)}) AS {identifier(column.name)}"
+            for number, column in enumerate(self.columns)
         ]
         path = f"{literal(f'{self.place}/{period}')} AS _path"
         # A constant condition: the other servers do not ask for these rows at all.

@@ -111,15 +111,15 @@ class DeltaListing(TableListing):
         partitioned = self.time_column in table.metadata().partition_columns
         self._check_column(table)
         root, deleted = self.uri.rstrip("/"), _with_deleted_rows(table)
-        for each in pa.table(table.get_add_actions(flatten=True)).to_pylist():
+        for action in pa.table(table.get_add_actions(flatten=True)).to_pylist():
             # The log writes paths as in URLs.
-            name = unquote(each["path"])
+            name = unquote(action["path"])
             path, problem = path_of(name if "://" in name else f"{root}/{name}", bucket=self.bucket)
             if path in deleted:
                 problem = _problem(path)
-            at = datetime.fromtimestamp(each["modification_time"] // 1000, UTC)
-            moments = self._partition_moments(each) if partitioned else self._moments(each)
-            yield DataFile(path, each["size_bytes"], each["num_records"] or 0, at, moments, problem)
+            at = datetime.fromtimestamp(action["modification_time"] // 1000, UTC)
+            moments = self._partition_moments(action) if partitioned else self._moments(action)
+            yield DataFile(path, action["size_bytes"], action["num_records"] or 0, at, moments, problem)
 
     def _check_column(self, table: DeltaTable) -> None:
         if self.time_column not in (names := [field.name for field in table.schema().fields]):
@@ -168,5 +168,5 @@ def _with_deleted_rows(table: DeltaTable) -> set[str]:
         return set()
     import pyarrow as pa
 
-    found = pa.table(table.deletion_vectors())
-    return {"/".join(split_url(url)) for url in found["filepath"].to_pylist()}
+    vectors = pa.table(table.deletion_vectors())
+    return {"/".join(split_url(url)) for url in vectors["filepath"].to_pylist()}

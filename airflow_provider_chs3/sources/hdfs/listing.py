@@ -29,11 +29,11 @@ class WebHdfsListing(WritableListing):
                 folder = folders.pop()
                 for statuses in client.folder(folder):
                     named = [(f"{folder}/{status['pathSuffix']}".lstrip("/"), status) for status in statuses]
-                    found = [(key, each) for key, each in named if _is_file(key, each, wanted)]
+                    files = [(key, status) for key, status in named if _is_file(key, status, wanted)]
                     yield ObjectPage.of(
-                        [_file(f"{bucket}/{key}", each, client.is_cut(key, each)) for key, each in found]
+                        [_file(f"{bucket}/{key}", status, client.is_cut(key, status)) for key, status in files]
                     )
-                    folders += [key for key, each in named if _is_folder(key, each, wanted)]
+                    folders += [key for key, status in named if _is_folder(key, status, wanted)]
 
     def read(self, bucket: str, key: str, start: int, length: int) -> Iterator[bytes]:
         """Yield a part of a file in pieces; see `WritableListing.read`."""
@@ -53,7 +53,7 @@ class WebHdfsListing(WritableListing):
             if not beginning:
                 client.remove(folder)
                 return
-            for name in [each["pathSuffix"] for page in client.folder(folder) for each in page]:
+            for name in [status["pathSuffix"] for page in client.folder(folder) for status in page]:
                 if name.startswith(beginning):
                     client.remove(f"{folder}/{name}".lstrip("/"))
 
@@ -81,7 +81,9 @@ def _is_file(key: str, status: dict[str, Any], wanted: Sequence[str]) -> bool:
 
 def _is_folder(key: str, status: dict[str, Any], wanted: Sequence[str]) -> bool:
     inside = f"{key}/"
-    return status["type"] == "DIRECTORY" and any(inside.startswith(each) or each.startswith(inside) for each in wanted)
+    return status["type"] == "DIRECTORY" and any(
+        inside.startswith(prefix) or prefix.startswith(inside) for prefix in wanted
+    )
 
 
 def _file(path: str, status: dict[str, Any], is_cut: bool) -> Unit:

@@ -101,15 +101,15 @@ class HdfsSource(ObjectSource):
                 raise
             raise self._is_silent(error.host) from error
 
-    def check_readable(self, each: Unit, key: str) -> None:
+    def check_readable(self, unit: Unit, key: str) -> None:
         """Check that a file is not being written: its last whole block may end in the middle of a row.
 
         Raises:
             NotReadyError: If it is.
         """
-        if each.version.endswith(BEING_WRITTEN):
+        if unit.version.endswith(BEING_WRITTEN):
             raise NotReadyError(
-                f"{each.path} is being written, and only its first {each.size_bytes:,} bytes can be read: the retry "
+                f"{unit.path} is being written, and only its first {unit.size_bytes:,} bytes can be read: the retry "
                 "loads the period once the file is closed. Files that are written under another name, and renamed when "
                 "they are whole, never stop a load."
             )

@@ -148,20 +148,20 @@ class WebHdfsClient:
     ) -> httpx.Response | None:
         """Return the answer of the name node that leads; None if something is absent: by default the path."""
         parameters = parameters | ({"user.name": self._access.user} if self._access.user else {})
-        why = ""
+        problem = ""
         # The one that leads comes first from then on.
         for url in tuple(self._urls):
             response = self._answer(method, f"{url}/{quote(path)}", params=parameters)
             if not isinstance(response, str):
                 return response
-            why = response
-            if why in absent:
+            problem = response
+            if problem in absent:
                 return None
-            if why in _TERMINAL:
+            if problem in _TERMINAL:
                 break
             # Whole at any time, as others may ask meanwhile.
-            self._urls = [*(each for each in self._urls if each != url), url]
-        raise self._error(doing, path, why)
+            self._urls = [*(other for other in self._urls if other != url), url]
+        raise self._error(doing, path, problem)
 
     def _answer(self, method: str, url: str, **sent: Any) -> httpx.Response | str:
         """Return the answer, or why there is none."""
@@ -177,11 +177,13 @@ class WebHdfsClient:
         ) and response.status_code == httpx.codes.TEMPORARY_REDIRECT
         return response if response.is_success or is_told_where else _exception_of(response)
 
-    def _error(self, doing: str, path: str, why: str) -> SourceError | TransientError:
+    def _error(self, doing: str, path: str, problem: str) -> SourceError | TransientError:
         failed = f"Cannot {doing} /{path} in {self._where}"
-        if why in _TERMINAL:
-            return SourceError(f"{failed}: {_TERMINAL[why]}.")
-        return TransientError(f"{failed}: {'none of its hosts is an active name node' if why == _STANDBY else why}.")
+        if problem in _TERMINAL:
+            return SourceError(f"{failed}: {_TERMINAL[problem]}.")
+        return TransientError(
+            f"{failed}: {'none of its hosts is an active name node' if problem == _STANDBY else problem}."
+        )
 
 
 def _exception_of(response: httpx.Response) -> str:

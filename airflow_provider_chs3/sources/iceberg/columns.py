@@ -55,13 +55,13 @@ class ColumnHistory:
         import pyarrow.parquet as pq
 
         with self._table.io.new_input(f"s3://{file.path}").open() as opened:
-            found = dict(_file_ids(pq.read_schema(opened)))
-        wrong = sorted(name for name, number in found.items() if self._columns.get(name, number) != number)
+            ids = dict(_file_ids(pq.read_schema(opened)))
+        wrong = sorted(name for name, number in ids.items() if self._columns.get(name, number) != number)
         by_id = {number: name for name, number in self._columns.items()}
-        wrong += sorted(name for name, number in found.items() if by_id.get(number or -1, name) != name)
+        wrong += sorted(name for name, number in ids.items() if by_id.get(number or -1, name) != name)
         partitioned = {field.source_id for spec in self._table.specs().values() for field in spec.fields}
         needed = partitioned | self._with_values()
-        wrong += sorted(name for name, number in self._columns.items() if name not in found and number in needed)
+        wrong += sorted(name for name, number in self._columns.items() if name not in ids and number in needed)
         if not wrong or file.problem:
             return file
         return replace(file, problem=_problem(file.path, dict.fromkeys(wrong)))

@@ -45,8 +45,8 @@ class DeleteFiles:
 
     def of(self, spec_id: int, entry: ManifestEntry) -> list[IcebergFile]:
         """Return the delete files that may remove rows of a data file: by partition, order and bounds of its path."""
-        some = self._by_partition.get((spec_id, entry.data_file.partition), ())
-        return [each.data_file for each in chain(self._everywhere, some) if _may_apply(each, entry)]
+        of_partition = self._by_partition.get((spec_id, entry.data_file.partition), ())
+        return [delete.data_file for delete in chain(self._everywhere, of_partition) if _may_apply(delete, entry)]
 
 
 class DeletedRows:
@@ -63,20 +63,20 @@ class DeletedRows:
         Raises:
             SourceError: If a delete file is not as the table describes it.
         """
-        needed = [each for each in files if not each.problem and each.path in deletes]
+        needed = [file for file in files if not file.problem and file.path in deletes]
         every = {delete.file_path: delete for file in needed for delete in deletes[file.path]}
-        unread = [each for url, each in every.items() if url not in self._read]
+        unread = [delete for url, delete in every.items() if url not in self._read]
         with ThreadPoolExecutor(max_workers=_AT_ONCE, thread_name_prefix="chs3-deletes") as pool:
-            positions = pool.map(lambda each: _positions(io, each), unread)
-            self._read |= zip((each.file_path for each in unread), positions, strict=True)
-        return [self._with_deleted(each, deletes.get(each.path, ())) for each in files]
+            positions = pool.map(lambda delete: _positions(io, delete), unread)
+            self._read |= zip((delete.file_path for delete in unread), positions, strict=True)
+        return [self._with_deleted(file, deletes.get(file.path, ())) for file in files]
 
     def _with_deleted(self, file: DataFile, deletes: Iterable[IcebergFile]) -> DataFile:
         if file.problem:
             return file
         every = chain.from_iterable(self._read[delete.file_path].get(file.path, ()) for delete in deletes)
         # Writers may delete a row twice.
-        return replace(file, deleted=tuple(sorted({each for each in every if 0 <= each < file.rows})))
+        return replace(file, deleted=tuple(sorted({row for row in every if 0 <= row < file.rows})))
 
 
 def is_equality(file: IcebergFile) -> bool:
@@ -141,4 +141,4 @@ def _positions(io: FileIO, file: IcebergFile) -> dict[str, list[int]]:
         )
     by_file = rows.group_by("file_path").aggregate([("pos", "list")])
     urls, positions = by_file["file_path"].to_pylist(), by_file["pos_list"].to_pylist()
-    return {"/".join(split_url(url)): some for url, some in zip(urls, positions, strict=True)}
+    return {"/".join(split_url(url)): rows for url, rows in zip(urls, positions, strict=True)}

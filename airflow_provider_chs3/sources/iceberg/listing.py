@@ -67,15 +67,15 @@ class IcebergListing(TableListing):
             if snapshot is None:
                 return TableSnapshot("", self.table, self.time_column, self.timezone, names, ())
             try:
-                found = list(self._files(table, snapshot))
+                listed = list(self._files(table, snapshot))
                 checked = ColumnHistory(table).checked(
-                    [each for each, _ in found if each.has_rows_of(periods, self.timezone)]
+                    [file for file, _ in listed if file.has_rows_of(periods, self.timezone)]
                 )
-                deletes = {each.path: some for each, some in found if some}
-                known = {each.path: each for each in self._deleted_rows.known(table.io, checked, deletes)}
+                deletes = {file.path: deletes_of_file for file, deletes_of_file in listed if deletes_of_file}
+                known = {file.path: file for file in self._deleted_rows.known(table.io, checked, deletes)}
             except FileNotFoundError as error:
                 raise self._is_gone(pinned) from error
-            files = tuple(known.get(each.path, each) for each, _ in found)
+            files = tuple(known.get(file.path, file) for file, _ in listed)
             return TableSnapshot(pinned, self.table, self.time_column, self.timezone, names, files)
 
     def _is_gone(self, snapshot: str) -> ObjectsChangedError:
@@ -151,7 +151,7 @@ class IcebergListing(TableListing):
         ]
         delete_files = DeleteFiles(table, entries)
         bucket = split_url(table.location())[0]
-        committed = {each.snapshot_id: each.timestamp_ms for each in table.snapshots()}
+        committed = {ancestor.snapshot_id: ancestor.timestamp_ms for ancestor in table.snapshots()}
         column = _period_field(table, self.time_column)
         for spec_id, entry in entries:
             file = entry.data_file
@@ -208,15 +208,15 @@ def _period_field(table: Table, time_column: str) -> NestedField:
     Raises:
         ConfigurationError: If there is none of this name, or it holds neither dates nor times.
     """
-    found = next((field for field in table.schema().fields if field.name == time_column), None)
-    if found is None:
+    column = next((field for field in table.schema().fields if field.name == time_column), None)
+    if column is None:
         names = ", ".join(field.name for field in table.schema().fields)
         raise ConfigurationError(f"time_column={time_column!r} is not a column of the table: it has {names}.")
-    if not str(found.field_type).startswith(("date", "timestamp")):
+    if not str(column.field_type).startswith(("date", "timestamp")):
         raise ConfigurationError(
-            f"time_column={time_column!r} is of type {found.field_type}: give a column of dates or timestamps."
+            f"time_column={time_column!r} is of type {column.field_type}: give a column of dates or timestamps."
         )
-    return found
+    return column
 
 
 def _moments(spec: PartitionSpec, entry: ManifestEntry, column: NestedField) -> tuple[datetime, datetime] | None:
@@ -224,7 +224,7 @@ def _moments(spec: PartitionSpec, entry: ManifestEntry, column: NestedField) -> 
     file = entry.data_file
     if file.record_count and (file.null_value_counts or {}).get(column.field_id) == file.record_count:
         return None
-    found = [moments_between(*(_bound(each, column) for each in (file.lower_bounds, file.upper_bounds)))]
+    bounds = [moments_between(*(_bound(bound, column) for bound in (file.lower_bounds, file.upper_bounds)))]
     for place, field in enumerate(spec.fields):
         transform = str(field.transform)
         if field.source_id != column.field_id or transform not in _TRANSFORMS:
@@ -232,8 +232,8 @@ def _moments(spec: PartitionSpec, entry: ManifestEntry, column: NestedField) -> 
         # What is out of range is in no period.
         if file.partition[place] is None or (value := _value(file.partition[place], transform, column)) is None:
             return None
-        found.append(moments_of(value))
-    first, last = max(each[0] for each in found), min(each[1] for each in found)
+        bounds.append(moments_of(value))
+    first, last = max(moments[0] for moments in bounds), min(moments[1] for moments in bounds)
     # Statistics that contradict the partition show nothing.
     return (first, last) if first <= last else ANY_MOMENT
 

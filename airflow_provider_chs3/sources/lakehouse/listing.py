@@ -63,9 +63,9 @@ def moments_between(first: Any, last: Any) -> tuple[datetime, datetime]:
 
 def path_of(url: str, *, bucket: str) -> tuple[str, str]:
     """Return the path of a data file, and its problem if it is not in the table's bucket."""
-    found, key = split_url(url)
-    path = f"{found}/{key}"
-    return path, "" if found == bucket else _is_elsewhere(path, bucket)
+    folder, key = split_url(url)
+    path = f"{folder}/{key}"
+    return path, "" if folder == bucket else _is_elsewhere(path, bucket)
 
 
 def _is_elsewhere(path: str, bucket: str) -> str:

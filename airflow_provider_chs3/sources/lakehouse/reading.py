@@ -60,14 +60,14 @@ class TableSource(S3Source):
         Raises:
             SourceError: If files do not have the rows that the table shows of a period, or too many rows were deleted.
         """
-        found = yield from self._snapshot(periods)
-        manifests = found.manifests(periods, is_to_load=True, shares_files=self.shares_files)
+        snapshot = yield from self._snapshot(periods)
+        manifests = snapshot.manifests(periods, is_to_load=True, shares_files=self.shares_files)
         paths = {unit.path for manifest in manifests.values() for unit in manifest.objects}
-        for each in chain.from_iterable(manifest.objects for manifest in manifests.values()):
-            self.check_readable(each, each.key)
-        deleted = {file.path: file.deleted for file in found.files if file.deleted and file.path in paths}
-        self._check_deleted(deleted, found.columns)
-        pinned = replace(self, base=f"{self.bucket}/", snapshot=found.id, columns=found.columns, deleted=deleted)
+        for unit in chain.from_iterable(manifest.objects for manifest in manifests.values()):
+            self.check_readable(unit, unit.key)
+        deleted = {file.path: file.deleted for file in snapshot.files if file.deleted and file.path in paths}
+        self._check_deleted(deleted, snapshot.columns)
+        pinned = replace(self, base=f"{self.bucket}/", snapshot=snapshot.id, columns=snapshot.columns, deleted=deleted)
         return pinned, manifests
 
     def leaving_out(self) -> Self:
@@ -100,19 +100,21 @@ class TableSource(S3Source):
         They are an array: for a tuple of as many, a server took four times as long, and twice its memory.
         Servers of 25.8 say that row numbers may be NULL, and fail (44) in functions that then look for NULL.
         """
-        found = {path: rows for path in batch.paths if (rows := self.deleted.get(path))}
-        if not found:
+        deleted_rows = {path: rows for path in batch.paths if (rows := self.deleted.get(path))}
+        if not deleted_rows:
             return batch.condition
-        files = ", ".join(map(str, range(1, len(found) + 1)))
-        file = f"toUInt64(transform(toString({batch.path}), [{literals(found)}], [{files}], 0))"
+        files = ", ".join(map(str, range(1, len(deleted_rows) + 1)))
+        file = f"toUInt64(transform(toString({batch.path}), [{literals(deleted_rows)}], [{files}], 0))"
         row = f"bitOr(bitShiftLeft({file}, {_ROW_BITS}), toUInt64(assumeNotNull({_ROW_NUMBER})))"
-        deleted = (number << _ROW_BITS | each for number, rows in enumerate(found.values(), start=1) for each in rows)
+        deleted = (
+            number << _ROW_BITS | row for number, rows in enumerate(deleted_rows.values(), start=1) for row in rows
+        )
         return f"{batch.condition} AND {row} NOT IN [{', '.join(map(str, deleted))}]"
 
     def summarize_periods(self, periods: Collection[Period] | Grain) -> Steps[dict[Period, PeriodObjects]]:
         """List the data files of periods for a comparison alone; see `Source.summarize_periods`."""
-        found = yield from self._snapshot(())
-        manifests = found.manifests(periods, is_to_load=False, shares_files=self.shares_files)
+        snapshot = yield from self._snapshot(())
+        manifests = snapshot.manifests(periods, is_to_load=False, shares_files=self.shares_files)
         return {period: PeriodObjects.of(manifest) for period, manifest in manifests.items()}
 
     def _snapshot(self, periods: Collection[Period]) -> Steps[TableSnapshot]:
@@ -127,8 +129,8 @@ class TableSource(S3Source):
 
     def list_for_trial(self, period: Period | None) -> Steps[list[Unit]]:
         """List the data files of a period, or of any, whether their rows may be loaded or not."""
-        found = yield from self._snapshot(())
-        manifests = found.manifests(Grain.ALL if period is None else [period], is_to_load=False)
+        snapshot = yield from self._snapshot(())
+        manifests = snapshot.manifests(Grain.ALL if period is None else [period], is_to_load=False)
         return [unit for manifest in manifests.values() for unit in manifest.objects]
 
     def missing_marker(self, ready_key: str, period: Period) -> Steps[str]:

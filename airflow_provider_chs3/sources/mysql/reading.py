@@ -65,7 +65,7 @@ class MySql(Dialect):
 
     def column(self, name: str, *described: str) -> SqlColumn:
         """Return how a column is read."""
-        kind, full = (each.lower() for each in described)
+        kind, full = (text.lower() for text in described)
         column = self.quoted(name)
         if kind in _INTEGERS:
             signed = kind not in ("year", "bit") and "unsigned" not in full

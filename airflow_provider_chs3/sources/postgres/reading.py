@@ -79,7 +79,7 @@ class Postgres(Dialect):
         text = name.replace('"', '""')
         if text.isascii():
             return f'"{text}"'
-        escaped = (each if each.isascii() else f"\\+{ord(each):06X}" for each in text.replace("\\", "\\\\"))
+        escaped = (letter if letter.isascii() else f"\\+{ord(letter):06X}" for letter in text.replace("\\", "\\\\"))
         return f'U&"{"".join(escaped)}"'
 
     def columns(self, table: SqlTable) -> tuple[str, tuple[str, ...]]:
@@ -134,8 +134,8 @@ class Postgres(Dialect):
         """
         elsewhere = [replace(column, written=column.other or column.written) for column in columns]
         plain, other = (
-            super(Postgres, self).rows_of_period(table, each, period, part=part).removeprefix("SELECT ")
-            for each in (columns, elsewhere)
+            super(Postgres, self).rows_of_period(table, sent, period, part=part).removeprefix("SELECT ")
+            for sent in (columns, elsewhere)
         )
         is_other = f"{own_prefix(columns)}is_other"
         return (

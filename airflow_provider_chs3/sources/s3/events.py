@@ -50,9 +50,11 @@ def periods_of_events(
         ConfigurationError: If `key` is not a template.
     """
     recent = context["inlet_events"][asset].after((datetime.now(UTC) - since).isoformat())
-    own = context["triggering_asset_events"].get(asset, ())
+    triggering = context["triggering_asset_events"].get(asset, ())
     place = S3Objects(key=key, bucket=bucket).location
-    named = named_periods((*_bodies(own), *_bodies(recent)), bucket=place.place, template=KeyTemplate(place.template))
+    named = named_periods(
+        (*_bodies(triggering), *_bodies(recent)), bucket=place.place, template=KeyTemplate(place.template)
+    )
     if named.not_understood:
         _LOG.warning("%d messages are not notifications of S3, and were ignored.", named.not_understood)
     periods = [str(period) for period in named.periods]

@@ -76,13 +76,13 @@ class S3Listing(WritableListing):
         from botocore.config import Config
 
         config = self._hook.config
-        own = Config(
+        options = Config(
             # Requests that find no connection free each make one, and urllib3 warns of it.
             max_pool_connections=max(AT_ONCE, config.max_pool_connections),
             # Not all that speak S3's protocol know the checksums that boto3 sends by default.
             request_checksum_calculation="when_required",
         )
-        client = self._hook.get_client_type(self._hook.region_name, config.merge(own))
+        client = self._hook.get_client_type(self._hook.region_name, config.merge(options))
         read_leanly(client)
         return client
 
@@ -155,13 +155,13 @@ class S3Listing(WritableListing):
         endpoint_url = self._client.meta.endpoint_url
         if self.aws_conn_id is None:
             return Credentials(), endpoint_url
-        found = hook.get_session(region_name=hook.region_name).get_credentials()
-        if found is None:
+        credentials = hook.get_session(region_name=hook.region_name).get_credentials()
+        if credentials is None:
             raise ConfigurationError(
                 f"AWS connection {self.aws_conn_id!r} has no keys, and nothing else on this machine has any: give it "
                 "login and password or a role, or aws_conn_id=None for a public bucket."
             )
-        keys = found.get_frozen_credentials()
+        keys = credentials.get_frozen_credentials()
         return Credentials(keys.access_key, keys.secret_key, keys.token), endpoint_url
 
 
@@ -176,7 +176,7 @@ def _page(client: Any, bucket: str, prefix: str, token: str | None) -> Page:
             f"Cannot list s3://{bucket}/{prefix}: the storage says that there is more, but not how to continue."
         )
     if LISTED not in page:
-        return Page(ObjectPage.of([_s3_object(bucket, each) for each in page.get("Contents", ())]), following)
+        return Page(ObjectPage.of([_s3_object(bucket, entry) for entry in page.get("Contents", ())]), following)
     listed = page[LISTED]
     keys = _decoded(listed.keys) if page.get("EncodingType") == "url" else listed.keys
     paths, times = [f"{bucket}/{key}" for key in keys], listed.times

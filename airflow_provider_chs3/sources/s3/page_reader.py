@@ -100,7 +100,7 @@ def _has_characters(body: bytes) -> bool:
     if len(body.translate(None, _CONTROL)) != len(body):
         return False
     try:
-        return body.isascii() or not any(each in body.decode() for each in "\ufffe\uffff")
+        return body.isascii() or not any(letter in body.decode() for letter in "\ufffe\uffff")
     except UnicodeDecodeError:
         return False
 
@@ -116,9 +116,9 @@ def _read_alike(body: bytes, first: re.Match[bytes], order: tuple[str, ...], end
     between = [body[after:before] for (_, after), (before, _) in pairwise(spans)]
     # As if another one followed the last.
     text = body[spans[0][0] : end] + tail[len(tail.rstrip()) :] + head
-    for number, each in enumerate((*between, tail + head)):
-        text = text.replace(each, _MARKS[number : number + 1])
-    if any(each in text for each in (b"<", b"&", b'"')):
+    for number, text_between in enumerate((*between, tail + head)):
+        text = text.replace(text_between, _MARKS[number : number + 1])
+    if any(mark in text for mark in (b"<", b"&", b'"')):
         return None
     marks = text.translate(None, _NO_MARKS)
     values = text.translate(_ONE_MARK).decode().split(chr(_MARKS[0]))

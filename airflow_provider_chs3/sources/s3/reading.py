@@ -113,11 +113,11 @@ class S3Source(ObjectSource):
     def _located(self, glob: str) -> Sql:
         given = self.credentials
         access = "NOSIGN"
-        keys = tuple(each for each in (given.access_key_id, given.secret_access_key, given.session_token) if each)
+        keys = tuple(secret for secret in (given.access_key_id, given.secret_access_key, given.session_token) if secret)
         # An id is no secret by itself, but logs need not name it. Hiding a short one would hide words of messages.
         ids = (given.access_key_id, given.external_id)
         hidden = (*keys, *filter(None, [given.external_id]))
-        secrets = tuple(each for each in hidden if each not in ids or len(each) >= _SHORTEST_HIDDEN_ID)
+        secrets = tuple(secret for secret in hidden if secret not in ids or len(secret) >= _SHORTEST_HIDDEN_ID)
         if given.role_arn:
             external = f", external_id = {literal(given.external_id)}" if given.external_id else ""
             access = f"extra_credentials(role_arn = {literal(given.role_arn)}{external})"

@@ -38,8 +38,8 @@ class Keeper(Stoppable):
         Raises:
             RuntimeError: If it is not installed, or does not start.
         """
-        if why := missing():
-            raise RuntimeError(why)
+        if problem := missing():
+            raise RuntimeError(problem)
         self.port = port
         self._folder = folder
         folder.mkdir(parents=True, exist_ok=True)

@@ -86,11 +86,11 @@ def _each_second(count: int, seconds: float) -> int | None:
 
 def loads_of(rows: Iterable[Row]) -> tuple[LoadSpeed, ...]:
     """Return the recorded loads, the oldest first."""
-    found = {}
+    loads = {}
     for database, table, period, attempt, owner, published_at, partition_id, numbers, seconds, memory, steps in rows:
         source_bytes, objects, loaded_rows, parts = numbers
         peak_memory_bytes, memory_bytes = memory
-        found[attempt] = LoadSpeed(
+        loads[attempt] = LoadSpeed(
             database=database,
             table=table,
             period=period,
@@ -111,7 +111,7 @@ def loads_of(rows: Iterable[Row]) -> tuple[LoadSpeed, ...]:
             why_slow="",
             task=None,
         )
-    return tuple(sorted(found.values(), key=lambda load: load.published_at))
+    return tuple(sorted(loads.values(), key=lambda load: load.published_at))
 
 
 def judged(loads: Sequence[LoadSpeed]) -> tuple[LoadSpeed, ...]:

@@ -40,10 +40,10 @@ def silent_logs(logs: Mapping[str, Log]) -> dict[Node, tuple[str, ...]]:
     Returns:
         Node → the reasons.
     """
-    found: dict[Node, list[str]] = defaultdict(list)
+    reasons: dict[Node, list[str]] = defaultdict(list)
     for name, log in logs.items():
         knows_none = not any(rows for rows in log.values() if not isinstance(rows, str))
         for node, rows in log.items():
             if isinstance(rows, str) or knows_none:
-                found[node].append(f"{name}: {rows or 'it knows none of these loads'}")
-    return {node: tuple(each) for node, each in found.items()}
+                reasons[node].append(f"{name}: {rows or 'it knows none of these loads'}")
+    return {node: tuple(of_node) for node, of_node in reasons.items()}

@@ -27,7 +27,7 @@ def parts_over_time(
     *,
     begun_at: float,
     known_since: float,
-    now: float,
+    until: float,
     step_seconds: int,
 ) -> tuple[PartsAt, ...]:
     """Return the parts of a node over time.
@@ -43,17 +43,17 @@ def parts_over_time(
     counts = dict(parts)
     total = sum(counts.values())
     backlog = sum(_beyond_one(count) for count in counts.values())
-    found = [PartsAt(now, total, backlog)]
-    first = int(known_since) // step_seconds if known_since < now else int(now) // step_seconds + 1
-    for step in range(int(now) // step_seconds, first - 1, -1):
+    samples = [PartsAt(until, total, backlog)]
+    first = int(known_since) // step_seconds if known_since < until else int(until) // step_seconds + 1
+    for step in range(int(until) // step_seconds, first - 1, -1):
         for partition, difference in by_step.get(step, ()):
             before = counts.get(partition, 0)
             # A log that starts later shows parts being removed, but not how they were created.
             counts[partition] = after = max(0, before - difference)
             total += after - before
             backlog += _beyond_one(after) - _beyond_one(before)
-        found.append(PartsAt(max(step * step_seconds, begun_at), total, backlog))
-    return tuple(reversed(found))
+        samples.append(PartsAt(max(step * step_seconds, begun_at), total, backlog))
+    return tuple(reversed(samples))
 
 
 def _beyond_one(parts: int) -> int:
@@ -77,14 +77,14 @@ class PartsHistory:
         """Seconds between two points."""
         return self.days * _DAY_SECONDS // _POINTS
 
-    def of(self, now: Row, changes: list[Row]) -> tuple[PartsAt, ...]:
+    def of(self, state: Row, changes: list[Row]) -> tuple[PartsAt, ...]:
         """Return the parts of a node, from the answers to `throughput_queries.now` and `.changes`."""
         return parts_over_time(
-            {(database, table, partition): parts for database, table, partition, parts in now[1]},
+            {(database, table, partition): parts for database, table, partition, parts in state[1]},
             [((database, table, partition), at, difference) for database, table, partition, at, difference in changes],
             begun_at=self.begun_at,
             known_since=self._known_since(changes),
-            now=self.now,
+            until=self.now,
             step_seconds=self.step_seconds,
         )
 

@@ -51,8 +51,8 @@ def look_at_period_parts(cluster: str | None, target: TableName, period: Period)
     answers = yield from query_reachable(f"Count the parts of {period}", counts, ledgers.down)
     if not answers:
         return PeriodParts(begun_at=None, now=None, nodes={}, silent=texts_of(ledgers.down))
-    now = max(rows[0][0] for rows in answers.values())
-    begun_at = now - DAYS * _DAY_SECONDS
+    until = max(rows[0][0] for rows in answers.values())
+    begun_at = until - DAYS * _DAY_SECONDS
     changes = {
         node: throughput_queries.changes([target], begun_at=begun_at, step_seconds=1, condition=of_period[node])
         for node in answers
@@ -60,14 +60,14 @@ def look_at_period_parts(cluster: str | None, target: TableName, period: Period)
     logs = yield from ask_log(f"Read the history of the parts of {period}", changes)
     return PeriodParts(
         begun_at=begun_at,
-        now=now,
+        now=until,
         nodes={
-            node: parts_since(answers[node][0][1], rows, now=now)
+            node: parts_since(answers[node][0][1], rows, until=until)
             for node, rows in logs.items()
             if not isinstance(rows, str)
         },
         silent=texts_of(ledgers.down)
-        | {node: f"system.part_log: {why}" for node, why in logs.items() if isinstance(why, str)},
+        | {node: f"system.part_log: {reason}" for node, reason in logs.items() if isinstance(reason, str)},
     )
 
 
@@ -78,17 +78,17 @@ def _now(target: TableName, condition: str) -> Sql:
     )
 
 
-def parts_since(parts: int, changes: Iterable[Row], *, now: float) -> tuple[PartsSince, ...]:
+def parts_since(parts: int, changes: Iterable[Row], *, until: float) -> tuple[PartsSince, ...]:
     """Return the parts over time.
 
     Returns:
         The parts, the oldest first, from the time on from which they are known.
     """
-    found: list[PartsSince] = []
+    changed: list[PartsSince] = []
     for *_, at, difference in changes:
-        found.append(PartsSince(at, parts))
+        changed.append(PartsSince(at, parts))
         parts -= difference
         # Events are missing, such as the last ones of a server that was killed: what was before is not known.
         if parts < 0:
             break
-    return tuple(reversed(found)) or (PartsSince(now, parts),)
+    return tuple(reversed(changed)) or (PartsSince(until, parts),)

@@ -73,7 +73,7 @@ def judge(loads: Sequence[LoadTiming]) -> list[Judgement]:
     for load in loads:
         for step, seconds in _all_seconds(load).items():
             known[step].append((load.rows, seconds))
-    usual = {step: _Usual.of(each) for step, each in known.items() if len(each) >= MIN_LOADS}
+    usual = {step: _Usual.of(timings) for step, timings in known.items() if len(timings) >= MIN_LOADS}
     return [_judge(load, usual) for load in loads]
 
 

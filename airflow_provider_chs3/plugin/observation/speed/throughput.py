@@ -45,7 +45,9 @@ def look_at_throughput(cluster: str | None, *, days: int) -> Steps[Throughput]:
         Chs3Error: If no host of the connection answers.
     """
     ledgers, of_loads, unread, _, down = yield from find_ledgers(cluster)
-    statements = {node: throughput_queries.loads(each, days=days) for node, each in of_loads.items() if each}
+    statements = {
+        node: throughput_queries.loads(databases, days=days) for node, databases in of_loads.items() if databases
+    }
     records = yield from query_reachable("Read the loads in the ledgers", statements, down)
     loads = loads_of(row for rows in records.values() for row in rows)
     is_cut = any(len(rows) == throughput_queries.MAX_LOADS for rows in records.values())
@@ -63,23 +65,23 @@ def look_at_throughput(cluster: str | None, *, days: int) -> Steps[Throughput]:
     if not loads:
         return seen
     now_of = throughput_queries.now(sorted({load.table_name for load in loads}))
-    now = yield from query_reachable("Count the parts", dict.fromkeys(answered, now_of), down)
-    seen = replace(seen, nodes=tuple(now), down=texts_of(down))
-    return (yield from _with_logs(seen, {node: rows[0] for node, rows in now.items()}, days)) if now else seen
+    states = yield from query_reachable("Count the parts", dict.fromkeys(answered, now_of), down)
+    seen = replace(seen, nodes=tuple(states), down=texts_of(down))
+    return (yield from _with_logs(seen, {node: rows[0] for node, rows in states.items()}, days)) if states else seen
 
 
-def _with_logs(seen: Throughput, now: Mapping[Node, Row], days: int) -> Steps[Throughput]:
+def _with_logs(seen: Throughput, states: Mapping[Node, Row], days: int) -> Steps[Throughput]:
     tables = sorted({load.table_name for load in seen.loads})
     first, last = min(load.begun_at for load in seen.loads), seen.loads[-1].published_at
-    history = PartsHistory(now=max(row[0] for row in now.values()), days=days)
+    history = PartsHistory(now=max(row[0] for row in states.values()), days=days)
     inserts_of = throughput_queries.inserts([load.attempt for load in seen.loads], begun_at=first, ended_at=last)
     changes_of = throughput_queries.changes(tables, begun_at=history.begun_at, step_seconds=history.step_seconds)
-    inserts = yield from ask_log("Read how long inserts waited for the storage", dict.fromkeys(now, inserts_of))
+    inserts = yield from ask_log("Read how long inserts waited for the storage", dict.fromkeys(states, inserts_of))
     merges_of = throughput_queries.merges(tables, begun_at=first)
-    merges = yield from ask_log("Read the merges", dict.fromkeys(now, merges_of))
-    changes = yield from ask_log("Read the history of parts", dict.fromkeys(now, changes_of))
+    merges = yield from ask_log("Read the merges", dict.fromkeys(states, merges_of))
+    changes = yield from ask_log("Read the history of parts", dict.fromkeys(states, changes_of))
     storage_seconds, merge_seconds = _storage_seconds(inserts), _merge_seconds(merges)
-    merging = {partition for row in now.values() for partition in row[2]}
+    merging = {partition for row in states.values() for partition in row[2]}
     newest = {load.partition: load.attempt for load in seen.loads}
     for partition in merging & newest.keys():
         merge_seconds.pop(newest[partition], None)
@@ -95,28 +97,28 @@ def _with_logs(seen: Throughput, now: Mapping[Node, Row], days: int) -> Steps[Th
     return replace(
         seen,
         loads=judged(with_logs),
-        parts={node: history.of(now[node], rows) for node, rows in changes.items() if not isinstance(rows, str)},
+        parts={node: history.of(states[node], rows) for node, rows in changes.items() if not isinstance(rows, str)},
         silent=silent_logs({"system.query_log": inserts, "system.part_log": merges}),
     )
 
 
 def _storage_seconds(inserts: Log) -> dict[str, float]:
-    found: dict[str, float] = defaultdict(float)
+    by_attempt: dict[str, float] = defaultdict(float)
     for rows in inserts.values():
         for attempt, seconds in () if isinstance(rows, str) else rows:
-            found[attempt] += seconds
+            by_attempt[attempt] += seconds
     # A load that did not wait at all is one from a storage without a counter.
-    return {attempt: seconds for attempt, seconds in found.items() if seconds}
+    return {attempt: seconds for attempt, seconds in by_attempt.items() if seconds}
 
 
 def _merge_seconds(merges: Log) -> dict[str, float]:
     """Return the seconds of merges after each publication: of the slowest node, as all merge in parallel."""
-    found: dict[str, float] = {}
+    by_attempt: dict[str, float] = {}
     for rows in merges.values():
         for *_, events in () if isinstance(rows, str) else rows:
             for attempt, seconds in settle_seconds(events).items():
-                found[attempt] = max(seconds, found.get(attempt, 0.0))
-    return found
+                by_attempt[attempt] = max(seconds, by_attempt.get(attempt, 0.0))
+    return by_attempt
 
 
 def settle_seconds(events: Iterable[tuple[float, float, str]]) -> dict[str, float]:
@@ -130,13 +132,13 @@ def settle_seconds(events: Iterable[tuple[float, float, str]]) -> dict[str, floa
         Attempt → seconds; 0 if nothing was merged.
     """
     quiet_seconds = Thresholds().settled_after_seconds
-    found: dict[str, float] = {}
+    by_attempt: dict[str, float] = {}
     attempt, published_at, busy_until = "", 0.0, 0.0
     for begun_at, ended_at, published_by in sorted(events, key=lambda event: event[0]):
-        if published_by and published_by not in found:
+        if published_by and published_by not in by_attempt:
             attempt, published_at, busy_until = published_by, ended_at, ended_at
-            found[attempt] = 0.0
+            by_attempt[attempt] = 0.0
         elif attempt and not published_by and begun_at - busy_until <= quiet_seconds:
             busy_until = max(busy_until, ended_at)
-            found[attempt] = busy_until - published_at
-    return found
+            by_attempt[attempt] = busy_until - published_at
+    return by_attempt

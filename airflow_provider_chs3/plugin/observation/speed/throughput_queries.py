@@ -36,8 +36,8 @@ _LOG_BEGUN_AT = (
 
 def loads(databases: Iterable[str], *, days: int) -> Sql:
     """Return the query for the newest recorded loads of a node."""
-    each = " UNION ALL ".join(_loads(database, days=days) for database in databases)
-    return Sql(f"SELECT * FROM ({each}) ORDER BY published_at DESC LIMIT {MAX_LOADS}")
+    loads_of_ledgers = " UNION ALL ".join(_loads(database, days=days) for database in databases)
+    return Sql(f"SELECT * FROM ({loads_of_ledgers}) ORDER BY published_at DESC LIMIT {MAX_LOADS}")
 
 
 def _loads(database: str, *, days: int) -> str:
@@ -166,5 +166,5 @@ def now(tables: Collection[TableName]) -> Sql:
 
 
 def _of(tables: Iterable[TableName]) -> str:
-    pairs = (f"({literal(each.database)}, {literal(each.table)})" for each in tables)
+    pairs = (f"({literal(target.database)}, {literal(target.table)})" for target in tables)
     return f"(database, table) IN ({', '.join(pairs)})"

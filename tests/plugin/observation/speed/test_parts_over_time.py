@@ -8,7 +8,7 @@ from airflow_provider_chs3.plugin.observation.speed.parts_over_time import Parts
 def history(
     parts: dict[str, int], *changes: tuple[str, float, int], now: float = 35, known_since: float = 10
 ) -> list[tuple[float, int, int]]:
-    points = parts_over_time(parts, changes, begun_at=5, known_since=known_since, now=now, step_seconds=10)
+    points = parts_over_time(parts, changes, begun_at=5, known_since=known_since, until=now, step_seconds=10)
     return [(point.at, point.parts, point.backlog) for point in points]
 
 
@@ -35,7 +35,7 @@ def test_there_are_never_less_than_none() -> None:
 
 
 def test_the_last_point_is_now() -> None:
-    (*_, last) = parts_over_time({"a": 2}, (), begun_at=5, known_since=10, now=12.5, step_seconds=10)
+    (*_, last) = parts_over_time({"a": 2}, (), begun_at=5, known_since=10, until=12.5, step_seconds=10)
     assert last == PartsAt(12.5, 2, 1)
 
 
