@@ -31,7 +31,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Skip(Decision):
-    """Leave the period: it is as published or pinned, or it `has_no_objects` and that is no error."""
+    """Leave the period: it is as published or pinned, or it `has_no_objects` without that being an error."""
 
     has_no_objects: bool = False
 

@@ -139,7 +139,7 @@ def explain(load: LoadContext, plan: InsertPlan, error: ClickHouseServerError) -
     try:
         explanation = yield from _find_explanation(load, plan, error)
     except ClickHouseServerError:
-        # Servers failed meanwhile, which is no fault of the file.
+        # Servers failed meanwhile: the file is not the cause.
         return
     if explanation:
         raise SourceError(explanation) from error

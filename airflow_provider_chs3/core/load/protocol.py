@@ -19,18 +19,18 @@ from airflow_provider_chs3.exceptions import Chs3Error
 def load_periods(request: LoadRequest, periods: Sequence[Period]) -> Steps[LoadsOutcome]:
     """Make each period's partition hold exactly the rows of that period's objects.
 
-    Periods are inserted with one statement where they can be. One that fails leaves, and the others are published; it
-    is loaded by itself then, so that its error is its own. A load starts over by itself after errors that pass, or that
-    other settings avoid: objects that change, too little memory, servers that are full (see
-    `core.load.retry_policy`). If inserts outlive the process that started them, the same workflow resumes one that
-    an earlier process of the task started (see `core.load.resume`).
+    A single statement inserts several periods where possible. If a period fails, it leaves, the others are published,
+    and it is loaded separately to report its own error. A load starts over after transient errors, or errors that
+    other settings avoid: changing objects, too little memory, overloaded servers (see `core.load.retry_policy`). If
+    inserts outlive their process, the workflow resumes an insert of an earlier process of the task (see
+    `core.load.resume`).
 
     Returns:
-        The result or the error of each period; of those that failed, unless the error says otherwise, the target is
-        unchanged.
+        The result or the error of every period. The target of a failed period is unchanged, unless the error says
+        otherwise.
 
     Raises:
-        Chs3Error: If none of several periods can be loaded, as servers do not answer or the target cannot take a load.
+        Chs3Error: If none of several periods can be loaded, because of the servers or the target.
     """
     outcome, left = LoadsOutcome(), list[Period]()
     for period in sorted(set(periods)):
@@ -53,7 +53,7 @@ def load_periods(request: LoadRequest, periods: Sequence[Period]) -> Steps[Loads
         if len(left) > len(load_round.periods):
             yield from _log_results(load_round, outcome)
         if rounds and (lost := _connection_error(outcome)):
-            # The next one would wait for the same servers.
+            # Further rounds would wait for the same servers.
             outcome.errors.update({period: lost for next_round in rounds for period in next_round.periods})
             break
         number += 1

@@ -52,23 +52,23 @@ from airflow_provider_chs3.exceptions import (
     VerificationError,
 )
 
-#: A partition goes from one table to another only where these are the same. The others are what rows were made by.
+#: Partitions fit only tables that agree in these. Columns and engine also decide the rows.
 _COMPARED = ("columns", "partition_key", "sorting_key", "primary_key", "indices", "projections", "engine")
-#: Error codes of a server that reads the partition of a staged part by another type, each with what it then says.
+#: Error codes of servers that read the partition of a staged part by another type → part of the message.
 _OTHER_KEY = {33: "Cannot read all data", 246: "calculated partition ID"}
-#: Queries that read a part keep it on the disk.
+#: Queries keep the parts they read on the disk.
 _WAITS_FOR_REPLACED_SECONDS = (1, 2, 4, 8, 15, 30, 30, 30)
 
 
 def publish(periods: Periods) -> Steps[dict[Period, dict[Node, PartitionState]]]:
-    """Replace the periods' partitions on every node with the staged rows, all from one staging table.
+    """Replace the periods' partitions on every node with the staged rows, from a single staging table.
 
-    Nodes without staged rows are included: a node that held rows of the last version must lose them. REPLACE PARTITION
-    is atomic on a node and can be repeated; DROP PARTITION would let a stale attempt wipe a published period. One
-    replica of a shard replaces it and the others follow; each records its own part of the period.
+    This includes nodes without staged rows, which must lose rows of the last version. REPLACE PARTITION is atomic on a
+    node and repeatable; DROP PARTITION would let a stale attempt wipe a published period. A single replica of a shard
+    replaces, and the others follow; all of them record their part of the period.
 
     Returns:
-        The partition of each on each node.
+        The state of every period by node.
     """
     yield from periods.run_together(_follow_staging(periods))
     seen = yield from check_rows(periods)
@@ -104,7 +104,7 @@ def _hold_periods(
     current: Mapping[Period, Mapping[Node, PeriodOnNode]],
     staged: Mapping[Period, Mapping[Node, Staged]],
 ) -> Steps[dict[Period, dict[Node, PartitionState]]]:
-    """Keep what is staged of periods, claim it with the evidence of what is published, and return that."""
+    """Hold the staged rows of periods, record them with the evidence of the published rows, and return that."""
     kept = yield from periods.run(lambda item: keep_held(replace(item, staged=staged[item.period])))
     yield from periods.run_together(_record_objects(periods))
     claims = dict[Period, _Records]()
@@ -131,7 +131,7 @@ def _follow_staging(periods: Periods) -> Steps[None]:
 def _look_once_more(
     period_loads: Sequence[PeriodLoad],
 ) -> Steps[list[tuple[dict[Node, PeriodOnNode], dict[Node, Staged]]]]:
-    """Look at periods, and with the same statement at staging and the target's structure: it takes little longer."""
+    """Look up periods, and with the same statement staging and the target's structure."""
     load = period_loads[0].load
     tables = f"{partitions_query(load)}, {target_query(load.context.target)}"
     period_partitions = {item.period: item.load.period_partitions for item in period_loads}
@@ -146,8 +146,8 @@ def _look_once_more(
 def _check_schema_drift(load: LoadContext, tables: Mapping[Node, TableFacts | None]) -> None:
     """Compare the target's structure on every node with that at the beginning of the load.
 
-    REPLACE PARTITION refuses a staging table of another structure, but on each node separately: if one node was altered
-    and another not yet, it would publish half a period.
+    REPLACE PARTITION refuses a staging table of another structure only on the altered node: while an ALTER spreads, it
+    would publish half a period.
 
     Raises:
         TransientError: If it was altered or recreated. The next run uses the new table.
@@ -175,7 +175,7 @@ def _differences(was: TableFacts, is_now: TableFacts) -> Iterator[str]:
 
 
 def _show_difference(value: object, other: object) -> str:
-    """Return what the other one lacks."""
+    """Return the elements that the other value lacks."""
     if not isinstance(value, tuple) or not isinstance(other, tuple):
         return repr(value)
     only = [item for item in value if item not in other]
@@ -185,8 +185,8 @@ def _show_difference(value: object, other: object) -> str:
 def _check_unchanged(
     period_load: PeriodLoad, current: Mapping[Node, PeriodOnNode], staged_now: Mapping[Node, Staged]
 ) -> None:
-    """Check that nobody else wrote to the period, neither to its partition nor to its staging."""
-    # One of several periods may have lost the table to publish from, after its own intent.
+    """Check that nobody else wrote to the period or its staging."""
+    # After its own intent, the load may have lost its staging table, and made another one.
     check_none_newer(
         period_load.period, records_of(period_load.before), current, attempt=period_load.load.request.nonce
     )
@@ -198,7 +198,7 @@ def _check_unchanged(
 
 
 def _record_intents(periods: Periods, members: _Members) -> Steps[None]:
-    """Record the intents, and the objects beside: who completes a publication looks for both."""
+    """Record intents and objects: completing a publication takes both."""
     listed = periods.subset(periods.items)
     intents = {item.period: _values_of_intent(item, members[item.period]) for item in periods}
     writes = (
@@ -213,7 +213,7 @@ def _record_intents(periods: Periods, members: _Members) -> Steps[None]:
 
 
 def _record_objects(periods: Periods) -> Steps[None]:
-    """Record the objects before they are published; those of an attempt that is never published do not count."""
+    """Record the objects before publication; they do not count if the attempt is never published."""
     load = periods.first.load
     objects = []
     for period in periods:
@@ -233,10 +233,9 @@ def _objects_of(period_load: PeriodLoad) -> Steps[ObjectsOfPeriod]:
 
 
 def _replace_partitions(periods: Periods, members: _Members) -> Steps[None]:
-    """Replace the partitions. Only where nothing was staged of one may an empty source empty it, node by node.
+    """Replace the partitions. An empty source may empty only a partition without staged rows.
 
-    A statement has one set of settings: on a node where some partitions have staged rows and some have none, the latter
-    come after the others.
+    Settings apply to the whole statement: on a node with both kinds, partitions without staged rows come second.
     """
     commands = {item.period: _replacements(item.load, members[item.period]) for item in periods}
     every = [command for of_period in commands.values() for command in of_period]
@@ -256,7 +255,7 @@ def _replace_partitions(periods: Periods, members: _Members) -> Steps[None]:
 
 def _replacements(load: LoadContext, members: Mapping[Node, Sequence[Member]]) -> list[Command]:
     """Return the commands, in the order of the nodes."""
-    # Older servers do not know the setting, and accept an empty source.
+    # Older servers lack the setting, and accept an empty source.
     known = EMPTY_SOURCE in load.context.known_settings
     return [
         Command(
@@ -295,11 +294,11 @@ def _run_commands(
 
 
 def key_type_message(load: LoadContext, host: str) -> str:
-    """Return the message for a target whose key got another type than in new tables, such as staging.
+    """Return the message for a target with another key type than new tables, such as staging.
 
-    CREATE and a restart evaluate a key under the profile with which the server started; ALTER evaluates it under the
-    session's settings, and keeps that in memory. No server says so before: the virtual column `_partition_value` has
-    the new type on 25.8 only (seen on 25.8 and 26.9).
+    CREATE and a restart evaluate a key under the profile that the server started with; ALTER evaluates it under the
+    session's settings, and keeps that in memory. Servers do not show it beforehand: the virtual column
+    `_partition_value` has the new type on 25.8 only (seen on 25.8 and 26.9).
     """
     target, key = load.context.target, load.context.table_facts.partition_key
     return (
@@ -313,7 +312,7 @@ def key_type_message(load: LoadContext, host: str) -> str:
 
 
 def _mark_lasting(periods: Periods, members: _Members) -> Steps[_Members]:
-    """Return the partitions, with those of which merges leave rows: who removes them changes the period."""
+    """Mark the partitions that keep rows in any merge: their removal changes the period."""
     if not periods.items:
         return members
     context = periods.first.load.context
@@ -332,10 +331,10 @@ def _mark_lasting(periods: Periods, members: _Members) -> Steps[_Members]:
 
 
 def _conclude_publication(periods: Periods, members: _Members) -> Steps[dict[Period, dict[Node, PartitionState]]]:
-    """Record the periods as published, each as soon as its replaced parts are gone from the disks.
+    """Record periods as published as soon as their replaced parts are gone from the disks.
 
-    Until then, they reappear beside the new ones if a server is killed or restarted (before 26.6), and on any version
-    if it loses power. Periods whose replaced parts are read by queries for too long leave.
+    Until then, the parts reappear beside the new ones if a server is killed or restarted (before 26.6), and on any
+    version if it loses power. Periods leave if queries read their replaced parts for too long.
     """
     states, waiting = dict[Period, dict[Node, PartitionState]](), periods.subset(periods.items)
     for seconds in (*_WAITS_FOR_REPLACED_SECONDS, 0):
@@ -372,9 +371,9 @@ def _ids_of(members: Mapping[Node, Sequence[Member]]) -> set[str]:
 
 
 def _check_staged(load: LoadContext, staged: Mapping[Node, Staged], current: Mapping[Node, Staged]) -> None:
-    """Check that staging did not lose rows since they were counted, which would be lost from the period.
+    """Check that staging has not lost rows since they were counted: the period would lose them.
 
-    Of several periods it must hold the very parts that were counted, to which it has links.
+    A table of several periods has hard links, and must hold exactly the counted parts.
     """
     for node, counted in staged.items():
         is_other = load.shared is not None and not counted.has_parts_of(current[node])
@@ -401,7 +400,7 @@ def _write_records(
         records,
         name=name.format(periods_text([item.load for item in period_loads])),
         staging=load.staging,
-        # An attempt that takes over can end these statements first.
+        # The prefix lets an attempt that takes over end these statements first.
         query_id=f"{load.attempt.name}_{event}",
     )
     return period_loads
@@ -410,7 +409,7 @@ def _write_records(
 def _record_published(
     periods: Periods, members: _Members, current: Mapping[Period, Mapping[Node, PeriodOnNode]]
 ) -> Steps[dict[Period, dict[Node, PartitionState]]]:
-    """Record periods as published whose partitions hold what was staged."""
+    """Record periods as published, if their partitions hold the staged rows."""
     periods.apply(lambda item: check_published(item, members[item.period], current[item.period]))
     states = {item.period: {node: period.state for node, period in current[item.period].items()} for item in periods}
     records = {item.period: _values_of_published(item, members[item.period], current[item.period]) for item in periods}
@@ -476,19 +475,19 @@ def _check_untouched(
 
 
 def _is_written_by_others(load: LoadContext, before: PeriodOnNode, current: PeriodOnNode) -> bool:
-    """Check whether anybody but a load wrote to the partition since this load first looked."""
+    """Check whether anybody but a load wrote to the partition since the comparison."""
     was, is_now = before.state, current.state
     if (
         current.record is not None
         and before.record == current.record
         and is_changed(before, table_facts=load.context.table_facts)
     ):
-        # It may have lost parts before this load began, and may lose more: none may have been added, but by merges.
+        # It may have lost parts before this load began, and may lose more. Only merges may have added parts.
         added = set(is_now.each_part or ()) - set(was.each_part or ())
         return bool(added) and not is_explained(was.evidence(), is_now, table_facts=load.context.table_facts)
     if current.record is not None:
         return is_changed(current, table_facts=load.context.table_facts)
-    # Replicas number from 0, so that the first block of others has no higher number than no block at all.
+    # Replicas number blocks from 0, so the first foreign block has the same number as no block at all.
     return (is_now.rows > 0 and not was.rows) or max(is_now.max_block, is_now.data_version) > max(
         was.max_block, was.data_version
     )

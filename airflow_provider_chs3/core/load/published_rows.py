@@ -1,6 +1,6 @@
-"""Check that published partitions hold what was staged, and remove the parts that they have replaced from the disks.
+"""Verify published partitions, and remove replaced parts from the disks.
 
-A server that dies may show replaced parts again.
+Replaced parts may reappear if a server dies.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from airflow_provider_chs3.core.steps.operations import QueryNodes, Steps
 from airflow_provider_chs3.core.target.replication import follow
 from airflow_provider_chs3.exceptions import TargetChangedError, VerificationError
 
-#: The ids of partitions are made of digits, or of hexadecimal ones: none has this.
+#: No partition has this id: ids are decimal or hexadecimal numbers.
 _NO_PARTITION = "chs3-none"
 
 
 def check_published(
     period_load: PeriodLoad, members: Mapping[Node, Sequence[Member]], current: Mapping[Node, PeriodOnNode]
 ) -> None:
-    """Check that the partitions of a period hold what was staged, and that publishing it has undone nothing.
+    """Check that the partitions of a period hold the staged rows, and that publishing undid no changes.
 
     Raises:
         TargetChangedError: If somebody changed it at that moment.
@@ -62,7 +62,7 @@ def check_published(
 def _check_same_table(
     load: LoadContext, periods: Mapping[Node, PeriodOnNode], members: Mapping[Node, Sequence[Member]]
 ) -> None:
-    """Check that the target's name still means the table that was looked at: no ALTER takes the UUID of a table."""
+    """Check that the target is still the inspected table, by its UUID."""
     for node, period in periods.items():
         was = load.key_on(node).target_uuid
         if period.table_uuid == was:
@@ -86,7 +86,7 @@ def _check_same_table(
 
 
 def _check_kept(load: LoadContext, node: Node, member: Member, current: PeriodOnNode) -> None:
-    """Check that nobody changed a partition that stays as it was: it is recorded again, with its rows of now."""
+    """Check that nobody changed a partition that is kept, because its current rows are recorded."""
     if not is_explained(as_recorded(member.was).evidence(), current.state, table_facts=load.context.table_facts):
         raise _changed_error(load, node, current)
 
@@ -100,7 +100,7 @@ def _changed_error(load: LoadContext, node: Node, current: PeriodOnNode) -> Targ
 
 
 def _check_none_undone(load: LoadContext, node: Node, member: Member, current: PeriodOnNode) -> None:
-    """Check that no DELETE or UPDATE came between the last look at a partition and its publication, which undid it."""
+    """Check that publishing undid no DELETE or UPDATE since the last look."""
     if load.increment is None and load.request.policies.on_target_changed == "reload":
         return
     was = member.was.state
@@ -115,8 +115,8 @@ def _check_none_undone(load: LoadContext, node: Node, member: Member, current: P
 def _check_rows(load: LoadContext, node: Node, member: Member, current: PeriodOnNode) -> None:
     state, wanted = without_old_patches(current.state, member.was.state), member.staged.rows
     facts = load.context.table_facts
-    # Other engines merge rows away, and TTL drops them, at any moment: there, more rows than staged are wrong, and none
-    # where some last.
+    # Other engines merge rows away, and TTL drops them, at any moment: then only more rows than staged are wrong, or
+    # none if some must last.
     is_gone = not state.rows and (member.lasts or not facts.may_lose_all)
     wrong = state.rows != wanted and (facts.keeps_every_row or is_gone or state.rows > wanted)
     if wrong:
@@ -131,14 +131,14 @@ def _check_rows(load: LoadContext, node: Node, member: Member, current: PeriodOn
 
 
 def held_nodes(periods: Periods, members: Mapping[Period, Mapping[Node, Sequence[Member]]]) -> set[Node]:
-    """Return the nodes that may have replaced parts on their disks. Replicas know from Keeper what was replaced."""
+    """Return the nodes that may have replaced parts on their disks; replicas know replaced parts from Keeper."""
     return {
         node
         for period in periods
         if not period.load.context.table_facts.is_replicated
         for node, of_node in members[period.period].items()
         for member in of_node
-        # After an intent, parts may have been replaced by nothing.
+        # After an intent, parts may already have been replaced by nothing.
         if member.was.state.parts or (member.was.record and member.was.record.event == "intent")
     }
 
@@ -146,7 +146,7 @@ def held_nodes(periods: Periods, members: Mapping[Period, Mapping[Node, Sequence
 def remove_replaced(periods: Periods, held: set[Node]) -> Steps[None]:
     """Remove replaced parts from the disks, or wait for replicas.
 
-    A statement that detaches a partition removes them at once, even where merges are stopped (seen on 25.8 and 26.9).
+    DETACH PARTITION removes them at once, even if merges are stopped (seen on 25.8 and 26.9).
     """
     load = periods.first.load
     target = load.context.target
@@ -164,10 +164,10 @@ def remove_replaced(periods: Periods, held: set[Node]) -> Steps[None]:
 def look_at_published(
     period_loads: Sequence[PeriodLoad], *, held: set[Node]
 ) -> Steps[list[tuple[dict[Node, PeriodOnNode], set[str]]]]:
-    """Look at periods that are replaced, and at what is left of their old parts.
+    """Look up replaced periods, and the old parts that are left.
 
     Returns:
-        Each period on each node, with the partitions of the table that have replaced parts on the disk of one of them.
+        Every period by node, with the partitions of the table that still have replaced parts on a disk.
     """
     load = period_loads[0].load
     replaced = (
@@ -190,7 +190,7 @@ def look_at_published(
 
 
 def _known_contents(period_load: PeriodLoad, partition: PeriodOnNode, node: Node) -> Contents:
-    """Return the contents of the parts that a partition had, and of those that are staged for it."""
+    """Return the contents of a partition's former and staged parts."""
     staged, before = (
         period_load.staged[node].at(partition.partition_id),
         period_load.before[node].at(partition.partition_id).state.contents,

@@ -1,4 +1,4 @@
-"""The load that made the rows of a table, as far as its records tell."""
+"""The load that made the rows of a table, by its records."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from airflow_provider_chs3.core.tuning.insert_settings import names_to_look_up
 
 
 def structures_of(nodes: Mapping[Node, PeriodOnNode]) -> list[Structure]:
-    """Return the structures that a period was recorded with; empty ones where they are not those of its rows."""
+    """Return the recorded structures of a period; empty ones if they do not describe its rows."""
     texts = {partition.record.structure for node in nodes.values() for partition in node.each if partition.record}
     is_restored = restored_of(nodes) is not None
     return [json.loads(text) if text and not is_restored else {} for text in sorted(texts)]
 
 
 def newest_structures(context: TargetContext) -> Steps[list[Structure]]:
-    """Return the structure that the newest load of a table has recorded; none without one."""
+    """Return the structure recorded by the newest load of a table, if any."""
     node = context.coordinator
     if not context.nodes[node].has_ledger:
         return []
@@ -41,18 +41,18 @@ def newest_structures(context: TargetContext) -> Steps[list[Structure]]:
 
 
 def is_known(structures: Sequence[Structure]) -> bool:
-    """Check whether records have the definition of their load, all the same one."""
+    """Check whether all records have the same definition."""
     definitions = [structure.get("definition") for structure in structures]
     return bool(definitions) and None not in definitions and definitions[1:] == definitions[:-1]
 
 
 def as_recorded(request: LoadRequest, structures: Sequence[Structure], context: TargetContext) -> LoadRequest:
-    """Return the load that records know; the same one if they do not."""
+    """Return the recorded load; the request itself without a record."""
     return request.as_recorded(structures[0], context) if is_known(structures) else request
 
 
 def knowing_settings_of(requests: Sequence[LoadRequest], context: TargetContext) -> Steps[TargetContext]:
-    """Return the nodes' facts, with what they know of settings that only records have."""
+    """Return the nodes' facts, including settings that only records have."""
     settings = {name: value for request in requests for name, value in request.settings.items()}
     if settings.keys() <= context.known_settings.keys():
         return context

@@ -22,14 +22,14 @@ ASKED_FOR = "it is as published, but a reload was requested"
 
 _TAKES = "database, table, periods and, if wanted, replace_rows_of_others, allow_shrink or approve"
 
-#: Other keys with these letters are meant for this package, and so are mappings under a name that is nearly `RELOAD`.
+#: Keys with this prefix are meant for this package, as are mappings under a name similar to `RELOAD`.
 _OURS = "chs3"
 _NEARLY = 0.8
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reload:
-    """The periods that a run loads again, or publishes as they are held. It skips other tables and other periods."""
+    """The periods that a run reloads, or approves; it skips all other periods and tables."""
 
     target: TableName
     periods: tuple[Period, ...]
@@ -42,7 +42,7 @@ class Reload:
 
     @property
     def period(self) -> Period:
-        """The single period, for a load without a period of its own.
+        """The only period, for loads without a period argument.
 
         Raises:
             ConfigurationError: If there are several.
@@ -81,7 +81,7 @@ def reload_of(conf: Mapping[str, Any] | None) -> Reload | None:
         The reload; None if the conf requests none.
 
     Raises:
-        ConfigurationError: If the request is incomplete or malformed, or the conf has another key of this package's.
+        ConfigurationError: If the request is incomplete or malformed, or the conf has an unknown key of this package.
     """
     if unknown := [key for key, value in (conf or {}).items() if key != RELOAD and _looks_like_ours(key, value)]:
         raise ConfigurationError(

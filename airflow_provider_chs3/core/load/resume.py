@@ -1,4 +1,4 @@
-"""Resume an insert that outlived its process: record what that takes, and find it again."""
+"""Resume an insert that outlived its process: record it, and find it again."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class DoneInsert:
-    """An insert of a load that has ended without an error."""
+    """A finished insert of a load."""
 
     query_id: str
     stats: InsertStats
@@ -52,7 +52,7 @@ class DoneInsert:
 
 @dataclass(frozen=True, kw_only=True)
 class RecordedPeriod:
-    """The record of a period of an attempt that has begun to insert."""
+    """The record of a period in an attempt that began to insert."""
 
     fingerprint: str
     newest: datetime
@@ -63,7 +63,7 @@ class RecordedPeriod:
     records: Mapping[str, str]
 
     def manifest_in(self, listed: Manifest) -> Manifest:
-        """Return the objects of the attempt from a current listing, without those that came later.
+        """Return the objects of the attempt from a current listing, without later ones.
 
         Raises:
             ObjectsChangedError: If they changed.
@@ -79,7 +79,7 @@ class RecordedPeriod:
         """Return the increment, and the new objects.
 
         Raises:
-            ObjectsChangedError: If the new objects are not those that the attempt reads.
+            ObjectsChangedError: If the attempt reads other objects.
         """
         assert self.increment is not None
         recorded = dict(self.increment)
@@ -90,13 +90,13 @@ class RecordedPeriod:
         return Increment(period=period, **recorded), new
 
     def restore_before(self, current: Mapping[Node, PeriodOnNode]) -> dict[Node, PeriodOnNode]:
-        """Return the period on each node when the load decided to insert."""
+        """Return the period by node at the time of the decision to insert."""
         return {node: period.as_it_was(self.before.get(node_key(node), ())) for node, period in current.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
 class ResumableLoad:
-    """The record of an attempt that has begun to insert."""
+    """The record of an attempt that began to insert."""
 
     context: TargetContext
     nonce: str
@@ -111,7 +111,7 @@ class ResumableLoad:
 def record_insert(
     load: LoadContext, plan: InsertPlan, periods: Sequence[PeriodLoad], done: Sequence[DoneInsert], running: str
 ) -> Steps[None]:
-    """Record on the coordinator, before an insert is sent, all that another process needs to resume it."""
+    """Record on the coordinator everything that another process needs to resume the next insert."""
     coordinator = load.context.coordinator
     started = [done_insert.query_id for done_insert in done] + [running] * bool(running)
     basis = {
@@ -131,7 +131,7 @@ def record_insert(
         "memory_steps": plan.memory_steps,
         "settings": plan.settings_as_json,
     }
-    # It names all files: those who resume the insert find it in the record of the first period.
+    # The reading names all files; it is only in the record of the first period.
     reading = {"reading": plan.reading.as_json()} if load.request.is_durable else {}
     plans = chain([json.dumps(basis | reading)], repeat(json.dumps(basis)))
     records = (
@@ -165,10 +165,10 @@ def _values_of(period_load: PeriodLoad) -> dict[str, Value]:
 def find_resumable_loads(
     request: LoadRequest, periods: Sequence[Period], context: TargetContext
 ) -> Steps[list[ResumableLoad]]:
-    """Find what an earlier process of the same task left, if all of its staging is still there.
+    """Find the attempts of an earlier process of the same task that still have all their staging.
 
     Raises:
-        SupersededError: If the task waited for an attempt, and other loads have taken over all of its periods.
+        SupersededError: If the task waited for an attempt, and other loads took over all of its periods.
     """
     key = _key_of(context, periods[0])
     if key is None:
@@ -195,7 +195,7 @@ def find_resumable_loads(
 
 
 def _read_newest(context: TargetContext, key: LedgerKey, columns: str, *, condition: str) -> Steps[Sequence[Row]]:
-    """Return columns of the newest record of an insert of each period."""
+    """Read columns of the newest insert record of every period."""
     sql = Sql(
         f"SELECT {columns} FROM {table(context.loads)} WHERE {key.table_condition} AND {condition} "
         f"AND event = 'inserting' {NEWEST_FIRST} LIMIT 1 BY period"
@@ -229,13 +229,13 @@ def published_by_owner(
     periods: Mapping[Period, Mapping[Node, PeriodOnNode]],
     attempts: Collection[tuple[Period, str]],
 ) -> set[Period]:
-    """Return the periods that an earlier try of the same task published and then died: for the task, they are new."""
+    """Return the periods that an earlier try of the same task published before it died: for the task, they are new."""
     records = {load.request.period: periods[load.request.period][load.context.coordinator].record for load in loads}
     return {period for period, record in records.items() if record and (period, record.attempt) in attempts}
 
 
 def find_own_attempts(loads: Collection[LoadContext]) -> Steps[set[tuple[Period, str]]]:
-    """Return what the task of loads began to insert: its attempts, each with its period."""
+    """Find the attempts of the loads' task that began to insert, with their periods."""
     first = next(iter(loads))
     if not first.request.owner:
         return set()
@@ -243,7 +243,7 @@ def find_own_attempts(loads: Collection[LoadContext]) -> Steps[set[tuple[Period,
 
 
 def find_attempts(context: TargetContext, periods: Sequence[Period], owner: str) -> Steps[set[tuple[Period, str]]]:
-    """Return a task's attempts at periods that began to insert, each with its period."""
+    """Find the attempts of a task that began to insert, as pairs of period and nonce."""
     key = _key_of(context, periods[0])
     if key is None:
         return set()
@@ -256,7 +256,7 @@ def find_attempts(context: TargetContext, periods: Sequence[Period], owner: str)
 
 
 def _key_of(context: TargetContext, period: Period) -> LedgerKey | None:
-    """Return the key of a period's records on the coordinator; None if it has no such table, or records no loads."""
+    """Return the key of a period's records on the coordinator; None if the target or the table of loads is missing."""
     facts = context.nodes[context.coordinator]
     return LedgerKey.on(context, context.coordinator, period) if facts.target and facts.has_loads else None
 
@@ -301,7 +301,7 @@ def _stats_of_json(values: Mapping[str, Any]) -> InsertStats:
 
 
 def _as_json(state: PartitionState) -> dict[str, Any]:
-    """Return the state without its parts, as the record that it is compared with has them."""
+    """Return the state without its parts, which the ledger's record has."""
     return {name: value for name, value in asdict(state).items() if name not in ("each_part", "mutations")}
 
 

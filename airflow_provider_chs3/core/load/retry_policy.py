@@ -1,6 +1,6 @@
-"""Decide how a load continues after an error: from the start, with changes that the error asks for.
+"""Decide how a load starts over after an error.
 
-Starting over is always safe: an attempt has its own staging table, and the next attempt ends what it left.
+Starting over is always safe: every attempt has its own staging table, and the next attempt cleans it up.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from airflow_provider_chs3.exceptions import (
     TransientError,
 )
 
-#: How often a period whose objects change is listed again.
+#: How often the objects are listed again because they change.
 MAX_NEW_LISTS = 3
-#: How often a load waits for servers or storage that are full.
+#: How often a load waits for overloaded servers or storage.
 MAX_WAITS = 3
-#: How often an insert with an unknown outcome is started again.
+#: How often an insert with an unknown outcome is repeated.
 MAX_LOST = 3
-#: How long it waits: the first time, and so much longer each further time.
+#: The first wait, and the increase with every further wait.
 WAIT_SECONDS = 20
 
 _BUSY = {
@@ -48,7 +48,7 @@ _BUSY = {
     S3_ERROR: "the storage refused a request, or the connection broke",
 }
 
-#: What servers say about a database that they cannot reach, or that ended its connection, as in a restart.
+#: Messages about a database that cannot be reached, or closed the connection, as in a restart.
 _DATABASE_AWAY = re.compile(
     r"Connection to `.*` failed|Connections to mysql failed|mysqlxx::Connection(?:Failed|Lost)"
     r"|pqxx::(?:broken_connection|in_doubt_error)|terminating connection"
@@ -63,24 +63,24 @@ _BLOCK = ("min_insert_block_size_bytes", "min_insert_block_size_rows")
 _READERS = ("max_threads", "input_format_parquet_memory_high_watermark")
 #: Blocks first: they only cost parts. Fewer threads cost time.
 _ORDER = (_BLOCK, _THREADS, _READERS)
-#: What the server takes where nothing was computed.
+#: The server's values if none was computed.
 _DEFAULTS = {_BLOCK[0]: DEFAULT_BLOCK_BYTES, _BLOCK[1]: DEFAULT_BLOCK_ROWS}
-#: What is not halved any further.
+#: Values that are not halved any further.
 _FLOORS = {_BLOCK[0]: 16 * 1024**2, _BLOCK[1]: 2**16, _THREADS[0]: 1, _READERS[0]: 1, _READERS[1]: 64 * 1024**2}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RetryState:
-    """The problems of earlier tries of a load, which the next try takes into account.
+    """The problems of earlier tries of a load, for the next try.
 
     Args:
         memory_steps: How often the need of memory was lowered.
-        reader_steps: How often the reading threads were halved because the storage did not keep up.
-        new_lists: How often the objects were listed again because they changed, or another load published the period.
+        reader_steps: How often reading threads were halved because the storage did not keep up.
+        new_lists: How often objects were listed again, because they changed or another load published the period.
         waits: How often the load waited for servers or storage.
-        lost: How often no server knew how its insert ended.
-        files_differ: Whether files had to be read otherwise than those of the last loads.
-        whole: The reason why all objects are loaded now, instead of the new ones alone; empty for none.
+        lost: How often no server knew the outcome of an insert.
+        files_differ: Whether the files differed from those of the last loads.
+        whole: The reason to load all objects instead of new ones; empty for none.
     """
 
     memory_steps: int = 0
@@ -102,10 +102,10 @@ class Retry:
 
 
 def next_retry(error: Chs3Error, retry_state: RetryState) -> Retry | None:
-    """Decide what to do after an error of a load.
+    """Decide whether to start over after an error of a load.
 
     Returns:
-        How to start over; None if starting over does not help.
+        The retry; None if starting over does not help.
     """
     is_gone = isinstance(error, ClickHouseServerError) and is_object_gone(error)
     if is_gone or isinstance(error, ObjectsChangedError | ColumnsAddedError):
@@ -119,7 +119,7 @@ def next_retry(error: Chs3Error, retry_state: RetryState) -> Retry | None:
     if not isinstance(error, ClickHouseServerError) or is_terminal(error):
         return None
     if error.code == MEMORY_LIMIT_EXCEEDED and not is_of_insert(error):
-        # What is lowered are settings of the insert.
+        # Only settings of the insert can be lowered.
         return _wait_and_retry(error, retry_state, "it ran out of memory") if _is_of_server(error) else None
     if error.code == MEMORY_LIMIT_EXCEEDED:
         waits = _is_of_server(error) and retry_state.waits < MAX_WAITS
@@ -144,7 +144,7 @@ def _wait_and_retry(error: ClickHouseServerError, retry_state: RetryState, cause
 
 
 def _is_of_server(error: ClickHouseServerError) -> bool:
-    """Check whether the server's memory limit was reached: memory that other queries hold may soon be free."""
+    """Check whether the server's memory limit was reached: other queries may soon free memory."""
     return "(total)" in error.message
 
 
@@ -156,9 +156,9 @@ def _list_again(retry_state: RetryState) -> Retry | None:
 
 
 def lower_settings(settings: tuple[Setting, ...], retry_state: RetryState) -> tuple[Setting, ...]:
-    """Return the settings after the problems of earlier tries.
+    """Lower the settings after the problems of earlier tries.
 
-    Each memory step halves block size, insert threads or reading threads, in turn; settings of the user stay.
+    A memory step halves block size, insert threads or reading threads, in turn; user settings stay.
 
     Raises:
         TransientError: If nothing is left to lower.

@@ -1,4 +1,4 @@
-"""Agree with attempts that run at the same time which of them continues."""
+"""Agree with concurrent attempts on which continues."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from airflow_provider_chs3.exceptions import SupersededError
 
 
 def take_over(context: TargetContext, attempt: Attempt) -> Steps[None]:
-    """End the attempts that created their staging at the same time, or yield to them.
+    """End attempts that created staging at the same time, or yield to them.
 
-    The attempt that began last wins, by the nonce in its name, so that all agree whatever server answers. Each
-    asks after it has created its own staging, so of two attempts at least one sees the other. It ends only those that
-    it sees, and that began earlier.
+    The latest attempt wins, by the nonce in its name, so all agree whichever server answers. Attempts ask after
+    creating their own staging, so at least the later of two sees the other. An attempt ends only earlier ones that it
+    sees.
 
     Raises:
         SupersededError: If a newer attempt has taken over.
@@ -40,19 +40,19 @@ def take_over(context: TargetContext, attempt: Attempt) -> Steps[None]:
     names = [name for name, is_of_period in rows if is_of_period]
     if not names or names[0] != attempt.name:
         raise SupersededError(superseded_message(attempt))
-    # A load of several periods yields to that of one.
+    # Loads of several periods yield to loads of a single period.
     if older := names[1:] + [name for name, is_of_period in rows if not is_of_period]:
         yield from end_named(context, older)
 
 
 def settle_with_rivals(context: TargetContext, attempt: Attempt, periods: Collection[Attempt]) -> Steps[list[Attempt]]:
-    """End other loads of several periods that began earlier, and return the periods that are left to others.
+    """End earlier loads of several periods, and return the periods to leave to others.
 
-    These are those that a load of one period has staged, and those that a load of several periods is publishing that
-    began later, by their nonces. Of two loads that see each other, one ends the other: both agree which.
+    These are periods staged by a load of a single period, or being published by a later load of several, by nonce. Two
+    loads that see each other agree on which ends the other.
 
     Raises:
-        SupersededError: If its staging is gone.
+        SupersededError: If the staging of the attempt is gone.
         TransientError: If queries of the others do not end.
     """
     prefixes = literals(period_attempt.prefix for period_attempt in periods)

@@ -1,4 +1,4 @@
-"""Decide which periods share an attempt, and what follows from its errors for each."""
+"""Decide which periods share an attempt, and how they continue after its errors."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ from airflow_provider_chs3.exceptions import (
 
 #: Servers refuse an INSERT of more partitions (`max_partitions_per_insert_block`).
 _MOST_PERIODS = 100
-#: What every period would meet again, after as long a wait.
+#: Errors that every period would meet again, after the same wait.
 OF_ALL = (ClickHouseConnectionError, ReplicasBehindError)
-#: How often a batch continues without the periods whose files an error names.
+#: How often a batch continues without periods with files that an error names.
 _MOST_PARTINGS = 3
-#: Periods that an error names: more would hide the first.
+#: Most periods in an error: more would hide the first.
 _MOST_SHOWN = 10
 
 
@@ -54,12 +54,12 @@ class LoadsOutcome:
 
     @property
     def error(self) -> Chs3Error | None:
-        """One error for all periods that failed; None if none did."""
+        """The error for all failed periods; None if none failed."""
         if not self.errors:
             return None
         if not self.results and len(self.errors) == 1:
             return next(iter(self.errors.values()))
-        # What concerns the server or the user is the same for all.
+        # Periods with the same error share a line.
         periods_by_text = defaultdict[str, list[Period]](list)
         for period, error in sorted(self.errors.items()):
             periods_by_text[with_hint(error, str(error))].append(period)
@@ -72,10 +72,10 @@ class LoadsOutcome:
         return kind("\n  ".join([text, *lines[:_MOST_SHOWN], *rest]), self.errors.values())
 
     def unwrap(self) -> LoadResult:
-        """Return the result of a load of one period.
+        """Return the result of a load of a single period.
 
         Raises:
-            Chs3Error: The error of it.
+            Chs3Error: Its error.
         """
         for error in self.errors.values():
             raise error
@@ -85,7 +85,7 @@ class LoadsOutcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """Periods that one attempt loads."""
+    """Periods that an attempt loads."""
 
     periods: tuple[Period, ...]
     retry_state: RetryState = field(default_factory=RetryState)
@@ -107,12 +107,12 @@ class Tried:
     error: Chs3Error | None = None
 
     def has(self, period: Period) -> bool:
-        """Check whether a period has its result or its error."""
+        """Check whether a period has a result or an error."""
         return any(period in outcomes for outcomes in (self.results, self.refused, self.errors))
 
 
 def first_rounds(request: LoadRequest, periods: Sequence[Period]) -> Steps[list[Round]]:
-    """Return the rounds that load periods: several share one where one insert may read them."""
+    """Return the rounds that load periods; several share a round if a single insert may read them."""
     reason = _why_one_by_one(request)
     if reason and len(periods) > 1:
         yield from Log(name=f"Loading {len(periods)} periods one by one: {reason}.")
@@ -136,7 +136,7 @@ def further_rounds(request: LoadRequest, load_round: Round, tried: Tried, outcom
     """Return the rounds of the periods that an attempt has not loaded.
 
     Raises:
-        Chs3Error: If each of several periods would meet it, or somebody ended the load.
+        Chs3Error: If every period would meet the error, or somebody ended the load.
     """
     is_of_one, rounds = len(load_round.periods) == 1, list[Round]()
     errors = tried.refused | tried.errors if is_of_one else tried.refused
@@ -149,7 +149,7 @@ def further_rounds(request: LoadRequest, load_round: Round, tried: Tried, outcom
     rounds = _merge_rounds(rounds)
     for period, error in tried.errors.items():
         yield from Log(name=f"{period} was not published with the others: {error}")
-        # A load that came later may still be at it: this one must not end it.
+        # A later load may still be running: this one must not end it.
         if isinstance(error, SupersededError | ReplicasBehindError):
             outcome.errors[period] = error
     left = [period for period in load_round.periods if not (tried.has(period) or period in outcome.errors)]
@@ -159,7 +159,7 @@ def further_rounds(request: LoadRequest, load_round: Round, tried: Tried, outcom
 
 
 def _merge_rounds(rounds: Sequence[Round]) -> list[Round]:
-    """Return one round for all periods that start over alike."""
+    """Merge rounds with the same retry state."""
     alike = dict[RetryState, Round]()
     for load_round in rounds:
         known = alike.get(load_round.retry_state)
@@ -172,7 +172,7 @@ def _merge_rounds(rounds: Sequence[Round]) -> list[Round]:
 def _start_over(
     request: LoadRequest, load_round: Round, tried: Tried, period: Period, error: Chs3Error, outcome: LoadsOutcome
 ) -> Steps[list[Round]]:
-    """Return the round of a period that starts over by itself; none if its error is final."""
+    """Return the round of a period that starts over; none if its error is final."""
     load = tried.loads.get(period)
     if load:
         error = yield from _check_changed(load, error)
@@ -194,10 +194,10 @@ def _wait(error: Chs3Error, again: Retry, timer: StepTimer) -> Steps[StepTimer]:
 
 
 def _split_round(load_round: Round, tried: Tried, periods: Sequence[Period]) -> Steps[list[Round]]:
-    """Return the rounds of periods after an error of all of them.
+    """Return the rounds of periods after a common error.
 
     Raises:
-        Chs3Error: If each would meet it, or somebody ended the load.
+        Chs3Error: If every period would meet the error, or somebody ended the load.
     """
     error = tried.error
     if error is None or not periods:
@@ -230,7 +230,7 @@ def _is_named(load: LoadContext | None, error: Chs3Error) -> bool:
 
 
 def _check_changed(load: LoadContext, error: Chs3Error) -> Steps[Chs3Error]:
-    """Return an error, unless it is about files that changed since: of one that is overwritten, half may be read."""
+    """Return the error, or that of objects that changed meanwhile: half of an overwritten file may have been read."""
     is_of_server = isinstance(error, ClickHouseServerError) and bool(is_terminal(error) or file_of(error))
     if not is_of_server and not isinstance(error, SourceError):
         return error
@@ -240,7 +240,7 @@ def _check_changed(load: LoadContext, error: Chs3Error) -> Steps[Chs3Error]:
     except ObjectsChangedError as changed:
         return changed
     except Chs3Error:
-        # What was wrong before says more.
+        # The first error is more informative.
         return error
     return error
 
@@ -250,10 +250,10 @@ def _why_one_by_one(request: LoadRequest) -> str:
     policies = request.policies
     if reason := request.source.why_one_by_one:
         return reason
-    # Skipped rows could not be distinguished from missing ones.
+    # Skipped rows would look like missing ones.
     if policies.on_other_periods != "fail":
         return f"policies['on_other_periods']={policies.on_other_periods!r}"
-    # A NULL takes the day of the column's default, whatever period its file is of.
+    # NULL becomes the column's default, which may be in another period than its file.
     if request.selection.null_as_default:
         return "casts={'null_as_default': True}"
     return ""

@@ -1,8 +1,8 @@
-"""Count the rows of the period's objects, without a second read where the insert's own reading is proof.
+"""Count the rows of the period's objects, without a second read if the insert's own reading is proof.
 
-An insert that opened as many files as it was given, and received exactly their number of bytes, has read each
-of them to its end; a row that cannot be parsed is an error of the insert. So the rows that it read are the rows of the
-objects. docs/reference/proof.md says what this was tried on, and what happens if the numbers do not add up.
+An insert that opened all its files, and received exactly their bytes, has read all of them to the end; rows that cannot
+be parsed make it fail. So the rows that it read are the rows of the objects. docs/reference/proof.md has the tests, and
+describes what happens if the numbers differ.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from airflow_provider_chs3.core.sql.quoting import Sql, literal
 from airflow_provider_chs3.core.steps.operations import Log, Row, Sleep, SourceRead, Steps, TryQueryNodes
 from airflow_provider_chs3.exceptions import Chs3Error, TransientError
 
-#: Parquet's footers have the rows;
+#: The footers of Parquet have the rows;
 FOOTERS = "footers"
-#: or the insert's own reading does;
+#: or the insert counted them;
 INSERT = "insert"
-#: or they were counted by another one.
+#: or another read did.
 SECOND_READ = "second read"
 
 #: Servers write their logs every 7.5 s by default.
 _LOG_SECONDS = 10
-#: A second read was measured to take up to so much of the insert's time: logs are not waited for any longer.
+#: A second read takes up to this fraction of the insert's time (measured): waiting for logs takes no longer.
 _SECOND_READ_FRACTION = 1 / 3
 
-#: What servers count of files opened; the storage's kind has the counter of bytes.
+#: The servers' counter of opened files; the storage's kind has the counter of bytes.
 _FILES = "EngineFileLikeReadFiles"
 
 
@@ -46,7 +46,7 @@ class SourceRows:
 
 
 def source_read_of(counters: Mapping[str, int], bytes_event: str | None) -> SourceRead | None:
-    """Return what servers read for a statement."""
+    """Return the files and bytes that servers read for a statement."""
     if not counters:
         return None
     return SourceRead(counters.get(_FILES, 0), counters.get(bytes_event or "", 0))
@@ -73,7 +73,7 @@ def rows_of_source(load: LoadContext, reading: Reading, done: Sequence[DoneInser
 
 
 def _why_not_proven(load: LoadContext, reading: Reading, done: Sequence[DoneInsert]) -> Steps[str]:
-    """Return why the rows that the inserts read may not be those of the objects; empty if they are."""
+    """Return why the inserts' rows may not be those of the objects; empty if they are."""
     store = load.request.source.kind
     if store.bytes_event is None:
         return f"servers do not count the bytes that they read from {store.title}"
@@ -93,10 +93,10 @@ def _why_not_proven(load: LoadContext, reading: Reading, done: Sequence[DoneInse
 
 
 def _check_ends_of_native(load: LoadContext, reading: Reading, done: Sequence[DoneInsert]) -> Steps[None]:
-    """Check that the readers of Native stopped at the ends of objects: an empty block ends one, and any count of rows.
+    """Check that readers of Native stopped at the ends of objects: an empty block ends both reading and counting.
 
     Raises:
-        SourceError: If one stopped before.
+        SourceError: If a reader stopped earlier.
     """
     if load.files.format.name != "Native":
         return
@@ -109,7 +109,7 @@ def _check_ends_of_native(load: LoadContext, reading: Reading, done: Sequence[Do
 
 
 def _check_all_was_sent(load: LoadContext, read: SourceRead, wanted: SourceRead) -> None:
-    """Check that servers received all of the text: a second read of cut-off objects would count the same rows."""
+    """Check that servers received all text: a second read of truncated objects would count the same rows."""
     if read.files == wanted.files and read.size_bytes < wanted.size_bytes and not load.files.format.is_typed:
         raise TransientError(
             f"The servers read {read.size_bytes} bytes of the {read.files} objects of {load.periods}, which have "
@@ -119,9 +119,9 @@ def _check_all_was_sent(load: LoadContext, read: SourceRead, wanted: SourceRead)
 
 
 def _read_by_logs(load: LoadContext, bytes_event: str, batch: Batch, done: DoneInsert) -> Steps[SourceRead | None]:
-    """Return how much was read according to the nodes' logs, for connections without counters, such as HTTP.
+    """Return how much was read by the nodes' logs, for connections without counters, such as HTTP.
 
-    Without the privilege to flush logs this waits for them; without the privilege to read them the answer is None.
+    Without the privilege to flush logs, this waits for them; without the privilege to read them, the result is None.
     """
     nodes = load.context.nodes
     flushed = yield from _answers("Flush the nodes' query logs", nodes, Sql("SYSTEM FLUSH LOGS query_log"))
@@ -145,6 +145,6 @@ def _look_up(query_id: str, bytes_event: str) -> Sql:
 
 
 def _answers(name: str, nodes: Collection[Node], sql: Sql) -> Steps[list[Row]]:
-    """Return the row of each node that answers, which is empty if the node has none."""
+    """Return a row for every node that answers; empty if the node has none."""
     answers = yield from TryQueryNodes(name=name, sql=dict.fromkeys(nodes, sql))
     return [answer[0] if answer else () for answer in answers.values() if not isinstance(answer, Chs3Error)]

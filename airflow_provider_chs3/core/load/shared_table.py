@@ -1,7 +1,7 @@
-"""Publish several periods, out of one staging table into which their rows come without a copy.
+"""Publish several periods from a shared staging table, which gets their rows by hard links.
 
-A later load of one of them finds that table and drops it. Then the others get another one: their rows are still in the
-table into which they were inserted. So a batch of one period needs no second table.
+A later load of any of these periods drops that table. The other periods then get a new one, because their rows are
+still in the table of the insert. A batch of a single period needs no second table.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from airflow_provider_chs3.core.steps.operations import Log, Steps
 from airflow_provider_chs3.core.target.node_facts import TargetContext
 from airflow_provider_chs3.exceptions import Chs3Error, SupersededError, TransientError, VerificationError
 
-#: How many tables other loads may end, one after the other; then each period is loaded by itself.
+#: How many tables other loads may end, before periods are loaded one by one.
 _MOST_TABLES = 5
 
 
 def publish_from_shared_table(
     load: LoadContext, periods: Periods, attempts: list[Attempt]
 ) -> Steps[dict[Period, dict[Node, PartitionState]]]:
-    """Publish periods whose rows are staged together.
+    """Publish periods that are staged together.
 
     Returns:
-        The partition of each on each node.
+        The state of every period by node.
     """
     states, waiting = dict[Period, dict[Node, PartitionState]](), periods.subset(periods.items)
     for number in range(1, _MOST_TABLES + 1):
@@ -89,7 +89,7 @@ def _publish_part(
 
 
 def find_superseded(context: TargetContext, periods: Periods, attempt: Attempt) -> Steps[None]:
-    """Give periods that failed because another load ended the attempt the error of that."""
+    """Find out whether periods failed because another load ended the attempt, and set their error."""
     failed = [period for period, error in periods.failed.items() if not isinstance(error, SupersededError)]
     if not failed:
         return
@@ -98,14 +98,14 @@ def find_superseded(context: TargetContext, periods: Periods, attempt: Attempt) 
     except SupersededError as error:
         periods.failed |= dict.fromkeys(failed, error)
     except Chs3Error:
-        # What went wrong before says more.
+        # The first error is more informative.
         return
 
 
 def _fill_staging(load: LoadContext, periods: Periods, staged: Mapping[Period, Mapping[Node, Staged]]) -> Steps[None]:
-    """Attach the periods' partitions, which is hard links, and say what staging must hold then.
+    """Attach the periods' partitions by hard links.
 
-    Right before they are published, all of it must be there. Beside published rows it is proved at once.
+    They are verified right before publication; beside published rows, also at once.
     """
     # A repeated ATTACH would double rows: staging is never reused.
     yield from periods.ask(lambda period_loads: _attach(load, period_loads, staged), is_repeatable=False)
@@ -132,7 +132,7 @@ def _attach(
 
 
 def _check_filled(period_load: PeriodLoad, wanted: Mapping[Node, Staged], current: Mapping[Node, Staged]) -> PeriodLoad:
-    """Check that what came beside the rows that were attached first is what was staged."""
+    """Check that the rows beside those attached first are the staged ones."""
     attached = {} if period_load.load.adds else period_load.staged
     for node, staged in current.items():
         was = attached.get(node, Staged({}))
@@ -146,7 +146,7 @@ def _check_filled(period_load: PeriodLoad, wanted: Mapping[Node, Staged], curren
 
 
 def _count_parts(staged: Staged) -> Counter[tuple[str, str] | None]:
-    """Return the parts by their partitions; None for those that are too many."""
+    """Count the parts by partition; None if they are too many."""
     partitions = staged.partitions.items()
     return Counter(
         None if of.of_parts is None else (key, part) for key, of in partitions for part in of.of_parts or ("",)

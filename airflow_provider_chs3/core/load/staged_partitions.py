@@ -1,4 +1,4 @@
-"""ALTER partitions of a table: those of several periods with one statement."""
+"""ALTER partitions of a table, for several periods with a single statement."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Command(NamedTuple):
 def alter_partitions(
     context: TargetContext, altered: TableName, commands: Iterable[Command], *, name: str, query_id: str | None = None
 ) -> QueryNodes:
-    """Return the step that alters partitions of a table, with one statement on each node.
+    """Return the step that alters partitions of a table, with a statement per node.
 
-    It is not atomic: if it fails, some of its commands may have taken effect.
+    It is not atomic: if it fails, some commands may have taken effect.
     """
     by_node = defaultdict[Node, list[Command]](list)
     for command in commands:
@@ -50,9 +50,6 @@ def attach_partitions(
     name: str,
     query_id: str,
 ) -> QueryNodes:
-    """Return the step that attaches partitions of one table to another, which is hard links.
-
-    Of replicas one does it, and the others follow.
-    """
+    """Return the step that attaches partitions of one table to another by hard links; replicas follow."""
     commands = (Command(node, f"ATTACH PARTITION ID {literal(key)} FROM {table(source)}") for node, key in partitions)
     return alter_partitions(context, to, commands, name=name, query_id=query_id)

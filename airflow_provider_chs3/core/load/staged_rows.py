@@ -1,4 +1,4 @@
-"""Count what is staged."""
+"""Count staged rows."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class StagedPartition(NamedTuple):
 
 
 def count_partitions(load: LoadContext, *, name: str) -> Steps[dict[Node, dict[str, StagedPartition]]]:
-    """Count the rows of each partition of each node's staging, by the partitions' ids."""
+    """Count the rows of staging by node and partition id."""
     yield from follow(load.context, load.staging)
     answers = yield from load.context.on_each(name=name, sql=Sql(f"SELECT {partitions_query(load)}"))
     return {node: partitions_of(rows[0][0]) for node, rows in answers.items()}

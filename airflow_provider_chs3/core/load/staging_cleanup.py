@@ -1,4 +1,4 @@
-"""End attempts: what earlier ones run or left, and this one when it is done."""
+"""End attempts: their queries and their staging."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _END_TIMEOUT_SECONDS = 300
 
 
 def end_earlier_attempts(context: TargetContext, *attempts: Attempt) -> Steps[None]:
-    """End what other attempts of their periods run or left, queries first, before staging is created.
+    """End other attempts at these periods, queries first, before staging is created.
 
-    Periods that others publish together with one of them lose their staging, too; that load makes another one for them.
+    This may drop a shared staging table of other periods, too; their load then creates another one.
 
     Raises:
         TransientError: If queries do not end.
@@ -53,11 +53,10 @@ class Group(NamedTuple):
 
 
 def find_groups(context: TargetContext, *periods: Attempt) -> Steps[dict[str, Group]]:
-    """Return what loads of several periods, some of these among them, have staged: nonce → its tables.
+    """Find the staging of loads of several periods that include some of these: nonce → tables.
 
     Returns:
-        Tables as the coordinator has them, else the last node that has. A replica that was down while others dropped
-        one still has it.
+        Tables as the coordinator has them, else any node: a replica that was down still has dropped tables.
     """
     query = (
         f"SELECT name, {PERIODS_IN_COMMENT}, toUnixTimestamp(metadata_modification_time) FROM system.tables "
@@ -73,10 +72,10 @@ def find_groups(context: TargetContext, *periods: Attempt) -> Steps[dict[str, Gr
 
 
 def find_published_from(context: TargetContext, nonce: str) -> Steps[dict[str, list[str]]]:
-    """Return the tables of the target's periods that an attempt was to publish from: name → periods.
+    """Find the tables that an attempt was to publish from: name → periods.
 
     Returns:
-        Those that every node has.
+        The tables that every node has.
     """
     query = f"SELECT name, {PERIODS_IN_COMMENT} FROM system.tables WHERE {published_from(context, nonce)}"
     answers = yield from context.on_each(name=f"Look for staging of attempt {nonce}", sql=Sql(query))
@@ -85,7 +84,7 @@ def find_published_from(context: TargetContext, nonce: str) -> Steps[dict[str, l
 
 
 def rename_staging(context: TargetContext, name: str, *, to: Attempt) -> Steps[None]:
-    """Take over the staging of a process that is gone: if it comes back, it does not find its staging.
+    """Take over the staging of a dead process by a new name: should it still run, it finds no staging.
 
     Raises:
         SupersededError: If staging is gone from a node.
@@ -100,17 +99,17 @@ def rename_staging(context: TargetContext, name: str, *, to: Attempt) -> Steps[N
 
 
 def drop_staging(context: TargetContext, *attempts: Attempt) -> Steps[None]:
-    """Drop the staging of attempts whose statements have all ended well, so that there is nothing to kill.
+    """Drop the staging of attempts with only finished statements, so that nothing has to be killed.
 
-    Its files are those of the published parts, so nobody waits for servers to remove their other names, which took them
-    a tenth of a second for sixty periods. Replicas are waited for, as the last one removes the path in Keeper.
+    Its files are links to published parts, so it need not wait for their removal, which took a tenth of a second for
+    sixty periods. It waits for replicas, because the last one removes the path in Keeper.
     """
     end = " SYNC" if context.table_facts.is_replicated else ""
     yield from _drop_tables(context, {attempt.name: context.nodes for attempt in attempts}, end=end)
 
 
 def drop_held(context: TargetContext, but: Attempt) -> Steps[None]:
-    """Drop what is held of a period, but for one version."""
+    """Drop the held versions of a period except one."""
     query = (
         f"SELECT name FROM system.tables WHERE {in_staging(context)} AND startsWith(name, {literal(but.prefix)}) "
         f"AND name != {literal(but.name)}"
@@ -122,19 +121,19 @@ def drop_held(context: TargetContext, but: Attempt) -> Steps[None]:
 
 
 def end_attempts(context: TargetContext, *attempts: Attempt) -> Steps[None]:
-    """End these attempts, and those that they started over with: queries on every node, then staging."""
+    """End attempts and their retries: queries on every node, then staging."""
     names = literals(attempt.name for attempt in attempts)
     yield from _end_until_gone(context, queries=_queries_of(names), tables=begins_with_any(names))
 
 
 def end_attempts_with(context: TargetContext, *nonces: str) -> Steps[None]:
-    """End all attempts of nonces: of groups of periods, and of each of their periods."""
+    """End all attempts with these nonces, at groups of periods and at single periods."""
     names = literal(f"^chs3_[0-9a-f]{{16}}_({'|'.join(map(re.escape, nonces))})")
     yield from _end_until_gone(context, queries=f"match(initial_query_id, {names})", tables=f"match(name, {names})")
 
 
 def end_queries(context: TargetContext, attempt: Attempt) -> Steps[None]:
-    """End the queries of an attempt on every node, and leave its staging.
+    """End the queries of an attempt on every node, but keep its staging.
 
     Raises:
         TransientError: If queries do not end.
@@ -143,7 +142,7 @@ def end_queries(context: TargetContext, attempt: Attempt) -> Steps[None]:
 
 
 def end_named(context: TargetContext, names: Collection[str]) -> Steps[None]:
-    """End the attempts of these names: queries on every node, then staging.
+    """End the attempts with these names: queries on every node, then staging.
 
     Raises:
         TransientError: If queries do not end.
@@ -156,9 +155,9 @@ def end_named(context: TargetContext, names: Collection[str]) -> Steps[None]:
 
 
 def check_not_superseded(context: TargetContext, attempt: Attempt, error: Exception) -> Steps[None]:
-    """Check after an error whether it came from a newer attempt.
+    """Check whether a newer attempt caused an error.
 
-    That attempt kills the queries of this one, and then drops its staging.
+    Such an attempt kills the queries of this one, and then drops its staging.
 
     Raises:
         SupersededError: If staging is gone.
@@ -172,29 +171,29 @@ def check_not_superseded(context: TargetContext, attempt: Attempt, error: Except
 
 
 def is_staging_there(context: TargetContext, name: str) -> Steps[bool]:
-    """Check whether every node still has staging of this name."""
+    """Check whether every node still has a staging table."""
     query = f"SELECT count() FROM system.tables WHERE {in_staging(context)} AND name = {literal(name)}"
     answers = yield from context.on_each(name="Look whether staging is still there", sql=Sql(query))
     return all(rows[0][0] for rows in answers.values())
 
 
 def begins_with_any(prefixes: str) -> str:
-    """Return the condition that finds the staging of attempts, by the beginnings of their names."""
+    """Return the condition for the staging of attempts, by prefix."""
     return f"arrayExists(prefix -> startsWith(name, prefix), [{prefixes}])"
 
 
 def _queries_of(names: str) -> str:
-    """Return the condition that finds the queries of attempts, by the beginnings of their names."""
+    """Return the condition for the queries of attempts, by prefix."""
     return f"arrayExists(name -> startsWith(initial_query_id, name), [{names}])"
 
 
 def _end_until_gone(context: TargetContext, *, queries: str, tables: str, of_several: str = "0") -> Steps[None]:
     """Kill queries, wait, and drop staging, until no node runs such a query or has such a table.
 
-    KILL QUERY answers "finished" while other nodes still run the query, so nodes are asked until none does. The look
-    after the drop is a fence: a REPLACE PARTITION that began before it still runs, and is waited for; one that begins
-    later finds no table. Where servers that drop do not wait for each other, 22 of 25 of a table of 150 parts came over
-    what the successor had published.
+    KILL QUERY answers "finished" while other nodes still run the query, so this asks until none does. The query after
+    the drop is a fence: it finds REPLACE PARTITION statements that began before the drop, and waits for them; later
+    ones find no table. Without it, if servers do not wait for each other, 22 of 25 stale statements (150 parts)
+    overwrote the successor's publication.
     """
     known, dropped = set[str](), set[str]()
     for _ in range(_END_TIMEOUT_SECONDS):
@@ -208,7 +207,7 @@ def _end_until_gone(context: TargetContext, *, queries: str, tables: str, of_sev
         running = [node for node, rows in answers.items() if any(kind == "query" for kind, _ in rows)]
         unknown = {name for rows in answers.values() for kind, name in rows if kind == "several"} - known
         if unknown:
-            # Their queries come first.
+            # First end their queries.
             known |= unknown
         elif running:
             yield from _kill_queries(running, f"{queries}{of_known}")
@@ -242,7 +241,7 @@ def _kill_queries(nodes: list[Node], queries: str) -> Steps[None]:
     try:
         yield from QueryNodes(name="Kill queries", sql=dict.fromkeys(nodes, kill))
     except ClickHouseServerError as error:
-        # Where nodes log in to each other as another user, a query's parts there are that user's: they end with it.
+        # If nodes log in to each other as another user, subqueries belong to that user, and end with the query.
         if error.code != ACCESS_DENIED:
             raise
 
@@ -254,7 +253,7 @@ def _table_names(answers: Mapping[Node, Sequence[Row]]) -> set[str]:
 def _drop_tables(
     context: TargetContext, nodes_of: Mapping[str, Collection[Node]], *, end: str = " SYNC"
 ) -> Steps[None]:
-    """Drop all tables side by side: of sixty periods a server takes a while to remove the files of each."""
+    """Drop all tables in parallel, because removing the files of many periods takes a while."""
     drops = tuple(_drop_table(context, nodes, name, end) for name, nodes in nodes_of.items())
     yield from Gather(name="Drop staging", workflows=drops) if len(drops) > 1 else drops[0]
 

@@ -1,4 +1,4 @@
-"""Create the staging table of one attempt, shaped as the target."""
+"""Create the staging table of an attempt, shaped as the target."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ from airflow_provider_chs3.core.target.replication import create_table
 from airflow_provider_chs3.core.tuning.exact_settings import DDL_SETTINGS
 from airflow_provider_chs3.exceptions import ClickHouseServerError, SupersededError
 
-#: Where the target's engine merges rows. REPLACE PARTITION keeps the level of parts on older servers (seen on 25.8, no
-#: more on 26.9), and FINAL takes a part that was merged in staging for one without equal keys: it gave 20 rows for 5.
+#: For engines that merge rows: REPLACE PARTITION keeps the level of parts on older servers (seen on 25.8, not on 26.9),
+#: and FINAL expects no equal keys in merged parts: it returned 20 rows instead of 5.
 _WITHOUT_MERGES = (
     "max_bytes_to_merge_at_max_space_in_pool = 1, max_bytes_to_merge_at_min_space_in_pool = 1, "
     "parts_to_delay_insert = 1000000, parts_to_throw_insert = 1000000"
 )
 
-#: With so many columns their buffers matter: about 2 MB each, for every part that is being written. By default the
-#: server has small ones from 500 columns on; with 300 they were measured to halve the memory of an insert.
+#: From this many columns, their buffers matter: 2 MB per column and part being written. By default, servers use small
+#: buffers from 500 columns; with 300, small ones halve the memory of an insert (measured).
 _MANY_COLUMNS = 50
 
-#: The condition on `system.tables` that finds tables that are named like staging.
+#: The condition on `system.tables` for names of staging.
 IS_STAGING = "match(name, '^chs3_[0-9a-f]{16}_[0-9a-f]{16}')"
-#: The periods of a staging table, as an array of texts; empty if it has another comment, as any table may.
+#: The periods of a staging table, as an array of texts; empty for other comments.
 PERIODS_IN_COMMENT = "JSONExtract(comment, 'periods', 'Array(String)')"
-#: The query for the bytes of all parts that earlier versions and held rows link to; the tables may have them still.
+#: The query for the bytes of parts in earlier versions and held rows, which tables may share.
 KEPT_BYTES = "SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND match(table, '^chs3_(held|version)_')"
 _INSERTED, _PUBLISHED, _HELD = "inserted", "published", "held"
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One run of the protocol for one period of one table, or the part of several that they have in common."""
+    """A run of the protocol for a period, or for several in common."""
 
     target: TableName
     periods: tuple[Period, ...]
@@ -56,19 +56,19 @@ class Attempt:
 
     @cached_property
     def prefix(self) -> str:
-        """Beginning of the names of all attempts of exactly these periods."""
+        """The prefix of the names of all attempts at exactly these periods."""
         periods = ",".join(map(str, self.periods))
         identity = f"{self.target.database}\0{self.target.table}\0{periods}" + f"\0{self.number}" * bool(self.number)
         return f"chs3_{'held_' * bool(self.hold_limit_days)}{hashlib.sha256(identity.encode()).hexdigest()[:16]}_"
 
     @property
     def name(self) -> str:
-        """Name of the staging table, and beginning of the query ids."""
+        """The name of the staging table, and prefix of query ids."""
         return f"{self.prefix}{self.nonce}"
 
     @property
     def comment(self) -> str:
-        """Comment of the staging table: what it is for, as JSON. Without it, it would have the target's."""
+        """The comment of the staging table, as JSON; without it, the table would have the target's."""
         role = _PUBLISHED if self.number else _INSERTED if len(self.periods) > 1 else "inserted and published"
         of: dict[str, Any] = {"database": self.target.database, "table": self.target.table}
         of |= {"periods": [*map(str, self.periods)]}
@@ -87,14 +87,14 @@ def ddl_settings(context: TargetContext) -> SettingValues:
 
 
 def create_staging(context: TargetContext, attempt: Attempt, *, without_merges: bool = False) -> Steps[None]:
-    """Create this attempt's staging on every node: MergeTree without TTL, replicated if the target is.
+    """Create the staging of an attempt on every node: MergeTree without TTL, replicated if the target is.
 
-    No row is merged away in it, whatever the target's engine, so its count is proof. Columns, codecs, defaults,
+    It merges no rows away, whatever the target's engine, so its count is proof. Columns, codecs, defaults,
     indices, projections and constraints come with `AS`; settings (storage policy, granularity) come from the target on
     that node. Types, codecs and keys that a server forbids in new tables by default are allowed if the target has them.
 
     Raises:
-        SupersededError: If it was killed: the attempt that starts last ends all others of the period.
+        SupersededError: If it was killed: the latest attempt ends all others at the period.
     """
     step = create_table(
         context,
@@ -133,7 +133,7 @@ def shaped_as_target(
     is_durable: bool = True,
     without_merges: bool = True,
 ) -> Sql:
-    """Return the statement that creates a table whose partitions the target takes, and the other way round."""
+    """Return the statement that creates a table with partitions compatible with the target."""
     settings = ", ".join(_staging_settings(context, node, is_durable, without_merges))
     return Sql(
         f"CREATE TABLE {table(name)} AS {table(context.target)} ENGINE = {engine} {_clauses(context, settings)} "
@@ -142,14 +142,14 @@ def shaped_as_target(
 
 
 def holds_any(attempts: Collection[Attempt], *, is_published: bool = True) -> str:
-    """Return the condition on `system.tables` that finds staging of several periods, one of these among them."""
+    """Return the condition on `system.tables` for staging of several periods that include any of these."""
     role, target = _PUBLISHED if is_published else _INSERTED, next(iter(attempts)).target
     periods = literals(sorted({str(period) for attempt in attempts for period in attempt.periods}))
     return f"({_comment_has(target, role=role)} AND hasAny({PERIODS_IN_COMMENT}, [{periods}]))"
 
 
 def published_from(context: TargetContext, nonce: str) -> str:
-    """Return the condition on `system.tables` that finds what an attempt was to publish from, by whatever name."""
+    """Return the condition on `system.tables` for the tables that an attempt was to publish from."""
     is_attempt = _comment_has(context.target, attempt=nonce)
     return f"{in_staging(context)} AND {is_attempt} AND NOT {_comment_has(context.target, role=_INSERTED)}"
 
@@ -174,13 +174,13 @@ def _clauses(context: TargetContext, settings: str) -> str:
 
 def _staging_settings(context: TargetContext, node: Node, is_durable: bool, without_merges: bool) -> Iterator[str]:
     table_facts = context.table_facts
-    # Each node's own: the policy of a disk that the table itself defines may have another name on each.
+    # Settings differ between nodes: the storage policy of a disk defined in the table has a name per node.
     on_node = context.nodes[node].target
     table_settings = items(on_node.settings) if on_node else ()
     yield from (setting for setting in table_settings if setting.partition(" ")[0] not in DURABLE)
     if is_durable or table_facts.is_replicated:
-        # A REPLACE PARTITION that was recorded must not be of rows that a power cut takes away. What periods are
-        # published from together has links alone to parts that are on the disk; replicas may fetch some.
+        # A power cut must not lose rows of a recorded REPLACE PARTITION. A shared staging table has only links to parts
+        # on the disk, but replicas may fetch parts.
         yield from durable_settings()
     if without_merges or not table_facts.is_plain:
         yield _WITHOUT_MERGES
@@ -193,7 +193,7 @@ def _staging_settings(context: TargetContext, node: Node, is_durable: bool, with
 
 
 def superseded_message(attempt: Attempt) -> str:
-    """Return the message for an attempt that a newer one has ended."""
+    """Return the message for an attempt that a newer one ended."""
     return (
         f"Another load, or an approval, of {attempt.target} for {range_text(attempt.periods)} started later and took "
         "over, or somebody ended this one: it stopped and published nothing more. Let the other one finish, or if "
@@ -203,19 +203,19 @@ def superseded_message(attempt: Attempt) -> str:
 
 
 def make_nonce(began_at: datetime) -> str:
-    """Make the nonce of an attempt: when it began, in milliseconds, and a random number.
+    """Make the nonce of an attempt: its start in milliseconds, and a random number.
 
-    Attempts are ordered by it, as all servers show the same names. No time gives a name twice, and two attempts at once
-    would meet at their CREATE TABLE.
+    It orders attempts, because all servers show the same names. The random number keeps names unique; two equal ones
+    would collide at CREATE TABLE.
     """
     return f"{int(began_at.timestamp() * 1000):011x}{secrets.token_hex(3)[:5]}"
 
 
 def nonce_of(name: str) -> str:
-    """Return the nonce in the name of a staging table: all tables of one load have the same."""
+    """Return the nonce in the name of a staging table, which all tables of a load share."""
     return name.split("_", 2)[2]
 
 
 def in_staging(context: TargetContext) -> str:
-    """Return the condition on `system.tables` that finds staging."""
+    """Return the condition on `system.tables` for the database of staging."""
     return f"database = {literal(context.staging_database)}"

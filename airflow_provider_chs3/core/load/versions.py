@@ -1,7 +1,7 @@
-"""Versions: what a table held of periods right before they were published, linked into tables of their own.
+"""Versions: rows of periods right before a publication, linked into separate tables.
 
-Each publication that keeps some has one such table on a node of each shard. Its name spares it from take-over and from
-`chs3 clean`, and its comment says what is in it, so that it can be found and proved without a ledger.
+A publication that keeps versions has such a table on a node of every shard. Its name protects it from take-over and
+`chs3 clean`; its comment describes the contents, so that they can be found and verified without a ledger.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from airflow_provider_chs3.core.target.node_facts import TargetContext
 from airflow_provider_chs3.core.target.replication import create_table, run_ddl
 from airflow_provider_chs3.exceptions import Chs3Error, TargetChangedError, TransientError
 
-#: Beginning of the names of their tables.
+#: The prefix of table names.
 PREFIX = "chs3_version_"
-#: Beginning of the name of a version that no attempt had published.
+#: The prefix of versions that no attempt had published.
 BEFORE = "before_"
-#: A merge that ends in these milliseconds gives the table other parts than those that were looked at.
+#: A merge that ends in between gives the table other parts than those inspected.
 _MOST_TRIES = 5
 
 #: Partitions, by their ids.
@@ -44,14 +44,14 @@ _States = Mapping[str, PartitionState]
 
 
 class Proof(NamedTuple):
-    """Contents that a partition of a version must have on a node."""
+    """The expected contents of a partition of a version on a node."""
 
     rows: int
     digest: str
 
     @classmethod
     def of(cls, contents: Contents) -> Proof:
-        """Return what some contents must be."""
+        """Return the proof of contents."""
         parts = contents.of_parts
         digest = "" if parts is None else hashlib.sha256(",".join(sorted(parts)).encode()).hexdigest()[:16]
         return cls(contents.rows, digest)
@@ -59,14 +59,14 @@ class Proof(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class VersionOnNode:
-    """A version of a period on one node."""
+    """A version of a period on a node."""
 
     proofs: Mapping[str, Proof]
     states: _States
 
     @property
     def is_whole(self) -> bool:
-        """Check whether all that was kept is there."""
+        """Check whether all kept rows are present."""
         return all(key in self.states and _is_proved(self.states[key], proof) for key, proof in self.proofs.items())
 
 
@@ -86,17 +86,17 @@ class Version:
 
     @property
     def order(self) -> tuple[int, int, str]:
-        """The order of versions, by time."""
+        """The sort key of versions, by time."""
         return self.kept_at, self.sequence, self.table
 
     @property
     def rows(self) -> int:
-        """Its rows, as far as they are there."""
+        """The rows that are present."""
         return sum(state.rows for node in self.nodes.values() for state in node.states.values())
 
     @property
     def why_broken(self) -> str:
-        """Return what is missing of it, as a text; empty if it is whole."""
+        """Describe missing rows; empty if the version is whole."""
         for node, on_node in self.nodes.items():
             if not on_node.is_whole:
                 wanted = sum(proof.rows for proof in on_node.proofs.values())
@@ -107,13 +107,13 @@ class Version:
 
 
 def keep_versions(periods: Periods, members: Mapping[Period, Mapping[Node, Sequence[Member]]]) -> Steps[list[Version]]:
-    """Link what the target holds of periods into a table of this publication, if the load keeps versions.
+    """Link the target's rows of periods into a version table of this publication, if the load keeps versions.
 
     Returns:
         All versions of the table; none if nothing was kept.
 
     Raises:
-        TransientError: If merges of the periods end too often meanwhile.
+        TransientError: If merges of the periods keep ending meanwhile.
         TargetChangedError: If somebody changes them meanwhile.
     """
     load, kept = periods.first.load, dict[Period, dict[Node, _States]]()
@@ -197,7 +197,7 @@ def _link_versions(
 
 
 def _period_comment(period_load: PeriodLoad, states: Mapping[Node, _States]) -> dict[str, object]:
-    """Return the values in the comment of a period, beside its partitions."""
+    """Return the values of a period in the comment, besides its partitions."""
     facts, before = period_load.load.context.table_facts, [period_load.before[node] for node in states]
     record = next((period.record for period in before if period.record), None)
     is_of_others = any(
@@ -205,7 +205,7 @@ def _period_comment(period_load: PeriodLoad, states: Mapping[Node, _States]) -> 
         for period in before
         for part in period.each
     )
-    # A restore of what an attempt had published must not bring back what others have made of it since.
+    # Restoring an attempt's publication must not bring back later changes by others.
     if record is None or is_of_others:
         name = f"{BEFORE}{period_load.load.request.nonce}"
         return {"attempt": name, "sequence": 0, "objects": "", "source_bytes": 0}
@@ -214,7 +214,7 @@ def _period_comment(period_load: PeriodLoad, states: Mapping[Node, _States]) -> 
 
 
 def objects_of(record: Record) -> str:
-    """Return what distinguishes the objects of a record, and how they were loaded; empty if it was restored."""
+    """Return the identity of a record's objects and definition; empty if it was restored."""
     return "" if record.restored else f"{record.fingerprint} {record.definition}"
 
 
@@ -237,7 +237,7 @@ def _version_comment(
 
 
 def add_date(comment: str, kept_at: int) -> str:
-    """Return the comment of a version that also says when it was kept: an ALTER changes the age of its table."""
+    """Add the time of keeping to the comment of a version, because an ALTER changes the age of its table."""
     return _json({**json.loads(comment), "kept_at": kept_at})
 
 
@@ -248,7 +248,7 @@ def _json(values: Mapping[str, object]) -> str:
 def _refresh_states(
     context: TargetContext, states: Mapping[Node, _States], current: Mapping[Node, _States]
 ) -> dict[Node, _States]:
-    """Return the partitions as they are now: merges alone may have changed them."""
+    """Return the current partitions; only merges may have changed them."""
     for node, of_node in states.items():
         for key, state in of_node.items():
             is_now = current[node].get(key, PartitionState(partition_id=key))
@@ -272,7 +272,7 @@ def find_versions(context: TargetContext, *, beside: str = "") -> Steps[tuple[li
     """Find the versions of a table's periods in the servers.
 
     Returns:
-        The versions, the oldest first, also those of which something is missing; and the further columns of each node.
+        The versions, oldest first, including incomplete ones; and the further columns by node.
     """
     target = {"role": "version", "database": context.target.database, "table": context.target.table}
     told = (f"JSONExtractString(comment, {literal(name)}) = {literal(value)}" for name, value in target.items())
@@ -283,7 +283,7 @@ def find_versions(context: TargetContext, *, beside: str = "") -> Steps[tuple[li
         f"SELECT (SELECT groupArray((name, comment, toUnixTimestamp(metadata_modification_time))) {tables}), "
         f"(SELECT groupArray(found) FROM ({states})){beside and f', {beside}'}"
     )
-    # Where its replicas have a version, one of them tells.
+    # With shared metadata, a single replica per shard answers.
     nodes = context.publishers if context.shared else context.nodes
     answers = yield from QueryNodes(name=f"Look for versions of {context.target}", sql=dict.fromkeys(nodes, sql))
     known = dict[tuple[str, str], Version]()
@@ -293,7 +293,7 @@ def find_versions(context: TargetContext, *, beside: str = "") -> Steps[tuple[li
             of_tables[name][key] = PartitionState.of(key, fields)
         for version, on_node in _versions_on(names, of_tables):
             known.setdefault((version.table, str(version.period)), version).nodes[node] = on_node
-    # What was dropped out of a table is still in its comment.
+    # Dropped partitions are still in the comment.
     versions = sorted((version for version in known.values() if version.rows), key=lambda version: version.order)
     return versions, {node: row[2:] for node, (row,) in answers.items()}
 
@@ -311,10 +311,7 @@ def _versions_on(names: Sequence[Row], of_tables: Mapping[str, _States]) -> Iter
 
 
 def drop_older_versions(periods: Periods, versions: Sequence[Version] | None) -> Steps[None]:
-    """Drop what is older than the versions to keep of periods that were published, and what is broken.
-
-    If that fails, the next publication does it.
-    """
+    """Drop outdated and broken versions of published periods; if that fails, the next publication does it."""
     if not versions or not periods.items:
         return
     load = periods.first.load
@@ -324,7 +321,7 @@ def drop_older_versions(periods: Periods, versions: Sequence[Version] | None) ->
     for version in reversed(versions):
         of_period = newest[version.period]
         is_kept = not version.why_broken and version.attempt not in of_period and len(of_period) < most
-        # A replica that was away may have to fetch it still.
+        # A replica that was down may still have to fetch it.
         is_late = bool(version.why_broken) and load.context.shared is not None
         if version.period in periods.items and not is_kept and not is_late:
             gone.append(version)

@@ -1,4 +1,4 @@
-"""Look for problems of a load that could start, before anything is written."""
+"""Check for risks before anything is written."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from airflow_provider_chs3.core.steps.operations import Log, QueryNodes, Steps
 from airflow_provider_chs3.core.target.node_capacity import NodeNow, OtherParts
 from airflow_provider_chs3.exceptions import PreflightError, TransientError
 
-#: A database or a table in a statement, as the server shows it.
+#: The name of a database or table, as servers show it.
 NAME = r"(?:`(?:[^`\\]|\\.)*`|\w+)"
-#: Where a view writes, as the server shows it; a view without it has a table of its own, named as the view.
+#: The target of a view, as servers show it; a view without TO has an inner table.
 VIEW_TO = re.compile(rf"CREATE MATERIALIZED VIEW {NAME}\.{NAME} (?:REFRESH .*? )?TO ({NAME}\.{NAME}) ")
 
 
 def fill_statements(load: LoadContext, node: Node) -> Steps[list[str]]:
-    """Return an INSERT for each materialized view that adds the period's rows as the view would have.
+    """Return an INSERT for every materialized view that adds the period's rows as the view would.
 
-    The view's SELECT is unchanged: a setting restricts it to the period's partition. The rows go into the view's table
-    instead of through the view, which does not cast them if types differ.
+    The view's SELECT is unchanged, but a setting restricts it to the period's partition. Rows go directly to the view's
+    table, because the view would not cast differing types.
 
     Returns:
-        The statements, by the views' names, without views that the user may not see.
+        The statements, ordered by view, without views that the user may not see.
     """
     target = load.context.target
     views = (
@@ -60,13 +60,13 @@ def _statement(load: LoadContext, view: TableName, definition: str, select: str,
 
 
 def warn_of_risks(load: LoadContext, capacities: Mapping[Node, NodeNow]) -> Steps[None]:
-    """Check disks, the target's parts, and the materialized views of the target.
+    """Check disks, parts and materialized views of the target.
 
     Problems that prevent the load are errors; others are logged.
 
     Raises:
         PreflightError: If a node lacks disk space for its part of the period.
-        TransientError: If the target has so many parts that INSERTs are refused, until merges reduce them.
+        TransientError: If the target has too many parts for INSERTs, until merges reduce them.
     """
     without_room, too_full = list(nodes_without_room(load, capacities)), list(_too_full(load, capacities))
     if without_room:
@@ -84,7 +84,7 @@ def _warn_of_views(load: LoadContext, capacities: Mapping[Node, NodeNow]) -> Ste
     if not viewed:
         return
     views = sorted({view for node in viewed for view in capacities[node].views})
-    # For several periods, they would fill a page.
+    # Statements for several periods would fill a page.
     statements = [] if load.group else (yield from fill_statements(load, viewed[0]))
     text = (
         f"{', '.join(views)} will not see the rows of {load.periods} in {load.context.target}: a materialized view "
@@ -96,9 +96,9 @@ def _warn_of_views(load: LoadContext, capacities: Mapping[Node, NodeNow]) -> Ste
 
 
 def nodes_without_room(load: LoadContext, capacities: Mapping[Node, NodeNow]) -> Iterator[str]:
-    """Yield a sentence for each node whose disks are smaller than its part of the objects.
+    """Yield a sentence for every node without enough disk space for its part of the objects.
 
-    Staging takes about as much as Parquet.
+    Staging takes about as much space as Parquet.
     """
     # Every replica holds all of its shard.
     needed_bytes = _written_objects(load).size_bytes // len(load.context.publishers)
@@ -113,7 +113,7 @@ def nodes_without_room(load: LoadContext, capacities: Mapping[Node, NodeNow]) ->
 
 
 def _what_may_go(load: LoadContext) -> Steps[list[str]]:
-    # To link a version, or held rows, takes no room: they take it as the table loses their parts, for later loads.
+    # Linking versions or held rows takes no space; they take it once the table loses those parts.
     statements = dict.fromkeys(load.context.nodes, Sql(KEPT_BYTES))
     answers = yield from QueryNodes(name="Look at what versions and held rows take", sql=statements)
     kept_bytes = sum(size_bytes for rows in answers.values() for (size_bytes,) in rows)
@@ -126,16 +126,16 @@ def _what_may_go(load: LoadContext) -> Steps[list[str]]:
 
 
 def _written_objects(load: LoadContext) -> Manifest:
-    """Return the objects whose rows are written: where some are removed, all parts may be rewritten."""
+    """Return the objects to write: if objects are removed, all parts may be rewritten."""
     return load.manifest if load.increment and load.increment.removed else load.files.manifest
 
 
 def _too_full(load: LoadContext, capacities: Mapping[Node, NodeNow]) -> Iterator[str]:
-    """Yield a sentence for each node where INSERTs into the target are refused (252), or would be after the load.
+    """Yield a sentence for every node that refuses INSERTs into the target (252), or would after the load.
 
-    The limits apply to the whole table: one partition with too many parts blocks INSERTs into all of them. They neither
-    refuse nor delay REPLACE PARTITION (seen on 26.9), so a load would make it worse. The parts that it replaces do not
-    count, and a period without objects only removes parts.
+    The limits apply to the whole table: a partition with too many parts blocks INSERTs into all of them. They do not
+    affect REPLACE PARTITION (seen on 26.9), so a load would make it worse. Replaced parts do not count, and a period
+    without objects only removes parts.
     """
     if not load.files.manifest.objects:
         return
@@ -167,7 +167,7 @@ def _other_parts(capacities: Mapping[Node, NodeNow]) -> Iterator[tuple[Node, Oth
 
 
 def _parts_matter(others: OtherParts) -> bool:
-    """Check whether the number of parts matters: it does not if they are large."""
+    """Check whether the number of parts matters: large parts do not count."""
     return others.fullest_bytes <= others.fullest_parts * others.limits.max_avg_part_size_for_too_many_parts
 
 

@@ -1,6 +1,6 @@
-"""Prove that compressed objects were not cut off, where the servers would load the rest of one.
+"""Prove that compressed objects were not cut off, if servers would load a truncated one.
 
-docs/reference/proof.md says what each codec and format notices by itself, and what proves the rest.
+docs/reference/proof.md lists what codecs and formats detect by themselves, and how the rest is proved.
 """
 
 from __future__ import annotations
@@ -20,26 +20,25 @@ from airflow_provider_chs3.core.sql.quoting import literal
 from airflow_provider_chs3.core.steps.operations import Gather, Log, ReadBytes, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError, SourceError
 
-#: Requests by which the worker reads objects at the same time: each waits for the storage nearly all of its time.
+#: Concurrent requests of the worker, which mostly wait for the storage.
 _AT_A_TIME = 16
-#: A server holds a whole object in memory to hand it over, up to three times (measured),
+#: A server holds an object in memory up to three times to pass it on (measured),
 _MOST_HANDED_BYTES = 128 * 1024**2
-#: and one of Native uncompressed, too, to look for its end.
+#: and uncompressed Native, too, to find its end.
 _MOST_NATIVE_BYTES = 32 * 1024**2
-#: What ClickHouse says where a block is begun and not ended.
+#: Error codes of ClickHouse for an incomplete block.
 _CUT_OFF = (32, 33)
 _WITH_GZIP = "Compress it with gzip"
 _NATIVE, _SNAPPY, _XZ = "Native", "snappy", "xz"
-#: What a stream of xz ends with, before zeros that may follow it. Servers notice that a stream was cut off anywhere but
-#: in its header.
+#: The footer of a stream of xz, before optional zeros. Servers detect truncated streams except within the header.
 _END_OF_XZ, _LOOKED_AT_BYTES = b"YZ", 4096
 
 
 def prove_whole(load: LoadContext) -> Steps[None]:
-    """Check that the load's objects end where their codec says, before anything else is read from them.
+    """Check that the load's objects end as their codec demands, before anything else is read from them.
 
     Raises:
-        SourceError: If one is cut off, or nothing can prove that it is not.
+        SourceError: If an object is cut off, or nothing can prove that it is not.
     """
     files, unproved = load.files, dict[str, str]()
     if files.format.has_footer or not files.source.has_files:
@@ -63,7 +62,7 @@ def check_unproved(load: LoadContext, unproved: Mapping[str, str]) -> Steps[None
     """Refuse objects that nothing proves to be whole, unless the user accepts them.
 
     Raises:
-        SourceError: If there is one.
+        SourceError: If there are such objects.
     """
     if not unproved:
         return
@@ -89,7 +88,7 @@ def _walk_objects(load: LoadContext, walked: Sequence[Unit]) -> Steps[dict[str, 
     what = f"{objects} of {load.periods} {'is' if len(walked) == 1 else 'are'} whole, as the servers do not"
     how = f"the worker reads at most {size}" if by_worker else f"a server hands over {size}, one object at a time"
     yield from Log(name=f"Checking that {what}: {how}.")
-    # A server holds what it hands over in memory.
+    # A server holds the object in memory.
     number = min(_AT_A_TIME, len(walked)) if by_worker else 1
     lanes = tuple(
         _walk_lane(load, list(islice(walked, first, None, number)), connections=_AT_A_TIME // number)
@@ -108,7 +107,7 @@ def _walk_lane(load: LoadContext, walked: Sequence[Unit], connections: int) -> S
         if load.files.source.for_worker(unit.path) is None:
             handed = yield from _read_through_server(load, unit)
             if isinstance(handed, str):
-                # The servers notice nearly all cuts of xz.
+                # Servers detect nearly all truncated xz.
                 if codec:
                     unproved[unit.path] = handed
                 continue
@@ -121,13 +120,13 @@ def _walk_lane(load: LoadContext, walked: Sequence[Unit], connections: int) -> S
 
 
 def _run_walk(load: LoadContext, unit: Unit, walk: Walk, body: bytes, connections: int) -> Steps[str]:
-    """Return what a walk found: of bytes that a server handed over, or of those that the worker reads."""
+    """Run a walk over bytes from a server, or bytes that the worker reads; return the damage."""
     place = load.files.source.for_worker(unit.path)
     try:
         start, length = next(walk)
         while True:
             if place is not None:
-                # That of HDFS has no bucket.
+                # HDFS has no bucket.
                 bucket, key = place
                 name = f"Read {unit.path} from byte {start}"
                 pieces = yield from ReadBytes(
@@ -141,7 +140,7 @@ def _run_walk(load: LoadContext, unit: Unit, walk: Walk, body: bytes, connection
 
 
 def _read_through_server(load: LoadContext, unit: Unit) -> Steps[bytes | str]:
-    """Return an object as a server reads it, or why it does not."""
+    """Read an object through a server; return a text if that is impossible."""
     files = replace(load.files, compression="none")
     if unit.size_bytes > _MOST_HANDED_BYTES:
         return f"only the servers have access, and one passes on at most {size_text(_MOST_HANDED_BYTES)}. {_WITH_GZIP}"
@@ -158,28 +157,28 @@ def _read_through_server(load: LoadContext, unit: Unit) -> Steps[bytes | str]:
             f"only the servers have access, and lack the memory to pass on {size_text(unit.size_bytes)}. {_WITH_GZIP}"
         )
     body = rows[0][0] if rows else b""
-    # The driver decodes what is UTF-8.
+    # The driver decodes valid UTF-8.
     return body if isinstance(body, bytes) else str(body).encode()
 
 
 def _find_end_of_xz(size_bytes: int) -> Walk:
-    """Look whether the footer of a stream ends an object: one that ends in a header is loaded without this stream."""
+    """Check that an object ends with the footer of a stream: servers ignore a stream truncated in its header."""
     start = max(0, size_bytes - _LOOKED_AT_BYTES)
     tail = b"".join((yield start, size_bytes - start))
     stream = tail.rstrip(b"\0")
-    # Zeros come by fours.
+    # Padding is a multiple of four zeros.
     is_whole = stream.endswith(_END_OF_XZ) and (len(tail) - len(stream)) % 4 == 0
     return "" if is_whole else "it does not end with an xz footer"
 
 
 def find_ends_of_native(load: LoadContext, objects: Sequence[Unit]) -> Steps[dict[str, str]]:
-    """Check that a reader of Native does not stop before the end of an object, as it does at an empty block.
+    """Check that readers of Native do not stop before the end of an object, as they do at an empty block.
 
-    With one more byte, an object that was read to its end is cut off, which is an error; one that was not read to its
-    end gives none.
+    An extra byte makes an object look truncated if it is read to the end; without that error, the reader stopped
+    earlier.
 
     Returns:
-        Objects that are too large for this: path → why nothing is proved.
+        Objects that are too large for this: path → reason.
 
     Raises:
         SourceError: If a reader stops before the end.
