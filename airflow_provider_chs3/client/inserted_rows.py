@@ -64,7 +64,7 @@ def _check_lengths(columns: Columns, rows: Sequence[Sequence[Any]]) -> None:
 
 def first_misfit(columns: Columns, rows: Sequence[Sequence[Any]], context: Any) -> RowError | None:
     """Return the error of the first row with a value that does not fit its column; None if all fit."""
-    found = []
+    misfits = []
     for at, (name, column_type) in enumerate(columns):
         values = [row[at] for row in rows]
         # Anything but a row fits, so that the first that does not ends the longest beginning that fits.
@@ -74,10 +74,10 @@ def first_misfit(columns: Columns, rows: Sequence[Sequence[Any]], context: Any) 
         if first < len(rows):
             value = values[first]
             shown = "NULL" if value is None else f"{reprlib.repr(value)}, a Python {type(value).__name__},"
-            found.append((first, f"{shown} is no value for column {name!r} of type {column_type}"))
-    if not found:
+            misfits.append((first, f"{shown} is no value for column {name!r} of type {column_type}"))
+    if not misfits:
         return None
-    row, problem = min(found, key=lambda each: each[0])
+    row, problem = min(misfits, key=lambda misfit: misfit[0])
     return RowError(row + 1, problem)
 
 

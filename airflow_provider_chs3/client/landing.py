@@ -84,8 +84,8 @@ class Landing:
         self._claim()
         starts, ends = self._offsets_at(request.start), self._offsets_at(request.end)
         self._check_logs(starts, ends)
-        for each in ranges_between(starts, ends):
-            self._land(each, self._first_held(each))
+        for messages in ranges_between(starts, ends):
+            self._land(messages, self._first_held(messages))
         result = {**self._result(), "seconds": round(time.monotonic() - started, 3)}
         self._objects.put(request.done_key, json.dumps(result).encode())
         return result
@@ -101,7 +101,7 @@ class Landing:
         """Check that no log ends before an offset that it had: so it is, too, where brokers give topics no ids."""
         present = self._topic.partitions()
         for partition in sorted(set().union(*recorded)):
-            offset = max(each.get(partition, 0) for each in recorded)
+            offset = max(offsets.get(partition, 0) for offsets in recorded)
             end = self._topic.held(partition)[1] if partition in present else 0
             if end < offset:
                 raise SourceError(
@@ -120,18 +120,18 @@ class Landing:
         key = self._request.point_key(at)
         if (recorded := self._objects.get(key)) is not None:
             return offsets_of_json(recorded)
-        found = self._topic.offsets_at(at)
+        offsets = self._topic.offsets_at(at)
         earlier_key, later_key = neighbours(list(self._objects.listed(self._request.points)), key)
         earlier, later = self._recorded(earlier_key), self._recorded(later_key)
         if at == self._request.start and earlier is not None:
-            skipped = sum(each.offsets for each in ranges_between(earlier, found))
+            skipped = sum(messages.offsets for messages in ranges_between(earlier, offsets))
             self._log.warning(
                 "No run has landed the %d offsets between %s and this run's start. If you want these messages, run the "
                 "missing intervals.",
                 skipped,
                 earlier_key,
             )
-        ordered = kept_in_order(found, earlier=earlier, later=later)
+        ordered = kept_in_order(offsets, earlier=earlier, later=later)
         return offsets_of_json(self._objects.agreed(key, offsets_as_json(ordered)))
 
     def _recorded(self, key: str | None) -> dict[int, int] | None:

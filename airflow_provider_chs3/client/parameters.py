@@ -76,7 +76,7 @@ class _Expression:
 def _for_driver(value: Any) -> Any:
     """Return a value whose bytes are all sent: the driver would write them as Python does."""
     if isinstance(value, list | tuple):
-        return type(value)([_for_driver(each) for each in value]) if type(value) in (list, tuple) else value
+        return type(value)([_for_driver(element) for element in value]) if type(value) in (list, tuple) else value
     return _Expression(f"'{_bytes(value)}'") if isinstance(value, bytes) else value
 
 
@@ -126,10 +126,10 @@ def _literal(value: Any) -> str:
     if value is None:
         return "NULL"
     if isinstance(value, list | tuple):
-        inner = ", ".join(_literal(each) for each in value)
+        inner = ", ".join(_literal(element) for element in value)
         return f"[{inner}]" if isinstance(value, list) else f"({inner})"
     if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{_literal(key)}: {_literal(each)}' for key, each in value.items())}}}"
+        return f"{{{', '.join(f'{_literal(key)}: {_literal(element)}' for key, element in value.items())}}}"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int | float | Decimal):
@@ -140,7 +140,7 @@ def _literal(value: Any) -> str:
 
 
 def _bytes(value: bytes) -> str:
-    return "".join(f"\\x{each:02x}" for each in value)
+    return "".join(f"\\x{number:02x}" for number in value)
 
 
 def _time(value: datetime) -> str:

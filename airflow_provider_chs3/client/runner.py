@@ -190,7 +190,7 @@ class Runner:
     @_perform.register
     def _(self, step: TryQueryNodes) -> dict[Node, list[Row] | Chs3Error]:
         timed = self.perform(TimeQueryNodes(name=step.name, sql=step.sql))
-        return {node: each.answer for node, each in timed.items()}
+        return {node: timed_answer.answer for node, timed_answer in timed.items()}
 
     @_perform.register
     def _(self, step: TimeQueryNodes) -> dict[Node, TimedAnswer]:
@@ -207,7 +207,7 @@ class Runner:
         with ThreadPoolExecutor(max_workers=len(step.workflows)) as pool:
             # In the context of this thread, which loggers use.
             ended = [pool.submit(copy_context().run, self.run, workflow) for workflow in step.workflows]
-        return [each.result() for each in ended]
+        return [future.result() for future in ended]
 
     @_perform.register
     def _(self, step: StartOnNodes) -> dict[Node, str | Chs3Error]:
@@ -299,7 +299,7 @@ class Runner:
             running = [
                 pool.submit(self._run_insert, insert, Quiet(self.log), _QUIET_SECONDS) for insert in step.inserts
             ]
-        return tuple(each.result() for each in running)
+        return tuple(future.result() for future in running)
 
     def insert(self, step: Insert) -> InsertStats:
         """Run an insert to its end; it is cancelled if this process dies.

@@ -120,8 +120,8 @@ def server_error(
 
 def untrusted_certificate(message: str, address: str) -> ConfigurationError | None:
     """Return the error for a server whose certificate is not trusted, if a message of Python's `ssl` says so."""
-    found = _UNTRUSTED.search(message)
-    return ConfigurationError(_about_certificate(address, found[1])) if found else None
+    match = _UNTRUSTED.search(message)
+    return ConfigurationError(_about_certificate(address, match[1])) if match else None
 
 
 def _about_certificate(address: str, reason: str) -> str:

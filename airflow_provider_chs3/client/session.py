@@ -105,8 +105,8 @@ class Session:
             ClickHouseConnectionError: If the server does not answer, or the connection breaks.
             ConfigurationError: If a field of the connection is wrong.
         """
-        own = check_settings(settings or {}, where="settings")
-        settings = {**(READABLE if under_profile else COMPLETE), **NEWER, **own}
+        user_settings = check_settings(settings or {}, where="settings")
+        settings = {**(READABLE if under_profile else COMPLETE), **NEWER, **user_settings}
 
         def run() -> list[tuple[Any, ...]]:
             with self._executed(sql, query_id, settings, address, secrets, send_receive_timeout_seconds) as (_, rows):

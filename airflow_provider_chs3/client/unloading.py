@@ -50,12 +50,12 @@ class Unload:
         started = time.monotonic()
         context = self._context = self._runner.run(steps.inspect(self._request))
         held, etag = self._held(context)
-        found = self._runner.run(steps.fingerprints(context, self._attempt))
+        fingerprints = self._runner.run(steps.fingerprints(context, self._attempt))
         listed = self._objects.listed(self._request.folder)
         status = "unchanged"
-        if held is None or not held.holds(context.columns, found) or not held.are_there(listed):
+        if held is None or not held.holds(context.columns, fingerprints) or not held.are_there(listed):
             status = "unloaded"
-            held = self._write(context, found, etag)
+            held = self._write(context, fingerprints, etag)
         self._objects.delete(key for key in held.obsolete if key in listed)
         self._log.info("%s %s %s: %d rows in %d files.", held.table, held.period, status, held.rows, len(held.files))
         return self._result(status, held, time.monotonic() - started)
@@ -80,38 +80,44 @@ class Unload:
             )
         return held, etag
 
-    def _write(self, context: UnloadContext, found: Mapping[str, Fingerprint], etag: str | None) -> UnloadManifest:
-        self._log.info("Unload %d rows on %d nodes.", sum(each.rows for each in found.values()), len(found))
+    def _write(
+        self, context: UnloadContext, fingerprints: Mapping[str, Fingerprint], etag: str | None
+    ) -> UnloadManifest:
+        self._log.info(
+            "Unload %d rows on %d nodes.",
+            sum(fingerprint.rows for fingerprint in fingerprints.values()),
+            len(fingerprints),
+        )
         try:
-            manifest = self._written(context, found)
+            manifest = self._written(context, fingerprints)
         except Chs3Error:
-            self._forget(found)
+            self._forget(fingerprints)
             raise
         # An error from here on may be that of a write that took effect: the files stay.
         if not self._objects.swap(self._request.manifest_key, manifest.as_text().encode(), etag):
             held, _ = self._held(context)
             if held is None or held.attempt != self._attempt:
-                self._forget(found)
+                self._forget(fingerprints)
                 raise TransientError(
                     f"Another task unloaded {context.target} {self._request.period} meanwhile: a retry "
                     "checks what it wrote."
                 )
         return manifest
 
-    def _forget(self, found: Mapping[str, Fingerprint]) -> None:
+    def _forget(self, fingerprints: Mapping[str, Fingerprint]) -> None:
         """Delete the objects that were written; a later unload deletes those that remain."""
         with suppress(Chs3Error):
-            self._objects.delete(self._keys(found))
+            self._objects.delete(self._keys(fingerprints))
 
-    def _written(self, context: UnloadContext, found: Mapping[str, Fingerprint]) -> UnloadManifest:
+    def _written(self, context: UnloadContext, fingerprints: Mapping[str, Fingerprint]) -> UnloadManifest:
         request, attempt = self._request, self._attempt
-        nodes = {name: node for name, node in context.nodes.items() if name in found}
+        nodes = {name: node for name, node in context.nodes.items() if name in fingerprints}
         self._runner.run(steps.write(context, request, attempt, nodes))
         written = self._runner.run(steps.read_back(context, request, attempt, nodes))
-        if written != found:
-            self._explain(context, found, written)
+        if written != fingerprints:
+            self._explain(context, fingerprints, written)
         listed = self._objects.listed(request.folder)
-        own = self._keys(found)
+        keys = self._keys(fingerprints)
         return UnloadManifest(
             table=str(context.target),
             period=str(request.period),
@@ -121,26 +127,26 @@ class Unload:
                 UnloadedFile(
                     key=key, node=name, fingerprint=written[name], size_bytes=listed[key][0], etag=listed[key][1]
                 )
-                for name, key in zip(found, own, strict=True)
+                for name, key in zip(fingerprints, keys, strict=True)
             ),
-            obsolete=tuple(sorted(key for key in listed if request.is_of_an_attempt(key) and key not in own)),
+            obsolete=tuple(sorted(key for key in listed if request.is_of_an_attempt(key) and key not in keys)),
         )
 
-    def _keys(self, found: Mapping[str, Fingerprint]) -> list[str]:
-        return [self._request.file_key(self._attempt, name) for name in found]
+    def _keys(self, fingerprints: Mapping[str, Fingerprint]) -> list[str]:
+        return [self._request.file_key(self._attempt, name) for name in fingerprints]
 
     def _explain(
-        self, context: UnloadContext, found: Mapping[str, Fingerprint], written: Mapping[str, Fingerprint]
+        self, context: UnloadContext, fingerprints: Mapping[str, Fingerprint], written: Mapping[str, Fingerprint]
     ) -> None:
         """Explain why files do not hold the rows that were found."""
         what = f"{context.target} {self._request.period}"
-        if self._runner.run(steps.fingerprints(context, self._attempt)) != found:
+        if self._runner.run(steps.fingerprints(context, self._attempt)) != fingerprints:
             raise TransientError(f"{what} changed while it was unloaded: the retry unloads it again.")
-        name = next(name for name in found if written.get(name) != found[name])
+        name = next(name for name in fingerprints if written.get(name) != fingerprints[name])
         rows = written[name].rows if name in written else 0
         raise VerificationError(
             f"{what} on {context.nodes[name]}: the file, read back, holds {rows} rows, and the table has "
-            f"{found[name].rows}; or their values differ. Parquet cannot hold a column of this table: convert "
+            f"{fingerprints[name].rows}; or their values differ. Parquet cannot hold a column of this table: convert "
             "it in another table or view, and unload that."
         )
 

@@ -169,7 +169,7 @@ class Tuning(MemoryShare):
 
 #: The groups, by the argument that has each. `csv` is another one, `core.files.csv_dialect.Dialect`.
 GROUPS: Mapping[str, type[Group]] = {
-    each.group: each for each in (Files, Casts, Increments, PolicyGroup, Checks, Tuning)
+    group.group: group for group in (Files, Casts, Increments, PolicyGroup, Checks, Tuning)
 }
 
 

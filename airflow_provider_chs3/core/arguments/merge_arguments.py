@@ -70,7 +70,7 @@ OF_SENSOR = (
     replace(PERIODS, help="Several periods, as a list, which may be empty.", type="Sequence[str] | None"),
     *(DATABASE, CLUSTER, CLICKHOUSE_CONN_ID),
     *declared(Reactions).values(),
-    *(replace(each, is_template=False) for each in declared(Thresholds).values()),
+    *(replace(argument, is_template=False) for argument in declared(Thresholds).values()),
     replace(
         DEFERRABLE,
         help="Whether to wait in Airflow's triggerer after the first poke, whatever the `mode`: it polls after 10 "

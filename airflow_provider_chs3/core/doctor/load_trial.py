@@ -54,10 +54,10 @@ class TrialSetup:
     """The setup of a load that is not started."""
 
     context: TargetContext
-    now: Mapping[Node, NodeNow]
+    states: Mapping[Node, NodeNow]
     specs: Mapping[Node, NodeSpec]
     store: StoreKind
-    own: SettingValues
+    user_settings: SettingValues
     declared: Mapping[str, NodeSpec]
     definition: Mapping[str, Any] | None
 
@@ -175,7 +175,7 @@ def _request(scene: TrialSetup, source: Source, period: Period, at: datetime) ->
         staging_database=scene.context.staging_database,
         nonce="doctor",
         now=at,
-        settings=scene.own,
+        settings=scene.user_settings,
         connection_node_specs=scene.declared,
     )
 
@@ -188,13 +188,13 @@ def settings_of_any_period(scene: TrialSetup) -> list[Setting]:
     """
     if not scene.specs:
         return []
-    data = DataVolume(is_on_remote_disk=any(state.is_on_remote_disk for state in scene.now.values()))
-    share = resource_share_of(smallest(scene.specs.values()), ShareOptions(), data, scene.now.values())
+    data = DataVolume(is_on_remote_disk=any(state.is_on_remote_disk for state in scene.states.values()))
+    share = resource_share_of(smallest(scene.specs.values()), ShareOptions(), data, scene.states.values())
     settings = load_settings(
         share=share,
         data=data,
         known=scene.context.known_settings,
-        user_settings=scene.own,
+        user_settings=scene.user_settings,
         null_as_default=False,
         store=scene.store,
     )
@@ -204,7 +204,7 @@ def settings_of_any_period(scene: TrialSetup) -> list[Setting]:
 def check_settings(scene: TrialSetup, settings: list[Setting], *, period: Period | None) -> tuple[Check, list[Setting]]:
     """Report the settings that a load would send."""
     name = "settings"
-    if len(scene.specs) < len(scene.now):
+    if len(scene.specs) < len(scene.states):
         return Check(name=name, skipped="fix the node specs above first"), []
     if settings:
         return Check(name=name, summary=f"{len(settings)} for {period}, each with its reason below"), settings

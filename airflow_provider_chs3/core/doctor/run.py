@@ -77,7 +77,7 @@ class _Servers:
     location: TableLocation
     probes: Mapping[Node, NodeProbe]
     context: TargetContext
-    now: Mapping[Node, NodeNow]
+    states: Mapping[Node, NodeNow]
     sizes: Sizes
     errors: Mapping[Node, Chs3Error]
 
@@ -141,7 +141,7 @@ def _ask_servers(request: DoctorRequest, location: TableLocation, probes: Mappin
     nodes = {node: replace(context.nodes[node], filtered=filtered.get(node, ())) for node in states}
     context = replace(context, nodes=nodes)
     sizes = find_sizes(context, states, request.declared)
-    return _Servers(location=location, probes=probes, context=context, now=states, sizes=sizes, errors=errors)
+    return _Servers(location=location, probes=probes, context=context, states=states, sizes=sizes, errors=errors)
 
 
 def _check_rights(request: DoctorRequest, servers: _Servers) -> Steps[Check]:
@@ -198,10 +198,10 @@ def _check_load(
     context = servers.context
     scene = TrialSetup(
         context=context,
-        now=servers.now,
+        states=servers.states,
         specs={node: size.spec for node, size in servers.sizes.nodes.items()},
         store=request.store,
-        own=request.settings,
+        user_settings=request.settings,
         declared=request.declared,
         definition=request.definition,
     )

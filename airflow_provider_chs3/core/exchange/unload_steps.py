@@ -27,7 +27,7 @@ class UnloadContext:
     """The table and the period to unload, as the servers have them."""
 
     target: TableName
-    own: PeriodPartitions
+    partitions: PeriodPartitions
     columns: tuple[tuple[str, str], ...]
     nodes: Mapping[str, Node]
     permissions: SettingValues
@@ -45,7 +45,7 @@ class UnloadContext:
     @property
     def rows(self) -> str:
         """The FROM and WHERE of the period's rows on a node."""
-        return f"FROM {table(self.target)} WHERE {self.own.rows_of(self.target)}"
+        return f"FROM {table(self.target)} WHERE {self.partitions.rows_of(self.target)}"
 
 
 def query_id_of(attempt: str) -> str:

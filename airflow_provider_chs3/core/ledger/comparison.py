@@ -43,19 +43,19 @@ class ComparisonStatus(Enum):
     PINNED = "pinned since a version of it was restored"
 
 
-class Found(NamedTuple):
+class Comparison(NamedTuple):
     """The result of comparing a period, with its nodes."""
 
     standing: ComparisonStatus
     nodes: tuple[Node, ...]
-    why: str
+    reason: str
 
 
 _BROKEN = "parts of it were broken when a server started, as after a power cut"
 #: Mutations that a text names.
 _MOST_SHOWN = 3
 AS_RESTORED = (ComparisonStatus.UNCHANGED, ComparisonStatus.RESTORED)
-_AS_PUBLISHED = Found(ComparisonStatus.UNCHANGED, (), ComparisonStatus.UNCHANGED.value)
+_AS_PUBLISHED = Comparison(ComparisonStatus.UNCHANGED, (), ComparisonStatus.UNCHANGED.value)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,16 +75,18 @@ class ExpectedPeriod:
     contents: str = "objects"
 
 
-def standing(periods: Mapping[Node, PeriodOnNode], wanted: ExpectedPeriod, table_facts: TableFacts) -> Found:
+def standing(periods: Mapping[Node, PeriodOnNode], wanted: ExpectedPeriod, table_facts: TableFacts) -> Comparison:
     """Compare a period with what is expected, unless it is pinned: then loads leave it, whatever is expected."""
     comparison, restored = standing_unpinned(periods, wanted, table_facts), restored_of(periods)
     if not (restored and restored.is_pinned):
         return comparison
-    changed = f", but {comparison.why}" if comparison.standing not in AS_RESTORED else ""
-    return Found(ComparisonStatus.PINNED, comparison.nodes, f"{restored}{changed}")
+    changed = f", but {comparison.reason}" if comparison.standing not in AS_RESTORED else ""
+    return Comparison(ComparisonStatus.PINNED, comparison.nodes, f"{restored}{changed}")
 
 
-def standing_unpinned(periods: Mapping[Node, PeriodOnNode], wanted: ExpectedPeriod, table_facts: TableFacts) -> Found:
+def standing_unpinned(
+    periods: Mapping[Node, PeriodOnNode], wanted: ExpectedPeriod, table_facts: TableFacts
+) -> Comparison:
     """Compare a period with what is expected.
 
     A period counts as published only if the newest record of every node says so, of one attempt, if all nodes that it
@@ -147,14 +149,14 @@ def held_version(
     records = {node: version.record for node, version in held.items()}
     comparison = _compared(records, spread(periods, table_facts), wanted)
     if comparison is not _AS_PUBLISHED:
-        return None, comparison.why.replace("it was published", "it was held")
+        return None, comparison.reason.replace("it was published", "it was held")
     if changed := _difference(records, wanted.structure):
         return None, f"the table changed since it was held: {changed}"
     if any(version.is_of(periods[node].record) for node, version in held.items()):
         # What a reload has left: nobody decides about a period that is as published.
         current = standing_unpinned(periods, wanted, table_facts)
         if current.standing is ComparisonStatus.UNCHANGED:
-            return None, current.why
+            return None, current.reason
     for node, version in held.items():
         if not _is_base(version, periods[node], table_facts):
             return None, f"the table's rows of it on {node} were changed since it was held"
@@ -227,7 +229,7 @@ def _is_published_everywhere(periods: Mapping[Node, PeriodOnNode], here: int, ta
     return len(attempts) == 1
 
 
-def _compared(published: Mapping[Node, Record], here: int, wanted: ExpectedPeriod) -> Found:
+def _compared(published: Mapping[Node, Record], here: int, wanted: ExpectedPeriod) -> Comparison:
     nodes = tuple(published)
     if any(record.nodes != here for record in published.values()):
         return _found(ComparisonStatus.MORE_NODES, nodes)
@@ -242,7 +244,7 @@ def _compared(published: Mapping[Node, Record], here: int, wanted: ExpectedPerio
         record.fingerprint != wanted.fingerprint for record in published.values()
     ):
         changed = ComparisonStatus.OBJECTS_CHANGED
-        return Found(changed, nodes, changed.value.replace("objects", wanted.contents))
+        return Comparison(changed, nodes, changed.value.replace("objects", wanted.contents))
     return _AS_PUBLISHED
 
 
@@ -254,8 +256,8 @@ def _difference(published: Mapping[Node, Record], structure: Structure | None) -
     return next(filter(None, differences), "")
 
 
-def _found(standing: ComparisonStatus, nodes: tuple[Node, ...], what: str = "") -> Found:
-    return Found(standing, nodes, f"{standing.value}: {what}" if what else standing.value)
+def _found(standing: ComparisonStatus, nodes: tuple[Node, ...], what: str = "") -> Comparison:
+    return Comparison(standing, nodes, f"{standing.value}: {what}" if what else standing.value)
 
 
 def _nodes_without_history(periods: Mapping[Node, PeriodOnNode], table_facts: TableFacts) -> tuple[Node, ...]:
@@ -323,10 +325,10 @@ def _is_changed(period: PeriodOnNode, table_facts: TableFacts) -> bool:
     return record.event == "published" or not is_left_by_crash(evidence, state, table_facts=table_facts)
 
 
-def _changed(periods: Mapping[Node, PeriodOnNode], table_facts: TableFacts) -> Found:
+def _changed(periods: Mapping[Node, PeriodOnNode], table_facts: TableFacts) -> Comparison:
     nodes = tuple(periods)
     if all(_is_broken(period, table_facts) for period in periods.values()):
-        return Found(ComparisonStatus.UNFINISHED, nodes, _BROKEN)
+        return Comparison(ComparisonStatus.UNFINISHED, nodes, _BROKEN)
     return _found(ComparisonStatus.TARGET_CHANGED, nodes, _what_changed(periods[nodes[0]], table_facts))
 
 

@@ -84,7 +84,7 @@ class Held:
     """A version of a period on one node that was held rather than published."""
 
     records: tuple[Record, ...]
-    why: str
+    reason: str
     since: str
     limit_days: float
     keep_versions: int = 0
@@ -102,7 +102,7 @@ class Held:
     @property
     def without_values(self) -> Held:
         """The same, without what the checks found, which may be values of rows."""
-        return replace(self, why=self.why.partition(":")[0])
+        return replace(self, reason=self.reason.partition(":")[0])
 
     def is_of(self, published: Record | None) -> bool:
         """Check whether it is of what is published already."""

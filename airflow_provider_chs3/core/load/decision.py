@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, Found
+from airflow_provider_chs3.core.ledger.comparison import Comparison, ComparisonStatus
 from airflow_provider_chs3.core.ledger.records import Held
 from airflow_provider_chs3.core.load.load_request import Policies
 from airflow_provider_chs3.core.load.load_result import TO_DECIDE
@@ -68,14 +68,14 @@ _NEEDS_NO_PERMISSION = (
     *OF_OTHERS,
 )
 #: The comparison of a period without rows and records.
-NEVER_LOADED = Found(ComparisonStatus.NEW, (), ComparisonStatus.NEW.value)
+NEVER_LOADED = Comparison(ComparisonStatus.NEW, (), ComparisonStatus.NEW.value)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PeriodFacts:
     """Facts about a period."""
 
-    comparison: Found = NEVER_LOADED
+    comparison: Comparison = NEVER_LOADED
     objects: int | None = None
     contents: str = "objects"
     size_bytes: int = 0
@@ -96,7 +96,7 @@ def decide(facts: PeriodFacts, policies: Policies | None = None) -> Decision:
     A period that matches its objects stays as it is, whatever the policies for changes say.
     """
     policies = policies or Policies()
-    reason = facts.comparison.why
+    reason = facts.comparison.reason
     if stays := _decide_stay(facts):
         return stays
     if facts.is_approval:
@@ -127,12 +127,12 @@ def _decide_load(facts: PeriodFacts, policies: Policies) -> Decision:
 def _decide_stay(facts: PeriodFacts) -> Decision | None:
     """Decide whether a period stays as it is; None if it changes."""
     if facts.comparison.standing is ComparisonStatus.PINNED:
-        return Refuse(facts.comparison.why, Refusal.NOT_HELD) if facts.is_approval else Skip(facts.comparison.why)
+        return Refuse(facts.comparison.reason, Refusal.NOT_HELD) if facts.is_approval else Skip(facts.comparison.reason)
     if facts.is_reload:
         return None
     if facts.held and not facts.held.is_over:
-        return Hold(f"held since {facts.held.since} UTC: {facts.held.why}. {TO_DECIDE}")
-    return Skip(facts.comparison.why) if facts.comparison.standing is ComparisonStatus.UNCHANGED else None
+        return Hold(f"held since {facts.held.since} UTC: {facts.held.reason}. {TO_DECIDE}")
+    return Skip(facts.comparison.reason) if facts.comparison.standing is ComparisonStatus.UNCHANGED else None
 
 
 def whole_table_error(target: TableName, sizes: str, reason: str) -> TargetChangedError:
@@ -167,7 +167,7 @@ def _refusal(facts: PeriodFacts, policies: Policies) -> Refusal | None:
 
 def _why_held(facts: PeriodFacts, policies: Policies) -> str:
     """Return why a person decides about the replacement; empty if nobody does."""
-    reasons = [facts.comparison.why] if _is_of_others(facts, policies) else []
+    reasons = [facts.comparison.reason] if _is_of_others(facts, policies) else []
     if _shrank(facts, policies):
         shrank = f"shrank from {size_text(facts.published_bytes)} to {size_text(facts.size_bytes)}"
         reasons.append(f"its {facts.contents} {shrank} since they were published")

@@ -232,7 +232,7 @@ def _record_intent(load: LoadContext, approval: Attempt, held: Mapping[Node, Hel
     if facts.held is None or facts.held.record.attempt != nonce:
         raise TargetChangedError(
             f"{load.context.target} {load.request.period} was changed, or published, just as it was approved: "
-            f"{facts.why_not_held or facts.comparison.why}. It was not published. Look at it, and load it again if "
+            f"{facts.why_not_held or facts.comparison.reason}. It was not published. Look at it, and load it again if "
             "need be."
         )
     records = list[RecordOnNode]()

@@ -12,8 +12,8 @@ from airflow_provider_chs3.core.files.inner_keys import has_whole_objects
 from airflow_provider_chs3.core.files.source import Source
 from airflow_provider_chs3.core.files.text_fields import has_escaped_labels, lacks_elements_of_containers
 from airflow_provider_chs3.core.ledger.comparison import (
+    Comparison,
     ExpectedPeriod,
-    Found,
     held_version,
     intended,
     spread,
@@ -270,7 +270,7 @@ class LoadContext:
             is_published_table=self.request.period == WHOLE_TABLE and was_published(before),
         )
 
-    def absent_of(self, comparison: Found) -> list[Node]:
+    def absent_of(self, comparison: Comparison) -> list[Node]:
         """Return the replicas that are down in the shards of the compared nodes."""
         shards = {node.shard_num for node in comparison.nodes}
         return [node for node in self.context.absent if node.shard_num in shards]

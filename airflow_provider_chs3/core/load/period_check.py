@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, Found, is_changed, is_elsewhere
+from airflow_provider_chs3.core.ledger.comparison import Comparison, ComparisonStatus, is_changed, is_elsewhere
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import Evidence
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
@@ -296,7 +296,7 @@ def look_at_period(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -> St
         raise PreflightError(key_type_message(load, str(other[0])))
     if not (yield from _is_of_stale(load, changed)):
         return facts
-    return replace(facts, comparison=Found(ComparisonStatus.UNFINISHED, facts.comparison.nodes, _STALE))
+    return replace(facts, comparison=Comparison(ComparisonStatus.UNFINISHED, facts.comparison.nodes, _STALE))
 
 
 def judge_period(load: LoadContext, facts: PeriodFacts) -> Decision:
@@ -321,7 +321,7 @@ def check_whole(period_load: PeriodLoad, facts: PeriodFacts, reason: str | None)
         Chs3Error: As in `judge_period`.
     """
     # Dead attempts and held versions were handled before this point.
-    why_whole = facts.comparison.why if reason is None else reason
+    why_whole = facts.comparison.reason if reason is None else reason
     judge_period(period_load.load, replace(facts, intended="", held=None, why_whole=why_whole))
 
 

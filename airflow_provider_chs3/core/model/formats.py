@@ -35,8 +35,8 @@ def compression_of_key(key: str) -> str:
 
 #: Name → format, of those that can be loaded.
 FORMATS = {
-    each.name: each
-    for each in (
+    format_.name: format_
+    for format_ in (
         Format("Parquet", is_typed=True, has_footer=True),
         Format("ORC", is_typed=True, has_footer=True),
         Format("Arrow", is_typed=True, has_footer=True),

@@ -10,9 +10,9 @@ from airflow_provider_chs3.core.files.source import Source
 from airflow_provider_chs3.core.files.table_creation import create_if_missing
 from airflow_provider_chs3.core.files.table_suggestion import NewTableRequest
 from airflow_provider_chs3.core.ledger.comparison import (
+    Comparison,
     ComparisonStatus,
     ExpectedPeriod,
-    Found,
     held_version,
     standing,
     was_published,
@@ -293,7 +293,7 @@ def _why_table_is_read(
     request: PlanRequest,
     context: TargetContext,
     nodes: Mapping[Node, PeriodOnNode],
-    comparison: Found,
+    comparison: Comparison,
 ) -> Steps[str | None]:
     if comparison.standing is not ComparisonStatus.OBJECTS_CHANGED or request.reload:
         return None

@@ -225,7 +225,7 @@ def _listed(
     }
     record = next(iter(published.values()), None)
     comparison = standing(nodes, ExpectedPeriod(), context.table_facts)
-    is_pinned, where, reason = comparison.standing is ComparisonStatus.PINNED, comparison.nodes, comparison.why
+    is_pinned, where, reason = comparison.standing is ComparisonStatus.PINNED, comparison.nodes, comparison.reason
     unpinned = standing_unpinned(nodes, ExpectedPeriod(), context.table_facts) if is_pinned else comparison
     nowhere_else = "" if len(where) in (0, len(nodes)) else f" ({', '.join(map(str, where))})"
     held, _ = held_version(nodes, ExpectedPeriod(), context.table_facts)

@@ -173,7 +173,7 @@ def unpin_periods(request: LedgerRequest) -> Steps[list[RestoredPeriod]]:
             yield from QueryNodes(name=f"Unpin {period}", sql=once, settings=context.record_settings)
             comparison = standing_unpinned(nodes, ExpectedPeriod(), context.table_facts)
             is_of_others = comparison.standing in _OF_OTHERS
-            reason = f"{comparison.why}: {_TO_SETTLE}" if is_of_others else "loads may replace it again"
+            reason = f"{comparison.reason}: {_TO_SETTLE}" if is_of_others else "loads may replace it again"
             unpinned.append(RestoredPeriod(period, "unpinned", restored.version, rows, reason))
         else:
             unpinned.append(RestoredPeriod(period, "unchanged", "", rows, "it is not pinned"))
@@ -254,8 +254,8 @@ def _restore(request: RestoreRequest, load: LoadContext) -> Steps[RestoredPeriod
     if comparison.standing in _OF_OTHERS and not request.replaces_changed:
         raise TargetChangedError(
             f"{context.target}, {load.period_partitions}, on {', '.join(map(str, comparison.nodes))}: "
-            f"{comparison.why}. Restoring a version would undo that (rows erased on request would come back): if you "
-            "want it, restore with --replace-changed."
+            f"{comparison.reason}. Restoring a version would undo that (rows erased on request would come back): "
+            "if you want it, restore with --replace-changed."
         )
     yield from _follow_structure(context, version)
     restored = Restored(version.attempt, request.by, f"{request.now:%Y-%m-%d %H:%M} UTC")

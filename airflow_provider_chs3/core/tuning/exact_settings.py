@@ -49,7 +49,7 @@ _BY_SHARDING_KEY = (
 _ALIASES = {"insert_distributed_sync", "allow_experimental_parallel_reading_from_replicas"}
 
 #: Names of the exact settings of every load, which a user cannot set; those of a kind of storage come on top.
-EXACT_NAMES = frozenset(each.name for each in _EXACT) | {"insert_null_as_default"} | _ALIASES
+EXACT_NAMES = frozenset(setting.name for setting in _EXACT) | {"insert_null_as_default"} | _ALIASES
 
 #: Every node must know these. The others were added later or removed: a server without the setting does not have the
 #: problem that it guards against.

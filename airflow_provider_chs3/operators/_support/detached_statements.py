@@ -142,8 +142,8 @@ class DetachingStatements:
         query = self._query(running)
         self._check_log(query)
         sql, parameters = self._as_sent(statement)
-        own = check_settings(self.options["settings"] or {}, where="settings")
-        settings = {"log_comment": airflow_log_comment(), **own, **_WITH_ROW_LAST}
+        user_settings = check_settings(self.options["settings"] or {}, where="settings")
+        settings = {"log_comment": airflow_log_comment(), **user_settings, **_WITH_ROW_LAST}
         self.log.info("Query id: %s", query_id)
         self._running = running
         sent = in_turn(lambda: query.send(sql, settings=settings, parameters=parameters), sql)

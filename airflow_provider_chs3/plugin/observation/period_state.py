@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum, StrEnum
 
-from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, Found
+from airflow_provider_chs3.core.ledger.comparison import Comparison, ComparisonStatus
 from airflow_provider_chs3.core.ledger.records import Held
 from airflow_provider_chs3.core.load.decision import Hold, PeriodFacts, Refuse, Skip, decide
 from airflow_provider_chs3.core.load.load_request import Policies
@@ -67,7 +67,7 @@ _OF_HEALTH = {
 }
 
 
-def state_of(comparison: Found, load: LastLoad, health: Health, held: Held | None = None) -> PeriodState:
+def state_of(comparison: Comparison, load: LastLoad, health: Health, held: Held | None = None) -> PeriodState:
     """Return the state of a period: the first that applies; states that need a person come before temporary ones."""
     if load is LastLoad.RUNNING:
         return PeriodState.LOADING

@@ -12,9 +12,9 @@ from pydantic import ConfigDict
 
 from airflow_provider_chs3.core.arguments.merge_arguments import Thresholds
 from airflow_provider_chs3.core.ledger.comparison import (
+    Comparison,
     ComparisonStatus,
     ExpectedPeriod,
-    Found,
     held_version,
     spread,
     standing,
@@ -301,7 +301,7 @@ def _period_overview(
 
 
 def _state(
-    comparison: Found, load: LastLoad, verdicts: Sequence[Verdict], thresholds: Thresholds, held: Held | None
+    comparison: Comparison, load: LastLoad, verdicts: Sequence[Verdict], thresholds: Thresholds, held: Held | None
 ) -> PeriodState:
     state = state_of(comparison, load, overall(verdicts) if verdicts else Health.HEALTHY, held)
     has_to_wait = state is PeriodState.MERGING and have_to_wait(verdicts, thresholds)
@@ -356,7 +356,7 @@ def _load(period: JoinedPeriod, tasks: TasksOfLoads, *, has_query: bool) -> Last
     return LastLoad.FAILED if period.failure else LastLoad.GONE
 
 
-def _standing(seen: ClusterSnapshot, period: JoinedPeriod, table_facts: TableFacts) -> tuple[Found, Held | None]:
+def _standing(seen: ClusterSnapshot, period: JoinedPeriod, table_facts: TableFacts) -> tuple[Comparison, Held | None]:
     nodes = records_of_replicas(period.nodes) if table_facts.is_replicated else dict(period.nodes)
     if seen.down:
         # Nodes that do not answer do not count against the period: the others decide.
@@ -394,7 +394,7 @@ def _why_loading(period: JoinedPeriod, step: RunningStep | None, task: TaskAtWor
 
 
 def _why(
-    state: PeriodState, comparison: Found, verdicts: Sequence[Verdict], period: JoinedPeriod, *, with_values: bool
+    state: PeriodState, comparison: Comparison, verdicts: Sequence[Verdict], period: JoinedPeriod, *, with_values: bool
 ) -> str:
     error = period.error(with_values=with_values)
     if state in (PeriodState.STUCK, PeriodState.MERGING, PeriodState.MERGES_WAIT, PeriodState.TOO_MANY_PARTS):
@@ -403,12 +403,12 @@ def _why(
         return f"its newest load failed: {error}"
     if state is PeriodState.UNFINISHED and comparison.standing in (ComparisonStatus.UNCHANGED, ComparisonStatus.NEW):
         verb = "was" if comparison.standing is ComparisonStatus.NEW else "is"
-        return f"its newest load ended without publishing; the partition {verb} {comparison.why}"
+        return f"its newest load ended without publishing; the partition {verb} {comparison.reason}"
     if comparison.standing is ComparisonStatus.ROWS_UNKNOWN and period.is_forgotten:
         return "forgotten in the ledger; its rows are still there"
     if comparison.standing is ComparisonStatus.ROWS_UNKNOWN and period.has_lost_ledger:
-        return f"{_WITHOUT_LEDGER}: {comparison.why}"
+        return f"{_WITHOUT_LEDGER}: {comparison.reason}"
     nowhere_else = (
         "" if len(comparison.nodes) in (0, len(period.nodes)) else f" ({', '.join(map(str, comparison.nodes))})"
     )
-    return comparison.why + nowhere_else
+    return comparison.reason + nowhere_else

@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, Found
+from airflow_provider_chs3.core.ledger.comparison import Comparison, ComparisonStatus
 from airflow_provider_chs3.core.load.decision import (
     Add,
     Decision,
@@ -58,7 +58,7 @@ STATUSES: dict[ComparisonStatus, tuple[Decision, Policies, PeriodState]] = {
 
 
 def facts(status: ComparisonStatus, **known: object) -> PeriodFacts:
-    return replace(PeriodFacts(comparison=Found(status, (), WHY), objects=3, size_bytes=100), **known)
+    return replace(PeriodFacts(comparison=Comparison(status, (), WHY), objects=3, size_bytes=100), **known)
 
 
 @pytest.mark.parametrize("status", ComparisonStatus)
@@ -72,7 +72,7 @@ class TestEachStatus:
         assert decide(facts(status), policies) == (decision if isinstance(decision, Skip) else WHOLE)
 
     def test_is_shown_by_the_page_as_a_load_takes_it(self, status):
-        assert state_of(Found(status, (), WHY), LastLoad.NONE, Health.HEALTHY) is STATUSES[status][2]
+        assert state_of(Comparison(status, (), WHY), LastLoad.NONE, Health.HEALTHY) is STATUSES[status][2]
 
     @pytest.mark.parametrize(("on_no_objects", "expected"), [("fail", NO_OBJECTS), ("skip", SKIPPED)])
     @pytest.mark.parametrize("is_reload", [False, True])
@@ -130,7 +130,7 @@ def test_what_would_be_refused_is_held_where_that_is_asked_for():
     assert decide(shrank, holds) == Whole(WHY, held_because=why)
     assert decide(replace(shrank, why_whole=""), holds) == Add(WHY, held_because=why)
     assert decide(replace(shrank, size_bytes=50), holds) == WHOLE
-    both = replace(shrank, comparison=Found(ComparisonStatus.TARGET_CHANGED, (), WHY))
+    both = replace(shrank, comparison=Comparison(ComparisonStatus.TARGET_CHANGED, (), WHY))
     assert decide(both, Policies(on_shrink="hold", on_target_changed="hold")).held_because == f"{WHY}; {why}"
 
 

@@ -124,4 +124,4 @@ def judged(loads: Sequence[LoadSpeed]) -> tuple[LoadSpeed, ...]:
         for table in of_tables.values()
         for load, judgement in zip(table, judge([load.timing for load in table]), strict=True)
     }
-    return tuple(load.model_copy(update={"why_slow": judgements[load.attempt].why}) for load in loads)
+    return tuple(load.model_copy(update={"why_slow": judgements[load.attempt].reason}) for load in loads)

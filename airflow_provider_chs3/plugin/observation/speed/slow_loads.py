@@ -55,7 +55,7 @@ class Judgement:
     """The judgement of a load."""
 
     slow_steps: Mapping[str, float] = field(default_factory=dict)
-    why: str = ""
+    reason: str = ""
 
 
 def judge(loads: Sequence[LoadTiming]) -> list[Judgement]:
@@ -118,7 +118,7 @@ def _judge(load: LoadTiming, usual: Mapping[str, _Usual]) -> Judgement:
     if _WHOLE in slow:
         texts[0] = f"it took {_took(seconds[_WHOLE], beyond[_WHOLE])}: {texts[0]}"
     text = "; ".join(texts)
-    return Judgement(slow_steps=steps, why=f"{text[0].upper()}{text[1:]}.")
+    return Judgement(slow_steps=steps, reason=f"{text[0].upper()}{text[1:]}.")
 
 
 def _is_slow(seconds: float, beyond: float) -> bool:

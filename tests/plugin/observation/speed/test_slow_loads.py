@@ -22,7 +22,8 @@ def test_one_that_took_more_than_twice_the_usual_time_is() -> None:
     found = judged(load(insert=40.0))
     assert found.slow_steps == {"insert": 30.0}
     assert (
-        found.why == "It took 43.0 s instead of the usual 13.0 s: the insert took 40.0 s instead of the usual 10.0 s."
+        found.reason
+        == "It took 43.0 s instead of the usual 13.0 s: the insert took 40.0 s instead of the usual 10.0 s."
     )
 
 
@@ -78,4 +79,4 @@ def test_attempts_in_vain_are_never_usual() -> None:
 def test_slow_merges_make_a_load_slow_though_it_published_in_time() -> None:
     alike = [load(merges=30.0)] * 3
     found = judge([load(merges=90.0), *alike])[0]
-    assert found.why == "Merges after it took 90.0 s instead of the usual 30.0 s."
+    assert found.reason == "Merges after it took 90.0 s instead of the usual 30.0 s."
