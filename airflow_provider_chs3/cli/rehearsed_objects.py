@@ -19,7 +19,7 @@ from airflow_provider_chs3.sources.storage import Storage
 
 #: Characters with a special meaning in a load's key template, or to ClickHouse.
 _NOT_LITERAL = re.compile(r"^/|//|[{}*?]")
-#: What to do about anything left behind.
+#: The way to remove anything left behind.
 CLEAN = "run `rehearse --clean` with the same arguments when it can be reached again"
 
 

@@ -241,7 +241,7 @@ class DetachedQuery:
         )
 
     def _in_url(self, settings: Mapping[str, Any]) -> dict[str, str]:
-        # What stands here may be logged by proxies.
+        # Proxies may log the URL.
         options = self.session.options
         sent = {"wait_end_of_query": "0", **options.settings, **settings, **_DETACHED}
         return {"query_id": self.query_id, "database": options.database} | {

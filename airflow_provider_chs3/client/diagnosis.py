@@ -119,7 +119,7 @@ def explain_no_answer(endpoint: Endpoint, reason: str) -> str:
 
 
 def hangs_up(endpoint: Endpoint) -> bool:
-    """Return whether what stands there ends every connection without a word, as no server of ClickHouse's HTTP does."""
+    """Check whether the port closes every connection without answering, as no server of ClickHouse's HTTP does."""
     try:
         return not endpoint.is_secure and _answer(endpoint, tls=False) == b""
     except OSError:

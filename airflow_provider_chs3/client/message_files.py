@@ -12,7 +12,7 @@ from typing import Any, Self
 from airflow_provider_chs3.core.model.period import FIRST_YEAR, LAST_YEAR, WHOLE_TABLE, Grain, Period
 from airflow_provider_chs3.exceptions import SourceError
 
-#: What is held in memory before a row group is written: of keys and values, and of messages, each with a kilobyte more.
+#: Limits of a row group in memory: the bytes of keys and values, and the messages, each with a kilobyte more.
 _ROW_GROUP_BYTES = 64 * 2**20
 _ROW_GROUP_MESSAGES = 100_000
 #: A day from the first Monday and from the end, so that in every time zone their weeks begin in these years.

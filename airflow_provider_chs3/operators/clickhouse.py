@@ -39,7 +39,7 @@ class ClickHouseOperator(BaseClickHouseOperator):
         **kwargs: As for `BaseClickHouseOperator`, and Airflow's own.
 
     Returns:
-        What the last statement returned, as JSON: its rows as lists; with `with_column_types` a list of the rows and of
+        The result of the last statement as JSON: its rows as lists; with `with_column_types` a list of the rows and of
         name and type of each column; for an `INSERT … VALUES` with rows, their number. Dates, decimals, UUIDs and other
         types that JSON lacks are text.
     """
@@ -82,7 +82,7 @@ class ClickHouseOperator(BaseClickHouseOperator):
             event: The event of `StatementTrigger`.
 
         Returns:
-            What `execute` returns.
+            The result of `execute`.
 
         Raises:
             AirflowTaskTimeout: If the task took longer than its `execution_timeout`.

@@ -51,7 +51,7 @@ class _OfNamedPeriods(LedgerOperator):
 class RestorePeriodsOperator(_OfNamedPeriods):
     """Publish an earlier version of periods, and pin them: loads leave them until `UnpinPeriodsOperator` has run.
 
-    The version is published as a load is: a restore that was killed is repeated by a retry. What the table held is kept
+    The version is published as a load is: a restore that was killed is repeated by a retry. The replaced rows are kept
     as a version, too. `periods` is required.
 
     Returns:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.core.model.store_kind import StoreKind
     from airflow_provider_chs3.sources.storage import Storage
 
-#: The storages of objects: folder → its class, one of which is the `objects` of operators and `scheduled_load`.
+#: The storages of objects: folder → its class; the `objects` of operators and `scheduled_load` is an instance of one.
 OBJECT_STORAGES = {
     "s3": "S3Objects",
     "azure": "AzureBlobs",

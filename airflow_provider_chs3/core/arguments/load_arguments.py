@@ -435,7 +435,7 @@ OF_MERGING = (
 OF_RESTORING = (VERSION, REPLACE_CHANGED)
 OF_LEDGERS = (TABLE, PERIODS, DATABASE, CLUSTER, STAGING_DATABASE, CLICKHOUSE_CONN_ID)
 
-#: What a plan takes of a load's arguments, where given: what it compares, and what may stop the load.
+#: Arguments of a load that a plan takes, where given: those that it compares by, and those that may stop the load.
 PLANNED = ("columns", "select", "csv", "files", "casts", "policies", "increments", "distribution", "settings")
 
 

@@ -15,7 +15,7 @@ from airflow_provider_chs3.core.sql.quoting import identifier
 from airflow_provider_chs3.core.sql.server_casts import Cast, all_hold
 from airflow_provider_chs3.core.target.table_facts import Column
 
-#: What readers alter, by format; of Parquet, footers say it of each column.
+#: Alterations by readers, by format; Parquet's footers declare them for each column.
 _OF_READERS: Mapping[str, tuple[str, ...]] = {"Arrow": ("date64",), "ORC": ("saturated",)}
 _OF_OLDER_READERS: Mapping[str, tuple[str, ...]] = {"Arrow": ("date64", "half"), "ORC": ("wrapped",)}
 _NANOSECONDS = 9
@@ -24,7 +24,7 @@ _WRAPPERS = ("Nullable", "LowCardinality", *COMPOUND)
 
 @dataclass(frozen=True, kw_only=True)
 class DeclaredValues:
-    """What some files declare of their columns beside the types as which servers read them."""
+    """Declarations in files about their columns, beside the types as which servers read them."""
 
     fields: FieldValues
     types: Mapping[str, str]

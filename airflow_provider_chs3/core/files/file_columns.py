@@ -52,7 +52,7 @@ _ONE_THREAD: SettingValues = {"max_threads": 1, "input_format_parallel_parsing":
 _LINES = 25_000
 _SHOWN_BYTES = 100
 _SKIPPED_LINES = "input_format_csv_skip_first_lines"
-#: What compressed data begins with → ClickHouse's name of the compression.
+#: The first bytes of compressed data → ClickHouse's name of the compression.
 _MAGIC = {"1F8B": "gzip", "28B52FFD": "zstd", "04224D18": "lz4", "FD377A585A00": "xz", "425A68": "bz2"}
 #: A byte order mark, and a quote of CSV.
 _QUOTED_AFTER_MARK = ("EFBBBF22", "EFBBBF27")

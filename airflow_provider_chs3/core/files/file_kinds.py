@@ -48,7 +48,7 @@ class FileKind:
 
     @property
     def key(self) -> object:
-        """What files have in common that are read together."""
+        """The properties that files have in common if they are read together."""
         maps = (self.types, self.declared, self.altered)
         return (*(tuple(types.items()) for types in maps), self.naive, self.int96)
 

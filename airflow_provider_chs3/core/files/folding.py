@@ -11,7 +11,7 @@ from airflow_provider_chs3.core.files.key_template import END, KeyTemplate
 from airflow_provider_chs3.core.model.models import Fingerprint, ObjectPage, PeriodObjects
 from airflow_provider_chs3.core.model.period import Period
 
-#: What levels begin with that do not count, and how folders end; `PeriodKeys.select` is the same for one key.
+#: The beginning of levels that do not count, and the end of folders; `PeriodKeys.select` is the same for one key.
 _MAYBE_NO_DATA = re.compile(f"/[_.{END}]")
 
 

@@ -27,7 +27,7 @@ def inner_keys(name: str) -> Iterator[tuple[str, ...]]:
 def has_whole_objects(names: Collection[str]) -> bool:
     """Check whether ClickHouse would read one name from the object of another, and nothing for that, or miss a key.
 
-    Of `log.x.y` it looks for `x.y` inside `log`, and not for `y` inside `x`.
+    For `log.x.y` it looks for `x.y` inside `log`, and not for `y` inside `x`.
     """
     return any(keys[0] in names or len(keys) > _DEPTH for name in names for keys in inner_keys(name))
 
@@ -75,7 +75,7 @@ def extracted(column: LoadedColumn, outer: str, inner: Iterable[str]) -> str:
 def check_apart(by_file: Mapping[str, Mapping[str, str]], loaded: Sequence[LoadedColumn], *, is_orc: bool) -> None:
     """Refuse files of Parquet and ORC in which a column may be taken for a field of another one.
 
-    Of Parquet, 25.8 then reads NULL for the field. Of ORC, all read NULL for the column even if the other one has no
+    In Parquet, 25.8 then reads NULL for the field. In ORC, all read NULL for the column even if the other one has no
     fields.
 
     Raises:

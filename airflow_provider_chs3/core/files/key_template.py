@@ -35,7 +35,7 @@ _PATTERNS = {
     **dict.fromkeys(("WW", "DD", "HH"), r"\d{2}"),
     **dict.fromkeys(("W", "D", "H"), r"\d{1,2}"),
 }
-#: What names a period of a grain, each in one of several ways: of a longer one, the shorter ones in it do, too.
+#: Sets of tokens that name a period of a grain; those of the shorter periods in it name it, too.
 _BY_DAY = frozenset({"year", "month", "day"})
 _NAMES = {
     Grain.HOUR: (_BY_DAY | {"hour"},),
@@ -71,7 +71,7 @@ _SHORTEST = {"[^/]*": "[^/]*?", ".*": ".*?", r"\d{1,2}": r"\d{1,2}?"}
 _SAMPLES = {"[^/]*": "", ".*": "", "[^/]": "0", r"\d{2}": "00", r"\d{1,2}": "0"}
 
 _HELP = "use {YYYY-MM} (case matters), as in 'trips/{YYYY-MM}/*.parquet', or {YYYY} and {MM}, as in 'y={YYYY}/m={MM}/'"
-#: Numbers of which the first is the beginning of the others, and a moment whose numbers are all the first.
+#: Numbers, the first being the beginning of the others, and a moment whose numbers are all the first.
 _SAMPLE, _OTHERS = datetime(2001, 1, 1, 1), (10, 11)
 
 
@@ -228,7 +228,7 @@ class KeyTemplate:
         """Return the pattern of a run: one path, or several of the same period, with `END` behind each.
 
         One match for a whole page takes a tenth of the time of one for each key. The group `beginning` is the paths'
-        literal beginning. Of a template whose keys do not begin with their period, a run is one path.
+        literal beginning. If keys do not begin with their period, a run is one path.
         """
         pieces = self._pieces()
         length = next((at for at, piece in enumerate(pieces) if piece.pattern and not piece.token), len(pieces))

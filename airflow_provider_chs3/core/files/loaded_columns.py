@@ -26,7 +26,7 @@ VIRTUAL_COLUMNS = {
     "_time": "Nullable(DateTime)",
     "_etag": "LowCardinality(String)",
 }
-#: What a condition of ours throws; with another text, throwIf() is of the user's own expression.
+#: The text that our conditions throw; throwIf() with another text is from the user's own expression.
 DOES_NOT_FIT = "a value does not fit its column"
 
 
@@ -140,7 +140,7 @@ class LoadedColumn:
 
     def holds(self, *, null_as_default: bool) -> str | None:
         """Return the condition for values that fit; None if the cast fails for all others."""
-        # Over NULL, a comparison is NULL, of which throwIf() sees but what happens to lie below it.
+        # A comparison with NULL is NULL, and throwIf() sees only the value below it.
         kept = f"ifNull({self.kept}, 1)" if self.kept else ""
         conditions = [condition for condition in (kept, self.cast(null_as_default=null_as_default).holds) if condition]
         return " AND ".join(conditions) or None

@@ -88,7 +88,7 @@ class NaiveTimestamps:
         """Return the moment at which clocks of a zone show what is in the file, and that they do."""
         column, scale = identifier(name), ColumnType(self.types[name]).bare.scale
         wanted = f"Nullable(DateTime64({scale}, {literal(zone)}))"
-        # What stands under a NULL is cast as well, and must fit the column in any zone.
+        # The value under a NULL is cast as well, and must fit the column in any zone.
         filled = f"ifNull({column}, toDateTime64('2000-01-01 00:00:00', {scale}, 'UTC'))"
         local = f"if(isNull({column}), NULL, CAST(toString({filled}), {literal(wanted)}))"
         # An hour that the clocks skip in spring has no moment in the zone.

@@ -1,4 +1,4 @@
-"""A source of objects: renders the table function and lists. What differs between storages is below it."""
+"""A source of objects: renders the table function and lists. Subclasses have what differs between storages."""
 
 from __future__ import annotations
 

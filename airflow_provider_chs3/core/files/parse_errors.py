@@ -14,7 +14,7 @@ _KEY = re.compile(r"\(while reading the value of key (.*?)\)")
 #: How an error of looking for columns wraps the one of the file.
 _WRAPPED = re.compile(r"Error:\s*Code: \d+\. (.*?)(?: \([A-Z_0-9]+\))? \(version ", re.DOTALL)
 _SENDER = re.compile(r"^Received from \S+\. ")
-#: What follows is where it happened, SQL, or advice about settings that would let values go.
+#: Then follow the place of the error, SQL, or advice about settings that would let values go.
 _AFTER_THE_REASON = re.compile(
     r":? ?\((?:at row|in file|while read|consider|transform)|: [Ww]hile [a-z]+ing |[:.] In scope"
     r"|\. If (?:you want|it happens)|, enable setting|\. In JSON input formats you can|\n"

@@ -21,7 +21,7 @@ from airflow_provider_chs3.core.steps.operations import Query, Steps
 from airflow_provider_chs3.core.target.table_facts import Column
 from airflow_provider_chs3.exceptions import ClickHouseServerError, ConfigurationError, SourceError
 
-#: What EXPLAIN AST shows of `SELECT <one expression>` before the expression itself.
+#: Lines of EXPLAIN AST for `SELECT <one expression>` before the expression itself.
 _ONE_EXPRESSION = [
     "SelectWithUnionQuery (children 1)",
     " ExpressionList (children 1)",
@@ -39,7 +39,7 @@ _REFUSED_NODES = {
 _REFUSED_FUNCTIONS = {
     r"arrayJoin|(?i:unnest)": "arrayJoin",
     r"untuple": "untuple",
-    # What counts or compares rows of a block sees those of one node, in the order of its reading.
+    # They count or compare the rows of a block, which are those of one node in the order of its reading.
     r"(?i:rowNumberInBlock|rowNumberInAllBlocks|blockNumber|blockSize|neighbor|lagInFrame|leadInFrame)": (
         "a function of neighbouring rows"
     ),
@@ -55,7 +55,7 @@ _ALIAS = re.compile(r" \(alias .+\)$")
 _UNKNOWN = re.compile(r"Unknown expression (?:or function )?identifier [`'](.+?)[`'][. ]")
 #: How a server refuses a function that makes a container of what may be NULL.
 _OF_NULLABLE = re.compile(r"Nested type (\w+).* cannot be inside Nullable type")
-#: What only the plan shows.
+#: Lines that only the plan shows.
 _REFUSED_IN_PLAN = {
     '"Aggregating"': "an aggregate function",
     '"Window"': "a window function",

@@ -12,7 +12,7 @@ from airflow_provider_chs3.core.sql.quoting import identifier
 from airflow_provider_chs3.core.target.table_facts import Column
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
 
-#: What takes a text of any form.
+#: Types that take a text of any form.
 _TEXTS = ("String", "FixedString")
 
 

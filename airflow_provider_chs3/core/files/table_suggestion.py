@@ -184,7 +184,7 @@ def suggest_table_of(request: NewTableRequest, period: Period, source: Source, m
         compression=request.compression,
         cluster=None,
         settings=request.csv.settings,
-        # What the columns are made for: a sample of one server must not go by its own.
+        # Columns are made for this zone: a sample must not depend on the zone of the server that reads it.
         neutral={"session_timezone": "UTC"},
     )
     columns = yield from columns_of(files)

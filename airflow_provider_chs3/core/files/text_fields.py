@@ -23,8 +23,8 @@ _NUMBER_TYPE = "Nullable(Float64)"
 _READ_AS_IS = ("Variant", "Dynamic", "AggregateFunction", "Nothing")
 #: Those that take a text as it is.
 _OF_ANY_TEXT = ("Variant", "Dynamic")
-#: What a double holds to the last digit: JSON's numbers are doubles to nearly all that write them, and ClickHouse takes
-#: five times as long to read a number as text.
+#: Integers that a double holds to the last digit: nearly all writers of JSON write numbers as doubles, and ClickHouse
+#: takes five times as long to read a number as text.
 _INTEGERS_OF_A_DOUBLE = ("Int8", "Int16", "Int32", "UInt8", "UInt16", "UInt32")
 _DIGITS_OF_A_DOUBLE = 15
 #: Writers escape quotes and what is not ASCII, and some also `&`, `<`, `>`, `'`, `+` and `/`.
@@ -59,8 +59,8 @@ def read_as(
     column, wanted = identifier(name), ColumnType(column_type)
     may_be_null = may_be_null or wanted.holds_null
     is_json = file_format.name == "JSONEachRow"
-    # Of an empty field of CSV a Variant would make 0, and of what stands for NULL there a text; a Dynamic takes " 1" of
-    # TSV for 0, and 31 February for 2 March.
+    # A Variant would read an empty field of CSV as 0, and the mark for NULL as a text; a Dynamic takes " 1" of TSV for
+    # 0, and 31 February for 2 March.
     # In JSON, "" and "007" are numbers to a Variant that has any.
     if (is_json and _is_any_json(wanted.bare)) or (
         wanted.bare.name in _READ_AS_IS and wanted.bare.name not in _OF_ANY_TEXT

@@ -153,7 +153,7 @@ def held_version(
     if changed := _difference(records, wanted.structure):
         return None, f"the table changed since it was held: {changed}"
     if any(version.is_of(periods[node].record) for node, version in held.items()):
-        # What a reload has left: nobody decides about a period that is as published.
+        # A reload left it: nobody decides about a period that is as published.
         current = standing_unpinned(periods, wanted, table_facts)
         if current.standing is ComparisonStatus.UNCHANGED:
             return None, current.reason
@@ -183,7 +183,7 @@ def was_published(periods: Mapping[Node, PeriodOnNode]) -> bool:
     """Check whether a load published the period, whatever happened to it since; not if it died at the first."""
     records = [period.record for period in periods.values() if period.record]
     intents = [record for record in records if record.event == "intent"]
-    # What was there before it, an intent says; and an increment adds to what was published.
+    # An intent records the rows before it; and an increment adds to published rows.
     return any(intent.increments or evidence_of(intent).rows for intent in intents) if intents else bool(records)
 
 

@@ -14,7 +14,7 @@ _QUOTED = re.compile(r"'(?:[^'\\]|\\.|'')*'|`(?:[^`\\]|\\.)*`|\"(?:[^\"\\]|\\.)*
 _TEXT = re.compile(r"'(?:[^'\\]|\\.|'')*'", re.DOTALL)
 _DROP = re.compile(r"\(?DROP COLUMN (?:IF EXISTS )?(?:`((?:[^`\\]|\\.)+)`|([\w.]+))\)?")
 _NAME = r"(?:`(?:[^`\\]|\\.)+`|[\w.]+)"
-#: What parts have beside their rows.
+#: Commands about data that parts have beside their rows.
 _BESIDE_ROWS = re.compile(
     rf"\(?(?:DROP|CLEAR|MATERIALIZE) (?:INDEX|PROJECTION|STATISTICS) (?:IF EXISTS )?{_NAME}(?:, {_NAME})*"
     r"(?: IN PARTITION [^,]+)?\)?"

@@ -115,7 +115,7 @@ def recorded_objects(
 ) -> Steps[list[Manifest]]:
     """Read the objects that periods were published from, as one node recorded them.
 
-    What it returns is proof only if its fingerprint is the one in the ledger: rows may be missing or stale.
+    The result is proof only if its fingerprint is the one in the ledger: rows may be missing or stale.
     """
     published = _published(ledger, periods, intended=intended)
     sql = Sql(f"SELECT period, path, size_bytes, etag, toUnixTimestamp64Milli(last_modified) FROM {published}")

@@ -119,7 +119,7 @@ def is_made_of_staged(staged: Contents, state: PartitionState, *, table_facts: T
 
 
 def are_merged(known: Iterable[str], state: PartitionState) -> bool:
-    """Check whether parts are merges, of which only the joined parts tell where their rows are from."""
+    """Check whether parts are merges: only the joined parts show where their rows are from."""
     contents = set(known)
     return any(part.level > 0 and part.content not in contents for part in state.each_part or ())
 
@@ -137,7 +137,7 @@ def without_old_patches(state: PartitionState, replaced: PartitionState) -> Part
 
 @dataclass(frozen=True)
 class _Replacement:
-    """The parts before a partition was replaced, and the staged ones, of which it is made."""
+    """The parts before a partition was replaced, and the staged ones that it is made of."""
 
     intent: Evidence
     state: PartitionState
@@ -291,7 +291,7 @@ def _is_made_of(
             *(recorded_part for recorded_part in recorded.parts or () if recorded_part.patches),
         )
     }
-    # What a merge made of patches has their version, too, and nothing else shows it once they are gone.
+    # A part merged from patches has their version, too, and nothing else shows it once they are gone.
     return part.mutation in versions if table_facts.may_be_patched else _has_version(part, versions, state)
 
 

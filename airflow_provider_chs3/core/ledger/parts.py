@@ -15,10 +15,10 @@ MOST_PARTS = 3_000
 PARTITION = "replaceRegexpOne(partition_id, '^patch-[^-]*-', '')"
 
 _OWN = "(rows > 0 AND NOT startsWith(partition_id, 'patch-'))"
-#: Of `Part.content`, those of its data.
+#: Digits of `Part.content` for its data.
 DATA_DIGITS = 16
-#: Of the data, and of the files beside it. The second is equal for other rows of the same shape, and another where a
-#: column of a compact part got another name, which leaves its data as they are, and `hash_of_all_files` follows codecs
+#: Hashes of the data, and of the files beside it. The second is equal for other rows of the same shape, and another if
+#: a column of a compact part is renamed, which leaves its data as they are; `hash_of_all_files` follows codecs
 CONTENT = (
     f"concat(substring(uncompressed_hash_of_compressed_files, 1, {DATA_DIGITS}), "
     "substring(hash_of_uncompressed_files, 1, 8))"

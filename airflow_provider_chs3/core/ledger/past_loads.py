@@ -18,7 +18,7 @@ _LEAST_LOADS = 5
 #: A load is slow if it took so many times what its past says, and so many seconds more: short ones vary by chance.
 _SLOW_FACTOR, SLOW_SECONDS = 2.0, 10.0
 _INSERT = "insert"
-#: A period of nights, or of periods of a backfill.
+#: A month of nights, or this many periods of a backfill.
 _MOST_LOADS = 30
 
 

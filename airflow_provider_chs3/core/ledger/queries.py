@@ -151,9 +151,9 @@ def look_up(
 def _records(ledger: str, of: LedgerKey, of_periods: str) -> str:
     """Return a column with the newest records of periods and the claims of held versions, in an array of one tuple.
 
-    Those are the records themselves, the structures that they name, and the periods of which any table of this name
-    has records. Which are the newest is found by the key of the ledger, before anything else is read: of years of
-    loads, evidence and structures are most of it. Each further subquery would cost a node 3 to 8 ms of CPU.
+    Those are the records themselves, the structures that they name, and the periods with records of any table of this
+    name. The key of the ledger finds the newest ones before anything else is read: after years of loads, evidence and
+    structures are most of it. Each further subquery would cost a node 3 to 8 ms of CPU.
     """
     of_name, of_table = f"FROM {ledger} WHERE {of.name_condition} AND {of_periods}", "period, target_uuid"
     newest = f"[maxIf(sequence, {IS_STATE}), {NUMBER_OF_HELD}]"
@@ -238,7 +238,7 @@ def _of_newest(several: Iterable[tuple[Record, Sequence[str]]]) -> Sequence[Reco
     if newest.event == "forgotten":
         return ()
     if newest.event == "published" and not {*partitions} <= {record.partition_id for record in records}:
-        # Of a partition the record is lost: nobody knows what is there.
+        # The record of a partition is lost: nobody knows what is there.
         return [replace(record, event="intent") for record in records]
     return records
 

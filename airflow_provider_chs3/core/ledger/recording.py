@@ -69,14 +69,14 @@ def _last(context: TargetContext, node: Node, into: TableName, records: Sequence
 
 
 def _insert(into: TableName, event: str, records: Sequence[tuple[LedgerKey, Values]], last: str, at_least: str) -> str:
-    """Return the INSERT. What all records have in common is written once.
+    """Return the INSERT. Values that all records have in common are written once.
 
     There is no JOIN, which settings of a profile would change.
     """
     rows = [_rendered(event, key, values) for key, values in _with_partitions(event, records)]
     varying = ["period", *(name for name in rows[0] if name != "period" and len({row[name] for row in rows}) > 1)]
     columns = {name: f"each.{varying.index(name) + 1}" if name in varying else rows[0][name] for name in rows[0]}
-    # Of one value, parentheses would be no tuple.
+    # Parentheses around one value do not make a tuple.
     tuples = ", ".join(f"tuple({', '.join(row[name] for name in varying)})" for row in rows)
     return (
         f"INSERT INTO {table(into)} ({', '.join(map(identifier, ('sequence', *columns)))}) "

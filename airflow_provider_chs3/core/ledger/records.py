@@ -71,7 +71,7 @@ class Record:
 
     @property
     def of_attempt(self) -> dict[str, str | int]:
-        """What it has in common with all records of its attempt, whoever writes them."""
+        """The values that all records of its attempt have in common, whoever writes them."""
         return {name: getattr(self, name) for name in ("attempt", "definition", "base", "increments")}
 
     def is_with(self, other: Record) -> bool:
@@ -245,8 +245,8 @@ def _with_record(period: PeriodOnNode, newest: PeriodOnNode | None) -> PeriodOnN
 _EVENTS = "'intent', 'published', 'forgotten'"
 #: Records that decide the state of a period on a node.
 IS_STATE = f"event IN ({_EVENTS})"
-#: Of the records of a period, the number of the claims of its held version; 0 without one. It is held until anything
-#: is claimed but the intent to publish it.
+#: The number of claims of the held version among the records of a period; 0 without one. It is held until anything
+#: but the intent to publish it is claimed.
 NUMBER_OF_HELD = (
     "if(argMaxIf(attempt, sequence, event = 'held') = argMaxIf(if(event IN ('held', 'intent'), attempt, ''), sequence, "
     "event IN ('held', 'discarded', 'intent', 'forgotten')), maxIf(sequence, event = 'held'), 0)"

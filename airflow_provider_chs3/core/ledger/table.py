@@ -15,7 +15,7 @@ from airflow_provider_chs3.core.target.replication import create_table
 from airflow_provider_chs3.core.target.topology import LEDGER_TABLE, LOADS_TABLE, RECORDS_SCHEMA
 from airflow_provider_chs3.exceptions import PreflightError
 
-#: What the tables of claims and of loads have in common.
+#: Columns that the tables of claims and of loads have in common.
 _COMMON = {
     "recorded_at": "DateTime64(3, 'UTC') DEFAULT now64(3) COMMENT 'by the clock of this node'",
     "sequence": "UInt64 COMMENT 'order of the records of one period on this node, in both tables'",
@@ -101,9 +101,9 @@ LOAD_EVENTS = ("inserting", "load", "withheld", "failed", "unchanged")
 #: lives: for 54 years, as `DateTime` ends in 2106.
 _KEPT_DAYS, _KEPT_DAYS_OF_TABLES = 400, 20_000
 
-#: What is written is on the disk when the statement ends, and so is the name by which it is found. A part that was
-#: merged, or fetched from a replica, is there before those that it stands for go: else a power cut takes all of a
-#: ledger away.
+#: Records are on the disk when the statement ends, and so is the name by which they are found. A part that was merged,
+#: or fetched from a replica, is there before the parts that it stands for go: else a power cut takes all of a ledger
+#: away.
 DURABLE: Mapping[str, int] = {
     "fsync_after_insert": 1,
     "fsync_part_directory": 1,

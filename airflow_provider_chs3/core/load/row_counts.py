@@ -137,7 +137,7 @@ def _read_by_logs(load: LoadContext, bytes_event: str, batch: Batch, done: DoneI
 
 
 def _look_up(query_id: str, bytes_event: str) -> Sql:
-    # The log is partitioned by periods, and no insert takes one.
+    # The log is partitioned by month, and no insert takes a month.
     return Sql(
         f"SELECT sum(ProfileEvents['{_FILES}']), sum(ProfileEvents['{bytes_event}']) FROM system.query_log "
         f"WHERE initial_query_id = {literal(query_id)} AND event_date >= today() - 31 AND type = 'QueryFinish'"

@@ -23,7 +23,7 @@ S3_ERROR = 499
 CANNOT_OPEN_FILE = 76
 HDFS_ERROR = 660
 POCO_EXCEPTION = 1000
-#: What ClickHouse makes of the errors of libraries, such as that of Azure.
+#: ClickHouse's code for errors of libraries, such as that of Azure.
 STD_EXCEPTION = 1001
 OBJECT_CHANGED = 1009
 
@@ -153,17 +153,17 @@ _TRANSIENT: tuple[tuple[frozenset[int], str], ...] = (
     ),
 )
 
-#: What the error of a limit names, which has the code of any other error of syntax.
+#: Text in the error of a limit, which has the code of any other error of syntax.
 _MAX_QUERY_SIZE, _TOO_DEEP = "Max query size exceeded", 167
 
-#: What a server says that a user lacks. Of its own tables it names some columns, or what a look at them takes.
+#: A privilege that a user lacks, as servers name it; for their own tables with some columns, or as SHOW COLUMNS.
 _LACKS = re.compile(r"(?P<user>\S+): Not enough privileges\..* the grant (?P<grant>.+?)\.?$", re.DOTALL)
 _OF_SYSTEM = re.compile(r"(?:SELECT|SHOW COLUMNS)(?:\([^()]*\))? ON (?=system\.)")
 
 #: How servers of 25.8 say that a query ran out of time, or was killed, before it began.
 _NOT_BEGUN = "is killed in pending state"
 
-#: What MySQL's refusal names, which has the code of a node that went away.
+#: Text in MySQL's refusal, which has the code of a node that went away.
 _IS_OF_MYSQL, _NO_DATABASE = "Connections to mysql failed", 614
 
 _HINTS = {code: hint for codes, hint in (*_TERMINAL, *_TRANSIENT) for code in codes}

@@ -1,4 +1,4 @@
-"""Digests of rows, in any order: whether a table holds the rows of objects, and of which it does not."""
+"""Digests of rows, in any order: whether a table holds the rows of objects, and which objects differ."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from airflow_provider_chs3.exceptions import ConfigurationError
 
 #: Sums of hashes wrap as the servers' own.
 _MODULUS = 2**64
-#: Types of which `cityHash64` makes NULL, for NULL itself, or the hash of something that is not NULL.
+#: `cityHash64` makes NULL of these types, for NULL itself, or the hash of something that is not NULL.
 _CONTAINERS = re.compile(r"\b(?:Array|Tuple|Map|Nested|Variant|Dynamic)\b")
 #: Its bytes follow the order in which its keys came; its text does not.
 _JSON = re.compile(r"\b(?:JSON|Object)\b")
-#: What is aggregated is not written as it was read.
+#: Aggregated values are not written as they were read.
 _STATES = re.compile(r"\bAggregateFunction\b")
 
 

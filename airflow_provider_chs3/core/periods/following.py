@@ -37,7 +37,7 @@ from airflow_provider_chs3.core.target.topology import TableRequest
 from airflow_provider_chs3.core.tuning.exact_settings import REQUIRED_SETTINGS
 from airflow_provider_chs3.exceptions import Chs3Error, PreflightError, SupersededError
 
-#: What the result of a load has about the table of a view.
+#: Fields about the table of a view in the result of a load.
 OF_VIEWS = ("target", "period", "status", "reason", "rows", "attempt")
 #: Policies of the base's load that the loads of its views' tables share; the others are about files.
 _SHARED = ("replace_unknown", "on_target_changed", "reload_whole_table", "keep_versions", "hold_limit_days")
@@ -151,7 +151,7 @@ def follow(
 ) -> Steps[Followed]:
     """Load the tables of views, each after the one that fills its base.
 
-    What is published stays so: a retry finds the tables that are behind. One whose base failed is not loaded.
+    Published periods stay published: a retry finds the tables that are behind. If a base failed, its views stay.
     """
     followed, several = Followed(), [result for result in results if not result.has_no_objects]
     for view in views:
@@ -209,7 +209,7 @@ def _await_others(request: LoadRequest, periods: Sequence[Period]) -> Steps[None
 def _periods_of(view: View, results: Iterable[LoadResult], reload: Reload | None) -> list[Period]:
     if view_reload := _reload_of(reload, view):
         return sorted({view.periods[result.period] for result in results} & set(view_reload.periods))
-    # What a run leaves out, as it reloads something else, took no step.
+    # A period took no step if the run reloads something else.
     return sorted(
         {view.periods[result.period] for result in results if result.status != "skipped" or result.seconds_by_step}
     )

@@ -33,8 +33,8 @@ class ForgottenPeriod(AsJson):
 def forget_periods(request: LedgerRequest) -> Steps[list[ForgottenPeriod]]:
     """Record on each node that the period is forgotten, and drop what is held of it. Its rows and records stay.
 
-    Of a table that no node has, because it was dropped or renamed, the periods of all tables are forgotten that have
-    had its name.
+    If no node has the table, because it was dropped or renamed, the periods of all tables that have had its name are
+    forgotten.
 
     Returns:
         The requested periods, or all that were known.

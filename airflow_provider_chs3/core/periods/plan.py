@@ -42,7 +42,7 @@ _NOTHING_KNOWN = PeriodFacts()
 #: Objects of one task: with more, what a task of its own costs a period is lost in what its rows take, and a failure of
 #: the insert costs more than it saves.
 _MOST_BYTES = 1024**3
-#: Objects of which a plan says which changed: listed once more, one by one, more would take seconds and memory.
+#: With more objects, a plan does not say which changed: listing them one by one would take seconds and memory.
 _MOST_OBJECTS = 10_000
 
 #: Periods, or what returns them, or all of them, once the length of the table's periods is known.
@@ -67,7 +67,7 @@ class PlannedPeriod:
 
     @property
     def to_do(self) -> str:
-        """What a load does with it: `blocked`, `load` or `leave`."""
+        """The action of a load: `blocked`, `load` or `leave`."""
         return "blocked" if self.is_blocked else "load" if self.is_to_load else "leave"
 
     def __str__(self) -> str:
@@ -180,7 +180,7 @@ def _with_changes(
     try:
         changes = yield from find_changes(request.source, context, changed)
     except Chs3Error:
-        # To plan takes no right to read the records of objects; and why a period cannot be loaded, its load says.
+        # Planning needs no access to object records; the load reports why a period cannot be loaded.
         return planned
     return [replace(period, changes=changes.get(period.period, "")) for period in planned]
 

@@ -18,7 +18,7 @@ _INDENT = 2
 _TABLE = re.compile(r"TABLE id: \d+, (?:alias: \S+, )?table_name: (.*?)((?:, (?:final|sample_size|offset_size): .*)?)")
 _TABLE_FUNCTION = re.compile(r"TABLE_FUNCTION id: \d+, (?:alias: \S+, )?table_function_name: (.*)")
 _JOIN = re.compile(r"JOIN id: .*\bkind: (RIGHT|FULL)")
-#: What differs between the blocks of an INSERT and a whole period → how its line begins.
+#: Expressions with another result over the blocks of an INSERT than over a whole period → how their lines begin.
 _OF_BLOCKS: Mapping[str, re.Pattern[str]] = {
     "a window function": re.compile(r"FUNCTION id: .*\bfunction_type: window"),
     "LIMIT": re.compile(r"LIMIT(?: BY)?(?: LIMIT)?$"),

@@ -74,8 +74,8 @@ VERSION = f"^[0-9]+/0/([0-9a-f]{{32}}){_BETWEEN}[0-9a-f]{{32}}$"
 _OF_THE_SELECT = frozenset({42, 43, 44, 46, 47, 53, 60, 62, 70, 81, 115, 179, 184, 207, 215, 352, 386})
 
 _IS_PATCH = "startsWith(partition_id, 'patch-')"
-#: Of the rows of a partition, what merges leave as it is: their number, the highest number of a block, which each
-#: INSERT, ATTACH and REPLACE raises, and that of the last mutation; and the same of lightweight updates.
+#: Merges leave this as it is: the number of rows in a partition, the highest number of a block, which each INSERT,
+#: ATTACH and REPLACE raises, and the number of the last mutation; and the same of lightweight updates.
 _STATE = (
     f"sumIf(rows, NOT {_IS_PATCH}) AS own, maxIf(max_block_number, NOT {_IS_PATCH}), "
     f"maxIf(toUInt64OrZero(splitByChar('_', name)[5]), NOT {_IS_PATCH}), "

@@ -53,7 +53,7 @@ from airflow_provider_chs3.exceptions import (
 
 #: Changes that a restore would undo.
 _OF_OTHERS = (ComparisonStatus.ROWS_UNKNOWN, ComparisonStatus.TARGET_CHANGED, ComparisonStatus.FEWER_NODES)
-#: What a period takes then, once it is not pinned any more.
+#: The way out for such a period that is not pinned any more.
 _TO_SETTLE = (
     "loads stop until you adopt it (chs3 adopt), or allow them to replace that, with "
     "policies={'on_target_changed': 'reload'}"
@@ -135,8 +135,8 @@ def restore_periods(request: RestoreRequest) -> Steps[list[RestoredPeriod]]:
     """Publish an earlier version of each period, and pin it: loads leave it until it is unpinned.
 
     The version is published as a load is, from a staging table that links to its parts. So a restore that was killed
-    can be repeated, and of a load and a restore at once, the later one wins. What the period held is kept as a version,
-    too.
+    can be repeated, and if a load and a restore run at once, the later one wins. The replaced rows are kept as a
+    version, too.
 
     Raises:
         PreflightError: If a period has no such version, the version is broken, or the table has another structure.

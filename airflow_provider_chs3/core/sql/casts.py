@@ -25,9 +25,9 @@ from airflow_provider_chs3.core.sql.server_casts import (
     is_integer,
 )
 
-#: Whose values ClickHouse converts as it sees fit, or not at all.
+#: ClickHouse converts their values as it sees fit, or not at all.
 OPAQUE = ("JSON", "Object", "Variant", "Dynamic", "AggregateFunction", "Nothing")
-#: What the server's names for shapes stand for.
+#: The server's names for shapes → the types that they stand for.
 _GEOMETRIES = {
     "Point": "Tuple(Float64, Float64)",
     "Ring": "Array(Point)",

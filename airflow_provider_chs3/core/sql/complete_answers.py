@@ -154,8 +154,8 @@ OF_THOSE_UP: SettingValues = {**WITHOUT_ABSENT, "handshake_timeout_ms": 3000, "s
 def passed_on(sql: Sql, settings: SettingValues | None = None) -> Sql:
     """Return the statement with its settings inside, so that they reach every node that takes part.
 
-    Of the settings sent beside a statement, a server passes on only those that differ from its own values: where
-    another node's profile differs, that node would follow its profile (seen on 26.9).
+    A server passes on only those settings sent beside a statement that differ from its own values: where another node's
+    profile differs, that node would follow its profile (seen on 26.9).
     """
     clause = settings_clause({**COMPLETE, **(settings or {})})
     return Sql(f"{sql.text}{clause}", sql.secrets, unshown=clause)

@@ -30,7 +30,7 @@ from airflow_provider_chs3.core.sql.server_casts import (
 )
 from airflow_provider_chs3.core.sql.text_casts import holds_of_text, without_midnight
 
-#: What may be no whole number.
+#: Types with fractions.
 _FRACTIONS = (*FLOATS, "Decimal")
 _ALL_TIMES = (*DATES, *TIMES, *TIMES_OF_DAY)
 

@@ -22,7 +22,7 @@ _DIGITS_OF_SECONDS = 10
 #: Digits of a second → the function that counts them since 1970.
 _PARTS_OF_SECONDS = {3: "toUnixTimestamp64Milli", 6: "toUnixTimestamp64Micro", 9: "toUnixTimestamp64Nano"}
 _FIRST_GROUP = "\\1"
-#: What a date may leave out: all of it, or from the minutes, the seconds or any digit of a fraction on.
+#: A date may leave this out: all of it, or from the minutes, the seconds or any digit of a fraction on.
 _MIDNIGHT = " 00:00:00.000000000"
 _LENGTH_OF_DATE, _LENGTH_OF_SECONDS = len("2024-05-01"), len("2024-05-01 12:34:56")
 #: The same at the end of a text that names UTC.
@@ -32,7 +32,7 @@ _HALVES = "(12, 15, 18)"
 #: With which the calendar of 25.8 begins, and whether a server has parts of seconds before 1970, as later ones do.
 _FIRST_YEAR_OF_25 = 1900
 _HAS_EARLIER_PARTS = "toString(toDateTime64('1960-01-01 00:00:00.1', 1, 'UTC')) = '1960-01-01 00:00:00.1'"
-#: What a text of a moment in UTC has in it.
+#: Marks of UTC in the text of a moment.
 _UTC = ("Z", "+00")
 #: The offset at the end of a text.
 _OFFSET = "' *[+-][0-9]{2}(:?[0-9]{2})?$'"
@@ -87,7 +87,7 @@ def _decimal(text: str, made: str, target: ColumnType) -> str:
     most = target.scale
     digits = f"[.][0-9]{{1,{most}}}0*" if most else "[.]0+"
     plain = f"^[+-]?([0-9]+({digits}|[.])?|{digits})$"
-    # Zeros at the end say nothing, before the point neither.
+    # Trailing zeros carry no information, before or after the point.
     behind, zeros = (
         f"length(extract({text}, {literal(pattern)}))"
         for pattern in ("[.]([0-9]*[1-9])0*[eE]", "^[+-]?[0-9]*?(0*)(?:[.]0*)?[eE]")

@@ -19,7 +19,7 @@ from airflow_provider_chs3.core.sql.server_casts import OR_NULL, TEXTS, all_hold
 
 @dataclass(frozen=True)
 class Misfits:
-    """The conditions for values that do not fit, none of which fails itself."""
+    """The conditions for values that do not fit; no condition fails itself."""
 
     is_lossy: bool = False
     altered: tuple[str, ...] = ()

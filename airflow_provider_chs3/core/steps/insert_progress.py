@@ -80,7 +80,7 @@ def outcome_query(query_id: str, cluster: str | None) -> Sql:
     It gives no row until the node that started the query has written its log.
     """
     log, of_query = _on_all_nodes("query_log", cluster), f"initial_query_id = {literal(query_id)}"
-    # The log is partitioned by period, and nobody asks for a query older than a period.
+    # The log is partitioned by month, and nobody asks for a query older than a month.
     recent = "event_date >= today() - 31 AND type != 'QueryStart'"
     sql = Sql(
         # Text that is not UTF-8 would come as bytes.
@@ -100,8 +100,8 @@ def _on_all_nodes(system_table: str, cluster: str | None) -> str:
 class ProgressLines:
     """Write the progress of one insert, line by line.
 
-    What was read once counts until the end, even if the server that reported it does not answer for a while. Where the
-    time left becomes longer, the line says why.
+    Rows once reported as read count until the end, even if the server that reported them does not answer for a while.
+    If the time left becomes longer, the line says why.
     """
 
     def __init__(self, total_rows: int | None) -> None:

@@ -120,7 +120,7 @@ class NodeFacts:
 class TargetContext:
     """The context of a target: its cluster, its nodes and their facts.
 
-    What it computes of all nodes is computed once: the steps of many periods ask for it again and again.
+    Values computed from all nodes are computed once: the steps of many periods ask for them again and again.
 
     """
 

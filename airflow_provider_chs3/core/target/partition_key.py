@@ -116,7 +116,7 @@ def parts_of_key(context: TargetContext, of_time: TimeOfKey) -> Steps[PartsOfKey
     their ids differ). `partitionId` takes a Nullable or LowCardinality Date for a Date with the id 20240501, where the
     table writes the number of the day, 19844 (seen on 26.9).
 
-    Servers show a partition as a text, of which they parse each part again. Patches of lightweight updates have none.
+    Servers show a partition as a text, and parse each part of it again. Patches of lightweight updates have none.
     """
     key = context.table_facts.partition_key
     if any(is_the_month(column, key) for column in context.table_facts.columns):

@@ -18,7 +18,7 @@ from airflow_provider_chs3.exceptions import PreflightError
 
 #: Settings that take privileges away, which no GRANT gives back.
 FORBIDDING = "getSetting('readonly'), getSetting('allow_ddl')"
-#: What a load reads of `system`, beside what everybody may read: tables, columns, databases, settings.
+#: Tables of `system` that a load reads, beside those that everybody may read: tables, columns, databases, settings.
 _SYSTEM_TABLES = (
     "asynchronous_metrics",
     "data_skipping_indices",
@@ -33,9 +33,9 @@ _SYSTEM_TABLES = (
     "server_settings",
     "storage_policies",
 )
-#: What is asked of `system` to see what a table is made of.
+#: Tables of `system` that show what a table is made of.
 _OF_TARGET = ("data_skipping_indices", "macros", "parts", "projections", "server_settings")
-#: What the page in Airflow's UI asks of `system` besides what merge health asks.
+#: Tables of `system` for the page in Airflow's UI, besides those of merge health.
 _OF_PAGE = (
     "asynchronous_metrics",
     "macros",
@@ -45,7 +45,7 @@ _OF_PAGE = (
     "query_log",
     "server_settings",
 )
-#: What is asked of `system` to see how its merges stand.
+#: Tables of `system` that show the state of merges.
 _OF_MERGES = (
     "detached_parts",
     "disks",

@@ -35,10 +35,10 @@ _PROFILES = "SELECT currentProfiles() SETTINGS additional_result_filter = ''"
 
 _REFUSED = re.compile(r"Setting (\w+) [^.]*")
 
-#: What the node that is asked first applies itself, and never passes on.
+#: Settings that the node that is asked first applies itself, and never passes on.
 _TAKEN_OUT = ("additional_result_filter", "limit", "offset", *sorted(NEWER))
 
-#: What an answer to `_ask_what_reached` ends in if such a setting changes its columns, or names others.
+#: Codes of the errors of `_ask_what_reached` if such a setting changes its columns, or names others.
 _REWRITTEN = (10, 47)
 
 #: The value of `readonly` with which no setting can be changed.

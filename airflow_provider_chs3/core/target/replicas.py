@@ -56,7 +56,7 @@ def _ask(context: TargetContext) -> QueryNodes:
 
 
 def _places(context: TargetContext, answers: Mapping[Node, list[Row]]) -> dict[Node, KeeperPlace]:
-    # Of an engine that is not listed, in a database of engine Shared, the UUID is the same on all servers.
+    # In a database of engine Shared, a table of an engine that is not listed has the same UUID on all servers.
     uuids = {node: facts.target.uuid for node, facts in context.nodes.items() if facts.target}
     return {node: KeeperPlace(*(rows[0] if rows else ("", uuids[node], str(node)))) for node, rows in answers.items()}
 

@@ -12,14 +12,14 @@ from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.steps.operations import QueryNodes, Steps
 from airflow_provider_chs3.exceptions import PreflightError
 
-#: What a period is judged by, where a row that is not seen would not just be an error,
+#: Tables of `system` that a period is judged by, where a hidden row would not just be an error,
 OF_A_PERIOD = ("columns", "mutations", "parts", "tables")
 #: and all that a load decides by.
 OF_A_LOAD = (*OF_A_PERIOD, "detached_parts", "processes", "settings")
 
 #: Where a policy applies. Only administrators may list policies, but the plan of a query shows it.
 _IS_POLICY = "explain ILIKE '%row-level%'"
-#: Of a MergeTree table, which a policy filters as it is read (25.8 as PREWHERE).
+#: The filter of a MergeTree table, which a policy applies as it is read (25.8 as PREWHERE).
 _FILTERS_ROWS = "match(explain, '^ *(Row level filter|Prewhere info)')"
 
 

@@ -133,7 +133,7 @@ class TableFacts:
 
     @property
     def may_be_patched(self) -> bool:
-        """Return whether it accepts lightweight updates, of which merges keep only a version."""
+        """Return whether it accepts lightweight updates; merges keep only their version."""
         return "enable_block_number_column = " in self.engine_full
 
     @property

@@ -32,7 +32,7 @@ RECORDS_SCHEMA = "records of airflow-provider-chs3, schema 7"
 ONLY_NODE = Node(1, 1, "", 0)
 
 _DISTRIBUTED = re.compile(r"Distributed\('((?:[^'\\]|\\.)*)', '((?:[^'\\]|\\.)*)', '((?:[^'\\]|\\.)*)'(.*)", re.DOTALL)
-#: What `nodes_of` reads of each node of each cluster.
+#: Columns that `nodes_of` reads for each node of each cluster.
 _OF_NODE = "cluster, shard_num, replica_num, host_name, port"
 #: A macro in the name of a cluster; servers expand those in the macros' own values up to so many times.
 _MACRO, _MACROS_IN_MACROS = re.compile(r"\{([^{}]*)\}"), 10

@@ -187,7 +187,7 @@ def overall(verdicts: Iterable[Verdict]) -> Health:
 def as_json(verdicts: Iterable[Verdict]) -> dict[str, object]:
     """Convert the overall verdict, and that of each period on each node, to JSON-safe values.
 
-    Of a period of several partitions it is that of the worst one, with the parts of all.
+    A period of several partitions has the verdict of the worst one, with the parts of all.
     """
     verdicts = tuple(verdicts)
     periods: dict[str, dict[str, dict[str, Any]]] = {}

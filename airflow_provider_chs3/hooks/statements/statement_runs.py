@@ -64,7 +64,7 @@ class StatementRuns(RowInserts, Session):
             columnar: Whether rows are given and returned as columns. Default: False.
 
         Returns:
-            What the last statement returned: rows; with `with_column_types` a tuple of rows and `(name, type)` of each
+            The result of the last statement: rows; with `with_column_types` a tuple of rows and `(name, type)` of each
             column; for an `INSERT … VALUES` with rows, their number.
 
         Raises:

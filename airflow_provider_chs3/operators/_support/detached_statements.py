@@ -111,7 +111,7 @@ class DetachingStatements:
         """Run the statements.
 
         Returns:
-            What `ClickHouseHook.execute` returns.
+            The result of `ClickHouseHook.execute`.
 
         Raises:
             ConfigurationError: If arguments do not fit each other, before anything is sent.

@@ -261,7 +261,7 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask):
             )
             if len(skipped) == len(results):
                 periods = range_text([result.period for result in skipped])
-                # What is of this run was looked at, and is pinned.
+                # This run's own periods were inspected; they are pinned.
                 pinned = (result.reason for result in skipped if result.seconds_by_step)
                 reason = next(pinned, f"it loads {skipped[0].target} {periods}")
                 self.refuse_to_reload_nothing(context, reason)

@@ -82,7 +82,7 @@ class BaseClickHouseOperator(BaseOperator):
             **options: Further arguments of `ClickHouseHook.execute`.
 
         Returns:
-            What the last one returned.
+            The result of the last one.
 
         Raises:
             AirflowFailException: If a retry would end the same way.

@@ -182,7 +182,7 @@ def _is_changed(period: PeriodOverview) -> bool:
 
 
 def missed_nodes(answered: Iterable[Node], down: Iterable[Node]) -> set[Node]:
-    """Return the nodes of whose shard no replica answered."""
+    """Return the nodes of shards without an answer of any replica."""
     shards = {node.shard_num for node in answered}
     return {node for node in down if node.shard_num not in shards}
 

@@ -79,7 +79,7 @@ def _startable(connections: Collection[Mapping[str, Any]], rights: PeriodRights)
 
 
 def _dags_of(connections: Iterable[Mapping[str, Any]], states: Collection[str], allowed: Container[str]) -> set[str]:
-    """Return the allowed ones of the DAGs whose periods are in some states: the auth manager is asked of each."""
+    """Return the allowed DAGs with periods in these states: the auth manager is asked about each DAG."""
     periods = (period for seen in connections for table in seen["tables"] for period in table["periods"])
     dag_ids = {period["task"]["dag_id"] for period in periods if period["state"] in states and period["task"]}
     return {dag_id for dag_id in dag_ids if dag_id in allowed}

@@ -21,7 +21,7 @@ from airflow_provider_chs3.plugin.observation.period_state import HOLDS_ITS_ROWS
 
 #: From Airflow 3.2: whether a DAG has so many runs that it may not have another one yet. Before, nothing was due then.
 _HAS_ALL_RUNS = getattr(DagModel, "exceeds_max_non_backfill", false())
-#: What only the next load changes.
+#: States that only the next load changes.
 WAITING = (PeriodState.UNFINISHED, PeriodState.CHANGED_IN_STORAGE, PeriodState.STALE)
 #: States of the period that a run is for that a load may change; anything more urgent is shown instead.
 _CALM = (*WAITING, *HOLDS_ITS_ROWS)
@@ -174,7 +174,7 @@ def _awaited(names: Collection[str], due_for: datetime | None, *, are_all: bool,
     if due_for is None:
         return None
     begun = [period for period in map(Period.parse, names) if period.begin <= due_for]
-    # Of a table whose periods are not all read, those between may be others.
+    # If not all periods of a table are read, there may be others between them.
     is_last = are_all or (are_newest and len(begun) == len(names))
     return str(begun[-1]) if begun and (is_last or due_for < begun[-1].end) else None
 

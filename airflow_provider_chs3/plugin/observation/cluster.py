@@ -11,7 +11,7 @@ from airflow_provider_chs3.core.steps.insert_progress import progress_of
 from airflow_provider_chs3.core.steps.operations import Row
 from airflow_provider_chs3.core.target.node_capacity import SizedNode
 
-#: What happens to inserts into a table.
+#: The state of inserts into a table.
 Inserts: TypeAlias = Literal["accepted", "delayed", "rejected"]
 
 

@@ -137,7 +137,7 @@ def _written_by(ledgers: Ledgers, nodes: Iterable[Node], views: Collection[Table
 
 
 def _joined(tables: Mapping[Node, list[Row]], parts: Mapping[Node, list[Row]]) -> Iterator[_Base]:
-    """Join what the nodes have of each base; of one whose replicas differ, no partition is known."""
+    """Join the nodes' facts about each base; if its replicas differ, no partition is known."""
     for name in sorted({TableName(*row[:2]) for rows in tables.values() for row in rows}):
         of_nodes = {node: row[2:] for node, rows in tables.items() for row in rows if TableName(*row[:2]) == name}
         of_base = {node: [row[2:] for row in rows if TableName(*row[:2]) == name] for node, rows in parts.items()}
@@ -161,7 +161,7 @@ def _stale(versions: _Versions, base: _Base) -> dict[str, str]:
     ids: dict[Period, list[str]] = defaultdict(list)
     for partition_id, period in base.periods.items():
         if period is None:
-            # A key of another form, of which only a load finds the periods.
+            # A key of another form: only a load finds its periods.
             return {}
         for grain in {parsed(version).grain for version in versions}:
             ids[WHOLE_TABLE if grain is Grain.ALL else Period.of(period.begin, grain)].append(partition_id)

@@ -82,7 +82,7 @@ def joined_periods(
 
 
 def _periods(seen: ClusterSnapshot, table: TableName) -> Iterator[JoinedPeriod]:
-    # What each node has of the table is looked up once, and not for each period again.
+    # Each node's facts about the table are looked up once, and not for each period again.
     of_table = [
         (
             node,

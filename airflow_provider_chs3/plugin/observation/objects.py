@@ -18,7 +18,7 @@ from airflow_provider_chs3.plugin.observation.speed.logs import ask_log
 
 #: The most objects that are shown, the newest.
 MOST = 500
-#: Of what the newest published load read, and of what it has not found any more.
+#: States of objects that the newest published load read, or did not find any more.
 ObjectState: TypeAlias = Literal["loaded", "new", "changed", "gone"]
 _ORDER: tuple[ObjectState, ...] = ("gone", "changed", "new", "loaded")
 
@@ -80,7 +80,7 @@ def _of_ledger(target: TableName, period: Period, database: str) -> str:
 def _objects(rows: Iterable[Row]) -> Iterable[ObjectRow]:
     for attempt, base, path, reads in rows:
         *_, (_, last_attempt, last_base, size_bytes, etag, count) = reads
-        # What is kept of an increment that removes rows is recorded once more: the first load that had it so, took it.
+        # An increment that removes rows records the kept objects once more: the first load with this version read it.
         took = next(read for read in reads if read[3:5] == (size_bytes, etag))
         state: ObjectState = "loaded"
         if base and last_base != base:

@@ -30,11 +30,11 @@ class PeriodState(StrEnum):
     CHANGED_IN_STORAGE = "changed_in_storage"
     #: A published period whose objects have changed since, and which a load does not replace, as a plan found.
     BLOCKED = "blocked"
-    #: A published period of which a proof found that it does not hold its objects' rows.
+    #: A published period that does not hold its objects' rows, as a proof found.
     DIFFERS = "differs"
     #: A published period of a derived table whose base has changed since.
     STALE = "stale"
-    #: A period of which somebody has restored an earlier version: loads leave it.
+    #: Somebody has restored an earlier version of the period: loads leave it.
     PINNED = "pinned"
     #: A period with rows that failed a check, and that somebody is to approve or discard.
     HELD = "held"

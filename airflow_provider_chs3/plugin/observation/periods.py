@@ -93,7 +93,7 @@ class Seal:
 class PeriodRow:
     """One period of one table, as the page gets it."""
 
-    #: What has a default is always there, too.
+    #: Fields with defaults are always serialized.
     __pydantic_config__: ClassVar = ConfigDict(json_schema_serialization_defaults_required=True)
 
     period: str
@@ -144,7 +144,7 @@ class UnreadPeriods:
         dag_ids: The DAGs that loaded periods of the table last.
     """
 
-    #: What has a default is always there, too.
+    #: Fields with defaults are always serialized.
     __pydantic_config__: ClassVar = ConfigDict(json_schema_serialization_defaults_required=True)
 
     published: int = 0
@@ -327,7 +327,7 @@ def _publication(period: JoinedPeriod) -> dict[str, Any]:
         if on_node.record and on_node.record.event == "published"
     ]
     if not published:
-        # What is held is discarded there.
+        # A held version is discarded there.
         return {
             "ledger_database": next(
                 (on_node.ledger_database for on_node in period.records.values() if on_node.held), ""

@@ -79,7 +79,7 @@ def _newest(ledgers: Ledgers) -> Steps[dict[TableName, set[str]] | None]:
 def _look_at_newest(ledgers: Ledgers, newest: Mapping[TableName, Collection[str]]) -> _Look:
     """Read the newest periods of the tables whose records name all of a period's partitions.
 
-    What else a period of a set has, and what became of a table that is gone, takes a look at all parts and tables.
+    Other partitions of a period, and tables that are gone, take a look at all parts and tables.
     """
     nodes = yield from _snapshots(ledgers, newest, (), dict.fromkeys(ledgers.databases, newest))
     of_one = {name for node in nodes.values() for name, facts in node.tables.items() if facts.partition_key[:1] != "("}

@@ -19,7 +19,7 @@ from airflow_provider_chs3.core.watch.observation import queue_of
 #: The length of errors in the overview of all periods.
 ERROR_CHARACTERS = 400
 
-#: What the page compares of a period's record; the rest is of use only to loads.
+#: Columns of a period's record that the page compares; only loads use the rest.
 RECORD = (
     "event",
     "attempt",
@@ -56,7 +56,7 @@ _INSERTING = "event = 'inserting'"
 _FAILED = "event = 'failed'"
 _LOADED = "event = 'load'"
 _RECORDED_AT = "formatDateTime(recorded_at, '%F %T', 'UTC')"
-#: What is read of a held version beside its records.
+#: Columns of a held version beside its records.
 _OF_HELD = ("dateDiff('second', recorded_at, now64(3))", "why", _RECORDED_AT, "hold_limit_days")
 
 

@@ -116,7 +116,7 @@ def period_records(row: Row) -> PeriodRecords:
     )
     held, held_in = _held(row[_HELD])
     if record and held and row[_IS_OF_HELD]:
-        # What it was published from, too, is read only where that is compared.
+        # The objects that it was published from are read only where they are compared.
         record = replace(record, fingerprint=held.record.fingerprint, definition=held.record.definition)
     return PeriodRecords(
         has_claims=bool(row[_STATES]),

@@ -261,7 +261,7 @@ def _in_order(periods: Mapping[TableName, Iterable[str]]) -> list[str]:
 def choose_recorded(
     newest: Mapping[TableName, Collection[str]], recorded: Iterable[tuple[TableName, str, Collection[str]]]
 ) -> Choices:
-    """Choose the newest periods whose records name their partitions: of others, nobody knows which have rows."""
+    """Choose the newest periods whose records name their partitions: nobody knows which others have rows."""
     partitions: dict[TableName, dict[str, set[str]]] = {name: {} for name in newest}
     for name, period, ids in recorded:
         if ids and period in newest.get(name, ()):

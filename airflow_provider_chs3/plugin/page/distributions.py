@@ -35,7 +35,7 @@ def _check_page_is_built() -> None:
 
 
 def _sources_of_page() -> Iterator[Path]:
-    # What is not packed is not walked: npm may be filling it meanwhile.
+    # Folders that are not packed are not walked: npm may be filling them meanwhile.
     for folder, folders, files in os.walk(_SOURCES):
         folders[:] = [name for name in folders if name not in _NO_SOURCES]
         yield from (Path(folder, name) for name in files)
@@ -65,7 +65,7 @@ class Sdist(sdist):
 class EggInfo(egg_info):
     """The metadata, with the notices as a license file; setup.cfg would require them for editable installs, too.
 
-    Of a release, whose repository the environment variable `CHS3_PROJECT_URL` names, all links are absolute.
+    In a release, all links are absolute; the environment variable `CHS3_PROJECT_URL` names its repository.
     """
 
     def finalize_options(self) -> None:  # noqa: D102

@@ -22,7 +22,7 @@ _DENIED = (
     "the key or the SAS token is wrong or has expired, or does not allow this: listing and reading takes the role "
     "'Storage Blob Data Reader', or a SAS token of services b, types c and o, permissions r and l"
 )
-#: What will not pass by itself: Azure's code of the error → what it means.
+#: Errors that will not pass by themselves: Azure's code → its meaning.
 _TERMINAL = {
     "ContainerNotFound": "there is no such container",
     "AuthenticationFailed": _DENIED,

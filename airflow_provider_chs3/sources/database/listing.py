@@ -155,7 +155,7 @@ class RowsListing(Listing):
 
     def _unit_of(self, period: Period, rows: int, keys: int, changes: str) -> Unit:
         table = self.table
-        # What is read of the rows, and how, is part of it: another column, or another zone, is another period.
+        # The columns, and how they are read, are part of it: another column, or another zone, is another period.
         read = [(column.name, column.type, column.read) for column in self.columns]
         parts = [read, table.time_column, table.timezone, table.fingerprint, changes]
         digest = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]

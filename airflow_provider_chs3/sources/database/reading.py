@@ -18,7 +18,7 @@ from airflow_provider_chs3.core.steps.operations import ListObjects, Query, Step
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, PreflightError, SourceError
 from airflow_provider_chs3.sources.database.dialect import Dialect, SqlColumn, SqlTable, own_prefix
 
-#: What distinguishes a server from all others of a cluster.
+#: The identity of a server among all others of a cluster.
 _SERVER = "toString((serverUUID(), hostName(), tcpPort()))"
 _ANY_PERIOD = Period.of_month(2000, 1)
 

@@ -24,9 +24,9 @@ _MORE_TRIES = 2
 #: A name node that does not lead refuses with it; another of the connection's hosts does.
 _STANDBY = "StandbyException"
 _NOT_FOUND = "FileNotFoundException"
-#: What shows that a gateway does not have an operation, or that the user may not use it.
+#: Errors of a gateway that lacks an operation, or does not allow it to the user.
 _UNANSWERED = ("HTTP status 400", "IllegalArgumentException", "UnsupportedOperationException", "AccessControlException")
-#: What will not pass by itself: HDFS's exception → what it means.
+#: Errors that will not pass by themselves: HDFS's exception → its meaning.
 _TERMINAL = {
     "AccessControlException": "access is denied: the user of the connection (login) needs r and x on every folder",
     "SecurityException": "the user of the connection (login) is not accepted",

@@ -229,7 +229,7 @@ def _moments(spec: PartitionSpec, entry: ManifestEntry, column: NestedField) -> 
         transform = str(field.transform)
         if field.source_id != column.field_id or transform not in _TRANSFORMS:
             continue
-        # What is out of range is in no period.
+        # A value out of range is in no period.
         if file.partition[place] is None or (value := _value(file.partition[place], transform, column)) is None:
             return None
         bounds.append(moments_of(value))

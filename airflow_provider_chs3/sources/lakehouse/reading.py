@@ -96,7 +96,7 @@ class TableSource(S3Source):
     def rows_of(self, batch: Batch) -> str:
         """Return the condition for the rows of a batch without those that delete files remove.
 
-        They are literals as objects are: a file's number and a row's are one number, of which a large set is quick.
+        They are literals as objects are: a file's number and a row's are one number: large sets of these are quick.
         They are an array: for a tuple of as many, a server took four times as long, and twice its memory.
         Servers of 25.8 say that row numbers may be NULL, and fail (44) in functions that then look for NULL.
         """

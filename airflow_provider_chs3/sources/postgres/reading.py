@@ -36,7 +36,7 @@ POSTGRES = StoreKind(
 _INTEGERS = {"smallint": "Nullable(Int16)", "integer": "Nullable(Int32)", "bigint": "Nullable(Int64)"}
 #: Types whose texts are ASCII; texts of all others are in the encoding of the database.
 _ASCII = frozenset(("numeric", "boolean", "uuid", "inet", "cidr"))
-#: Types whose bytes differ wherever their values do. Of others, texts are taken, as they are loaded.
+#: Types whose bytes differ wherever their values do. Other types are compared as texts, as they are loaded.
 _SENT = frozenset(
     (
         *_INTEGERS,
@@ -49,7 +49,7 @@ _CONTAINERS = frozenset("ACR")
 _INSTANT = "timestamp with time zone"
 _TIMES = {"date": Times.DATES, "timestamp without time zone": Times.LOCAL, _INSTANT: Times.INSTANTS}
 _HOUR = '"T"HH24"Z"'
-#: Of instants in UTC.
+#: The text of an instant in UTC.
 _MARKED = "if(endsWith({0}, 'infinity') OR endsWith({0}, 'BC'), {0}, concat(replaceOne({0}, ' ', 'T'), 'Z'))"
 #: Whether the session writes texts as they are read: its role may have set otherwise.
 _AS_READ = "current_setting('client_encoding') = 'UTF8' AND left(current_setting('DateStyle'), 3) = 'ISO'"

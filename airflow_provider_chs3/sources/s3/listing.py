@@ -21,7 +21,7 @@ from airflow_provider_chs3.sources.side_by_side import AT_ONCE, Page, pages_of
 if TYPE_CHECKING:
     from airflow.providers.amazon.aws.hooks.s3 import S3Hook
 
-#: What will not pass by itself.
+#: Errors that will not pass by themselves.
 _TERMINAL = {
     "NoSuchBucket": "there is no such bucket",
     "AccessDenied": "access is denied: the keys need s3:ListBucket and s3:GetObject",

@@ -18,7 +18,7 @@ _ARCHIVED = re.compile(rf"<StorageClass>(?:{'|'.join(ARCHIVES)})<".encode())
 _NEEDED = ("Key", "Size", "ETag", "LastModified")
 _NEEDED_TAGS = re.compile(rf"<({'|'.join(_NEEDED)})>".encode())
 _OPENING, _CLOSING = b"<Contents>", b"</Contents>"
-#: What is not looked at, such as `StorageClass`, and `Owner`, which is one level deeper.
+#: Elements that are skipped, such as `StorageClass`, and `Owner`, which is one level deeper.
 _OTHER = (
     rf"(?:<(?!(?:{'|'.join(_NEEDED)})>)(?P<other%>[A-Z]\w*)(?:/>|>"
     r"[^<&]*(?:<(?P<deeper%>[A-Z]\w*)>[^<&]*</(?P=deeper%)>\s*)*</(?P=other%)>)\s*)*+"
@@ -27,12 +27,12 @@ _OTHER = (
 _TEXTS = {"Key": ("", "[^<]*", ""), "Size": ("", "[^<&]*", ""), "LastModified": ("", "[^<&]*", "")} | {
     "ETag": ('(?:"|&quot;|&#34;)*', '[^<&"]*', '(?:"|&quot;|&#34;)*')
 }
-#: What a reader of XML refuses, but for carriage returns, which it makes newlines.
+#: Characters that a reader of XML refuses, and carriage returns, which it makes newlines.
 _CONTROL = bytes(number for number in range(0x20) if number not in b"\t\n")
 _ENTITY = re.compile(r"&(?:(amp|lt|gt|quot|apos)|#([0-9]{1,7})|#x([0-9a-fA-F]{1,6}));|&")
 _ENTITIES = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 
-#: What objects that are alike have between their values, each in place of a longer text.
+#: Marks in place of the longer texts between the values of objects that are alike.
 _MARKS = b"\1\2\3\4"
 _NO_MARKS = bytes(number for number in range(0x100) if number not in _MARKS)
 _ONE_MARK = bytes.maketrans(_MARKS, _MARKS[:1] * len(_MARKS))
@@ -70,7 +70,7 @@ def read_page(body: bytes) -> tuple[bytes, Listed] | None:
     """Take the objects out of a page.
 
     Returns:
-        What is left of the page, and the objects in its order; None where anything is unusual.
+        The rest of the page, and the objects in its order; None where anything is unusual.
     """
     start, end = body.find(_OPENING), body.rfind(_CLOSING) + len(_CLOSING)
     order = tuple(tag.decode() for tag in _NEEDED_TAGS.findall(body, start, body.find(_CLOSING)))
@@ -108,7 +108,7 @@ def _has_characters(body: bytes) -> bool:
 def _read_alike(body: bytes, first: re.Match[bytes], order: tuple[str, ...], end: int) -> dict[str, list[str]] | None:
     """Return the columns of objects that differ from the first in values alone, in a third of a pattern's time.
 
-    What stands between two values becomes a mark, a control character, of which the page has none. No other tag may be
+    The text between two values becomes a mark, a control character that the page does not have. No other tag may be
     left then, and the marks must be in order: so the objects are nothing but that, from the first to the last.
     """
     spans = [first.span(name) for name in order]
@@ -156,7 +156,7 @@ def _character(entity: re.Match[str]) -> str:
     if name:
         return _ENTITIES[name]
     number = int(decimal) if decimal else int(hexadecimal, 16) if hexadecimal else 0
-    # What XML refuses, zero among it, and entities of another name.
+    # XML refuses these characters, such as zero, and entities of another name.
     is_character = number in (0x9, 0xA, 0xD) or 0x20 <= number < 0xD800 or 0xE000 <= number <= 0xFFFD or number > 0xFFFF
     if number > 0x10FFFF or not is_character:
         raise ValueError(entity[0])

@@ -36,7 +36,7 @@ S3 = StoreKind(
     },
 )
 
-#: What servers take for a glob in a key, also where the URL has it encoded; in a glob they decode nothing.
+#: Servers take these for a glob in a key, also where the URL has it encoded; in a glob they decode nothing.
 _GLOB = re.compile(r"[*?{}]")
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9._-]{1,61}[a-z0-9]")
 

@@ -32,7 +32,7 @@ def parts_over_time(
 ) -> tuple[PartsAt, ...]:
     """Return the parts of a node over time.
 
-    What is known stands at the beginning of its step, so that the points of all nodes have the same times.
+    Each point is at the beginning of its step, so that the points of all nodes have the same times.
 
     Returns:
         The results, the oldest first; the last is of now.
