@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,6 +17,8 @@ from tests.faults.power import Power
 from tests.integration.lake import Lake
 
 _TIMEOUT_SECONDS = 90
+#: How a server's log names a directory whose table it does not know.
+_LEFT = re.compile(r"Directory for table data (store/\w+/([\w-]+))/ already exists")
 
 
 @dataclass
@@ -28,6 +31,8 @@ class Servers:
     power: Power | None = None
     door: LoadBalancer | None = None
     down: set[int] = field(default_factory=set)
+    #: Tables that a server had lost, so that it ran no statement any more.
+    mended: list[str] = field(default_factory=list)
 
     @property
     def up(self) -> list[int]:
@@ -59,7 +64,33 @@ class Servers:
         """Cut the power of a node and start it again."""
         assert self.power
         self.power.cut(place)
+        if self.lake.cluster.database_engine:
+            _wait_until(lambda: self._runs_statements(place))
         self.settle()
+
+    def _runs_statements(self, place: int) -> bool:
+        """Whether a server follows its database, or will once a load has dropped its staging; else mend it.
+
+        As docs/replicas.md says, where a disk lost the metadata of a table that stays, but not its directory.
+        """
+        database, node = self.lake.database, self.lake.cluster.nodes[place]
+        of_it = f"FROM system.clusters WHERE cluster = '{database}' AND is_local"
+        if self.lake.on_node(place, f"SELECT is_active {of_it}") == [(1,)]:
+            return True
+        assert node.folder
+        log = (node.folder / "clickhouse.log").read_text(errors="replace").rpartition("Starting ClickHouse")[2]
+        beside = next(up for up in self.up if up // self.replicas == place // self.replicas and up != place)
+        for path, uuid in set(_LEFT.findall(log)):
+            of_table = f"FROM system.replicas JOIN system.tables t USING (database, table) WHERE t.uuid = '{uuid}'"
+            for table, keeper, is_staging in self.lake.on_node(
+                beside, f"SELECT table, zookeeper_path, match(table, '^chs3_[0-9a-f]+_') {of_table}"
+            ):
+                if is_staging:
+                    return True
+                self.lake.on_node(beside, f"SYSTEM DROP REPLICA '{node.name}' FROM ZKPATH '{keeper}'")
+                (directory := node.folder / "data" / path).rename(directory.with_name(f"{uuid}_{table}"))
+                self.mended.append(table)
+        return False
 
     def leave_out(self, place: int) -> None:
         """Kill a replica that stays away, and wait until Keeper knows."""

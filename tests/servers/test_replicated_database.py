@@ -7,6 +7,8 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,13 +19,15 @@ from airflow_provider_chs3.core.load.staging_tables import Attempt
 from airflow_provider_chs3.core.model.models import TableName
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.target.topology import RECORDS_SCHEMA
+from airflow_provider_chs3.exceptions import TransientError
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.programs import keeper
 from tests.faults.strikes import Strikes, strikes
 from tests.integration.lake import PERIOD, Lake, lake_on
-from tests.integration.load.test_interrupted import Breaker, broken_at_each_step
+from tests.integration.load.test_interrupted import Breaker, Failed, broken_at_each_step
 from tests.narrow_user import WITH_NARROW_USER_OF_SHARDS, WITHOUT_COMPILATION, narrow_connection
 from tests.servers.replicas import OTHER, TRIPS, replicated
+from tests.waiting import wait_until
 
 #: A fixture.
 __all__ = ["strikes"]
@@ -189,3 +193,93 @@ def test_a_slow_replace_of_an_earlier_attempt_never_comes_over_its_successors(la
         lake.on_every_node(f"SYSTEM SYNC REPLICA {lake.database}.{lake.table}")
         assert lake.facts() == trips.facts(PERIOD), (number, ended)
     assert len(ended) == RACES
+
+
+class Stuck:
+    """The first server, whose disk lost the metadata of a table to a power cut, but not its directory.
+
+    ClickHouse flushes the metadata before it renames the file, and the folder of that name not at all.
+    """
+
+    def __init__(self, cluster: ClickHouseCluster, lake: Lake) -> None:
+        self.cluster, self.lake = cluster, lake
+        self.directory = Path()
+
+    def lose(self, table: str) -> None:
+        """Kill the server, and start it again without the metadata; it answers, but runs no statement any more."""
+        of_table = f"database = '{self.lake.database}' AND name = '{table}'"
+        ((uuid,),) = self.lake.on_node(0, f"SELECT toString(uuid) FROM system.tables WHERE {of_table}")
+        data = self.lake.cluster.nodes[0].folder / "data"
+        self.directory = data / "store" / uuid[:3] / uuid
+        self.cluster.kill(0)
+        (file,) = data.glob(f"store/*/*/{table}.sql")
+        file.unlink()
+        self.cluster.restart(0)
+        wait_until(lambda: self._is_active(0))
+
+    def mend(self) -> None:
+        """Do what docs/replicas.md says."""
+        wait_until(self._forgotten)
+        self.directory.rename(self.directory.with_name("lost"))
+        wait_until(lambda: self._is_active(1))
+
+    def _forgotten(self) -> bool:
+        of_table = f"JOIN system.tables t USING (database, table) WHERE t.uuid = '{self.directory.name}'"
+        ((path,),) = self.lake.on_node(1, f"SELECT zookeeper_path FROM system.replicas {of_table}")
+        # Error 305 until its session from before has ended.
+        with suppress(ServerException):
+            self.lake.on_node(1, f"SYSTEM DROP REPLICA 'node1' FROM ZKPATH '{path}'")
+            return True
+        return False
+
+    def _is_active(self, number: int) -> bool:
+        of_it = f"FROM system.clusters WHERE cluster = '{self.lake.database}' AND is_local"
+        return self.lake.on_node(0, f"SELECT is_active {of_it}") == [(number,)]
+
+
+@pytest.fixture
+def stuck(cluster: ClickHouseCluster, lake: Lake) -> Stuck:
+    return Stuck(cluster, lake)
+
+
+def test_a_server_that_is_stuck_at_a_dead_loads_staging_goes_on_with_the_next(
+    lake: Lake, stuck: Stuck, strikes: Strikes
+) -> None:
+    lake.load()
+    lake.upload(OTHER)
+
+    def lose() -> None:
+        stuck.lose(lake.staging_tables()[0])
+        raise Failed
+
+    strikes.after("Create staging", lose)
+    with pytest.raises(Failed):
+        lake.load()
+    strikes.reset()
+    assert lake.load()["status"] == "published"
+    assert lake.facts() == OTHER.facts(PERIOD)
+    assert lake.load()["status"] == "unchanged"
+
+
+@pytest.mark.thorough(first=1)
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ("trips", "is missing on .* which runs no statement of its Replicated database"),
+        ("chs3_objects", "is not there as a replicated table that takes rows .* or be stuck at an earlier statement"),
+    ],
+)
+def test_one_that_is_stuck_at_another_table_fails_the_load_until_it_is_mended(
+    lake: Lake, stuck: Stuck, table: str, said: str
+) -> None:
+    lake.load()
+    lake.upload(OTHER)
+    stuck.lose(table)
+    with pytest.raises(TransientError, match=said):
+        lake.load()
+    stuck.mend()
+    lake.on_every_node(f"SYSTEM SYNC REPLICA {lake.database}.{table}")
+    assert lake.facts() == TRIPS.facts(PERIOD)
+    assert lake.load()["status"] == "published"
+    assert lake.facts() == OTHER.facts(PERIOD)
+    assert lake.load()["status"] == "unchanged"

@@ -113,6 +113,11 @@ _TRANSIENT: tuple[tuple[frozenset[int], str], ...] = (
     (frozenset({TOO_MANY_PARTS}), "Wait for merges; see why they lag: docs/merge-health.md."),
     (frozenset({159, 160}), "It took too long: raise the limit that the message names, or load less at once."),
     (
+        frozenset({341}),
+        "The server did not end a statement in time. In a Replicated database, it may be stuck at an earlier one: its "
+        "log says why (DDLWorker), and docs/replicas.md what to do.",
+    ),
+    (
         frozenset({3, 32, 209, 210, 236, 279, 319}),
         "A node went away, or its merges were stopped: check that it is up; the retry first ends the queries that "
         "are left.",

@@ -77,10 +77,13 @@ class ReplicatedDatabase(NamedTuple):
     Args:
         shards: Number of its shards; 0 if the load names no cluster.
         servers: Number of its servers; 0 likewise. None where nobody says: of engine Shared, of ClickHouse Cloud.
+        is_stuck: Whether the server that was asked runs none of its statements: it has just started, or recovers, or
+            cannot recover, as where a power cut left a table's directory without its metadata.
     """
 
     shards: int
     servers: int | None
+    is_stuck: bool = False
 
 
 @dataclass(frozen=True)
@@ -185,6 +188,10 @@ class TargetContext:
         replicas = min(Counter(node.shard_num for node in self.nodes).values())
         quorum = {"insert_quorum": replicas, "insert_quorum_timeout": _QUORUM_TIMEOUT_MS}
         return quorum if self.shared and replicas > 1 else {}
+
+    def is_stuck(self, node: Node) -> bool:
+        """Return whether a node runs no statement of a Replicated database, and would let one wait for minutes."""
+        return any(database.is_stuck for database in self.nodes[node].databases.values() if database)
 
     def ddl_settings_of(self, database: str) -> SettingValues:
         """Return the settings for DDL in a database: a server that Keeper knows as gone does it when it is back."""
@@ -314,7 +321,8 @@ def _facts_query(location: TableLocation, settings: Iterable[str]) -> str:
     databases = {target.database, ledger.database}
     # A database of engine Replicated is a cluster, too. Without a cluster, nobody needs the privilege to read these.
     of_clusters = f"system.clusters WHERE {one_of('cluster', sorted(databases))} AND database_shard_name != ''"
-    servers = f"(SELECT groupArray((cluster, shard_num)) FROM {of_clusters})" if location.cluster else "[]"
+    is_stuck = "is_local AND ifNull(is_active = 0, 0)"
+    servers = f"(SELECT groupArray((cluster, shard_num, {is_stuck})) FROM {of_clusters})" if location.cluster else "[]"
     is_asked_for = one_of("name", names)
     # Only a request for a table setting needs this privilege.
     of_tables = (
@@ -369,5 +377,6 @@ def _node_facts(row: Row, ledger: TableName) -> NodeFacts:
 def _replicated(name: str, engine: str, servers: Iterable[Row]) -> ReplicatedDatabase | None:
     if engine not in ("Replicated", "Shared"):
         return None
-    shards = [shard for database, shard in servers if database == name]
-    return ReplicatedDatabase(len(set(shards)), len(shards) or (None if engine == "Shared" else 0))
+    of_it = [(shard, is_stuck) for database, shard, is_stuck in servers if database == name]
+    number = len(of_it) or (None if engine == "Shared" else 0)
+    return ReplicatedDatabase(len({shard for shard, _ in of_it}), number, any(is_stuck for _, is_stuck in of_it))

@@ -55,15 +55,22 @@ def run_ddl(
     settings: SettingValues | None = None,
     query_id: str | None = None,
 ) -> Steps[None]:
-    """Create, drop or rename tables of the package: on every node, or once for all servers of a shard."""
+    """Create, drop or rename tables of the package: on every node, or once for all servers of a shard.
+
+    Of a shard, a server does so that runs the statements of its database: one that is stuck at a table of a dead load
+    goes on once another has dropped that.
+    """
     if not context.shared:
         yield from QueryNodes(name=name, sql=sql, settings=settings or {}, query_id=query_id)
         return
-    of_shards = {node.shard_num: node for node in sorted(sql, reverse=True)}
+    texts = {node.shard_num: sql[node] for node in sorted(sql, reverse=True)}
+    # A server that has the table, if it can.
+    first = sorted(context.nodes, key=lambda node: (context.is_stuck(node), node not in sql, node))
+    of_shards = {node.shard_num: node for node in reversed(first) if node.shard_num in texts}
     try:
         yield from QueryNodes(
             name=name,
-            sql={node: sql[node] for node in of_shards.values()},
+            sql={node: texts[shard] for shard, node in of_shards.items()},
             settings={**(settings or {}), **context.ddl_settings_of(context.staging_database)},
             query_id=query_id,
         )
@@ -109,7 +116,8 @@ def create_table(
     raise TransientError(
         f"{table_name} is not there as a replicated table that takes rows {context.place(nodes)}, "
         f"{_OPENS_TRIES * _OPENS_POLL_SECONDS:g} s after CREATE TABLE. Look at system.replicas there (is_readonly), "
-        "and at the server's log: it may not reach Keeper, or lag behind the statements of its database."
+        "and at the server's log: it may not reach Keeper, or be stuck at an earlier statement of its database, as "
+        "after a power cut (docs/replicas.md)."
     )
 
 

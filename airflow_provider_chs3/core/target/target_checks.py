@@ -15,7 +15,7 @@ from airflow_provider_chs3.core.target.period_partitions import grain_of_key
 from airflow_provider_chs3.core.target.record_tables import other_schemas
 from airflow_provider_chs3.core.target.time_zones import going_by_servers
 from airflow_provider_chs3.core.target.topology import TableRequest
-from airflow_provider_chs3.exceptions import PreflightError
+from airflow_provider_chs3.exceptions import PreflightError, TransientError
 
 #: Types that hold any path as it is: a FixedString fills it with zero bytes, an Enum takes only some.
 _HOLD_PATHS = ("String", "LowCardinality(String)")
@@ -34,7 +34,9 @@ def check_target(
 
     Raises:
         PreflightError: With all problems.
+        TransientError: If it is missing on a server that is about to get it from its database.
     """
+    _check_stuck(context)
     findings = [
         *_filtered(context),
         *_listed_twice(context),
@@ -52,6 +54,15 @@ def check_target(
 
 def _named(nodes: Iterable[Node]) -> str:
     return ", ".join(str(node) for node in nodes)
+
+
+def _check_stuck(context: TargetContext) -> None:
+    if stuck := [node for node, facts in context.nodes.items() if facts.target is None and context.is_stuck(node)]:
+        raise TransientError(
+            f"Table {context.target} is missing on {_named(stuck)}, which runs no statement of its Replicated database "
+            "(is_active in system.clusters). After a start that ends by itself. If it lasts, the server's log says why "
+            "(DDLWorker), and docs/replicas.md what to do."
+        )
 
 
 def _filtered(context: TargetContext) -> Iterator[str]:
