@@ -112,7 +112,7 @@ def _load_round(request: LoadRequest, load_round: Round, tried: Tried) -> Steps[
 
 
 def _load_changed(tried: Tried) -> Steps[None]:
-    """Load the periods whose published state differs from their objects."""
+    """Load the periods that differ from their objects."""
     loads = Loads(tried.loads)
     done, periods, attempts = yield from check_periods(loads)
     if len(tried.loads) > 1:
