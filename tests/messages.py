@@ -25,7 +25,7 @@ _BY_OTHER_WAYS = (
     "mark_sentence",
     "unreadable",
     "_is_missing",
-    "_what_zone",
+    "_explain_zone",
     "_weighed",
     "_problem",
     "_is_elsewhere",

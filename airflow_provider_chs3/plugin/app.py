@@ -139,7 +139,7 @@ def _add_view_routes(app: FastAPI) -> None:
         conn_ids = await asyncio.get_running_loop().run_in_executor(pool, connection_ids)
         seen = await asyncio.gather(*(loads[days].get(conn_id) for conn_id in conn_ids))
         answers = [answer.as_json(scope=scope, readable_dags=readable_dags) for answer in seen]
-        return {"days": int(days), "connections": _one_for_each_cluster(answers)}
+        return {"days": int(days), "connections": _join_clusters(answers)}
 
     @app.get("/api/cluster", response_model=schemas.Cluster, response_model_exclude_unset=True)
     async def cluster(readable_dags: ReadableDags) -> dict[str, Any]:
@@ -148,13 +148,13 @@ def _add_view_routes(app: FastAPI) -> None:
             *(asyncio.gather(nodes.get(conn_id), looks.get(question_about(conn_id))) for conn_id in conn_ids)
         )
         answers = (answer.as_json(periods, readable_dags=readable_dags) for answer, periods in seen)
-        return {"connections": _one_for_each_cluster(answers)}
+        return {"connections": _join_clusters(answers)}
 
     app.get("/api/rights", response_model=schemas.Rights)(rights)
     _add_period_routes(app, pool)
 
 
-def _one_for_each_cluster(connections: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _join_clusters(connections: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the answer of one connection for each cluster, with the ids of all connections that lead to it.
 
     Connections lead to the same cluster if they see the same nodes. Users of fewer privileges may see fewer loads, so

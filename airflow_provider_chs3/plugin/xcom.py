@@ -71,14 +71,14 @@ def changed_in_storage(conn_id: str) -> dict[tuple[TableName, str], ChangedPerio
     for value, planned_at in _newest_plans():
         try:
             if value["conn_id"] == conn_id:
-                newest |= _of_plan(value, planned_at)
+                newest |= _parse_plan(value, planned_at)
         except (KeyError, TypeError, AttributeError):
             # From another version of this package, or from something else.
             continue
     return {key: change for key, change in newest.items() if change}
 
 
-def _of_plan(value: Mapping[str, Any], planned_at: datetime) -> dict[tuple[TableName, str], ChangedPeriod | None]:
+def _parse_plan(value: Mapping[str, Any], planned_at: datetime) -> dict[tuple[TableName, str], ChangedPeriod | None]:
     table = TableName(str(value["database"]), str(value["table"]))
     return {
         (table, str(period)): ChangedPeriod(
@@ -106,14 +106,14 @@ def proved_periods(conn_id: str) -> dict[tuple[TableName, str], ProvedPeriod]:
         try:
             answer = _parsed(value)
             if answer["conn_id"] == conn_id:
-                proved |= _of_proof(answer, proved_at)
+                proved |= _parse_proof(answer, proved_at)
         except (KeyError, TypeError, ValueError, AttributeError):
             # From another version of this package, or from something else.
             continue
     return proved
 
 
-def _of_proof(value: Mapping[str, Any], proved_at: datetime) -> dict[tuple[TableName, str], ProvedPeriod]:
+def _parse_proof(value: Mapping[str, Any], proved_at: datetime) -> dict[tuple[TableName, str], ProvedPeriod]:
     table = TableName(str(value["database"]), str(value["table"]))
     return {
         (table, str(period)): ProvedPeriod(

@@ -38,10 +38,12 @@ def check_merges_of(context: TargetContext) -> Steps[Check]:
     except Chs3Error as error:
         return Check(name=_NAME).with_errors({context.coordinator: error})
     verdicts = [judge(state, Thresholds()) for state in states]
-    return _of_verdicts(f"{target}, {quantity(len(set(periods.values())), 'period')}", verdicts).with_errors(errors)
+    return _describe_verdicts(f"{target}, {quantity(len(set(periods.values())), 'period')}", verdicts).with_errors(
+        errors
+    )
 
 
-def _of_verdicts(of: str, verdicts: Iterable[Verdict]) -> Check:
+def _describe_verdicts(of: str, verdicts: Iterable[Verdict]) -> Check:
     verdicts = list(verdicts)
     bad = (Health.STUCK, Health.SETTLED_WITH_TOO_MANY_PARTS)
     counts = Counter(str(verdict.health).replace("_", " ") for verdict in verdicts)
@@ -64,7 +66,7 @@ def check_backlog(nodes: Iterable[Node]) -> Steps[Check]:
     check = Check(
         name=_NAME,
         summary=f"{merging} run, {waiting} mutations wait, at most {most:,} parts in a partition" if seen else "",
-        findings=tuple(_of_backlog(seen)),
+        findings=tuple(_describe_backlog(seen)),
     )
     return check.with_errors(errors)
 
@@ -84,7 +86,7 @@ SELECT
 """
 
 
-def _of_backlog(seen: Mapping[Node, Row]) -> Iterator[str]:
+def _describe_backlog(seen: Mapping[Node, Row]) -> Iterator[str]:
     for node, (_, fullest, limits, mutations, broken) in seen.items():
         for database, table, partition_id, parts, size_bytes in fullest:
             if _are_many(parts, size_bytes, {name: int(value) for name, value in limits}):

@@ -120,7 +120,7 @@ def fingerprints(context: UnloadContext, attempt: str) -> Steps[dict[str, Finger
         sql=dict.fromkeys(context.nodes.values(), sql),
         query_id=f"{query_id_of(attempt)}_table",
     )
-    return _by_name(context, answers)
+    return _name_fingerprints(context, answers)
 
 
 def write(context: UnloadContext, request: UnloadRequest, attempt: str, nodes: Mapping[str, Node]) -> Steps[None]:
@@ -144,7 +144,7 @@ def read_back(
     answers = yield from QueryNodes(
         name="Read files back", sql=sql, settings=settings, query_id=f"{query_id_of(attempt)}_files"
     )
-    return _by_name(context, answers)
+    return _name_fingerprints(context, answers)
 
 
 def cancel(context: UnloadContext, attempt: str) -> Steps[None]:
@@ -163,7 +163,7 @@ def _fingerprint(context: UnloadContext) -> str:
     return f"count(), toString(sum(cityHash64(formatRow('RowBinary', {context.names}))))"
 
 
-def _by_name(context: UnloadContext, answers: Mapping[Node, list[Row]]) -> dict[str, Fingerprint]:
+def _name_fingerprints(context: UnloadContext, answers: Mapping[Node, list[Row]]) -> dict[str, Fingerprint]:
     names = {node: name for name, node in context.nodes.items()}
     fingerprints = {names[node]: Fingerprint(*rows[0]) for node, rows in answers.items()}
     return {name: fingerprint for name, fingerprint in fingerprints.items() if fingerprint.rows}

@@ -91,7 +91,7 @@ class Reading:
         groups = tuple(
             FileGroup(
                 types=group["types"],
-                loaded=tuple(_of_json(column) for column in group["loaded"]),
+                loaded=tuple(_parse_column(column) for column in group["loaded"]),
                 paths=None if group["paths"] is None else frozenset(group["paths"]),
                 defaults=group["defaults"],
             )
@@ -106,5 +106,5 @@ class Reading:
         )
 
 
-def _of_json(values: Mapping[str, Any]) -> LoadedColumn:
+def _parse_column(values: Mapping[str, Any]) -> LoadedColumn:
     return LoadedColumn(**{**values, "column": Column(**values["column"]), "altered": tuple(values["altered"])})

@@ -106,7 +106,7 @@ def _read_text(files: Files, selection: Selection, wanted: Sequence[Column]) -> 
     loaded = plain_columns(wanted, {name: field.type for name, field in fields.items()}, by_file)
     _check_any(loaded, names)
     types = {name: field.type for name, field in fields.items()}
-    loaded = [_of_field(column, fields[column.column.name]) for column in loaded]
+    loaded = [_read_as_field(column, fields[column.column.name]) for column in loaded]
     if files.format.name == "JSONEachRow" and has_whole_objects(types):
         types, loaded = with_whole_objects(types, loaded)
     group = FileGroup(
@@ -133,7 +133,7 @@ def _field(column: Column, files: Files, selection: Selection) -> TextField:
     )
 
 
-def _of_field(column: LoadedColumn, text: TextField) -> LoadedColumn:
+def _read_as_field(column: LoadedColumn, text: TextField) -> LoadedColumn:
     return replace(column, source=text.source, source_type=text.source_type, kept=text.kept, null=text.null)
 
 
@@ -178,7 +178,7 @@ def _read_typed(files: Files, selection: Selection, wanted: Sequence[Column]) ->
     check_orders(by_example)
     yield from _check_int96(files, groups, kinds)
     return Reading(
-        _with_a_rest(groups),
+        _put_largest_first(groups),
         rows=sum(footers.file_rows) if footers else None,
         uncompressed_bytes=footers.size_bytes if footers else None,
         names=tuple(every),
@@ -221,7 +221,7 @@ def _check_int96(files: Files, groups: Sequence[FileGroup], kinds: Sequence[File
         SourceError: If a file has one; it names the file.
     """
     names = frozenset[str]().union(*(kind.int96 for kind in kinds)) if files.has_older_readers else ()
-    for group, batch in Reading(_with_a_rest(groups)).batches(files) if names else ():
+    for group, batch in Reading(_put_largest_first(groups)).batches(files) if names else ():
         read = {
             name: of
             for name, of in group.types.items()
@@ -241,7 +241,7 @@ def _check_int96(files: Files, groups: Sequence[FileGroup], kinds: Sequence[File
             raise SourceError(unreadable(path, files.format, error)) from error
 
 
-def _with_a_rest(groups: Sequence[FileGroup]) -> tuple[FileGroup, ...]:
+def _put_largest_first(groups: Sequence[FileGroup]) -> tuple[FileGroup, ...]:
     """Put the largest group first, without its paths: they may be many, and are all that are in no other group."""
     largest, *others = sorted(groups, key=lambda group: -len(group.paths or ()))
     return (replace(largest, paths=None), *others)

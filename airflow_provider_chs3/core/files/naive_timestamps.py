@@ -82,7 +82,7 @@ class NaiveTimestamps:
         is_plain = len(others) == len(zones) == 1 and ColumnType(column.type).bare.name in TIMES and not nested
         if self.meaning and is_plain:
             return others[0]
-        raise SourceError(self._what_zone(column, nested or names[0], others[0], is_plain=is_plain))
+        raise SourceError(self._explain_zone(column, nested or names[0], others[0], is_plain=is_plain))
 
     def _local(self, name: str, zone: str) -> Cast:
         """Return the moment at which clocks of a zone show what is in the file, and that they do."""
@@ -94,7 +94,7 @@ class NaiveTimestamps:
         # An hour that the clocks skip in spring has no moment in the zone.
         return Cast(local, f"toString({local}) = toString({column})")
 
-    def _what_zone(self, column: Column, name: str, zone: str, *, is_plain: bool) -> str:
+    def _explain_zone(self, column: Column, name: str, zone: str, *, is_plain: bool) -> str:
         if not is_plain:
             return (
                 f"Column {name!r} in {self.example} has timestamps without a zone, and {column.name!r} is "

@@ -63,7 +63,7 @@ def check_orders(by_file: Iterable[tuple[str, Sequence[LoadedColumn]]]) -> None:
     for path, loaded in by_file:
         for loaded_column in loaded:
             name, column_type = loaded_column.column.name, loaded_column.column.type
-            for place, labels in _by_position("", ColumnType(loaded_column.source_type), ColumnType(column_type)):
+            for place, labels in _find_positions("", ColumnType(loaded_column.source_type), ColumnType(column_type)):
                 first, order = orders.setdefault((name, place, frozenset(labels)), (path, labels))
                 if labels != order:
                     raise SourceError(
@@ -92,7 +92,7 @@ def check_no_containers(loaded: Iterable[LoadedColumn], source: Source) -> None:
             )
 
 
-def _by_position(place: str, source_type: ColumnType, target: ColumnType) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _find_positions(place: str, source_type: ColumnType, target: ColumnType) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Find where values of structs are taken in the order of their fields, and that order."""
     source_type = source_type.bare
     target = shape_for(source_type, target.bare)
@@ -100,14 +100,14 @@ def _by_position(place: str, source_type: ColumnType, target: ColumnType) -> Ite
         return
     if source_type.name != "Tuple":
         for number, (source, wanted) in enumerate(zip(source_type.inner, target.inner, strict=True)):
-            yield from _by_position(f"{place}[{number}]", source, wanted)
+            yield from _find_positions(f"{place}[{number}]", source, wanted)
         return
     if source_type.labels and not target.labels:
         yield place, source_type.labels
     for inner, source, wanted in (
         elements_of(place, source_type, target) if has_elements_of(source_type, target) else ()
     ):
-        yield from _by_position(inner, source, wanted)
+        yield from _find_positions(inner, source, wanted)
 
 
 def _lacking(source_type: ColumnType, target: ColumnType) -> tuple[str, ...]:

@@ -67,9 +67,9 @@ def read_as(
     ):
         return TextField(column_type, column, column_type)
     if is_json:
-        return _of_json(column, wanted, may_be_null=may_be_null, has_exact_doubles=has_exact_doubles)
+        return _read_json(column, wanted, may_be_null=may_be_null, has_exact_doubles=has_exact_doubles)
     if wanted.bare.name == "Map":
-        return _of_map(column, roomy_type(wanted.bare))
+        return _read_map(column, roomy_type(wanted.bare))
     if file_format.name.startswith("TabSeparated") and wanted.bare.name in COMPOUND:
         # Its texts are escaped once, and not once more as a text.
         read = roomy_type(wanted)
@@ -85,14 +85,14 @@ def read_as(
     return TextField("String", column, "String", kept=f"{column} != {null}", null=null)
 
 
-def _of_map(column: str, read: ColumnType) -> TextField:
+def _read_map(column: str, read: ColumnType) -> TextField:
     """Read a Map as one, because ClickHouse casts no text to a Map: an empty field of CSV shows by its default."""
     key, value = (f"defaultValueOfTypeName({literal(inner.text)})" for inner in read.inner)
     default = f"CAST([({key}, {value}), ({key}, {value})], {literal(read.text)})"
     return TextField(read.text, column, read.text, default=default, kept=f"{column} != {default}")
 
 
-def _of_json(column: str, wanted: ColumnType, *, may_be_null: bool, has_exact_doubles: bool) -> TextField:
+def _read_json(column: str, wanted: ColumnType, *, may_be_null: bool, has_exact_doubles: bool) -> TextField:
     bare = shape_for(wanted.bare, wanted.bare)
     if bare.name in COMPOUND:
         read = _json_container(wanted)

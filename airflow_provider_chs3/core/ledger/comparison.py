@@ -329,7 +329,7 @@ def _changed(periods: Mapping[Node, PeriodOnNode], table_facts: TableFacts) -> C
     nodes = tuple(periods)
     if all(_is_broken(period, table_facts) for period in periods.values()):
         return Comparison(ComparisonStatus.UNFINISHED, nodes, _BROKEN)
-    return _found(ComparisonStatus.TARGET_CHANGED, nodes, _what_changed(periods[nodes[0]], table_facts))
+    return _found(ComparisonStatus.TARGET_CHANGED, nodes, _describe_change(periods[nodes[0]], table_facts))
 
 
 def _is_broken(period: PeriodOnNode, table_facts: TableFacts) -> bool:
@@ -361,11 +361,11 @@ def is_elsewhere(period: PeriodOnNode) -> bool:
     return bool(was and is_now) and was != is_now
 
 
-def _what_changed(period: PeriodOnNode, table_facts: TableFacts) -> str:
+def _describe_change(period: PeriodOnNode, table_facts: TableFacts) -> str:
     """Return what may have changed a period since it was published, as a text; empty if nothing is known."""
     if period.partitions:
         changed = next(partition for partition in period.partitions if _is_changed(partition, table_facts))
-        return ": ".join(filter(None, (changed.state.shown, _what_changed(changed, table_facts))))
+        return ": ".join(filter(None, (changed.state.shown, _describe_change(changed, table_facts))))
     record, state = period.record, spare_gone_columns(period.state, table_facts)
     if record is None or record.event != "published":
         return _undone(period)

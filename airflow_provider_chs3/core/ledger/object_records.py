@@ -39,7 +39,7 @@ def record_objects(
 ) -> Steps[None]:
     """Record the objects that an attempt reads, on every node. They count once the ledger says it was published."""
     # The last column is text, empty where rows are not known.
-    counted = ((period, (unit, str(rows))) for period in periods for unit, rows in _with_rows(period))
+    counted = ((period, (unit, str(rows))) for period in periods for unit, rows in _pair_rows(period))
     for batch in _batches(counted):
         # Once for all nodes: of many objects it is megabytes.
         arrays = [
@@ -100,7 +100,7 @@ def _insert(ledger: TableName, of_periods: Sequence[tuple[LedgerKey, str, str]],
     )
 
 
-def _with_rows(period: ObjectsOfPeriod) -> Iterator[tuple[Unit, int | str]]:
+def _pair_rows(period: ObjectsOfPeriod) -> Iterator[tuple[Unit, int | str]]:
     return zip(period.objects, period.rows, strict=True) if period.rows is not None else zip(period.objects, repeat(""))
 
 

@@ -226,10 +226,10 @@ def _records_of(
             held[period] = replace(known, records=(*known.records, record))
         else:
             by_period[period].append((record, partitions))
-    return {period: _of_newest(several) for period, several in by_period.items()}, held
+    return {period: _select_newest(several) for period, several in by_period.items()}, held
 
 
-def _of_newest(several: Iterable[tuple[Record, Sequence[str]]]) -> Sequence[Record]:
+def _select_newest(several: Iterable[tuple[Record, Sequence[str]]]) -> Sequence[Record]:
     """Return the records of the partitions of a period of the newest event; none if it was forgotten."""
     oldest_first = sorted(several, key=lambda pair: -pair[0].age_seconds)
     newest, partitions = oldest_first[-1]

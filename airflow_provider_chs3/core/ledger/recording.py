@@ -73,7 +73,7 @@ def _insert(into: TableName, event: str, records: Sequence[tuple[LedgerKey, Valu
 
     There is no JOIN, which settings of a profile would change.
     """
-    rows = [_rendered(event, key, values) for key, values in _with_partitions(event, records)]
+    rows = [_rendered(event, key, values) for key, values in _name_partitions(event, records)]
     varying = ["period", *(name for name in rows[0] if name != "period" and len({row[name] for row in rows}) > 1)]
     columns = {name: f"each.{varying.index(name) + 1}" if name in varying else rows[0][name] for name in rows[0]}
     # Parentheses around one value do not make a tuple.
@@ -86,7 +86,7 @@ def _insert(into: TableName, event: str, records: Sequence[tuple[LedgerKey, Valu
     )
 
 
-def _with_partitions(event: str, records: Sequence[tuple[LedgerKey, Values]]) -> Iterable[tuple[LedgerKey, Values]]:
+def _name_partitions(event: str, records: Sequence[tuple[LedgerKey, Values]]) -> Iterable[tuple[LedgerKey, Values]]:
     """Name in each claim all partitions that its period has on the node, so that a lost record of another one shows."""
     if event in LOAD_EVENTS:
         return records

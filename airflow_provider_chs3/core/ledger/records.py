@@ -193,7 +193,7 @@ class PeriodOnNode:
             [partition.record for partition in other.each if partition.record],
             [partition.state for partition in self.each],
         )
-        return replace(self._with(records, states), record=other.record, is_of_replica=True)
+        return replace(self._replace_partitions(records, states), record=other.record, is_of_replica=True)
 
     def with_sources(self, sources: Mapping[str, tuple[Part, ...]]) -> PeriodOnNode:
         """Return it with the parts that were joined to others."""
@@ -203,9 +203,9 @@ class PeriodOnNode:
 
     def as_it_was(self, states: Sequence[PartitionState]) -> PeriodOnNode:
         """Return it with its current records, and with what was in its partitions."""
-        return self._with([partition.record for partition in self.each if partition.record], states)
+        return self._replace_partitions([partition.record for partition in self.each if partition.record], states)
 
-    def _with(self, records: Sequence[Record], states: Sequence[PartitionState]) -> PeriodOnNode:
+    def _replace_partitions(self, records: Sequence[Record], states: Sequence[PartitionState]) -> PeriodOnNode:
         if self.partitions is None:
             return replace(self, state=next(iter(states), PartitionState()))
         period = PeriodOnNode.of_several(records, states, nothing=self._nothing)
@@ -232,10 +232,10 @@ def records_of_replicas(periods: Mapping[Node, PeriodOnNode]) -> dict[Node, Peri
         known = newest.get(node.shard_num)
         if period.record and (known is None or not known.record or period.record.sequence > known.record.sequence):
             newest[node.shard_num] = period
-    return {node: _with_record(period, newest.get(node.shard_num)) for node, period in periods.items()}
+    return {node: _take_newer(period, newest.get(node.shard_num)) for node, period in periods.items()}
 
 
-def _with_record(period: PeriodOnNode, newest: PeriodOnNode | None) -> PeriodOnNode:
+def _take_newer(period: PeriodOnNode, newest: PeriodOnNode | None) -> PeriodOnNode:
     record, other = period.record, newest.record if newest else None
     if newest is None or other is None or (record and record.is_with(other)):
         return period

@@ -73,7 +73,7 @@ def difference(recorded: Structure, current: Structure, *, shard_num: int) -> st
 
 def _differences(recorded: Structure, current: Structure, shard_num: int) -> Iterator[str]:
     yield from _columns(recorded, current)
-    yield from _of_lacking(recorded, current)
+    yield from _describe_lacking(recorded, current)
     if current["time_zone"] is not None and recorded["time_zone"] != current["time_zone"]:
         was, is_now = recorded["time_zone"], current["time_zone"]
         yield f"times without a zone were read in {was!r}, and are now read in {is_now!r}"
@@ -90,12 +90,12 @@ def _columns(recorded: Structure, current: Structure) -> Iterator[str]:
     for column in current["columns"]:
         name = column[0]
         if name not in before:
-            yield from _of_new(recorded, Column(*column))
+            yield from _describe_new(recorded, Column(*column))
         elif column != before[name] and not _makes_same_values(before[name], column):
             yield f"column {name!r} of the table was {_shown(before[name])} and is {_shown(column)}"
 
 
-def _of_new(recorded: Structure, column: Column) -> Iterator[str]:
+def _describe_new(recorded: Structure, column: Column) -> Iterator[str]:
     """Return the difference that a new column makes: none if no file has it, as existing rows have its default."""
     if not recorded["every_column"] or not column.is_loaded:
         return
@@ -106,7 +106,7 @@ def _of_new(recorded: Structure, column: Column) -> Iterator[str]:
         yield f"column {column.name!r} was added to the table, and the period's files have it"
 
 
-def _of_lacking(recorded: Structure, current: Structure) -> Iterator[str]:
+def _describe_lacking(recorded: Structure, current: Structure) -> Iterator[str]:
     """Return the difference that it makes to add columns from now on: none if the files have no others."""
     if not current.get("adds_columns") or recorded.get("adds_columns") or not recorded["every_column"]:
         return

@@ -101,7 +101,7 @@ def adopt_period(request: LoadRequest, *, proves: bool = False) -> Steps[Adopted
         NotReadyError: If there are no objects.
         PreflightError: If the cluster or the table is missing, or not fit.
     """
-    load = yield from _look(request)
+    load = yield from _inspect_period(request)
     before = yield from load.look_up()
     decision = decide(load.facts(before), request.policies)
     if isinstance(decision, Refuse) and decision.refusal is Refusal.NO_OBJECTS:
@@ -155,7 +155,7 @@ def _record(load: LoadContext, before: Mapping[Node, PeriodOnNode], counted: _Co
     yield from add_records(load.context, "published", records, name=f"Record {load.request.period} as published")
 
 
-def _look(request: LoadRequest) -> Steps[LoadContext]:
+def _inspect_period(request: LoadRequest) -> Steps[LoadContext]:
     source, manifest = yield from list_ready_period(request)
     context = yield from inspect_target(request, needs_all=True, policies_on=OF_A_PERIOD)
     check_target(context)

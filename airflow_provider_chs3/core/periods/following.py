@@ -336,7 +336,7 @@ def _check_select(base: TargetContext, view: TableName, select: str) -> Steps[No
         name=f"Look at what {view} does", sql=Sql(f"EXPLAIN QUERY TREE run_passes = 1 {select}")
     )
     tree = QueryTree.of(str(row[0]) for row in rows)
-    if reason := tree.why_not(base.target):
+    if reason := tree.explain_difference(base.target):
         raise PreflightError(f"{reason}. Load its table by a task of its own.")
     if others := tree.others(base.target):
         yield from _check_others(base, others)

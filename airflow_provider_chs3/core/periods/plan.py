@@ -113,7 +113,7 @@ def plan_loads(request: PlanRequest) -> Steps[list[PlannedPeriod]]:
         return planned
     for plan in planned:
         yield from Log(name=f"{plan}.")
-    return (yield from _with_forecasts(context, planned))
+    return (yield from _add_forecasts(context, planned))
 
 
 def periods_of_other_table(request: PlanRequest, reload: Reload) -> Steps[list[PlannedPeriod]]:
@@ -160,10 +160,10 @@ def compare_periods(request: PlanRequest) -> Steps[tuple[list[PlannedPeriod], Ta
         expected = replace(wanted, fingerprint=objects.fingerprint)
         facts = yield from _facts_of(request, context, period, nodes, expected)
         planned.append(_planned(request, context.target, period, objects, facts, records))
-    return (yield from _with_changes(request, context, planned, published)), context
+    return (yield from _add_changes(request, context, planned, published)), context
 
 
-def _with_changes(
+def _add_changes(
     request: PlanRequest,
     context: TargetContext,
     planned: list[PlannedPeriod],
@@ -194,7 +194,7 @@ def _facts_of(
 ) -> Steps[PeriodFacts]:
     comparison, reason = standing(nodes, wanted, context.table_facts), None
     if is_table := period == WHOLE_TABLE and was_published(nodes):
-        reason = yield from _why_table_is_read(request, context, nodes, comparison)
+        reason = yield from _explain_read_of_table(request, context, nodes, comparison)
     held, why_not_held = held_version(nodes, wanted, context.table_facts)
     facts = PeriodFacts(
         comparison=comparison, held=held, why_not_held=why_not_held, why_whole=reason, is_published_table=is_table
@@ -211,7 +211,7 @@ def _wanted(request: PlanRequest) -> Steps[tuple[tuple[Period, ...] | Grain, Tar
     return request.periods(grain), context
 
 
-def _with_forecasts(context: TargetContext, planned: list[PlannedPeriod]) -> Steps[list[PlannedPeriod]]:
+def _add_forecasts(context: TargetContext, planned: list[PlannedPeriod]) -> Steps[list[PlannedPeriod]]:
     """Forecast the loads of the periods to load, and log what they take together."""
     to_load = [period for period in planned if period.is_to_load and period.objects.count]
     if not to_load or not context.nodes[context.coordinator].has_loads:
@@ -289,7 +289,7 @@ def _planned(
     )
 
 
-def _why_table_is_read(
+def _explain_read_of_table(
     request: PlanRequest,
     context: TargetContext,
     nodes: Mapping[Node, PeriodOnNode],

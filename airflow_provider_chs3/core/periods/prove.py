@@ -134,7 +134,7 @@ def prove_periods(requests: Sequence[LoadRequest], options: ProofOptions) -> Ste
                 request, context, RetryState(), source=source, manifest=manifest, period_partitions=partitions
             )
             proved_period = yield from prove_period(load, options)
-            proved_period = _as_far_as_known(proved_period, request, recorded.get(period))
+            proved_period = _limit_to_recorded(proved_period, request, recorded.get(period))
         except _REFUSALS as error:
             proved_period = ProvedPeriod(period=period, status=REFUSED, reason=str(error))
         yield from Log(name=f"{proved_period}.".replace("..", "."))
@@ -147,7 +147,9 @@ def _recorded(context: TargetContext, owns: Mapping[Period, PeriodPartitions]) -
     return {period: structures_of(nodes) for period, nodes in published.items()}
 
 
-def _as_far_as_known(proof: ProvedPeriod, request: LoadRequest, structures: Sequence[Structure] | None) -> ProvedPeriod:
+def _limit_to_recorded(
+    proof: ProvedPeriod, request: LoadRequest, structures: Sequence[Structure] | None
+) -> ProvedPeriod:
     """Say by which arguments a period was compared, and claim no difference where a load had others, not known."""
     if structures is None:
         return replace(proof, definition=request.defined)
@@ -236,7 +238,7 @@ def _compared(load: LoadContext, reading: Reading, options: ProofOptions) -> tup
     for column in load.context.table_facts.columns:
         if column.default_kind in ("ALIAS", "EPHEMERAL"):
             continue
-        reason = _why_not_compared(
+        reason = _explain_not_compared(
             column, loaded.get(column.name), load.request.selection, has_objects=bool(reading.groups)
         )
         if reason:
@@ -246,7 +248,9 @@ def _compared(load: LoadContext, reading: Reading, options: ProofOptions) -> tup
     return compared, left_out
 
 
-def _why_not_compared(column: Column, loaded: LoadedColumn | None, selection: Selection, *, has_objects: bool) -> str:
+def _explain_not_compared(
+    column: Column, loaded: LoadedColumn | None, selection: Selection, *, has_objects: bool
+) -> str:
     if column.default_kind == "MATERIALIZED":
         return "the table computes it"
     if column.name not in (selection.columns or selection.select or [column.name]):
@@ -370,7 +374,7 @@ def _digest_table(
         sql=sql,
         settings={**load.context.permissions, "session_timezone": load.files.neutral["session_timezone"]},
     )
-    return _of_all_shards(load, {node: Digest.by_key(rows) for node, rows in answers.items()})
+    return _sum_shards(load, {node: Digest.by_key(rows) for node, rows in answers.items()})
 
 
 def _texts_of(load: LoadContext, path: str) -> Iterable[str]:
@@ -394,7 +398,7 @@ def _partitions(period: PeriodOnNode) -> list[str]:
     )
 
 
-def _of_all_shards(load: LoadContext, digests: Mapping[Node, Mapping[str, Digest]]) -> dict[str, Digest]:
+def _sum_shards(load: LoadContext, digests: Mapping[Node, Mapping[str, Digest]]) -> dict[str, Digest]:
     """Return the digests of all shards together, each row once however many replicas have it."""
     total, of_shards = dict[str, list[Digest]](), dict[int, tuple[Node, Mapping[str, Digest]]]()
     for node, table_digests in sorted(digests.items()):
@@ -460,14 +464,16 @@ def _judged(
         of = "" if options.sample is None else f" of {quantity(len(in_objects), 'object')} in a sample"
         return replace(proof, reason=f"{quantity(held.rows, 'row')}{of}")
     columns = held.columns_unlike(wanted, names) if held.rows == wanted.rows and held.rows else ()
-    reason = _what_differs(held, wanted, columns, findings)
+    reason = _describe_difference(held, wanted, columns, findings)
     facts = load.context.table_facts
     if held.rows < wanted.rows and not facts.keeps_every_row:
         reason += f". A {facts.engine}{' with a TTL' if facts.rows_expire else ''} may have removed rows itself"
     return replace(proof, status=DIFFERS, reason=reason, columns=columns, objects=tuple(findings))
 
 
-def _what_differs(held: Digest, wanted: Digest, columns: Sequence[str], findings: Sequence[ObjectFinding]) -> str:
+def _describe_difference(
+    held: Digest, wanted: Digest, columns: Sequence[str], findings: Sequence[ObjectFinding]
+) -> str:
     said = list[str]()
     if more := held.rows - wanted.rows:
         said.append(f"{quantity(abs(more), 'row')} {'more' if more > 0 else 'fewer'} than the objects")

@@ -52,14 +52,14 @@ class QueryTree:
             above[-2].below.append(above[-1])
         return above[0].below[0] if above[0].below else above[0]
 
-    def why_not(self, base: TableName) -> str:
+    def explain_difference(self, base: TableName) -> str:
         """Return why all of the base would not make what its blocks make; empty if it does."""
         for name, pattern in _OF_BLOCKS.items():
-            if any(pattern.match(node.text) for node in self._every()):
+            if any(pattern.match(node.text) for node in self._walk()):
                 return f"its SELECT has {name}, which makes something else of the blocks of an INSERT than of a period"
         if self._tables().count(str(base)) != 1:
             return f"its SELECT reads {base} several times, and a view sees what came in only once"
-        if functions := [function[1] for node in self._every() if (function := _TABLE_FUNCTION.fullmatch(node.text))]:
+        if functions := [function[1] for node in self._walk() if (function := _TABLE_FUNCTION.fullmatch(node.text))]:
             return f"its SELECT reads {functions[0]}(…), which may read {base} in its turn"
         # A view is on the first table that it reads.
         if any(_JOIN.match(node.text) for node in self._to_the_first_table()):
@@ -77,12 +77,12 @@ class QueryTree:
         return match[1] if match else ""
 
     def _tables(self) -> list[str]:
-        return [node.table for node in self._every() if node.table]
+        return [node.table for node in self._walk() if node.table]
 
-    def _every(self) -> Iterator[QueryTree]:
+    def _walk(self) -> Iterator[QueryTree]:
         yield self
         for node in self.below:
-            yield from node._every()
+            yield from node._walk()
 
     def _to_the_first_table(self) -> Iterator[QueryTree]:
         yield self

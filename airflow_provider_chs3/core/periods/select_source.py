@@ -162,8 +162,8 @@ class SelectSource(RowSource):
             PreflightError: If the base has no such periods.
             ReplicasBehindError: If replicas of the base differ.
         """
-        known = yield from self._of_view()
-        base = yield from known._look(grain_of(periods), periods)
+        known = yield from self._resolve_view()
+        base = yield from known._read_base(grain_of(periods), periods)
         described = replace(known, local=base.context.target, cluster=base.context.cluster)
         context = base.context
         checks: tuple[Steps[Any], ...] = (
@@ -182,13 +182,13 @@ class SelectSource(RowSource):
         if periods is Grain.ALL:
             periods = [WHOLE_TABLE]
         if isinstance(periods, Grain):
-            base = yield from (yield from self._of_view())._look(periods, ())
+            base = yield from (yield from self._resolve_view())._read_base(periods, ())
             known = yield from periods_of_partitions(base.context, base.ids)
             periods = sorted({Period.of(partitions.begin, periods) for partitions in known.values()})
         _, listed = (yield from self.list_periods(periods)) if periods else (self, {})
         return {period: PeriodObjects.of(manifest, rows=rows_of(manifest)) for period, manifest in listed.items()}
 
-    def _of_view(self) -> Steps[Self]:
+    def _resolve_view(self) -> Steps[Self]:
         """Return the source with the SELECT and the base of its view, if it has one, as they are now."""
         if self.sql:
             return self
@@ -218,7 +218,7 @@ class SelectSource(RowSource):
             )
         return replace(self, sql=select, base=replace(self.base, target=TableName(*base)))
 
-    def _look(self, grain: Grain, periods: Collection[Period]) -> Steps[_Base]:
+    def _read_base(self, grain: Grain, periods: Collection[Period]) -> Steps[_Base]:
         """Look at the base's partitions on all of its replicas."""
         context = yield from inspect_target(self.base)
         _check_base(context)
@@ -239,7 +239,7 @@ class SelectSource(RowSource):
         rows = [row[2:] for answer in answers.values() for row in answer]
         states = {node: {row[2]: tuple(map(int, row[4:])) for row in rows} for node, rows in answers.items()}
         owned = {row[0]: by_value[value] for row in rows if (value := str(row[1])) in by_value}
-        return _Base(context, _of_shards(context, states), owned)
+        return _Base(context, _join_replicas(context, states), owned)
 
     def _describe(self, context: TargetContext) -> Steps[tuple[KnownColumn, ...]]:
         try:
@@ -398,7 +398,7 @@ def _spans_of(period: Period, grain: Grain, context: TargetContext) -> Iterable[
     )
 
 
-def _of_shards(
+def _join_replicas(
     context: TargetContext, states: Mapping[Node, Mapping[str, tuple[int, ...]]]
 ) -> dict[int, Mapping[str, tuple[int, ...]]]:
     """Return the partitions of each shard, which are the same on all of its replicas."""

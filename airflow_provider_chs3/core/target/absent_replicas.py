@@ -59,11 +59,11 @@ def _check_absent(
         # Where Keeper itself is down, no replica is active.
         if not of_shard or any(set(active) != answering for _, _, active in of_shard):
             raise ClickHouseConnectionError(
-                _why_needed(error, node, has_others=bool(of_shard)), error.host, error.query_id
+                _explain_need(error, node, has_others=bool(of_shard)), error.host, error.query_id
             )
 
 
-def _why_needed(error: ClickHouseConnectionError, node: Node, *, has_others: bool) -> str:
+def _explain_need(error: ClickHouseConnectionError, node: Node, *, has_others: bool) -> str:
     if not has_others:
         return error.message
     return (

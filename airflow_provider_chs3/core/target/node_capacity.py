@@ -75,7 +75,7 @@ class NodeNow:
 
 def ask_nodes_now(context: TargetContext, period_parts: str = "0") -> Steps[dict[Node, NodeNow]]:
     """Read each node's running queries and the target's disks, views and parts, once per load."""
-    statements = {node: Sql(_now_query(context.target, period_parts, facts)) for node, facts in context.nodes.items()}
+    statements = {node: Sql(_state_query(context.target, period_parts, facts)) for node, facts in context.nodes.items()}
     answers = yield from QueryNodes(name="Read the present state of every node", sql=statements)
     return {node: _node_now(rows[0], context.nodes[node]) for node, rows in answers.items()}
 
@@ -103,7 +103,7 @@ def _node_now(row: Row, facts: NodeFacts) -> NodeNow:
     )
 
 
-def _now_query(target: TableName, period_parts: str, facts: NodeFacts) -> str:
+def _state_query(target: TableName, period_parts: str, facts: NodeFacts) -> str:
     of_target = is_table(target)
     policy = facts.target.storage_policy if facts.target else ""
     of_others = f"active AND {in_table(target)} AND NOT ({period_parts})"
@@ -166,7 +166,7 @@ def size_nodes(
         size = _declared(node, argument, "operator's node_specs") or _declared(
             node, connection, "connection's node_specs"
         )
-        size = size or _of_macros(node, facts) or SizedNode(facts.measured, "measured")
+        size = size or _read_macros(node, facts) or SizedNode(facts.measured, "measured")
         wrong += list(_impossible(node, size, facts, states[node]))
         sized[node] = _capped(size, facts.measured.memory_bytes)
     if wrong:
@@ -181,7 +181,7 @@ def _declared(node: Node, specs: Declared, source: str) -> SizedNode | None:
     return None
 
 
-def _of_macros(node: Node, facts: NodeFacts) -> SizedNode | None:
+def _read_macros(node: Node, facts: NodeFacts) -> SizedNode | None:
     macros = facts.macros
     if not macros:
         return None

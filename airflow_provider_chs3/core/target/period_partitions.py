@@ -154,7 +154,7 @@ def partitions_of_one(context: TargetContext, period: Period) -> Steps[PeriodPar
     return (yield from partitions_of(context, (period,)))[period]
 
 
-def _why_not_of_periods(periods: Sequence[Period], rows: Sequence[Row]) -> str:
+def _explain_misfit(periods: Sequence[Period], rows: Sequence[Row]) -> str:
     ids, numbers = defaultdict[int, set[str]](set), defaultdict[str, set[int]](set)
     for number, partition_id in rows:
         ids[number].add(partition_id)
@@ -241,7 +241,7 @@ def _partitions_by(
         sql = Sql(partitions_query(key.column, key.parts, periods, zone=zone))
         name = f"Ask for the partition of {range_text(periods)}"
         rows = yield from context.on_coordinator(name=name, sql=sql, settings=context.evaluating)
-        reason = _why_not_of_periods(periods, rows)
+        reason = _explain_misfit(periods, rows)
         if not reason:
             ids = {number: str(partition_id) for number, partition_id in rows}
             return {period: PeriodPartitions(ids[number_of(period)], key.parts.of_part) for period in periods}

@@ -72,7 +72,9 @@ def look_at_changes(cluster: str | None, target: TableName, period: Period) -> S
     """
     ledgers = yield from find_ledgers(cluster)
     of_period = own_parts(target, period, ledgers)
-    asked = {node: _now(target, period, databases, of_period[node]) for node, databases in ledgers.databases.items()}
+    asked = {
+        node: _state_query(target, period, databases, of_period[node]) for node, databases in ledgers.databases.items()
+    }
     answers = {
         node: rows[0] for node, rows in (yield from query_reachable(f"Compare {period}", asked, ledgers.down)).items()
     }
@@ -85,7 +87,7 @@ def look_at_changes(cluster: str | None, target: TableName, period: Period) -> S
     return {node: change for node, change in changes.items() if change.is_change}
 
 
-def _now(target: TableName, period: Period, ledgers: Collection[str], of_period: str) -> Sql:
+def _state_query(target: TableName, period: Period, ledgers: Collection[str], of_period: str) -> Sql:
     """Return the query for a node's time, the newest claim, and the parts and mutations since then."""
     of_target = in_table(target)
     # A claim of a period of several partitions is a record of each.

@@ -272,10 +272,10 @@ def _period_overview(
 
     def why(*, with_values: bool) -> str:
         if load is LastLoad.RUNNING:
-            return _why_loading(period, step, task, with_values=with_values)
+            return _explain_loading(period, step, task, with_values=with_values)
         if held and state is PeriodState.HELD:
             return decide(PeriodFacts(comparison=comparison, held=held if with_values else held.without_values)).reason
-        text = _why(state, comparison, verdicts, period, with_values=with_values)
+        text = _explain_state(state, comparison, verdicts, period, with_values=with_values)
         hides = any(part.hides_rows for partition in partitions for part in partition.each_part or ())
         return "; ".join(filter(None, (text, _HIDDEN if hides else "", _ORPHANED if has_query else "")))
 
@@ -379,7 +379,9 @@ def _verdicts(seen: ClusterSnapshot, period: JoinedPeriod, thresholds: Threshold
     ]
 
 
-def _why_loading(period: JoinedPeriod, step: RunningStep | None, task: TaskAtWork | None, *, with_values: bool) -> str:
+def _explain_loading(
+    period: JoinedPeriod, step: RunningStep | None, task: TaskAtWork | None, *, with_values: bool
+) -> str:
     if period.failure:
         return f"its task is retrying; its last attempt failed: {period.error(with_values=with_values)}"
     if step:
@@ -393,7 +395,7 @@ def _why_loading(period: JoinedPeriod, step: RunningStep | None, task: TaskAtWor
     return f"{text}, but {silent}: if it is dead, Airflow fails the task soon"
 
 
-def _why(
+def _explain_state(
     state: PeriodState, comparison: Comparison, verdicts: Sequence[Verdict], period: JoinedPeriod, *, with_values: bool
 ) -> str:
     error = period.error(with_values=with_values)

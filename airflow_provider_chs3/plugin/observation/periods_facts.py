@@ -54,7 +54,7 @@ def look_at_all_tables(cluster: str | None, wanted: Wanted | None = None) -> Ste
     stale = ((name, period) for name, table in derived.items() for period in table.stale)
     wanted = replace(wanted, named={*wanted.named, *stale})
     newest = (yield from _newest(ledgers)) if wanted.is_quick else None
-    look = _look_at_all(ledgers, wanted) if newest is None else _look_at_newest(ledgers, newest)
+    look = _read_all(ledgers, wanted) if newest is None else _read_newest(ledgers, newest)
     nodes, choices, summaries = yield from look
     return ClusterSnapshot(
         cluster=cluster,
@@ -76,7 +76,7 @@ def _newest(ledgers: Ledgers) -> Steps[dict[TableName, set[str]] | None]:
     return newest_of((yield from query_reachable("Find the newest periods", asked, ledgers.down)).values())
 
 
-def _look_at_newest(ledgers: Ledgers, newest: Mapping[TableName, Collection[str]]) -> _Look:
+def _read_newest(ledgers: Ledgers, newest: Mapping[TableName, Collection[str]]) -> _Look:
     """Read the newest periods of the tables whose records name all of a period's partitions.
 
     Other partitions of a period, and tables that are gone, take a look at all parts and tables.
@@ -89,10 +89,10 @@ def _look_at_newest(ledgers: Ledgers, newest: Mapping[TableName, Collection[str]
     choices = choose_recorded(
         newest, ((TableName(*row[:2]), row[3], recorded_partition_ids(row[4:])) for row in of_all)
     )
-    return (yield from _with_parts(ledgers, nodes, choices, records, are_all=False)), choices, {}
+    return (yield from _read_parts(ledgers, nodes, choices, records, are_all=False)), choices, {}
 
 
-def _look_at_all(ledgers: Ledgers, wanted: Wanted) -> _Look:
+def _read_all(ledgers: Ledgers, wanted: Wanted) -> _Look:
     thresholds = Thresholds()
     asked = {
         node: summaries_query(*of_node, spare_parts=thresholds.spare_parts, task=wanted.task)
@@ -108,12 +108,12 @@ def _look_at_all(ledgers: Ledgers, wanted: Wanted) -> _Look:
     nodes = yield from _snapshots(ledgers, tables, uuids, summaries)
     # A node without a ledger may have rows all the same.
     summaries = {node: {**snapshot.unrecorded, **summaries.get(node, {})} for node, snapshot in nodes.items()}
-    of_nodes = {name: _on_nodes(name, nodes, summaries, ledgers.down, thresholds) for name in tables}
+    of_nodes = {name: _join_nodes(name, nodes, summaries, ledgers.down, thresholds) for name in tables}
     choices = choose(of_nodes, wanted)
     are_all = not any(table.unread for table in choices.tables.values())
     names = None if are_all else few({name for table in choices.tables.values() for name in table.read})
     records = yield from _records(ledgers, nodes, names)
-    return (yield from _with_parts(ledgers, nodes, choices, records, are_all=are_all)), choices, summaries
+    return (yield from _read_parts(ledgers, nodes, choices, records, are_all=are_all)), choices, summaries
 
 
 def _snapshots(
@@ -137,7 +137,7 @@ def _snapshots(
     }
 
 
-def _on_nodes(
+def _join_nodes(
     name: TableName,
     nodes: Mapping[Node, NodeSnapshot],
     summaries: Mapping[Node, Mapping[TableName, TableSummary]],
@@ -167,7 +167,7 @@ def _records(
     return (yield from query_reachable("Read the periods in the ledgers", asked, ledgers.down))
 
 
-def _with_parts(
+def _read_parts(
     ledgers: Ledgers,
     nodes: Mapping[Node, NodeSnapshot],
     choices: Choices,
@@ -181,21 +181,22 @@ def _with_parts(
     asked = dict.fromkeys(nodes, periods_queries.partitions(tables, ids)) if tables else {}
     partitions = yield from query_reachable("Read the parts of the periods", asked, ledgers.down)
     return {
-        node: _with_rows(snapshot, choices, records.get(node, []), partitions.get(node, []))
+        node: _add_rows(snapshot, choices, records.get(node, []), partitions.get(node, []))
         for node, snapshot in nodes.items()
         if node not in ledgers.down
     }
 
 
-def _with_rows(node: NodeSnapshot, choices: Choices, records: Iterable[Row], partitions: Iterable[Row]) -> NodeSnapshot:
+def _add_rows(node: NodeSnapshot, choices: Choices, records: Iterable[Row], partitions: Iterable[Row]) -> NodeSnapshot:
     tables = choices.tables
     by_table = {
         name: [row for row in rows if row[1] in tables[name].read]
-        for name, rows in _by_table(records).items()
+        for name, rows in _group_by_table(records).items()
         if name in tables
     }
     parts_by_table = {
-        name: [row for row in rows if row[0] in tables[name].partitions] for name, rows in _by_table(partitions).items()
+        name: [row for row in rows if row[0] in tables[name].partitions]
+        for name, rows in _group_by_table(partitions).items()
     }
     gone = _gone(by_table, node.tables)
     return replace(
@@ -226,7 +227,7 @@ def with_contents(seen: ClusterSnapshot, tables: Collection[TableName]) -> Steps
     nodes = {
         node: replace(
             snapshot,
-            partitions={**snapshot.partitions, **_by_id(hashes[node])},
+            partitions={**snapshot.partitions, **_index_by_id(hashes[node])},
             sources={(TableName(*of), key): tuple(Part(*part) for part in parts) for *of, key, parts in joined[node]},
         )
         if node in joined
@@ -236,8 +237,8 @@ def with_contents(seen: ClusterSnapshot, tables: Collection[TableName]) -> Steps
     return replace(seen, nodes=nodes)
 
 
-def _by_id(partitions: Iterable[Row]) -> dict[TableName, dict[str, Row]]:
-    return {table: {row[0]: row[1:] for row in rows} for table, rows in _by_table(partitions).items()}
+def _index_by_id(partitions: Iterable[Row]) -> dict[TableName, dict[str, Row]]:
+    return {table: {row[0]: row[1:] for row in rows} for table, rows in _group_by_table(partitions).items()}
 
 
 def _gone(
@@ -261,7 +262,7 @@ def _node_snapshot(named: Collection[TableName], rest: Row) -> NodeSnapshot:
         names={row[4]: TableName(*row[:2]) for row in tables},
         tables_with_rows={TableName(*row[:2]) for row in tables if row[8]},
         mutations={TableName(*row[:2]): mutations_of(row[2]) for row in all_mutations},
-        broken={name: tuple(part for (part,) in parts) for name, parts in _by_table(broken).items()},
+        broken={name: tuple(part for (part,) in parts) for name, parts in _group_by_table(broken).items()},
         staging=tuple(staging),
         structures={TableName(*of): digest for *of, digest in structures},
         processes=tuple(processes),
@@ -280,11 +281,11 @@ def _node_snapshot(named: Collection[TableName], rest: Row) -> NodeSnapshot:
             name: Limits.of(dict(replicated_limits if table_facts.is_replicated else limits), table_facts.settings)
             for name, table_facts in facts.items()
         },
-        unrecorded={name: TableSummary(unknown=rows) for name, rows in _by_table(unrecorded).items()},
+        unrecorded={name: TableSummary(unknown=rows) for name, rows in _group_by_table(unrecorded).items()},
     )
 
 
-def _by_table(rows: Iterable[Row]) -> dict[TableName, list[Row]]:
+def _group_by_table(rows: Iterable[Row]) -> dict[TableName, list[Row]]:
     return {TableName(*name): of_table for name, of_table in _grouped(rows, 2).items()}
 
 

@@ -112,9 +112,11 @@ def running_insert(seen: ClusterSnapshot, insert: InsertRecord) -> RunningInsert
         read_bytes=progress.read_bytes,
         seconds=seconds,
         rows_per_second=round(progress.read_rows / max(seconds, 0.001)),
-        nodes=tuple(_of_node(node, process) for node, process in of_insert if not process[1] or len(of_insert) == 1),
+        nodes=tuple(
+            _describe_node(node, process) for node, process in of_insert if not process[1] or len(of_insert) == 1
+        ),
     )
 
 
-def _of_node(node: Node, process: Row) -> NodeInsert:
+def _describe_node(node: Node, process: Row) -> NodeInsert:
     return NodeInsert(name=str(node), read_rows=process[2], written_rows=process[6], memory_bytes=process[4])

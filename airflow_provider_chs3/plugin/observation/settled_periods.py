@@ -236,7 +236,7 @@ def choose(tables: Mapping[TableName, TableOnNodes], wanted: Wanted) -> Choices:
     """Choose the periods that are read one by one: all that are not settled on every node, and those that are shown."""
     settled = {name: _settled(on_nodes) for name, on_nodes in tables.items()}
     every = {name: _all_periods(on_nodes) for name, on_nodes in tables.items()}
-    axis = _in_order(every)
+    axis = _sort_names(every)
     window = dict[Grain, tuple[str, str]]()
     if wanted.task is None:
         shown = max(_LEAST_OF_TABLE, _NEWEST // max(1, len(tables)))
@@ -253,7 +253,7 @@ def choose(tables: Mapping[TableName, TableOnNodes], wanted: Wanted) -> Choices:
     return choices._replace(tables=chosen)
 
 
-def _in_order(periods: Mapping[TableName, Iterable[str]]) -> list[str]:
+def _sort_names(periods: Mapping[TableName, Iterable[str]]) -> list[str]:
     names = {period for names_of_table in periods.values() for period in names_of_table}
     return sorted(names, key=lambda name: (parsed(name).grain, name))
 
@@ -270,7 +270,7 @@ def choose_recorded(
         name: Choice({*of_periods}, set().union(*of_periods.values()), set(), {})
         for name, of_periods in partitions.items()
     }
-    return Choices(tables, _in_order(partitions), {}, are_some=True)
+    return Choices(tables, _sort_names(partitions), {}, are_some=True)
 
 
 def _settled(of_table: TableOnNodes) -> dict[str, str]:

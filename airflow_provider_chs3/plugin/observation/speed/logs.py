@@ -20,10 +20,12 @@ Log = Mapping[Node, list[Row] | str]
 def ask_log(name: str, statements: Mapping[Node, Sql]) -> Steps[Log]:
     """Read a log of each node, which it may not have."""
     answers = yield from TryQueryNodes(name=name, sql=statements)
-    return {node: _why(answer) if isinstance(answer, Chs3Error) else answer for node, answer in answers.items()}
+    return {
+        node: _explain_silence(answer) if isinstance(answer, Chs3Error) else answer for node, answer in answers.items()
+    }
 
 
-def _why(error: Chs3Error) -> str:
+def _explain_silence(error: Chs3Error) -> str:
     if isinstance(error, ClickHouseServerError) and error.code == _UNKNOWN_TABLE:
         return "the server does not keep it, or has written nothing to it yet"
     if isinstance(error, ClickHouseServerError) and error.code == _ACCESS_DENIED:

@@ -47,7 +47,7 @@ def look_at_period_parts(cluster: str | None, target: TableName, period: Period)
     """
     ledgers = yield from find_ledgers(cluster)
     of_period = own_parts(target, period, ledgers)
-    counts = {node: _now(target, condition) for node, condition in of_period.items()}
+    counts = {node: _state_query(target, condition) for node, condition in of_period.items()}
     answers = yield from query_reachable(f"Count the parts of {period}", counts, ledgers.down)
     if not answers:
         return PeriodParts(begun_at=None, now=None, nodes={}, silent=texts_of(ledgers.down))
@@ -71,7 +71,7 @@ def look_at_period_parts(cluster: str | None, target: TableName, period: Period)
     )
 
 
-def _now(target: TableName, condition: str) -> Sql:
+def _state_query(target: TableName, condition: str) -> Sql:
     return Sql(
         f"SELECT toFloat64(now64(3)), count() FROM system.parts WHERE active AND rows > 0 "
         f"AND {in_table(target)} AND {condition}"

@@ -67,10 +67,10 @@ def look_at_throughput(cluster: str | None, *, days: int) -> Steps[Throughput]:
     now_of = throughput_queries.now(sorted({load.table_name for load in loads}))
     states = yield from query_reachable("Count the parts", dict.fromkeys(answered, now_of), down)
     seen = replace(seen, nodes=tuple(states), down=texts_of(down))
-    return (yield from _with_logs(seen, {node: rows[0] for node, rows in states.items()}, days)) if states else seen
+    return (yield from _add_logs(seen, {node: rows[0] for node, rows in states.items()}, days)) if states else seen
 
 
-def _with_logs(seen: Throughput, states: Mapping[Node, Row], days: int) -> Steps[Throughput]:
+def _add_logs(seen: Throughput, states: Mapping[Node, Row], days: int) -> Steps[Throughput]:
     tables = sorted({load.table_name for load in seen.loads})
     first, last = min(load.begun_at for load in seen.loads), seen.loads[-1].published_at
     history = PartsHistory(now=max(row[0] for row in states.values()), days=days)
