@@ -116,7 +116,8 @@ AS_ON_CLOUD: dict[str, Any] = {
             each
             for each in WITH_NARROW_USER_OF_SHARDS["users"][NARROW]
             if each not in ("SELECT ON system.replication_queue", f"NAMED COLLECTION ON {S3_NAMED_COLLECTION}")
-        ]
+        ],
+        WATCHER: [each for each in _privileges_of_page() if each != "SELECT ON system.replication_queue"],
     },
     "secret": "chs3",
 }

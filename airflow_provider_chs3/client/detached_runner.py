@@ -34,7 +34,13 @@ from airflow_provider_chs3.core.steps.insert_progress import (
     progress_query,
 )
 from airflow_provider_chs3.core.steps.operations import Insert, InsertStats
-from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ClickHouseServerError, InsertLostError
+from airflow_provider_chs3.exceptions import (
+    Chs3Error,
+    ClickHouseConnectionError,
+    ClickHouseServerError,
+    ConfigurationError,
+    InsertLostError,
+)
 
 if TYPE_CHECKING:
     import httpx
@@ -46,6 +52,11 @@ _POLL_SECONDS = 1.0
 
 #: Seconds in which the end of a query must show in `system.query_log`, which servers write every 7.5 s by default.
 _LOG_TIMEOUT_SECONDS = 30
+
+#: Answers of what stands before ClickHouse to requests that it may have passed on; a retry may help.
+_OF_GATEWAYS = (408, 429, *range(500, 600))
+#: Its answers to requests that it never passes on.
+_TOO_LARGE = (413, 414, 431)
 
 _DETACHED = {
     # A client that disconnects must not cancel the query: a server that sends progress in headers would notice it.
@@ -70,12 +81,10 @@ class Sent:
     Args:
         address: The server that took it, by its native port.
         stats: Its statistics if it has ended; None if it continues, or was never taken.
-        was_hung_up: Whether the HTTP port ends each connection without an answer. Default: False.
     """
 
     address: Address
     stats: InsertStats | None = None
-    was_hung_up: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,13 +111,18 @@ class DetachedQuery:
         """
         started = time.monotonic()
         address, response = self._post(sql, settings, parameters)
-        if response is None:
-            return Sent(address, was_hung_up=hangs_up(_endpoint(self.session.options, address)))
-        self._raise_for_error(response)
-        seen = json.loads(response.headers.get("X-ClickHouse-Summary", "{}"))
-        memory_bytes = int(seen.get("memory_usage", 0)) or None
-        rows, size_bytes = (int(seen.get(name, 0)) for name in ("read_rows", "read_bytes"))
-        return Sent(address, InsertStats(time.monotonic() - started, rows, memory_bytes, read_bytes=size_bytes))
+        if response is not None and _is_of_clickhouse(response):
+            self._raise_for_error(response)
+            seen = json.loads(response.headers.get("X-ClickHouse-Summary", "{}"))
+            memory_bytes = int(seen.get("memory_usage", 0)) or None
+            rows, size_bytes = (int(seen.get(name, 0)) for name in ("read_rows", "read_bytes"))
+            return Sent(address, InsertStats(time.monotonic() - started, rows, memory_bytes, read_bytes=size_bytes))
+        error = self._error_of_hang_up(address) if response is None else self._error_of_stranger(address, response)
+        if error is None:
+            return Sent(address)
+        # A load balancer that gives up may have passed the query on, and logs are written seconds later.
+        may_run = response is not None and response.status_code in _OF_GATEWAYS
+        return Sent(address, self._stats_despite(error, address, may_run=may_run))
 
     def is_running(self) -> bool:
         """Check whether any node runs it, or a part of it."""
@@ -252,29 +266,73 @@ class DetachedQuery:
         from airflow_provider_chs3.client.server_errors import server_error
 
         code = int(response.headers.get("X-ClickHouse-Exception-Code", 0))
-        is_clickhouse = any(name.startswith("x-clickhouse-") for name in response.headers)
-        if response.status_code == 200 and not code and is_clickhouse:
-            return
-        secrets = (*self.secrets, self.session.options.password)
         address = f"{response.url.host}:{response.url.port}"
         if code:
-            raise server_error(code, response.text, address=address, query_id=self.query_id, secrets=secrets)
-        if not is_clickhouse and response.status_code < 500:
-            # Not those of a proxy whose server is down.
-            endpoint = _endpoint(self.session.options, (response.url.host, response.url.port or 0))
-            check_answer(endpoint, b"HTTP/ " + response.content)
-        raise ClickHouseConnectionError(
-            scrub(f"HTTP status {response.status_code}: {response.text[:200]}", secrets), address, self.query_id
+            raise server_error(code, response.text, address=address, query_id=self.query_id, secrets=self._all_secrets)
+        if response.status_code != 200:
+            raise self._error_of_status(address, response)
+
+    def _error_of_status(self, address: str, response: httpx.Response) -> ClickHouseConnectionError:
+        text = scrub(f"HTTP status {response.status_code}: {response.text[:200]}", self._all_secrets)
+        return ClickHouseConnectionError(text, address, self.query_id)
+
+    def _error_of_hang_up(self, address: Address) -> Chs3Error | None:
+        endpoint = _endpoint(self.session.options, address)
+        if not hangs_up(endpoint):
+            return None
+        return ClickHouseConnectionError(
+            f"the HTTP port accepts connections and ends each without an answer, and no node runs the query: give the "
+            f"servers' HTTP port in the connection's extra 'http_port', which is {endpoint.address[1]}",
+            str(endpoint),
+            self.query_id,
         )
+
+    def _error_of_stranger(self, address: Address, response: httpx.Response) -> Chs3Error:
+        """Return the error for an answer that is not ClickHouse's."""
+        endpoint, status = _endpoint(self.session.options, address), response.status_code
+        if status in _TOO_LARGE:
+            size, url = int(response.request.headers["Content-Length"]), len(response.request.url.raw_path)
+            return ConfigurationError(
+                f"{endpoint} takes no request of {size:,} bytes with a URL of {url:,} (HTTP status {status}): raise "
+                "the limits of the load balancer (nginx: client_max_body_size and large_client_header_buffers), or "
+                "leave deferrable and durable out."
+            )
+        if status not in _OF_GATEWAYS:
+            try:
+                check_answer(endpoint, b"HTTP/ " + response.content)
+            except ConfigurationError as error:
+                return ConfigurationError(f"{error} It answers with HTTP status {status}.")
+        return self._error_of_status(str(endpoint), response)
+
+    def _stats_despite(self, error: Chs3Error, address: Address, *, may_run: bool) -> InsertStats | None:
+        """Return the statistics if the query has ended, None if it runs, whatever was answered; else raise that."""
+        known = self if self.cluster else replace(self, address=address)
+        if known.is_running():
+            return None
+        if stats := known.outcome(is_patient=may_run):
+            return stats
+        raise error
+
+    @property
+    def _all_secrets(self) -> Sequence[str]:
+        return (*self.secrets, self.session.options.password)
 
     def _stats(self, row: tuple[Any, ...]) -> InsertStats:
         from airflow_provider_chs3.client.server_errors import server_error
 
-        code, message, host, seconds, read_rows, read_bytes, peak_memory_bytes = row
+        code, message, host, seconds, read_rows, read_bytes, peak_memory_bytes, times = row
+        if times > 1:
+            raise ConfigurationError(
+                f"Query {self.query_id} ran more than once: the load balancer of the HTTP port repeats requests that "
+                "are not answered in time. Switch that off, or leave deferrable and durable out."
+            )
         if code:
-            secrets = (*self.secrets, self.session.options.password)
-            raise server_error(code, message, address=host, query_id=self.query_id, secrets=secrets)
+            raise server_error(code, message, address=host, query_id=self.query_id, secrets=self._all_secrets)
         return InsertStats(seconds, read_rows, peak_memory_bytes, read_bytes=read_bytes)
+
+
+def _is_of_clickhouse(response: httpx.Response) -> bool:
+    return any(name.startswith("x-clickhouse-") for name in response.headers)
 
 
 def _headers(options: ConnectionOptions) -> dict[str, str]:
@@ -342,11 +400,8 @@ class DetachingRunner(Runner):
         query = DetachedQuery(
             session=self.session, query_id=step.query_id, cluster=step.cluster, secrets=tuple(step.sql.secrets)
         )
-        sent = None if step.is_started else self._start(query, step)
-        if sent and sent.stats:
-            return sent.stats
-        if sent and sent.was_hung_up and not query.is_running():
-            return self._outcome_of_hung_up(query, sent)
+        if not step.is_started and (stats := self._start(query, step).stats):
+            return stats
         if self.wait is None:
             query.watch(self.log, self.progress_interval_seconds, step.total_rows)
         while self.wait and query.is_running():
@@ -359,21 +414,10 @@ class DetachingRunner(Runner):
             "published."
         )
 
-    def _outcome_of_hung_up(self, query: DetachedQuery, sent: Sent) -> InsertStats:
-        if stats := query.outcome(is_patient=False):
-            return stats
-        port = self.session.options.http_port
-        raise ClickHouseConnectionError(
-            f"the HTTP port accepts connections and ends each without an answer, and no node runs the insert: give the "
-            f"servers' HTTP port in the connection's extra 'http_port', which is {port}",
-            f"{sent.address[0]}:{port}",
-            query.query_id,
-        )
-
     def _start(self, query: DetachedQuery, step: Insert) -> Sent:
         """Send the insert."""
         announce(step, self.log)
         sent = query.send(step.sql.text, settings={**COMPLETE, **step.settings, **self.log_comment})
-        if sent.stats is None and not sent.was_hung_up:
+        if sent.stats is None:
             self.log.info("The insert continues without this process.")
         return sent

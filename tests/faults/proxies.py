@@ -20,12 +20,14 @@ from airflow_provider_chs3.testbed.balancer import Door, copy, hang_up
 from tests.narrow_user import narrow_connection
 
 if TYPE_CHECKING:
-    from airflow_provider_chs3.testbed.nodes import Cluster
+    from airflow_provider_chs3.testbed.nodes import Cluster, Node
 
 _HOST = "127.0.0.1"
 #: An answer that ends in an error does not end in END_OF_STREAM; the server is silent after it.
 _SILENCE_SECONDS = 1.0
 _END_OF_STREAM = b"\x05"
+#: What a load balancer says for a server that is silent.
+GATEWAY_TIMEOUT = b"HTTP/1.1 504 Gateway Timeout\r\nContent-Length: 5\r\n\r\nlate\n"
 
 
 class NodeProxy(Door):
@@ -56,6 +58,30 @@ class NodeProxy(Door):
                     pass
             else:
                 copy(server, client)
+        hang_up(server, client)
+
+
+class Gateway(Door):
+    """A load balancer of HTTP that gives up on servers which are silent for a moment.
+
+    Args:
+        *nodes: The servers.
+        answer: What clients get then, if anything, before it hangs up on both sides.
+    """
+
+    def __init__(self, *nodes: Node, answer: bytes) -> None:
+        self._given_up = answer
+        super().__init__(*((node.host, node.http_port) for node in nodes))
+
+    def _answer(self, server: socket.socket, client: socket.socket) -> None:
+        server.settimeout(0.3)
+        with suppress(OSError):
+            try:
+                begin = server.recv(65536)
+            except TimeoutError:
+                begin = self._given_up
+            client.sendall(begin)
+            copy(server, client)
         hang_up(server, client)
 
 

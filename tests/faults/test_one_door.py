@@ -16,6 +16,7 @@ from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.killing import ONLY_THE_FIRST, Strike, kind_of, steps_of
 from tests.faults.outcome import assert_exact, assert_untouched
+from tests.faults.proxies import GATEWAY_TIMEOUT, Gateway
 from tests.faults.strikes import Strikes
 from tests.integration import deferring
 from tests.integration.deferring import Gate, gate
@@ -82,6 +83,24 @@ def test_a_deferred_insert_is_watched_and_ended_through_the_door(
     balancer.cut()
     gate.open()
     assert deferred.resume()["status"] == "published"
+    assert_exact(trips_lake, OLD)
+
+
+@pytest.mark.parametrize("answer", [GATEWAY_TIMEOUT, b""], ids=["504", "hangs up"])
+def test_an_insert_goes_on_that_a_load_balancer_of_http_gave_up(
+    trips_lake: Lake, balancer: LoadBalancer, monkeypatch: pytest.MonkeyPatch, gate: Gate, answer: bytes
+) -> None:
+    connection = narrow_connection(trips_lake.cluster, through=balancer)
+    deferring.hurry(monkeypatch)
+    monkeypatch.setattr(detached, "_ATTACHED_SECONDS", 30)
+    trips_lake.upload(OLD)
+    with Gateway(*trips_lake.cluster.nodes, answer=answer) as gateway:
+        extra = connection["extra"] | {"http_port": gateway.port}
+        monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection | {"extra": extra}))
+        deferred = deferring.start(trips_lake, **gate.options)
+        gate.open()
+        result = deferred.resume()
+    assert (result["status"], result["query_ids"]) == ("published", [deferred.trigger.query_id])
     assert_exact(trips_lake, OLD)
 
 

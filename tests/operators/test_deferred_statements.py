@@ -15,11 +15,12 @@ import pytest
 from airflow.providers.common.compat.sdk import DAG, AirflowFailException, AirflowTaskTimeout
 
 from airflow_provider_chs3.client import detached_runner as detached
-from airflow_provider_chs3.exceptions import ClickHouseConnectionError, StatementLostError
+from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ConfigurationError, StatementLostError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.operators.clickhouse import ClickHouseOperator
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.processes import free_ports
+from tests.faults.proxies import GATEWAY_TIMEOUT, Gateway
 from tests.integration.deferring import dying_as_it_waits
 from tests.operators.deferred_task import hurry, run, start, stay, table
 from tests.waiting import wait_until
@@ -65,6 +66,30 @@ def test_what_takes_a_moment_is_not_deferred(hook: ClickHouseHook, table: str, m
     monkeypatch.setattr(detached, "_ATTACHED_SECONDS", 300)
     assert stay({"sql": f"INSERT INTO {table} SELECT 7"}) == []
     assert rows_of(hook, table) == [7]
+
+
+def test_a_load_balancer_that_gives_up_has_nothing_run_twice(
+    hook: ClickHouseHook, table: str, chs3_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(detached, "_ATTACHED_SECONDS", 30)
+    connection = json.loads(os.environ["AIRFLOW_CONN_CHS3_DEFAULT"])
+    with Gateway(chs3_cluster.nodes[0], answer=GATEWAY_TIMEOUT) as gateway:
+        extra = connection["extra"] | {"http_port": gateway.port}
+        monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection | {"extra": extra}))
+        assert run(slow(table, 10)) == []
+    assert rows_of(hook, table) == list(range(10))
+
+
+def test_a_load_balancer_that_sends_a_statement_to_two_servers_is_told(
+    hook: ClickHouseHook, chs3_cluster: Cluster
+) -> None:
+    for node in chs3_cluster.nodes[:2]:
+        with node.client() as client:
+            client.execute("INSERT INTO FUNCTION null('n UInt64') SELECT 7", query_id=(query_id := f"x_{id(hook)}"))
+            client.execute("SYSTEM FLUSH LOGS query_log")
+    query = detached.DetachedQuery(session=hook, query_id=query_id, cluster=chs3_cluster.name)
+    with pytest.raises(ConfigurationError, match="ran more than once: the load balancer of the HTTP port repeats"):
+        query.outcome()
 
 
 @pytest.mark.parametrize("with_column_types", [False, True])

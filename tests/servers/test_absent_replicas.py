@@ -278,7 +278,10 @@ def test_what_a_stale_load_publishes_from_replicas_that_were_down_is_mended_by_t
     with suppress(Chs3Error, AirflowFailException):
         lake.load()
     result = lake.load()
-    assert (result["status"], "published after it" in result["reason"]) == ("published", True)
+    # In a Replicated database, replicas that are back drop the staging first: the stale load publishes nothing.
+    is_mended = not lake.cluster.database_engine
+    assert ("published after it" in result["reason"]) == is_mended
+    assert result["status"] == ("published" if is_mended else "unchanged")
     assert nodes.facts() == THIRD.facts(PERIOD)
     assert lake.load()["status"] == "unchanged"
 

@@ -19,11 +19,12 @@ from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.programs import keeper
 from tests.integration.lake import PERIOD, Lake, lake_on
 from tests.integration.rehearsing import Rehearse, rehearse
-from tests.narrow_user import AS_ON_CLOUD, narrow_connection
+from tests.narrow_user import AS_ON_CLOUD, WATCHER, narrow_connection
+from tests.plugin.conftest import airflow_api, as_user, fresh_looks
 from tests.servers.replicas import OTHER, TRIPS, replicated
 
-#: A fixture.
-__all__ = ["rehearse"]
+#: Fixtures.
+__all__ = ["airflow_api", "as_user", "fresh_looks", "rehearse"]
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +65,42 @@ def test_the_doctor_says_what_is_missing_and_what_that_costs(lake: Lake, capsys:
     out, err = capsys.readouterr()
     assert (code, err) == (0, ""), out
     assert "the user lacks SELECT ON system.replication_queue: merge health then waits for all parts" in out
+
+
+def test_the_page_shows_all_but_the_entries_of_queues_and_says_so(
+    service: tuple[ClickHouseCluster, LoadBalancer], lake: Lake, as_user: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.load()
+    watcher = service[1].airflow_connection() | {"login": WATCHER.login, "password": WATCHER.password}
+    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(watcher))
+    of_period = f"conn_id=chs3_default&database={lake.database}&table={lake.table}&period={PERIOD}"
+
+    def ask(view: str) -> Any:
+        return as_user("viewer").get(f"/chs3/api/{view}").raise_for_status().json()
+
+    lake.on_node(1, f"SYSTEM STOP FETCHES {lake.database}.{lake.table}")
+    try:
+        lake.on_node(
+            0, f"INSERT INTO {lake.database}.{lake.table} (trip_id, pickup_at) VALUES (1, '2026-11-05 00:00:00')"
+        )
+        states = [node["state"] for node in ask("cluster")["connections"][0]["nodes"]]
+    finally:
+        lake.on_node(1, f"SYSTEM START FETCHES {lake.database}.{lake.table}")
+    assert sorted((state["replication"]["queued"], state["replication"]["oldest"]) for state in states) == [
+        (0, []),
+        (1, []),
+    ]
+    assert [state["unread"] for state in states if state["replication"]["queued"]] == [
+        ["system.replication_queue: the connection's user may not read it; docs/privileges.md has the GRANT"]
+    ]
+    (period,) = (each for each in ask("periods")["connections"][0]["tables"][0]["periods"] if each["period"] == PERIOD)
+    assert (period["state"], period["rows"]) == ("published", TRIPS.rows_per_period)
+    for view in ("throughput", "cluster"):
+        (connection,) = ask(view)["connections"]
+        assert [connection["error"], *(node["error"] for node in connection["nodes"])] == ["", "", ""]
+    details = [ask(f"{view}?{of_period}") for view in ("period", "parts", "objects", "changes")]
+    assert [each["error"] for each in details] == [""] * 4
+    assert len(details[2]["objects"]) == TRIPS.files_per_period
 
 
 @pytest.mark.thorough

@@ -76,7 +76,8 @@ def running_query(prefix: str, cluster: str | None) -> Sql:
 def outcome_query(query_id: str, cluster: str | None) -> Sql:
     """Return the query for the outcome of an insert, or of another query.
 
-    It returns code and text of the error, or 0; host; seconds; rows and bytes read; peak memory on a node.
+    It returns code and text of the error, or 0; host; seconds; rows and bytes read; peak memory on a node; how often it
+    ran.
     It gives no row until the node that started the query has written its log.
     """
     log, of_query = _on_all_nodes("query_log", cluster), f"initial_query_id = {literal(query_id)}"
@@ -86,7 +87,8 @@ def outcome_query(query_id: str, cluster: str | None) -> Sql:
         # Text that is not UTF-8 would come as bytes.
         "SELECT anyIf(exception_code, is_initial_query), toValidUTF8(anyIf(exception, is_initial_query)), "
         "anyIf(hostName(), is_initial_query), maxIf(query_duration_ms, is_initial_query) / 1000, "
-        "sumIf(read_rows, is_initial_query), sumIf(read_bytes, is_initial_query), max(memory_usage) "
+        "sumIf(read_rows, is_initial_query), sumIf(read_bytes, is_initial_query), max(memory_usage), "
+        "countIf(is_initial_query AND type != 'ExceptionBeforeStart') "
         f"FROM {log} WHERE {of_query} AND {recent} "
         "HAVING countIf(is_initial_query) > 0"
     )

@@ -82,7 +82,11 @@ class Replication:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NodeOverview:
-    """One node."""
+    """One node.
+
+    Args:
+        unread: The tables that would show more, each with the reason why they don't.
+    """
 
     version: str
     uptime_seconds: int
@@ -98,6 +102,7 @@ class NodeOverview:
     pool_busy: int
     pool_size: int
     replication: Replication | None
+    unread: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

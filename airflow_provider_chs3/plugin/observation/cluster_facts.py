@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from airflow_provider_chs3.core.model.merge_tree_limits import Limits
@@ -12,7 +12,7 @@ from airflow_provider_chs3.core.sql.server_text import readable
 from airflow_provider_chs3.core.steps.fan_out import query_reachable, texts_of
 from airflow_provider_chs3.core.steps.operations import Row, Steps
 from airflow_provider_chs3.core.target.node_capacity import Declared, NodeNow, SizedNode, physical_memory, size_nodes
-from airflow_provider_chs3.core.target.node_facts import SIZE, NodeFacts, TargetContext
+from airflow_provider_chs3.core.target.node_facts import METRICS, QUEUE, SIZE, NodeFacts, TargetContext
 from airflow_provider_chs3.core.target.topology import nodes_of
 from airflow_provider_chs3.core.watch.observation import queue_of
 from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError
@@ -27,6 +27,7 @@ from airflow_provider_chs3.plugin.observation.cluster import (
     RunningMerge,
 )
 from airflow_provider_chs3.plugin.observation.periods_facts import target_of
+from airflow_provider_chs3.plugin.observation.speed.logs import NO_RIGHT
 
 #: Tables, merges and entries of replication queues that are listed for each node; the others are only counted.
 NAMED = 10
@@ -141,8 +142,16 @@ def _node_overview(node: Node, size: Row, state: Sequence[Any], facts: NodeFacts
         merges_running=merges_running,
         pool_busy=dict(pool).get(POOL_METRICS[0], 0),
         pool_size=dict(pool).get(POOL_METRICS[1], 0),
-        replication=_replication(replicas, queued, queue),
+        # Entries of `queue_of` only stand for those of a queue that the user cannot read.
+        replication=_replication(replicas, queued, queue if QUEUE in facts.system_tables else ()),
+        unread=tuple(_unread(facts.system_tables, {METRICS: True, QUEUE: queued > 0})),
     )
+
+
+def _unread(system_tables: Collection[str], would_show: Mapping[str, bool]) -> Iterator[str]:
+    for name, shows in would_show.items():
+        if shows and name not in system_tables:
+            yield f"system.{name}: {NO_RIGHT}"
 
 
 def _size(node: Node, facts: NodeFacts, machine_bytes: int, specs: Declared) -> tuple[SizedNode | None, str]:

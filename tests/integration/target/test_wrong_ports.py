@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import threading
 import time
@@ -94,7 +95,7 @@ def test_the_native_port_is_recognised_where_http_is_needed(trips_lake: Lake, mo
     connect(trips_lake, monkeypatch, extra={"http_port": node.tcp_port})
     assert refused(trips_lake) == (
         f"{node.host}:{node.tcp_port} is ClickHouse's native port, where HTTP is needed. "
-        "The HTTP port ('http_port') is 8123 by default."
+        "The HTTP port ('http_port') is 8123 by default. It answers with HTTP status 400."
     )
 
 
@@ -118,6 +119,30 @@ def test_a_web_server_that_says_yes_to_everything_has_loaded_nothing(
         threading.Thread(target=_always, args=(listener, answer), daemon=True).start()
         connect(trips_lake, monkeypatch, extra={"http_port": listener.getsockname()[1]})
         assert "speaks HTTP, but is not ClickHouse: check host and port." in refused(trips_lake)
+
+
+@pytest.mark.thorough(but=1)
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (
+            "413 Content Too Large",
+            r"takes no request of [\d,]+ bytes with a URL of \d,\d{3} \(HTTP status 413\): raise",
+        ),
+        ("400 Bad Request", r"is not ClickHouse: .* It answers with HTTP status 400\."),
+        ("429 Too Many Requests", "HTTP status 429: "),
+        ("502 Bad Gateway", "HTTP status 502: "),
+    ],
+)
+def test_a_load_balancer_that_refuses_a_request_is_quoted(
+    trips_lake: Lake, monkeypatch: pytest.MonkeyPatch, status: str, said: str
+) -> None:
+    monkeypatch.setattr(detached, "_LOG_TIMEOUT_SECONDS", 1)
+    answer = f"HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n".encode()
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        threading.Thread(target=_always, args=(listener, answer), daemon=True).start()
+        connect(trips_lake, monkeypatch, extra={"http_port": listener.getsockname()[1]})
+        assert re.search(said, refused(trips_lake))
 
 
 def _always(listener: socket.socket, answer: bytes) -> None:
@@ -148,6 +173,6 @@ def test_a_port_that_hangs_up_is_named_at_once(
     began = time.monotonic()
     message = refused(trips_lake)
     assert f":{hanging_up}" in message
-    assert "accepts connections and ends each without an answer, and no node runs the insert" in message
+    assert "accepts connections and ends each without an answer, and no node runs the query" in message
     # As long as a lost insert waits for the servers' logs, four times.
     assert time.monotonic() - began < 4 * detached._LOG_TIMEOUT_SECONDS

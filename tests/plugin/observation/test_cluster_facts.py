@@ -19,7 +19,7 @@ NODES = [Node(1, 1, "a", 9000), Node(2, 1, "b", 9000)]
 CLUSTERS = [("main", node.shard_num, node.replica_num, node.host, node.port) for node in NODES]
 LIMITS = {"parts_to_delay_insert": "100", "parts_to_throw_insert": "300", "max_parts_in_total": "1000"}
 SERVER = [(name, LIMITS.get(name, "1000")) for name in Limits.__slots__]
-SIZE = ("26.9.2.1", 60, 8, 30 * GIB, [], ["asynchronous_metrics"])
+SIZE = ("26.9.2.1", 60, 8, 30 * GIB, [], ["asynchronous_metrics", "replication_queue"])
 
 
 def state(**other: Any) -> tuple[Any, ...]:
@@ -136,6 +136,18 @@ def test_the_oldest_of_a_replication_queue_are_told_with_their_reasons() -> None
     assert replication is not None
     assert (replication.tables, replication.readonly_tables, replication.delay_seconds) == (2, 1, 40)
     assert (replication.queued, replication.oldest[0].last_exception) == (12, "no replica has it")
+
+
+@pytest.mark.parametrize(
+    ("seen", "unread"), [(["replication_queue"], "asynchronous_metrics"), (SIZE[5][:1], "replication_queue")]
+)
+def test_what_cannot_be_read_is_told_in_place_of_made_up_entries(seen: list[str], unread: str) -> None:
+    entry = ("taxi", "trips", "GET_PART", "", 0, 0, "", "")
+    node = first(size=(*SIZE[:5], seen), replicas=[2, 0, 0], queued=1, queue=[entry])
+    assert node.replication is not None
+    assert (node.replication.queued, len(node.replication.oldest)) == (1, int("replication_queue" in seen))
+    reason = "the connection's user may not read it; docs/privileges.md has the GRANT"
+    assert node.unread == (f"system.{unread}: {reason}",)
 
 
 def test_an_insert_is_told_once_for_all_nodes() -> None:

@@ -10,6 +10,8 @@ from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.steps.operations import Row, Steps, TryQueryNodes
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError
 
+#: Why a table of `system` is not read.
+NO_RIGHT = "the connection's user may not read it; docs/privileges.md has the GRANT"
 _ACCESS_DENIED = 497
 _UNKNOWN_TABLE = 60
 
@@ -29,7 +31,7 @@ def _explain_silence(error: Chs3Error) -> str:
     if isinstance(error, ClickHouseServerError) and error.code == _UNKNOWN_TABLE:
         return "the server does not keep it, or has written nothing to it yet"
     if isinstance(error, ClickHouseServerError) and error.code == _ACCESS_DENIED:
-        return "the connection's user may not read it; docs/privileges.md has the GRANT"
+        return NO_RIGHT
     return str(error)
 
 

@@ -4,7 +4,7 @@ import type { NodeOverview } from "../api/types";
 import { age, bytes, count, duration, number } from "../model/format";
 import { Figures } from "../ui/figures";
 import { Meter } from "../ui/meter";
-import { Section } from "../ui/parts";
+import { Note, Section } from "../ui/parts";
 
 interface Props {
   nodes: readonly (NodeOverview & { name: string })[];
@@ -83,6 +83,11 @@ export function Merges({ nodes }: Props) {
         ["Parts", "number"], ["Size", "number"], ["Running for", "number"]]} />
     </Section>
   ) : null;
+}
+
+export function Unread({ nodes }: Props) {
+  const reasons = nodes.flatMap(({ name, unread }) => unread.map((reason) => `${name}: ${reason}`));
+  return reasons.length ? <Note title="More cannot be read">{reasons.join("; ")}</Note> : null;
 }
 
 export function ReplicationQueues({ nodes }: Props) {

@@ -4,7 +4,7 @@ import { useCluster } from "../api/queries";
 import type { ConnectionNodes } from "../api/types";
 import { NoConnections, Troubles } from "../ui/connections";
 import { Note, Waiting } from "../ui/parts";
-import { Disks, FullTables, Merges, Nodes, ReplicationQueues } from "./nodes";
+import { Disks, FullTables, Merges, Nodes, ReplicationQueues, Unread } from "./nodes";
 import { RunningLoads } from "./loads";
 
 export function ClusterView() {
@@ -40,6 +40,7 @@ function Connection({ seen }: { seen: ConnectionNodes }) {
           <FullTables nodes={answered} />
           <Merges nodes={answered} />
           <ReplicationQueues nodes={answered} />
+          <Unread nodes={answered} />
         </>
       ) : null}
     </Box>
