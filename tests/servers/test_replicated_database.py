@@ -7,7 +7,8 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,10 @@ from airflow_provider_chs3.core.load.staging_tables import Attempt
 from airflow_provider_chs3.core.model.models import TableName
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.target.topology import RECORDS_SCHEMA
-from airflow_provider_chs3.exceptions import TransientError
+from airflow_provider_chs3.exceptions import Chs3Error, TransientError
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.programs import keeper
+from tests.faults.killing import writes
 from tests.faults.strikes import Strikes, strikes
 from tests.integration.lake import PERIOD, Lake, lake_on
 from tests.integration.load.test_interrupted import Breaker, Failed, broken_at_each_step
@@ -129,6 +131,57 @@ def test_a_run_after_an_error_at_any_step_ends_in_the_objects_rows(lake: Lake, m
         assert lake.facts() == trips.facts(PERIOD), f"broken off after step {number}"
         assert lake.left_behind() == [], f"broken off after step {number}"
     assert number >= 5
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_run_after_a_server_was_killed_at_any_step_ends_in_the_objects_rows(
+    cluster: ClickHouseCluster, lake: Lake, strikes: Strikes, place: int
+) -> None:
+    killed: list[str] = []
+    for number in count():
+        trips = (OTHER, TRIPS)[number % 2]
+        lake.upload(trips)
+        strikes.around_one(number, writes, lambda: killed_before(cluster, place))
+        try:
+            lake.load()
+        except (AirflowFailException, Chs3Error):
+            assert strikes.struck
+        if not strikes.struck:
+            break
+        killed += strikes.struck
+        strikes.reset()
+        cluster.restart(place)
+        wait_until(lambda: is_writable(lake, place))
+        load_until_published(lake)
+        assert lake.facts() == trips.facts(PERIOD), killed
+        assert lake.left_behind() == [], killed
+    assert len(killed) >= 5
+
+
+@contextmanager
+def killed_before(cluster: ClickHouseCluster, place: int) -> Iterator[None]:
+    cluster.kill(place)
+    yield
+
+
+def is_writable(lake: Lake, place: int) -> bool:
+    of_table = f"database = '{lake.database}' AND table = '{lake.table}'"
+    sql = f"SELECT count() = 1 AND NOT max(is_readonly) FROM system.replicas WHERE {of_table}"
+    return lake.on_node(place, sql) == [(True,)]
+
+
+def load_until_published(lake: Lake) -> None:
+    """Load, and again as Airflow would: a server that has just come back may lag."""
+    for _ in range(3):
+        try:
+            lake.load()
+        except (AirflowFailException, Chs3Error) as error:
+            last = error
+        else:
+            return
+    raise last
 
 
 def rival(lake: Lake, nonce: str) -> str:
