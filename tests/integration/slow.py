@@ -7,10 +7,8 @@ import time
 from airflow_provider_chs3.core.sql.quoting import literal
 from tests.integration.lake import Lake
 
-#: Makes an insert of a few thousand trips take a minute or so.
+#: Makes an insert of a few thousand trips take a minute or so, and one of a few hundred some seconds.
 SLOW = {"pickup_at": "pickup_at", "trip_id": "trip_id + sleepEachRow(0.02)"}
-#: The same of a few hundred trips: some seconds.
-SLOW_ENOUGH = {"pickup_at": "pickup_at", "trip_id": "trip_id + sleepEachRow(0.01)"}
 SLOW_SETTINGS = {"function_sleep_max_microseconds_per_block": 100_000_000_000, "max_block_size": 100}
 
 

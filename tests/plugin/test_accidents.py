@@ -40,7 +40,7 @@ from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
 from airflow_provider_chs3.transfers.clickhouse_to_clickhouse import ClickHouseToClickHouseOperator
 from tests.dag_bag import DagBag, sync_bag_to_db
 from tests.integration.lake import PERIOD, Lake, lake_on
-from tests.integration.slow import SLOW_ENOUGH, SLOW_SETTINGS
+from tests.integration.slow import SLOW, SLOW_SETTINGS
 from tests.narrow_user import WITH_NARROW_USER
 from tests.plugin.browsing import PAGE, SCREENSHOTS, keep
 
@@ -281,7 +281,7 @@ def load_slowly(night: Night) -> None:
     for month in ("2026-07", "2026-08", "2026-09"):
         TRIPS.upload(lake.s3, month, bucket=lake.bucket, prefix=f"slow/{month}/")
         night.load("slow", period=month)
-    night.load("slow", select=SLOW_ENOUGH, settings=SLOW_SETTINGS)
+    night.load("slow", select=SLOW, settings=SLOW_SETTINGS)
 
 
 #: By the row of each: its state, what is wrong, and what to do.

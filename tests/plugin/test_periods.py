@@ -24,7 +24,7 @@ from airflow_provider_chs3.plugin.api.schemas import Periods
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import PERIOD, Lake
-from tests.integration.slow import SLOW_ENOUGH, SLOW_SETTINGS, wait_for_insert
+from tests.integration.slow import SLOW, SLOW_SETTINGS, wait_for_insert
 from tests.narrow_user import NARROW, narrow_connection
 from tests.waiting import wait_until
 
@@ -76,7 +76,7 @@ def fail(lake: Lake, task: SimpleNamespace) -> None:
 @contextmanager
 def loading(lake: Lake, period: str = PERIOD, task: SimpleNamespace = TASK, **options: Any) -> Iterator[str]:
     """A load that takes some seconds, as a task of a DAG; the query id of its insert."""
-    operator = lake.operator(period=period, select=SLOW_ENOUGH, settings=SLOW_SETTINGS, **options)
+    operator = lake.operator(period=period, select=SLOW, settings=SLOW_SETTINGS, **options)
     thread = threading.Thread(target=operator.execute, args=({"ti": task},))
     thread.start()
     try:

@@ -18,7 +18,7 @@ from tests.faults.strikes import Strikes, strikes
 from tests.integration.lake import PERIOD, Lake
 from tests.integration.several_periods import Periods
 from tests.integration.several_periods import periods as several_periods
-from tests.integration.slow import SLOW_ENOUGH, SLOW_SETTINGS
+from tests.integration.slow import SLOW, SLOW_SETTINGS
 from tests.plugin.runs import LOADER, make_known, set_state, start
 from tests.plugin.test_period_details import details
 from tests.plugin.test_periods import TRIPS, loading, periods
@@ -64,7 +64,7 @@ def test_a_load_tells_that_it_verifies_or_publishes(
     trips_lake.upload(TRIPS)
     trips_lake.load()
     seen = seen_at(strikes, held_at, lambda: periods(as_user, trips_lake)[PERIOD] | details(as_user, trips_lake))
-    trips_lake.operator(select=SLOW_ENOUGH, settings=SLOW_SETTINGS).execute({"ti": task})
+    trips_lake.operator(select=SLOW, settings=SLOW_SETTINGS).execute({"ti": task})
     (found,) = seen
     assert (found["state"], found["step"], found["insert"]) == ("loading", step, None)
     spent = found["inserting"]["seconds_by_step"]
@@ -80,7 +80,7 @@ def test_a_retry_does_not_tell_the_step_of_the_try_before(
     as_user: AsUser, trips_lake: Lake, task: SimpleNamespace, strikes: Strikes, held_at: str
 ) -> None:
     trips_lake.upload(TRIPS)
-    operator = trips_lake.operator(select=SLOW_ENOUGH, settings=SLOW_SETTINGS)
+    operator = trips_lake.operator(select=SLOW, settings=SLOW_SETTINGS)
     strikes.before(VERIFIES, die)
     with pytest.raises(KeyboardInterrupt):
         operator.execute({"ti": task})
