@@ -32,7 +32,6 @@ class Servers:
     door: LoadBalancer | None = None
     down: set[int] = field(default_factory=set)
     #: Tables that a server had lost, so that it ran no statement any more.
-    mended: list[str] = field(default_factory=list)
 
     @property
     def up(self) -> list[int]:
@@ -89,7 +88,6 @@ class Servers:
                     return True
                 self.lake.on_node(beside, f"SYSTEM DROP REPLICA '{node.name}' FROM ZKPATH '{keeper}'")
                 (directory := node.folder / "data" / path).rename(directory.with_name(f"{uuid}_{table}"))
-                self.mended.append(table)
         return False
 
     def leave_out(self, place: int) -> None:

@@ -15,3 +15,10 @@ def replicated(lake: Lake, kind: str = "") -> str:
     if lake.cluster.database_engine:
         return f"Replicated{kind}MergeTree"
     return f"Replicated{kind}MergeTree('/tables/{lake.database}/{{shard}}/{lake.table}', '{{replica}}')"
+
+
+def is_writable(lake: Lake, place: int) -> bool:
+    """Whether a server takes rows of the lake's table, which it opens only after it answers."""
+    of_table = f"database = '{lake.database}' AND table = '{lake.table}'"
+    sql = f"SELECT count() = 1 AND NOT max(is_readonly) FROM system.replicas WHERE {of_table}"
+    return lake.on_node(place, sql) == [(True,)]

@@ -22,7 +22,7 @@ from tests.integration import deferring
 from tests.integration.lake import PERIOD, Lake
 from tests.integration.periods.test_prove import prove
 from tests.narrow_user import narrow_connection
-from tests.servers.replicas import OTHER, TRIPS
+from tests.servers.replicas import OTHER, TRIPS, is_writable
 from tests.waiting import wait_until
 
 __all__ = ["strikes"]
@@ -55,13 +55,12 @@ class Nodes:
 
     def bring_back(self) -> None:
         """Start them again."""
-        back, of_table = [*self.down], f"database = '{self.lake.database}' AND table = '{self.lake.table}'"
-        writable = f"SELECT count() = 1 AND NOT max(is_readonly) FROM system.replicas WHERE {of_table}"
+        back = [*self.down]
         while self.down:
             self.cluster.restart(self.down.pop())
         # A server opens the tables of a database of engine Replicated when it already answers.
         for node in back:
-            wait_until(lambda node=node: self.lake.on_node(node, writable) == [(True,)])
+            wait_until(lambda node=node: is_writable(self.lake, node))
 
     def thaw(self, node: int) -> None:
         """Have a server go on, and wait until it follows again."""

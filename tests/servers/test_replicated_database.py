@@ -28,7 +28,7 @@ from tests.faults.strikes import Strikes, strikes
 from tests.integration.lake import PERIOD, Lake, lake_on
 from tests.integration.load.test_interrupted import Breaker, Failed, broken_at_each_step
 from tests.narrow_user import WITH_NARROW_USER_OF_SHARDS, WITHOUT_COMPILATION, narrow_connection
-from tests.servers.replicas import OTHER, TRIPS, replicated
+from tests.servers.replicas import OTHER, TRIPS, is_writable, replicated
 from tests.waiting import wait_until
 
 #: A fixture.
@@ -164,12 +164,6 @@ def test_a_run_after_a_server_was_killed_at_any_step_ends_in_the_objects_rows(
 def killed_before(cluster: ClickHouseCluster, place: int) -> Iterator[None]:
     cluster.kill(place)
     yield
-
-
-def is_writable(lake: Lake, place: int) -> bool:
-    of_table = f"database = '{lake.database}' AND table = '{lake.table}'"
-    sql = f"SELECT count() = 1 AND NOT max(is_readonly) FROM system.replicas WHERE {of_table}"
-    return lake.on_node(place, sql) == [(True,)]
 
 
 def load_until_published(lake: Lake) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_chs3.client.connection import Address, check_settings
+from airflow_provider_chs3.client.connection import check_settings
 from airflow_provider_chs3.client.log_comment import airflow_log_comment
 from airflow_provider_chs3.client.parameters import Bound, Parameters, bound
 from airflow_provider_chs3.client.session import Session
@@ -29,11 +29,6 @@ class StatementRuns(RowInserts, Session):
     """The part of the hook that runs statements with everything that the driver can send along."""
 
     _running: tuple[str, Client] | None = None
-
-    if TYPE_CHECKING:
-
-        def _addresses_of(self, client: Client) -> list[Address]:
-            """Return the nodes that may be at the other end of a connection."""
 
     def execute(
         self,
