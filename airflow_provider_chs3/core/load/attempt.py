@@ -139,8 +139,7 @@ def _load_planned(planned: Planned, tried: Tried) -> Steps[None]:
     load = load.with_ledger(with_loads=True)
     periods.update(lambda item: item.of(item.load.with_ledger(with_loads=True)))
     try:
-        without_merges = not planned.is_of_one or load.increment is not None
-        yield from create_staging(load.context, load.attempt, without_merges=without_merges)
+        yield from create_staging(load.context, load.attempt)
         yield from _stage_and_publish(replace(planned, load=load), tried)
     except Exception:
         yield from clean_up(load)

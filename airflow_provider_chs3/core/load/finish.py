@@ -191,7 +191,7 @@ def _prepare_approval(period_load: PeriodLoad) -> Steps[None]:
     approval = Attempt(load.context.target, (load.request.period,), f"{nonce}{load.request.nonce}a", of=nonce)
     yield from end_earlier_attempts(load.context, approval)
     try:
-        yield from create_staging(load.context, approval, without_merges=True)
+        yield from create_staging(load.context, approval)
         yield from take_over(load.context, approval)
         wanted = {node: _staged(of_node) for node, of_node in held.items()}
         staged = yield from link_partitions(load, source.staging(load.context), approval, wanted)

@@ -35,7 +35,7 @@ def keep_held(period_load: PeriodLoad) -> Steps[dict[Node, Staged]]:
     attempt = held_attempt(load, load.request.nonce)
     # An earlier process of the same attempt may have died here.
     yield from end_named(load.context, [attempt.name])
-    yield from create_staging(load.context, attempt, without_merges=True)
+    yield from create_staging(load.context, attempt)
     return (yield from link_partitions(period_load.load, load.staging, attempt, period_load.staged))
 
 

@@ -69,7 +69,7 @@ def _create_shared_staging(periods: Periods, attempt: Attempt) -> Steps[set[Peri
     """Create the table, and return the periods that others are loading."""
     attempts = {item.period: item.load.attempt for item in periods}
     context = periods.first.load.context
-    yield from create_staging(context, attempt, without_merges=True)
+    yield from create_staging(context, attempt)
     held = yield from settle_with_rivals(context, attempt, attempts.values())
     return {period for period, period_attempt in attempts.items() if period_attempt in held}
 

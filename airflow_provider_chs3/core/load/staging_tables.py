@@ -23,8 +23,9 @@ from airflow_provider_chs3.core.target.replication import create_table
 from airflow_provider_chs3.core.tuning.exact_settings import DDL_SETTINGS
 from airflow_provider_chs3.exceptions import ClickHouseServerError, SupersededError
 
-#: For engines that merge rows: REPLACE PARTITION keeps the level of parts on older servers (seen on 25.8, not on 26.9),
-#: and FINAL expects no equal keys in merged parts: it returned 20 rows instead of 5.
+#: Published parts are compared with the staged ones, and a replica may merge before the one that publishes does. If the
+#: engine merges rows, REPLACE PARTITION keeps the level of parts on older servers (seen on 25.8, not on 26.9), and FINAL
+#: expects no equal keys in merged parts: it returned 20 rows instead of 5.
 _WITHOUT_MERGES = (
     "max_bytes_to_merge_at_max_space_in_pool = 1, max_bytes_to_merge_at_min_space_in_pool = 1, "
     "parts_to_delay_insert = 1000000, parts_to_throw_insert = 1000000"
@@ -86,10 +87,10 @@ def ddl_settings(context: TargetContext) -> SettingValues:
     return {name: value for name, value in DDL_SETTINGS.items() if name in context.known_settings}
 
 
-def create_staging(context: TargetContext, attempt: Attempt, *, without_merges: bool = False) -> Steps[None]:
+def create_staging(context: TargetContext, attempt: Attempt) -> Steps[None]:
     """Create the staging of an attempt on every node: MergeTree without TTL, replicated if the target is.
 
-    It merges no rows away, whatever the target's engine, so its count is proof. Columns, codecs, defaults,
+    It merges no parts, whatever the target's engine, so its count is proof. Columns, codecs, defaults,
     indices, projections and constraints come with `AS`; settings (storage policy, granularity) come from the target on
     that node. Types, codecs and keys that a server forbids in new tables by default are allowed if the target has them.
 
@@ -107,7 +108,6 @@ def create_staging(context: TargetContext, attempt: Attempt, *, without_merges: 
                 engine=context.engine_beside(node, attempt.name),
                 comment=attempt.comment,
                 is_durable=not attempt.number,
-                without_merges=without_merges,
             )
             for node in context.nodes
         },
@@ -131,10 +131,9 @@ def shaped_as_target(
     engine: str,
     comment: str,
     is_durable: bool = True,
-    without_merges: bool = True,
 ) -> Sql:
     """Return the statement that creates a table with partitions compatible with the target."""
-    settings = ", ".join(_staging_settings(context, node, is_durable, without_merges))
+    settings = ", ".join(_staging_settings(context, node, is_durable))
     return Sql(
         f"CREATE TABLE {table(name)} AS {table(context.target)} ENGINE = {engine} {_clauses(context, settings)} "
         f"COMMENT {literal(comment)}"
@@ -172,7 +171,7 @@ def _clauses(context: TargetContext, settings: str) -> str:
     return " ".join(f"{keyword} {value}" for keyword, value in clauses if value)
 
 
-def _staging_settings(context: TargetContext, node: Node, is_durable: bool, without_merges: bool) -> Iterator[str]:
+def _staging_settings(context: TargetContext, node: Node, is_durable: bool) -> Iterator[str]:
     table_facts = context.table_facts
     # Settings differ between nodes: the storage policy of a disk defined in the table has a name per node.
     on_node = context.nodes[node].target
@@ -182,8 +181,7 @@ def _staging_settings(context: TargetContext, node: Node, is_durable: bool, with
         # A power cut must not lose rows of a recorded REPLACE PARTITION. A shared staging table has only links to parts
         # on the disk, but replicas may fetch parts.
         yield from durable_settings()
-    if without_merges or not table_facts.is_plain:
-        yield _WITHOUT_MERGES
+    yield _WITHOUT_MERGES
     if (
         len(table_facts.columns) >= _MANY_COLUMNS
         and ADAPTIVE_BUFFERS in context.known_settings

@@ -279,7 +279,7 @@ def _publish(
     claims: Values = {**nothing, "source_bytes": version.source_bytes, "restored": restored.as_text()}
     yield from end_earlier_attempts(context, load.attempt)
     try:
-        yield from create_staging(context, load.attempt, without_merges=True)
+        yield from create_staging(context, load.attempt)
         yield from take_over(context, load.attempt)
         staged = yield from _stage(load, version)
         periods = periods_of(PeriodLoad(load=load, before=before, reason="restored", staged=staged, claims=claims))
