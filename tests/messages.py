@@ -22,7 +22,7 @@ _BY_OTHER_WAYS = (
     "_sentence",
     "_inner_sentence",
     "_conversion_sentence",
-    "mark_sentence",
+    "mark_message",
     "unreadable",
     "_is_missing",
     "_explain_zone",

@@ -17,14 +17,14 @@ from airflow.providers.common.compat.sdk import BaseOperator
 from airflow_provider_chs3.client.landing import Landing
 from airflow_provider_chs3.client.unloading import Unload
 from airflow_provider_chs3.core.load.load_result import LoadResult
-from airflow_provider_chs3.core.load.orphans import Orphan
+from airflow_provider_chs3.core.load.cleanup_on_request import Orphan
 from airflow_provider_chs3.core.periods import status
 from airflow_provider_chs3.core.periods.adopt import AdoptedPeriod
 from airflow_provider_chs3.core.periods.digests import ObjectFinding
 from airflow_provider_chs3.core.periods.discard import DiscardedPeriod
 from airflow_provider_chs3.core.periods.forget import ForgottenPeriod
 from airflow_provider_chs3.core.periods.proved_period import ProvedPeriod
-from airflow_provider_chs3.core.periods.versions import ListedVersion, RestoredPeriod
+from airflow_provider_chs3.core.periods.restore import ListedVersion, RestoredPeriod
 from airflow_provider_chs3.core.watch import health
 from airflow_provider_chs3.core.watch import optimize_job as job
 from airflow_provider_chs3.core.watch.merge_rate import MergeRate

@@ -24,7 +24,7 @@ from airflow_provider_chs3.operators.prove import ComparedPeriodsOperator
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
-    from airflow_provider_chs3.core.load.orphans import Orphan
+    from airflow_provider_chs3.core.load.cleanup_on_request import Orphan
     from airflow_provider_chs3.core.periods.adopt import AdoptedPeriod
     from airflow_provider_chs3.core.periods.forget import ForgottenPeriod
     from airflow_provider_chs3.core.periods.objects import LoadedObject
@@ -227,7 +227,7 @@ class CleanStagingOperator(BaseOperator):
     def cleaned(self) -> list[Orphan]:
         """Clean, and return the tables found."""
         from airflow_provider_chs3.client.runner import Runner
-        from airflow_provider_chs3.core.load.orphans import CleanRequest, clean_staging
+        from airflow_provider_chs3.core.load.cleanup_on_request import CleanRequest, clean_staging
         from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 
         with airflow_errors():

@@ -15,7 +15,7 @@ from airflow_provider_chs3.operators.ledger import LedgerOperator
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
-    from airflow_provider_chs3.core.periods.versions import ListedVersion, RestoredPeriod
+    from airflow_provider_chs3.core.periods.restore import ListedVersion, RestoredPeriod
 
 
 @takes()
@@ -29,7 +29,7 @@ class ListVersionsOperator(LedgerOperator):
 
     def listed(self) -> list[ListedVersion]:
         """Return the versions, as objects."""
-        from airflow_provider_chs3.core.periods.versions import list_versions
+        from airflow_provider_chs3.core.periods.restore import list_versions
 
         with airflow_errors():
             return self.runner().run(list_versions(self.request()))
@@ -72,7 +72,7 @@ class RestorePeriodsOperator(_OfNamedPeriods):
             by: Who asks.
         """
         from airflow_provider_chs3.core.load.staging_tables import make_nonce
-        from airflow_provider_chs3.core.periods.versions import RestoreRequest, restore_periods
+        from airflow_provider_chs3.core.periods.restore import RestoreRequest, restore_periods
 
         with airflow_errors():
             request = self._request_of_named()
@@ -103,7 +103,7 @@ class UnpinPeriodsOperator(_OfNamedPeriods):
 
     def unpinned(self) -> list[RestoredPeriod]:
         """Unpin the periods, and return them as objects."""
-        from airflow_provider_chs3.core.periods.versions import unpin_periods
+        from airflow_provider_chs3.core.periods.restore import unpin_periods
 
         with airflow_errors():
             return self.runner().run(unpin_periods(self._request_of_named()))

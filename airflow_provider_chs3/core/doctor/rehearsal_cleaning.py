@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.doctor.rehearsal_tables import PERIOD, Where
 from airflow_provider_chs3.core.ledger.objects_table import objects_table
-from airflow_provider_chs3.core.load.staging_cleanup import end_earlier_attempts
+from airflow_provider_chs3.core.load.end_attempts import end_earlier_attempts
 from airflow_provider_chs3.core.load.staging_tables import Attempt
 from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table

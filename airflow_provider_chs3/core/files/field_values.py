@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from airflow_provider_chs3.core.files.byte_order_mark import without_mark
 from airflow_provider_chs3.core.sql.quoting import identifier, literal
 from airflow_provider_chs3.core.sql.server_casts import Cast
 from airflow_provider_chs3.core.target.table_facts import Column
@@ -31,11 +32,6 @@ def over(expression: str, values: Mapping[str, str]) -> str:
     """Return an expression of the user over other values: a lambda gives them the names of the fields."""
     arrays = ", ".join(f"[{value}]" for value in values.values())
     return f"arrayMap(({', '.join(map(identifier, values))}) -> (\n{expression}\n), {arrays})[1]"
-
-
-def without_mark(field: str) -> str:
-    """Return the condition that a field does not begin with a byte order mark, as the first one of a file may."""
-    return f"NOT startsWith({identifier(field)}, '\\xef\\xbb\\xbf')"
 
 
 @dataclass(frozen=True)

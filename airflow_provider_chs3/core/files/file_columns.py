@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from airflow_provider_chs3.core.files.file_set import Files
 from airflow_provider_chs3.core.files.loaded_columns import structure_of
-from airflow_provider_chs3.core.files.parse_errors import mark_sentence, unreadable
+from airflow_provider_chs3.core.files.byte_order_mark import MARK_AND_QUOTE, mark_message
+from airflow_provider_chs3.core.files.parse_errors import unreadable
 from airflow_provider_chs3.core.files.text_fields import TEXT_TYPE
 from airflow_provider_chs3.core.model.error_codes import is_of_servers
 from airflow_provider_chs3.core.model.models import SettingValues
@@ -54,8 +55,6 @@ _SHOWN_BYTES = 100
 _SKIPPED_LINES = "input_format_csv_skip_first_lines"
 #: The first bytes of compressed data → ClickHouse's name of the compression.
 _MAGIC = {"1F8B": "gzip", "28B52FFD": "zstd", "04224D18": "lz4", "FD377A585A00": "xz", "425A68": "bz2"}
-#: A byte order mark, and a quote of CSV.
-_QUOTED_AFTER_MARK = ("EFBBBF22", "EFBBBF27")
 
 
 def describe(files: Files, paths: Sequence[str], *, is_of_names: bool = True) -> Steps[dict[str, dict[str, str]]]:
@@ -236,8 +235,8 @@ def check_beginning(files: Files, path: str) -> Steps[None]:
             raise
         return
     for (beginning,) in rows:
-        if files.format.name == "CSV" and not is_skipped and beginning.startswith(_QUOTED_AFTER_MARK):
-            raise SourceError(mark_sentence(path))
+        if files.format.name == "CSV" and not is_skipped and beginning.startswith(MARK_AND_QUOTE):
+            raise SourceError(mark_message(path))
         codec = next((name for magic, name in _MAGIC.items() if beginning.startswith(magic)), "")
         if is_plain and codec:
             check_servers_read(path, codec)

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from airflow_provider_chs3.core.files.data_volume import row_width_bytes
 from airflow_provider_chs3.core.files.declared_values import DeclaredValues
-from airflow_provider_chs3.core.files.field_values import TextFields, without_mark
+from airflow_provider_chs3.core.files.byte_order_mark import refuse_mark
+from airflow_provider_chs3.core.files.field_values import TextFields
 from airflow_provider_chs3.core.files.file_columns import check_servers_read, describe
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.file_kinds import FileKind, kinds_of, split_kinds
@@ -111,7 +112,7 @@ def _read_text(files: Files, selection: Selection, wanted: Sequence[Column]) -> 
         types, loaded = with_whole_objects(types, loaded)
     group = FileGroup(
         types=types,
-        loaded=_without_mark(loaded, files.format),
+        loaded=refuse_mark(loaded, files.format),
         defaults={name: field.default for name, field in fields.items() if field.default},
     )
     return Reading((group,), names=tuple(names) if by_file else None)
@@ -135,15 +136,6 @@ def _field(column: Column, files: Files, selection: Selection) -> TextField:
 
 def _read_as_field(column: LoadedColumn, text: TextField) -> LoadedColumn:
     return replace(column, source=text.source, source_type=text.source_type, kept=text.kept, null=text.null)
-
-
-def _without_mark(read: Sequence[LoadedColumn], file_format: Format) -> tuple[LoadedColumn, ...]:
-    """Refuse a byte order mark, which ClickHouse removes only from a file with a header; a container never has one."""
-    first, *others = read
-    if not file_format.names_columns and first.source_type in ("String", TEXT_TYPE):
-        unmarked = without_mark(first.column.name)
-        first = replace(first, kept=f"{first.kept} AND {unmarked}" if first.kept else unmarked)
-    return (first, *others)
 
 
 def _needs_names(file_format: Format, selection: Selection) -> bool:

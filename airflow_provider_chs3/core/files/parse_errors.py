@@ -116,14 +116,6 @@ def unreadable(
     return f"{where}{column} cannot be read as {file_format.name}: {reason_of(error)}. {way_out}"
 
 
-def mark_sentence(where: str) -> str:
-    """Return the message about a byte order mark, which servers remove only before a header."""
-    return (
-        f"{where} begins with a byte order mark, which ClickHouse removes only before a line of column names: write "
-        "the file without it (in Python as 'utf-8', not 'utf-8-sig'), or with such a line."
-    )
-
-
 def _escaped_sentence(where: str, key: str) -> str:
     return (
         f"{where} has the key '{key}', written with escapes, which ClickHouse does not recognize as a Tuple's "

@@ -11,7 +11,7 @@ from airflow_provider_chs3.core.ledger.objects_table import make_objects_table
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.table import make_ledger, make_loads_table
 from airflow_provider_chs3.core.load.checks import try_checks
-from airflow_provider_chs3.core.load.cleaning import clean_up, drop_dead_groups
+from airflow_provider_chs3.core.load.cleanup_after_load import clean_up, drop_dead_groups
 from airflow_provider_chs3.core.load.decision import PeriodFacts, Refuse, Skip, decide
 from airflow_provider_chs3.core.load.discovery import list_and_inspect
 from airflow_provider_chs3.core.load.expected_files import insert_as_expected
@@ -37,7 +37,7 @@ from airflow_provider_chs3.core.load.rivals import take_over
 from airflow_provider_chs3.core.load.rounds import Round, Tried
 from airflow_provider_chs3.core.load.shared_table import publish_from_shared_table
 from airflow_provider_chs3.core.load.staged_rows import count_partitions
-from airflow_provider_chs3.core.load.staging_cleanup import (
+from airflow_provider_chs3.core.load.end_attempts import (
     check_not_superseded,
     end_attempts_with,
     end_earlier_attempts,

@@ -11,7 +11,7 @@ from airflow_provider_chs3.core.load.insert_plan import read_files
 from airflow_provider_chs3.core.load.new_columns import settle_new_columns
 from airflow_provider_chs3.core.load.planning import Planned
 from airflow_provider_chs3.core.load.resume import DoneInsert
-from airflow_provider_chs3.core.load.staging_cleanup import end_queries
+from airflow_provider_chs3.core.load.end_attempts import end_queries
 from airflow_provider_chs3.core.steps.operations import Gather, Log, Sleep, Steps
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, FilesDifferError
 

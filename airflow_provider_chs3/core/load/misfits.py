@@ -11,7 +11,7 @@ from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.file_set import Files
 from airflow_provider_chs3.core.files.inner_keys import extracted, inner_keys_of
 from airflow_provider_chs3.core.files.loaded_columns import FileGroup, LoadedColumn, alike_hint
-from airflow_provider_chs3.core.files.parse_errors import mark_sentence
+from airflow_provider_chs3.core.files.byte_order_mark import has_mark, mark_message
 from airflow_provider_chs3.core.files.reading import Batch
 from airflow_provider_chs3.core.load.failed_insert import IN_ORDER, SHOWN_CHARACTERS
 from airflow_provider_chs3.core.model.models import SettingValues
@@ -68,7 +68,7 @@ def _first_misfit(
             if at and at.row == 1:
                 yield from check_beginning(files, path)
             if at and at.has_mark and not files.format.names_columns:
-                return mark_sentence(f"Row {at.row:,} of {path}")
+                return mark_message(f"Row {at.row:,} of {path}")
             hint = (yield from _find_hint(files, path, at.row, loaded_column)) if at and at.is_null else ""
             # A container missing in JSON or CSV is read as a value, not NULL, and does not become the default.
             may_default = not hint and loaded_column.column.name not in group.defaults
@@ -142,10 +142,7 @@ class _Misfit:
     @property
     def has_mark(self) -> bool:
         """Return whether a value begins with a byte order mark."""
-        texts = (
-            value.decode(errors="replace") if isinstance(value, bytes) else value for value in self.values.values()
-        )
-        return any(text and text.startswith("\ufeff") for text in texts)
+        return any(map(has_mark, self.values.values()))
 
     @property
     def shown(self) -> str:

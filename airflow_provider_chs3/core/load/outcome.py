@@ -18,7 +18,7 @@ from airflow_provider_chs3.core.load.insert_plan import InsertPlan
 from airflow_provider_chs3.core.load.load_context import LoadContext, values_of_load
 from airflow_provider_chs3.core.load.load_result import LoadResult
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, Staged
-from airflow_provider_chs3.core.load.staging_cleanup import begins_with_any
+from airflow_provider_chs3.core.load.end_attempts import begins_with_any
 from airflow_provider_chs3.core.load.staging_tables import PERIODS_IN_COMMENT, Attempt, holds_any, in_staging, nonce_of
 from airflow_provider_chs3.core.model.error_codes import hint_of, is_terminal
 from airflow_provider_chs3.core.model.models import Node, SettingValues

@@ -10,7 +10,7 @@ from airflow_provider_chs3.core.ledger.comparison import Comparison, ComparisonS
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import Evidence
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
-from airflow_provider_chs3.core.load.cleaning import clean_up_published
+from airflow_provider_chs3.core.load.cleanup_after_load import clean_up_published
 from airflow_provider_chs3.core.load.decision import (
     OF_OTHERS,
     Add,
@@ -42,7 +42,7 @@ from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, per
 from airflow_provider_chs3.core.load.publish import key_type_message
 from airflow_provider_chs3.core.load.reload import RELOAD
 from airflow_provider_chs3.core.load.resume import PUBLISHED_BY_OWNER, find_own_attempts, published_by_owner
-from airflow_provider_chs3.core.load.versions import drop_older_versions, find_versions
+from airflow_provider_chs3.core.load.kept_versions import drop_older_versions, find_versions
 from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.model.quantities import quantity, size_text

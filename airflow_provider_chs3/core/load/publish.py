@@ -33,9 +33,9 @@ from airflow_provider_chs3.core.load.published_rows import (
     look_at_published,
     remove_replaced,
 )
-from airflow_provider_chs3.core.load.staged_partitions import Command, alter_partitions
+from airflow_provider_chs3.core.load.alter_partitions import Command, alter_partitions
 from airflow_provider_chs3.core.load.staged_rows import partitions_of, partitions_query, staged_of
-from airflow_provider_chs3.core.load.versions import drop_older_versions, keep_versions
+from airflow_provider_chs3.core.load.kept_versions import drop_older_versions, keep_versions
 from airflow_provider_chs3.core.model.error_codes import BAD_ARGUMENTS
 from airflow_provider_chs3.core.model.models import Node, Unit
 from airflow_provider_chs3.core.model.period import Period

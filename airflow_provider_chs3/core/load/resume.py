@@ -25,7 +25,7 @@ from airflow_provider_chs3.core.load.load_request import LoadRequest
 from airflow_provider_chs3.core.load.newer_records import records_of
 from airflow_provider_chs3.core.load.period_load import PeriodLoad
 from airflow_provider_chs3.core.load.retry_policy import RetryState
-from airflow_provider_chs3.core.load.staging_cleanup import is_staging_there
+from airflow_provider_chs3.core.load.end_attempts import is_staging_there
 from airflow_provider_chs3.core.load.staging_tables import Attempt, superseded_message
 from airflow_provider_chs3.core.model.models import Manifest, Node, ObjectChanges
 from airflow_provider_chs3.core.model.period import Period

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from airflow_provider_chs3.core.load.staging_cleanup import begins_with_any, end_named
+from airflow_provider_chs3.core.load.end_attempts import begins_with_any, end_named
 from airflow_provider_chs3.core.load.staging_tables import (
     IS_STAGING,
     PERIODS_IN_COMMENT,

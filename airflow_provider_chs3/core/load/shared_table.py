@@ -16,9 +16,9 @@ from airflow_provider_chs3.core.load.load_context import LoadContext, SharedStag
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, Staged
 from airflow_provider_chs3.core.load.publish import publish
 from airflow_provider_chs3.core.load.rivals import settle_with_rivals
-from airflow_provider_chs3.core.load.staged_partitions import attach_partitions
+from airflow_provider_chs3.core.load.alter_partitions import attach_partitions
 from airflow_provider_chs3.core.load.staged_rows import count_partitions, staged_of
-from airflow_provider_chs3.core.load.staging_cleanup import check_not_superseded
+from airflow_provider_chs3.core.load.end_attempts import check_not_superseded
 from airflow_provider_chs3.core.load.staging_tables import Attempt, create_staging, superseded_message
 from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.model.period import Period

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from airflow_provider_chs3.core.ledger.recording import Value, add_records
 from airflow_provider_chs3.core.ledger.records import IS_STATE, newest
 from airflow_provider_chs3.core.ledger.table import LedgerKey
-from airflow_provider_chs3.core.load.staging_cleanup import drop_held
+from airflow_provider_chs3.core.load.end_attempts import drop_held
 from airflow_provider_chs3.core.load.staging_tables import Attempt
 from airflow_provider_chs3.core.model.json_values import AsJson
 from airflow_provider_chs3.core.model.models import Node

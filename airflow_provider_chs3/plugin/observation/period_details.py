@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Any
 
 from airflow_provider_chs3.core.ledger.records import NEWEST_FIRST
-from airflow_provider_chs3.core.load.versions import PREFIX
+from airflow_provider_chs3.core.load.kept_versions import PREFIX
 from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.sql.quoting import Sql, in_table, is_table, literal, literals, table

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from airflow_provider_chs3.core.load.rivals import settle_with_rivals, take_over
-from airflow_provider_chs3.core.load.staging_cleanup import (
+from airflow_provider_chs3.core.load.end_attempts import (
     check_not_superseded,
     drop_staging,
     end_attempts,

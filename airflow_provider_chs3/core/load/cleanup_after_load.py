@@ -8,7 +8,7 @@ from dataclasses import replace
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, newest
 from airflow_provider_chs3.core.load.held import held_attempt
 from airflow_provider_chs3.core.load.load_context import LoadContext
-from airflow_provider_chs3.core.load.staging_cleanup import (
+from airflow_provider_chs3.core.load.end_attempts import (
     drop_staging,
     end_attempts,
     end_attempts_with,

@@ -22,7 +22,7 @@ from airflow_provider_chs3.core.ledger.records import Record
 from airflow_provider_chs3.core.load.load_context import periods_text
 from airflow_provider_chs3.core.load.members import Member
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods
-from airflow_provider_chs3.core.load.staged_partitions import Command, alter_partitions, attach_partitions
+from airflow_provider_chs3.core.load.alter_partitions import Command, alter_partitions, attach_partitions
 from airflow_provider_chs3.core.load.staging_tables import ddl_settings, in_staging, shaped_as_target
 from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.model.period import Period
