@@ -17,8 +17,8 @@ from airflow_provider_chs3.cli.rehearse import Rehearsal
 from airflow_provider_chs3.cli.tables import age, rendered, size
 from airflow_provider_chs3.core.files.csv_dialect import Dialect
 from airflow_provider_chs3.core.files.table_suggestion import NewTable, NewTableRequest, suggest_table
-from airflow_provider_chs3.core.load.load_result import LoadResult
 from airflow_provider_chs3.core.load.cleanup_on_request import Orphan
+from airflow_provider_chs3.core.load.load_result import LoadResult
 from airflow_provider_chs3.core.load.reload import RELOAD
 from airflow_provider_chs3.core.model.formats import format_named
 from airflow_provider_chs3.core.model.models import PeriodObjects, TableName
@@ -29,8 +29,8 @@ from airflow_provider_chs3.core.periods.forget import ForgottenPeriod
 from airflow_provider_chs3.core.periods.objects import LoadedObject
 from airflow_provider_chs3.core.periods.plan import PlannedPeriod, forecast_text
 from airflow_provider_chs3.core.periods.proved_period import DIFFERS, EQUAL, ProvedPeriod
-from airflow_provider_chs3.core.periods.status import PeriodInLedger
 from airflow_provider_chs3.core.periods.restore import ListedVersion, RestoredPeriod
+from airflow_provider_chs3.core.periods.status import PeriodInLedger
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.operators.held import ApprovePeriodsOperator, DiscardPeriodsOperator
 from airflow_provider_chs3.operators.ledger import (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from airflow_provider_chs3.core.files.byte_order_mark import MARK_AND_QUOTE, mark_message
 from airflow_provider_chs3.core.files.file_set import Files
 from airflow_provider_chs3.core.files.loaded_columns import structure_of
-from airflow_provider_chs3.core.files.byte_order_mark import MARK_AND_QUOTE, mark_message
 from airflow_provider_chs3.core.files.parse_errors import unreadable
 from airflow_provider_chs3.core.files.text_fields import TEXT_TYPE
 from airflow_provider_chs3.core.model.error_codes import is_of_servers

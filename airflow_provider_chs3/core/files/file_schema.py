@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from airflow_provider_chs3.core.files.byte_order_mark import refuse_mark
 from airflow_provider_chs3.core.files.data_volume import row_width_bytes
 from airflow_provider_chs3.core.files.declared_values import DeclaredValues
-from airflow_provider_chs3.core.files.byte_order_mark import refuse_mark
 from airflow_provider_chs3.core.files.field_values import TextFields
 from airflow_provider_chs3.core.files.file_columns import check_servers_read, describe
 from airflow_provider_chs3.core.files.file_groups import Reading

@@ -14,6 +14,12 @@ from airflow_provider_chs3.core.load.checks import try_checks
 from airflow_provider_chs3.core.load.cleanup_after_load import clean_up, drop_dead_groups
 from airflow_provider_chs3.core.load.decision import PeriodFacts, Refuse, Skip, decide
 from airflow_provider_chs3.core.load.discovery import list_and_inspect
+from airflow_provider_chs3.core.load.end_attempts import (
+    check_not_superseded,
+    end_attempts_with,
+    end_earlier_attempts,
+    rename_staging,
+)
 from airflow_provider_chs3.core.load.expected_files import insert_as_expected
 from airflow_provider_chs3.core.load.held import drop_held_of
 from airflow_provider_chs3.core.load.increment_completion import (
@@ -37,12 +43,6 @@ from airflow_provider_chs3.core.load.rivals import take_over
 from airflow_provider_chs3.core.load.rounds import Round, Tried
 from airflow_provider_chs3.core.load.shared_table import publish_from_shared_table
 from airflow_provider_chs3.core.load.staged_rows import count_partitions
-from airflow_provider_chs3.core.load.end_attempts import (
-    check_not_superseded,
-    end_attempts_with,
-    end_earlier_attempts,
-    rename_staging,
-)
 from airflow_provider_chs3.core.load.staging_tables import create_staging
 from airflow_provider_chs3.core.model.error_codes import QUERY_WAS_CANCELLED
 from airflow_provider_chs3.core.model.models import Manifest, Node

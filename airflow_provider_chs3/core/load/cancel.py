@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from airflow_provider_chs3.core.load.end_attempts import end_attempts_with
 from airflow_provider_chs3.core.load.load_request import LoadRequest
 from airflow_provider_chs3.core.load.resume import find_attempts
-from airflow_provider_chs3.core.load.end_attempts import end_attempts_with
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.steps.operations import Steps
 from airflow_provider_chs3.core.target.node_facts import inspect_target

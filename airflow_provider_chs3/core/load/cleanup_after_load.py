@@ -6,8 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, newest
-from airflow_provider_chs3.core.load.held import held_attempt
-from airflow_provider_chs3.core.load.load_context import LoadContext
 from airflow_provider_chs3.core.load.end_attempts import (
     drop_staging,
     end_attempts,
@@ -15,6 +13,8 @@ from airflow_provider_chs3.core.load.end_attempts import (
     end_named,
     find_groups,
 )
+from airflow_provider_chs3.core.load.held import held_attempt
+from airflow_provider_chs3.core.load.load_context import LoadContext
 from airflow_provider_chs3.core.load.staging_tables import Attempt
 from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.model.period import Period

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.files.file_groups import Reading
+from airflow_provider_chs3.core.load.end_attempts import end_queries
 from airflow_provider_chs3.core.load.insert import Inserted, explain, insert
 from airflow_provider_chs3.core.load.insert_plan import read_files
 from airflow_provider_chs3.core.load.new_columns import settle_new_columns
 from airflow_provider_chs3.core.load.planning import Planned
 from airflow_provider_chs3.core.load.resume import DoneInsert
-from airflow_provider_chs3.core.load.end_attempts import end_queries
 from airflow_provider_chs3.core.steps.operations import Gather, Log, Sleep, Steps
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, FilesDifferError
 

@@ -16,14 +16,6 @@ from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE
 from airflow_provider_chs3.core.ledger.recording import RecordOnNode, add_records
 from airflow_provider_chs3.core.ledger.records import Held, PeriodOnNode, Record
 from airflow_provider_chs3.core.load.cleanup_after_load import clean_up
-from airflow_provider_chs3.core.load.held import held_attempt, link_partitions
-from airflow_provider_chs3.core.load.load_context import LoadContext, SharedStaging, look_up_all, values_of
-from airflow_provider_chs3.core.load.members import members_of, members_on
-from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, Staged, periods_of
-from airflow_provider_chs3.core.load.publish import publish
-from airflow_provider_chs3.core.load.rivals import settle_with_rivals, take_over
-from airflow_provider_chs3.core.load.shared_table import find_superseded
-from airflow_provider_chs3.core.load.staged_rows import count_partitions, staged_of
 from airflow_provider_chs3.core.load.end_attempts import (
     check_not_superseded,
     end_earlier_attempts,
@@ -31,8 +23,16 @@ from airflow_provider_chs3.core.load.end_attempts import (
     find_published_from,
     rename_staging,
 )
-from airflow_provider_chs3.core.load.staging_tables import Attempt, create_staging
+from airflow_provider_chs3.core.load.held import held_attempt, link_partitions
 from airflow_provider_chs3.core.load.kept_versions import keep_versions
+from airflow_provider_chs3.core.load.load_context import LoadContext, SharedStaging, look_up_all, values_of
+from airflow_provider_chs3.core.load.members import members_of, members_on
+from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, Staged, periods_of
+from airflow_provider_chs3.core.load.publish import publish
+from airflow_provider_chs3.core.load.rivals import settle_with_rivals, take_over
+from airflow_provider_chs3.core.load.shared_table import find_superseded
+from airflow_provider_chs3.core.load.staged_rows import count_partitions, staged_of
+from airflow_provider_chs3.core.load.staging_tables import Attempt, create_staging
 from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.steps.operations import Gather, Log, Steps

@@ -9,12 +9,12 @@ from airflow_provider_chs3.core.ledger.comparison import evidence_of
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import partition_states
 from airflow_provider_chs3.core.ledger.records import Held, PeriodOnNode
+from airflow_provider_chs3.core.load.alter_partitions import attach_partitions
 from airflow_provider_chs3.core.load.decision import PeriodFacts
+from airflow_provider_chs3.core.load.end_attempts import drop_held, end_named
 from airflow_provider_chs3.core.load.load_context import LoadContext, SharedStaging
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Staged
-from airflow_provider_chs3.core.load.alter_partitions import attach_partitions
 from airflow_provider_chs3.core.load.staged_rows import count_staged
-from airflow_provider_chs3.core.load.end_attempts import drop_held, end_named
 from airflow_provider_chs3.core.load.staging_tables import Attempt, create_staging
 from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.model.period import Period

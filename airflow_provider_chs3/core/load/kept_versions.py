@@ -19,10 +19,10 @@ from airflow_provider_chs3.core.ledger.partition_changes import is_explained
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import PARTITION, Contents, partition_states
 from airflow_provider_chs3.core.ledger.records import Record
+from airflow_provider_chs3.core.load.alter_partitions import Command, alter_partitions, attach_partitions
 from airflow_provider_chs3.core.load.load_context import periods_text
 from airflow_provider_chs3.core.load.members import Member
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods
-from airflow_provider_chs3.core.load.alter_partitions import Command, alter_partitions, attach_partitions
 from airflow_provider_chs3.core.load.staging_tables import ddl_settings, in_staging, shaped_as_target
 from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.model.period import Period

@@ -12,13 +12,13 @@ from airflow_provider_chs3.core.ledger.past_loads import SLOW_SECONDS, read_pace
 from airflow_provider_chs3.core.ledger.recording import Value, Values, add_records
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.ledger.table import LOADS_COLUMNS, make_loads_table
+from airflow_provider_chs3.core.load.end_attempts import begins_with_any
 from airflow_provider_chs3.core.load.history import values_of_reading
 from airflow_provider_chs3.core.load.insert import Inserted, Verified
 from airflow_provider_chs3.core.load.insert_plan import InsertPlan
 from airflow_provider_chs3.core.load.load_context import LoadContext, values_of_load
 from airflow_provider_chs3.core.load.load_result import LoadResult
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, Staged
-from airflow_provider_chs3.core.load.end_attempts import begins_with_any
 from airflow_provider_chs3.core.load.staging_tables import PERIODS_IN_COMMENT, Attempt, holds_any, in_staging, nonce_of
 from airflow_provider_chs3.core.model.error_codes import hint_of, is_terminal
 from airflow_provider_chs3.core.model.models import Node, SettingValues

@@ -27,6 +27,7 @@ from airflow_provider_chs3.core.load.decision import (
 from airflow_provider_chs3.core.load.evidence_renewal import renew_records
 from airflow_provider_chs3.core.load.finish import approve, check_approved, finish, not_held_error, with_held_policies
 from airflow_provider_chs3.core.load.held import drop_held_of, validate_held
+from airflow_provider_chs3.core.load.kept_versions import drop_older_versions, find_versions
 from airflow_provider_chs3.core.load.load_context import LoadContext, Loads, look_up_all, look_up_caught_up
 from airflow_provider_chs3.core.load.load_request import LoadRequest
 from airflow_provider_chs3.core.load.load_result import LoadResult
@@ -42,7 +43,6 @@ from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, per
 from airflow_provider_chs3.core.load.publish import key_type_message
 from airflow_provider_chs3.core.load.reload import RELOAD
 from airflow_provider_chs3.core.load.resume import PUBLISHED_BY_OWNER, find_own_attempts, published_by_owner
-from airflow_provider_chs3.core.load.kept_versions import drop_older_versions, find_versions
 from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.model.quantities import quantity, size_text

@@ -13,10 +13,12 @@ from airflow_provider_chs3.core.ledger.partition_state import PartitionState, ro
 from airflow_provider_chs3.core.ledger.queries import look_up_beside
 from airflow_provider_chs3.core.ledger.recording import Values, add_records
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
+from airflow_provider_chs3.core.load.alter_partitions import Command, alter_partitions
 from airflow_provider_chs3.core.load.checks import check_rows, check_seen
 from airflow_provider_chs3.core.load.evidence_renewal import structure_text
 from airflow_provider_chs3.core.load.held import drop_held_of, keep_held
 from airflow_provider_chs3.core.load.increment_completion import prove_attached, require_base
+from airflow_provider_chs3.core.load.kept_versions import drop_older_versions, keep_versions
 from airflow_provider_chs3.core.load.lasting_rows import find_lasting
 from airflow_provider_chs3.core.load.load_context import (
     LoadContext,
@@ -33,9 +35,7 @@ from airflow_provider_chs3.core.load.published_rows import (
     look_at_published,
     remove_replaced,
 )
-from airflow_provider_chs3.core.load.alter_partitions import Command, alter_partitions
 from airflow_provider_chs3.core.load.staged_rows import partitions_of, partitions_query, staged_of
-from airflow_provider_chs3.core.load.kept_versions import drop_older_versions, keep_versions
 from airflow_provider_chs3.core.model.error_codes import BAD_ARGUMENTS
 from airflow_provider_chs3.core.model.models import Node, Unit
 from airflow_provider_chs3.core.model.period import Period

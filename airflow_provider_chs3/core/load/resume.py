@@ -13,6 +13,7 @@ from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.recording import Value, Values, add_records
 from airflow_provider_chs3.core.ledger.records import NEWEST_FIRST, PeriodOnNode
 from airflow_provider_chs3.core.ledger.table import LedgerKey
+from airflow_provider_chs3.core.load.end_attempts import is_staging_there
 from airflow_provider_chs3.core.load.insert_plan import InsertPlan
 from airflow_provider_chs3.core.load.load_context import (
     Increment,
@@ -25,7 +26,6 @@ from airflow_provider_chs3.core.load.load_request import LoadRequest
 from airflow_provider_chs3.core.load.newer_records import records_of
 from airflow_provider_chs3.core.load.period_load import PeriodLoad
 from airflow_provider_chs3.core.load.retry_policy import RetryState
-from airflow_provider_chs3.core.load.end_attempts import is_staging_there
 from airflow_provider_chs3.core.load.staging_tables import Attempt, superseded_message
 from airflow_provider_chs3.core.model.models import Manifest, Node, ObjectChanges
 from airflow_provider_chs3.core.model.period import Period

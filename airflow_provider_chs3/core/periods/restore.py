@@ -18,16 +18,16 @@ from airflow_provider_chs3.core.ledger.recording import Renewal, Values, renew
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Restored, restored_of
 from airflow_provider_chs3.core.ledger.table import LedgerKey, make_ledger
 from airflow_provider_chs3.core.load.cleanup_after_load import clean_up, clean_up_published
+from airflow_provider_chs3.core.load.end_attempts import check_not_superseded, end_earlier_attempts
 from airflow_provider_chs3.core.load.held import link_partitions
+from airflow_provider_chs3.core.load.kept_versions import BEFORE, Version, add_date, find_versions, objects_of
 from airflow_provider_chs3.core.load.load_context import LoadContext, look_up_caught_up
 from airflow_provider_chs3.core.load.load_request import LoadRequest, Policies
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Staged, periods_of
 from airflow_provider_chs3.core.load.publish import publish
 from airflow_provider_chs3.core.load.retry_policy import RetryState
 from airflow_provider_chs3.core.load.rivals import take_over
-from airflow_provider_chs3.core.load.end_attempts import check_not_superseded, end_earlier_attempts
 from airflow_provider_chs3.core.load.staging_tables import create_staging, ddl_settings
-from airflow_provider_chs3.core.load.kept_versions import BEFORE, Version, add_date, find_versions, objects_of
 from airflow_provider_chs3.core.model.formats import Format
 from airflow_provider_chs3.core.model.json_values import AsJson
 from airflow_provider_chs3.core.model.models import ADAPTIVE_BUFFERS, Manifest, Node, TableName
