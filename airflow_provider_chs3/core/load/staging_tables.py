@@ -24,8 +24,8 @@ from airflow_provider_chs3.core.tuning.exact_settings import DDL_SETTINGS
 from airflow_provider_chs3.exceptions import ClickHouseServerError, SupersededError
 
 #: Published parts are compared with the staged ones, and replicas merge at different times. If the engine merges rows,
-#: older servers keep the level of parts in REPLACE PARTITION (seen on 25.8, not on 26.9), and FINAL expects no equal keys
-#: in merged parts: it returned 20 rows instead of 5.
+#: older servers keep the level of parts in REPLACE PARTITION (seen on 25.8, not on 26.9), and FINAL expects no equal
+#: keys in merged parts: it returned 20 rows instead of 5.
 _WITHOUT_MERGES = (
     "max_bytes_to_merge_at_max_space_in_pool = 1, max_bytes_to_merge_at_min_space_in_pool = 1, "
     "parts_to_delay_insert = 1000000, parts_to_throw_insert = 1000000"
