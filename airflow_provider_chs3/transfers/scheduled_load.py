@@ -29,7 +29,7 @@ def _arguments_of(*operators: type) -> frozenset[str]:
 _SHARED = _arguments_of(PeriodTask, PeriodOperator)
 _OF_THE_SENSOR = (_SHARED | {"deferrable"}) & _arguments_of(ClickHouseMergeHealthSensor)
 
-#: What came of it, once the load has ended.
+#: The outcome, once the load has ended.
 _OUTCOME = "{{ ': ' ~ outcome if outcome is defined else '' }}"
 #: Airflow 3.2 and later know the periods before the task runs; in older versions the task sets it. Airflow keeps 250
 #: characters of it, which are fewer than 60 periods take. No `default`: it would look at periods that 3.1 has not

@@ -17,7 +17,6 @@ from airflow_provider_chs3.core.ledger.queries import look_up_periods
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record, records_of_replicas
 from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.load.insert import Inserted, verify
-from airflow_provider_chs3.core.load.load_context import SharedStaging
 from airflow_provider_chs3.core.load.load_request import Policies
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Staged, periods_of
 from airflow_provider_chs3.core.load.publish import publish
@@ -279,9 +278,8 @@ class TestPublishing:
         with pytest.raises(VerificationError, match=r"on ch-2:9000 held 5 rows .* and holds 0 now"):
             published(under_way, {}, as_before(lost))
 
-    def test_other_parts_than_were_staged_of_several_periods_stop_it(self):
+    def test_other_parts_than_were_staged_stop_it(self):
         under_way = load(before=[of_nodes(0, 0, 0, 0)])
-        under_way.shared = SharedStaging(ATTEMPT, frozenset({"202610"}))
         others = {node: staged_of(each.rows, "other") for node, each in STAGED.items()}
         with pytest.raises(VerificationError, match=r"on ch-1:9000 held 10 rows .* and holds 10 now, in other parts"):
             published(under_way, {}, as_before(STILL_STAGED), staged=others)

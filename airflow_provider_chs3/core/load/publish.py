@@ -371,17 +371,14 @@ def _ids_of(members: Mapping[Node, Sequence[Member]]) -> set[str]:
 
 
 def _check_staged(load: LoadContext, staged: Mapping[Node, Staged], current: Mapping[Node, Staged]) -> None:
-    """Check that staging has not lost rows since they were counted: the period would lose them.
-
-    A table of several periods has hard links, and must hold exactly the counted parts.
-    """
+    """Check that staging holds exactly the counted parts: it does not merge, and the period would lose missing rows."""
     for node, counted in staged.items():
-        is_other = load.shared is not None and not counted.has_parts_of(current[node])
-        if current[node].counts != counted.counts or is_other:
+        if (is_now := current[node]) != counted:
+            of_parts = ", in other parts" if is_now.rows == counted.rows else ""
             raise VerificationError(
                 f"Staging {load.staging} on {node} held {counted.rows} rows of {load.request.period} when they were "
-                f"counted, and holds {current[node].rows} now{', in other parts' if is_other else ''}: somebody else "
-                "writes to it, or drops parts of it. The period was not published."
+                f"counted, and holds {is_now.rows} now{of_parts}: somebody else writes to it, or drops parts of it. "
+                "The period was not published."
             )
 
 

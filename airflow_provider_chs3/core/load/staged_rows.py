@@ -83,5 +83,5 @@ def partitions_of(answer: Iterable[tuple[str, str, str, int, Sequence[str]]]) ->
 
 
 def _partition_of(name: str, period_value: str, rows: int, parts: Sequence[str]) -> StagedPartition:
-    contents = Contents(rows, tuple(parts) if len(parts) <= MOST_PARTS else None)
+    contents = Contents(rows, tuple(sorted(parts)) if len(parts) <= MOST_PARTS else None)
     return StagedPartition(name.replace(_NULL, "NULL"), period_value, contents)

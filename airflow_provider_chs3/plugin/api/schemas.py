@@ -86,9 +86,9 @@ class FailedRun(BaseModel):
 class Periods(BaseModel):
     """The periods of all connections; and the owners, active runs and failed newest runs of the DAGs that load them.
 
-    Of the DAGs whose periods need a person, and the DAG of the actions: which the user may edit, and which the user may
-    start runs of. When the next runs of DAGs are due that will load periods, as Unix time. Of all DAGs: which Airflow
-    cannot import.
+    Also the DAGs that the user may edit, and those that the user may start runs of, among the DAG of the actions and
+    those whose periods need a person; when the next runs of DAGs that load periods are due, as Unix time; and the DAGs
+    that Airflow cannot import.
     """
 
     connections: list[ConnectionPeriods]
