@@ -64,9 +64,9 @@ def _ledger(given: argparse.Namespace) -> CommandResult:
     if given.objects:
         return _objects(operator)
     listed = operator.listed()
-    header = ["period", "partition", "standing", "rows", "size", "objects", "published (UTC)", "rows/s", "attempt"]
+    header = ["period", "partition", "state", "rows", "size", "objects", "published (UTC)", "rows/s", "attempt"]
     rows = [
-        [period.period, period.partition_id, period.standing, period.rows, size(period.size_bytes), *_published(period)]
+        [period.period, period.partition_id, period.state, period.rows, size(period.size_bytes), *_published(period)]
         for period in listed
     ]
     nothing = "The ledger has no such period." if periods else "The ledger has no periods of this table."

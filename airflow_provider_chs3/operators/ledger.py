@@ -90,7 +90,7 @@ class ListLedgerOperator(LedgerOperator):
     Without `periods` it lists all periods, and partitions in no ledger.
 
     Returns:
-        For each period its standing, rows, bytes, objects, time of publishing and speed, as JSON-safe values.
+        For each period its state, rows, bytes, objects, time of publishing and speed, as JSON-safe values.
     """
 
     def listed(self) -> list[PeriodInLedger]:
@@ -111,7 +111,7 @@ class ListLedgerOperator(LedgerOperator):
         """List the periods."""
         listed = self.listed()
         for period in listed:
-            self.log.info("%s %s: %s rows", period.period or period.partition_id, period.standing, f"{period.rows:,}")
+            self.log.info("%s %s: %s rows", period.period or period.partition_id, period.state, f"{period.rows:,}")
         return [period.as_json() for period in listed]
 
 

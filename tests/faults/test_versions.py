@@ -156,8 +156,8 @@ def test_of_two_at_once_one_wins_and_the_ledger_says_which(days: Days, outer: st
             break
         assert any(done)
         (listed,) = days.of(ListLedgerOperator)
-        pinned = re.search("who restored version (\\w+);", listed["standing"])
-        assert days.values() == [*(rows[pinned[1]] if pinned else loaded)], listed["standing"]
+        pinned = re.search("who restored version (\\w+);", listed["state"])
+        assert days.values() == [*(rows[pinned[1]] if pinned else loaded)], listed["state"]
         assert listed["is_as_published"]
         assert days.lake.left_behind() == []
     assert number > 5

@@ -35,7 +35,7 @@ def test_a_period_that_is_held_before_it_was_ever_published(
         first, second, _ = game.tables.periods
         game._hold(first)
         assert [*game.answers.differences()] == []
-        assert "held since" in game.answers.listed()[first]["standing"]
+        assert "held since" in game.answers.listed()[first]["state"]
         game._forget(first)
         assert [*game.answers.differences()] == []
         game._loaded([first], on_changed="fail")

@@ -70,7 +70,7 @@ def refused(run: Callable[[], Any]) -> str:
 def answers(as_user: AsUser, lake: Lake, period: str = PERIOD, **options: Any) -> Said:
     source = {"bucket": lake.bucket, "key": "trips/{YYYY-MM}/", "table": lake.table, **where(lake)}
     planner = PlanLoadsOperator(task_id="plan", periods=[period], definition={}, **source)
-    listed = refused(lambda: [each["standing"] for each in ledger(lake) if each["period"] in (period, None)])
+    listed = refused(lambda: [each["state"] for each in ledger(lake) if each["period"] in (period, None)])
     page = periods(as_user, lake).get(period, {"state": "", "why": ""})
     return Said(
         plan=refused(lambda: planner.planned({})[0].reason),
@@ -232,18 +232,18 @@ def test_a_period_with_rows_that_wait_for_somebody(as_user: AsUser, loaded: Lake
     decided = {"task_id": "decide", "table": "trips", "periods": [PERIOD], **where(loaded)}
     approve = ApprovePeriodsOperator(bucket=loaded.bucket, key="trips/{YYYY-MM}/", **decided)
     assert "cannot be approved: its objects changed since it was held" in refused(lambda: approve.execute({}))
-    assert (ledger(loaded)[0]["standing"], periods(as_user, loaded)[PERIOD]["why"]) == (said.ledger, said.page[6:])
+    assert (ledger(loaded)[0]["state"], periods(as_user, loaded)[PERIOD]["why"]) == (said.ledger, said.page[6:])
     loaded.upload(Trips(seed=2, rows_per_period=600, files_per_period=3))
     assert answers(as_user, loaded, **hold) == said
     DiscardPeriodsOperator(**decided).execute({})
-    assert (periods(as_user, loaded)[PERIOD]["state"], ledger(loaded)[0]["standing"]) == ("unfinished", "as published")
+    assert (periods(as_user, loaded)[PERIOD]["state"], ledger(loaded)[0]["state"]) == ("unfinished", "as published")
     refused(lambda: loaded.load(**hold))
-    assert ledger(loaded)[0]["standing"].startswith("held since 20")
+    assert ledger(loaded)[0]["state"].startswith("held since 20")
     # By hand, no record says that it is gone.
     held = f"database = '{loaded.database}' AND startsWith(name, 'chs3_held_')"
     ((name,),) = loaded.on_node(0, f"SELECT name FROM system.tables WHERE {held}")
     loaded.on_every_node(f"DROP TABLE {loaded.database}.{name} SYNC")
-    assert (periods(as_user, loaded)[PERIOD]["state"], ledger(loaded)[0]["standing"]) == ("unfinished", "as published")
+    assert (periods(as_user, loaded)[PERIOD]["state"], ledger(loaded)[0]["state"]) == ("unfinished", "as published")
 
 
 @pytest.mark.thorough

@@ -120,7 +120,7 @@ def _simulate_load(
     if isinstance(decision, Skip):
         return [], f"{decision.reason}: a load has nothing to do"
     changed = ComparisonStatus.DEFINITION_CHANGED
-    if facts.comparison.standing is changed and decision.reason == changed.value and not is_told:
+    if facts.comparison.status is changed and decision.reason == changed.value and not is_told:
         return [], f"as published by a load with arguments other than the defaults. {_TO_TELL}"
     states = yield from ask_nodes_now(context, partitions.parts)
     yield from capturing_logs(warn_of_risks(load, states), warnings)

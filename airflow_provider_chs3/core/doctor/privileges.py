@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from airflow_provider_chs3.core.doctor.report import Check, named
 from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.model.store_kind import StoreKind
-from airflow_provider_chs3.core.sql.quoting import Sql, identifier
+from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.steps.fan_out import query_reachable
 from airflow_provider_chs3.core.steps.operations import Steps
 from airflow_provider_chs3.core.target.privileges import (
@@ -24,6 +24,7 @@ from airflow_provider_chs3.core.target.privileges import (
     privileges_of_planning,
     privileges_of_proving,
     privileges_of_replication,
+    way_to_grant,
 )
 from airflow_provider_chs3.core.target.topology import TableLocation
 from airflow_provider_chs3.exceptions import Chs3Error
@@ -127,7 +128,7 @@ def _lines(
             if purposes:
                 by_purposes.setdefault(tuple(purposes), []).append(privilege)
         for purposes, privileges in by_purposes.items():
-            grant = f"run GRANT {', '.join(privileges)} TO {identifier(users[node])} there."
-            grouped.setdefault((users[node], purposes, forbidden.get(node) or grant), []).append(node)
+            way_out = forbidden.get(node) or way_to_grant(privileges, users[node])
+            grouped.setdefault((users[node], purposes, way_out), []).append(node)
     for (user, of, way_out), nodes in grouped.items():
         yield of, f"{named(nodes)}: user {user!r} lacks privileges for {', '.join(of)}: {way_out}"

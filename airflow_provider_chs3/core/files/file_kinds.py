@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from airflow_provider_chs3.core.files.declared_values import alterations_of, with_uuids
+from airflow_provider_chs3.core.files.describe_files import describe, with_left_out
 from airflow_provider_chs3.core.files.far_times import with_far_times
-from airflow_provider_chs3.core.files.file_columns import describe, with_left_out
 from airflow_provider_chs3.core.files.file_set import Files
 from airflow_provider_chs3.core.files.globs import plain_prefix
 from airflow_provider_chs3.core.files.parquet_footers import Footers, FooterSchema, parquet_footers

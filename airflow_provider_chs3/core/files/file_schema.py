@@ -8,8 +8,8 @@ from dataclasses import replace
 from airflow_provider_chs3.core.files.byte_order_mark import refuse_mark
 from airflow_provider_chs3.core.files.data_volume import row_width_bytes
 from airflow_provider_chs3.core.files.declared_values import DeclaredValues
+from airflow_provider_chs3.core.files.describe_files import check_servers_read, describe
 from airflow_provider_chs3.core.files.field_values import TextFields
-from airflow_provider_chs3.core.files.file_columns import check_servers_read, describe
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.file_kinds import FileKind, kinds_of, split_kinds
 from airflow_provider_chs3.core.files.file_set import Files

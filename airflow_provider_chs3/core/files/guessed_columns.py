@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from airflow_provider_chs3.core.files.file_columns import describe
+from airflow_provider_chs3.core.files.describe_files import describe
 from airflow_provider_chs3.core.files.file_kinds import FileKind, common_type, kinds_of
 from airflow_provider_chs3.core.files.file_set import Files
 from airflow_provider_chs3.core.sql.column_types import COMPOUND, ColumnType

@@ -46,7 +46,7 @@ class ComparisonStatus(Enum):
 class Comparison(NamedTuple):
     """The result of comparing a period, with its nodes."""
 
-    standing: ComparisonStatus
+    status: ComparisonStatus
     nodes: tuple[Node, ...]
     reason: str
 
@@ -75,16 +75,16 @@ class ExpectedPeriod:
     contents: str = "objects"
 
 
-def standing(periods: Mapping[Node, PeriodOnNode], wanted: ExpectedPeriod, table_facts: TableFacts) -> Comparison:
+def compare(periods: Mapping[Node, PeriodOnNode], wanted: ExpectedPeriod, table_facts: TableFacts) -> Comparison:
     """Compare a period with what is expected, unless it is pinned: then loads leave it, whatever is expected."""
-    comparison, restored = standing_unpinned(periods, wanted, table_facts), restored_of(periods)
+    comparison, restored = compare_unpinned(periods, wanted, table_facts), restored_of(periods)
     if not (restored and restored.is_pinned):
         return comparison
-    changed = f", but {comparison.reason}" if comparison.standing not in AS_RESTORED else ""
+    changed = f", but {comparison.reason}" if comparison.status not in AS_RESTORED else ""
     return Comparison(ComparisonStatus.PINNED, comparison.nodes, f"{restored}{changed}")
 
 
-def standing_unpinned(
+def compare_unpinned(
     periods: Mapping[Node, PeriodOnNode], wanted: ExpectedPeriod, table_facts: TableFacts
 ) -> Comparison:
     """Compare a period with what is expected.
@@ -154,8 +154,8 @@ def held_version(
         return None, f"the table changed since it was held: {changed}"
     if any(version.is_of(periods[node].record) for node, version in held.items()):
         # A reload left it: nobody decides about a period that is as published.
-        current = standing_unpinned(periods, wanted, table_facts)
-        if current.standing is ComparisonStatus.UNCHANGED:
+        current = compare_unpinned(periods, wanted, table_facts)
+        if current.status is ComparisonStatus.UNCHANGED:
             return None, current.reason
     for node, version in held.items():
         if not _is_base(version, periods[node], table_facts):
@@ -256,8 +256,8 @@ def _difference(published: Mapping[Node, Record], structure: Structure | None) -
     return next(filter(None, differences), "")
 
 
-def _found(standing: ComparisonStatus, nodes: tuple[Node, ...], what: str = "") -> Comparison:
-    return Comparison(standing, nodes, f"{standing.value}: {what}" if what else standing.value)
+def _found(status: ComparisonStatus, nodes: tuple[Node, ...], what: str = "") -> Comparison:
+    return Comparison(status, nodes, f"{status.value}: {what}" if what else status.value)
 
 
 def _nodes_without_history(periods: Mapping[Node, PeriodOnNode], table_facts: TableFacts) -> tuple[Node, ...]:

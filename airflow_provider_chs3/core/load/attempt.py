@@ -11,7 +11,7 @@ from airflow_provider_chs3.core.ledger.objects_table import make_objects_table
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.table import make_ledger, make_loads_table
 from airflow_provider_chs3.core.load.checks import try_checks
-from airflow_provider_chs3.core.load.cleanup_after_load import clean_up, drop_dead_groups
+from airflow_provider_chs3.core.load.cleanup_by_loads import clean_up, drop_dead_groups
 from airflow_provider_chs3.core.load.decision import PeriodFacts, Refuse, Skip, decide
 from airflow_provider_chs3.core.load.discovery import list_and_inspect
 from airflow_provider_chs3.core.load.end_attempts import (

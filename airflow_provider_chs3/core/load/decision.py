@@ -126,13 +126,13 @@ def _decide_load(facts: PeriodFacts, policies: Policies) -> Decision:
 
 def _decide_stay(facts: PeriodFacts) -> Decision | None:
     """Decide whether a period stays as it is; None if it changes."""
-    if facts.comparison.standing is ComparisonStatus.PINNED:
+    if facts.comparison.status is ComparisonStatus.PINNED:
         return Refuse(facts.comparison.reason, Refusal.NOT_HELD) if facts.is_approval else Skip(facts.comparison.reason)
     if facts.is_reload:
         return None
     if facts.held and not facts.held.is_over:
         return Hold(f"held since {facts.held.since} UTC: {facts.held.reason}. {TO_DECIDE}")
-    return Skip(facts.comparison.reason) if facts.comparison.standing is ComparisonStatus.UNCHANGED else None
+    return Skip(facts.comparison.reason) if facts.comparison.status is ComparisonStatus.UNCHANGED else None
 
 
 def whole_table_error(target: TableName, sizes: str, reason: str) -> TargetChangedError:
@@ -149,12 +149,12 @@ def _reloads_table(facts: PeriodFacts) -> bool:
     """Check whether a whole table would be read again unrequested."""
     if not (facts.is_published_table and facts.objects) or facts.is_reload:
         return False
-    may_add = facts.comparison.standing is ComparisonStatus.OBJECTS_CHANGED and facts.why_whole is None
-    return not may_add and facts.comparison.standing not in _NEEDS_NO_PERMISSION
+    may_add = facts.comparison.status is ComparisonStatus.OBJECTS_CHANGED and facts.why_whole is None
+    return not may_add and facts.comparison.status not in _NEEDS_NO_PERMISSION
 
 
 def _refusal(facts: PeriodFacts, policies: Policies) -> Refusal | None:
-    status = facts.comparison.standing
+    status = facts.comparison.status
     if policies.on_target_changed != "reload":
         if status in OF_OTHERS and facts.lacks_replica:
             return Refusal.REPLICA_DOWN
@@ -176,9 +176,9 @@ def _why_held(facts: PeriodFacts, policies: Policies) -> str:
 
 def _is_of_others(facts: PeriodFacts, policies: Policies) -> bool:
     """Check whether a load would replace rows of others without permission."""
-    if facts.comparison.standing is ComparisonStatus.ROWS_UNKNOWN:
+    if facts.comparison.status is ComparisonStatus.ROWS_UNKNOWN:
         return not policies.replace_unknown
-    return facts.comparison.standing is ComparisonStatus.TARGET_CHANGED and policies.on_target_changed != "reload"
+    return facts.comparison.status is ComparisonStatus.TARGET_CHANGED and policies.on_target_changed != "reload"
 
 
 def _shrank(facts: PeriodFacts, policies: Policies) -> bool:

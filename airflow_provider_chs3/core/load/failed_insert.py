@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from airflow_provider_chs3.core.files.file_columns import check_beginning
+from airflow_provider_chs3.core.files.describe_files import check_beginning
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.file_set import Files
 from airflow_provider_chs3.core.files.loaded_columns import DOES_NOT_FIT, VIRTUAL_COLUMNS, FileGroup, LoadedColumn

@@ -15,7 +15,7 @@ from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE
 from airflow_provider_chs3.core.ledger.recording import RecordOnNode, add_records
 from airflow_provider_chs3.core.ledger.records import Held, PeriodOnNode, Record
-from airflow_provider_chs3.core.load.cleanup_after_load import clean_up
+from airflow_provider_chs3.core.load.cleanup_by_loads import clean_up
 from airflow_provider_chs3.core.load.end_attempts import (
     check_not_superseded,
     end_earlier_attempts,

@@ -9,7 +9,7 @@ from airflow_provider_chs3.core.ledger.comparison import evidence_of
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import partition_states
 from airflow_provider_chs3.core.ledger.records import Held, PeriodOnNode
-from airflow_provider_chs3.core.load.alter_partitions import attach_partitions
+from airflow_provider_chs3.core.load.alter_statement import attach_partitions
 from airflow_provider_chs3.core.load.decision import PeriodFacts
 from airflow_provider_chs3.core.load.end_attempts import drop_held, end_named
 from airflow_provider_chs3.core.load.load_context import LoadContext, SharedStaging

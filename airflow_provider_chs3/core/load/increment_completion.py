@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
-from airflow_provider_chs3.core.load.alter_partitions import attach_partitions
+from airflow_provider_chs3.core.load.alter_statement import attach_partitions
 from airflow_provider_chs3.core.load.increment_base import why_no_base
 from airflow_provider_chs3.core.load.load_context import LoadContext, look_up_all, node_key, periods_text
 from airflow_provider_chs3.core.load.object_removal import check_objects, remove_objects

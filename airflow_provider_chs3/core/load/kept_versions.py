@@ -19,7 +19,7 @@ from airflow_provider_chs3.core.ledger.partition_changes import is_explained
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import PARTITION, Contents, partition_states
 from airflow_provider_chs3.core.ledger.records import Record
-from airflow_provider_chs3.core.load.alter_partitions import Command, alter_partitions, attach_partitions
+from airflow_provider_chs3.core.load.alter_statement import Command, alter_partitions, attach_partitions
 from airflow_provider_chs3.core.load.load_context import periods_text
 from airflow_provider_chs3.core.load.members import Member
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods

@@ -14,10 +14,10 @@ from airflow_provider_chs3.core.files.text_fields import has_escaped_labels, lac
 from airflow_provider_chs3.core.ledger.comparison import (
     Comparison,
     ExpectedPeriod,
+    compare,
     held_version,
     intended,
     spread,
-    standing,
     was_published,
 )
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
@@ -248,7 +248,7 @@ class LoadContext:
 
     def facts(self, before: Mapping[Node, PeriodOnNode]) -> PeriodFacts:
         """Return the facts about the period."""
-        comparison, manifest = standing(before, self.wanted, self.context.table_facts), self.manifest
+        comparison, manifest = compare(before, self.wanted, self.context.table_facts), self.manifest
         held, why_not_held = held_version(before, self.wanted, self.context.table_facts)
         of_dead = intended(before, self.wanted, self.context.table_facts)
         claims = {period.held.record.attempt for period in before.values() if period.held}

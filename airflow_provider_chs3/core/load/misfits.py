@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow_provider_chs3.core.files.byte_order_mark import has_mark, mark_message
-from airflow_provider_chs3.core.files.file_columns import check_beginning
+from airflow_provider_chs3.core.files.describe_files import check_beginning
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.file_set import Files
 from airflow_provider_chs3.core.files.inner_keys import extracted, inner_keys_of

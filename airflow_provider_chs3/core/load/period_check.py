@@ -10,7 +10,7 @@ from airflow_provider_chs3.core.ledger.comparison import Comparison, ComparisonS
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import Evidence
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
-from airflow_provider_chs3.core.load.cleanup_after_load import clean_up_published
+from airflow_provider_chs3.core.load.cleanup_by_loads import clean_up_published
 from airflow_provider_chs3.core.load.decision import (
     OF_OTHERS,
     Add,
@@ -83,14 +83,14 @@ def check_periods(loads: Loads) -> Steps[tuple[dict[Period, LoadResult], Periods
     loads.update(lambda load: with_held_policies(replace(load, timer=timer), before[load.request.period]))
     loads.apply(lambda load: check_listed_since(load, before[load.request.period]))
     facts = yield from loads.run(lambda load: look_at_period(load, before[load.request.period]))
-    same = [load for load in loads if facts[load.request.period].comparison.standing is ComparisonStatus.UNCHANGED]
+    same = [load for load in loads if facts[load.request.period].comparison.status is ComparisonStatus.UNCHANGED]
     owned = published_by_owner(same, before, attempts)
     for period, load in loads.items.items():
         facts[period] = replace(facts[period], is_reload=_is_reload(load, owned))
     decisions = loads.apply(lambda load: judge_period(load, facts[load.request.period]))
     results = {
         period: skipped_result(load.request, decision, timer)
-        if decision.has_no_objects or facts[period].comparison.standing is ComparisonStatus.PINNED
+        if decision.has_no_objects or facts[period].comparison.status is ComparisonStatus.PINNED
         else _unchanged_result(load, before[period], owned)
         for period, load in loads.items.items()
         if isinstance(decision := decisions[period], Skip)
@@ -255,7 +255,7 @@ def _look_up(loads: Loads) -> Steps[dict[Period, dict[Node, PeriodOnNode]]]:
 
 
 def _seems_of_others(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -> bool:
-    return load.facts(before).comparison.standing in OF_OTHERS
+    return load.facts(before).comparison.status in OF_OTHERS
 
 
 def _check_none_newer(load: LoadContext, before: _Looks, current: _Looks) -> None:
@@ -289,7 +289,7 @@ def look_at_period(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -> St
         yield from Log(
             name=f"What is held of {load.request.period} cannot be published any more: {facts.why_not_held}."
         )
-    if facts.comparison.standing is not ComparisonStatus.TARGET_CHANGED:
+    if facts.comparison.status is not ComparisonStatus.TARGET_CHANGED:
         return facts
     changed = {node: before[node] for node in facts.comparison.nodes}
     if other := [node for node, period in changed.items() if is_elsewhere(period)]:

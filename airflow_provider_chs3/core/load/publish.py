@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.ledger.partition_state import PartitionState, ro
 from airflow_provider_chs3.core.ledger.queries import look_up_beside
 from airflow_provider_chs3.core.ledger.recording import Values, add_records
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
-from airflow_provider_chs3.core.load.alter_partitions import Command, alter_partitions
+from airflow_provider_chs3.core.load.alter_statement import Command, alter_partitions
 from airflow_provider_chs3.core.load.checks import check_rows, check_seen
 from airflow_provider_chs3.core.load.evidence_renewal import structure_text
 from airflow_provider_chs3.core.load.held import drop_held_of, keep_held

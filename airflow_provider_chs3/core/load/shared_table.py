@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
-from airflow_provider_chs3.core.load.alter_partitions import attach_partitions
+from airflow_provider_chs3.core.load.alter_statement import attach_partitions
 from airflow_provider_chs3.core.load.end_attempts import check_not_superseded
 from airflow_provider_chs3.core.load.increment_completion import begin_increments, complete_increments
 from airflow_provider_chs3.core.load.load_context import LoadContext, SharedStaging, periods_text

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from airflow_provider_chs3.core.files.file_columns import is_empty
+from airflow_provider_chs3.core.files.describe_files import is_empty
 from airflow_provider_chs3.core.files.parse_errors import unreadable
 from airflow_provider_chs3.core.load.frames import FRAMED, Walk, find_damage
 from airflow_provider_chs3.core.load.load_context import LoadContext

@@ -1,1 +1,1 @@
-"""Plan, prove, approve, adopt, restore and forget periods; views that follow."""
+"""Plan, prove, adopt, restore, discard and forget periods; views that follow."""

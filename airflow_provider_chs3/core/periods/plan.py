@@ -13,8 +13,8 @@ from airflow_provider_chs3.core.ledger.comparison import (
     Comparison,
     ComparisonStatus,
     ExpectedPeriod,
+    compare,
     held_version,
-    standing,
     was_published,
 )
 from airflow_provider_chs3.core.ledger.past_loads import Forecast, read_pace
@@ -192,7 +192,7 @@ def _facts_of(
     nodes: Mapping[Node, PeriodOnNode],
     wanted: ExpectedPeriod,
 ) -> Steps[PeriodFacts]:
-    comparison, reason = standing(nodes, wanted, context.table_facts), None
+    comparison, reason = compare(nodes, wanted, context.table_facts), None
     if is_table := period == WHOLE_TABLE and was_published(nodes):
         reason = yield from _explain_read_of_table(request, context, nodes, comparison)
     held, why_not_held = held_version(nodes, wanted, context.table_facts)
@@ -253,7 +253,7 @@ def _planned(
     records: Sequence[Record] = (),
 ) -> PlannedPeriod:
     comparison = known.comparison
-    contents, has_changed = request.source.kind.contents.name, comparison.standing is ComparisonStatus.OBJECTS_CHANGED
+    contents, has_changed = request.source.kind.contents.name, comparison.status is ComparisonStatus.OBJECTS_CHANGED
     facts = replace(
         known,
         objects=objects.count,
@@ -274,7 +274,7 @@ def _planned(
     if isinstance(decision, Refuse):
         is_whole = decision.refusal is Refusal.WHOLE_TABLE
         reason = f"its load will stop: {whole_table_error(target, objects.sizes, reason) if is_whole else reason}"
-    if comparison.standing is ComparisonStatus.NEW and not objects.count:
+    if comparison.status is ComparisonStatus.NEW and not objects.count:
         is_skipped, reason = is_skipped or request.leave_out_empty, f"it has no {contents} yet"
     return PlannedPeriod(
         period,
@@ -295,7 +295,7 @@ def _explain_read_of_table(
     nodes: Mapping[Node, PeriodOnNode],
     comparison: Comparison,
 ) -> Steps[str | None]:
-    if comparison.standing is not ComparisonStatus.OBJECTS_CHANGED or request.reload:
+    if comparison.status is not ComparisonStatus.OBJECTS_CHANGED or request.reload:
         return None
     key = LedgerKey.on(context, context.coordinator, WHOLE_TABLE)
     return (yield from why_table_is_read(request.source, request.policies, context, key, nodes))

@@ -9,7 +9,7 @@ from typing import cast
 
 from airflow_provider_chs3.core.files.file_set import Files
 from airflow_provider_chs3.core.files.source import Source
-from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedPeriod, standing_unpinned
+from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedPeriod, compare_unpinned
 from airflow_provider_chs3.core.ledger.objects_table import make_objects_table
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import CONTENT
@@ -17,7 +17,7 @@ from airflow_provider_chs3.core.ledger.queries import look_up_periods
 from airflow_provider_chs3.core.ledger.recording import Renewal, Values, renew
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Restored, restored_of
 from airflow_provider_chs3.core.ledger.table import LedgerKey, make_ledger
-from airflow_provider_chs3.core.load.cleanup_after_load import clean_up, clean_up_published
+from airflow_provider_chs3.core.load.cleanup_by_loads import clean_up, clean_up_published
 from airflow_provider_chs3.core.load.end_attempts import check_not_superseded, end_earlier_attempts
 from airflow_provider_chs3.core.load.held import link_partitions
 from airflow_provider_chs3.core.load.kept_versions import BEFORE, Version, add_date, find_versions, objects_of
@@ -171,8 +171,8 @@ def unpin_periods(request: LedgerRequest) -> Steps[list[RestoredPeriod]]:
             sql = _unpinned(context, period, nodes, replace(restored, is_pinned=False))
             once = {node: sql[node] for node in context.recorders if node in sql}
             yield from QueryNodes(name=f"Unpin {period}", sql=once, settings=context.record_settings)
-            comparison = standing_unpinned(nodes, ExpectedPeriod(), context.table_facts)
-            is_of_others = comparison.standing in _OF_OTHERS
+            comparison = compare_unpinned(nodes, ExpectedPeriod(), context.table_facts)
+            is_of_others = comparison.status in _OF_OTHERS
             reason = f"{comparison.reason}: {_TO_SETTLE}" if is_of_others else "loads may replace it again"
             unpinned.append(RestoredPeriod(period, "unpinned", restored.version, rows, reason))
         else:
@@ -239,9 +239,9 @@ def _restore(request: RestoreRequest, load: LoadContext) -> Steps[RestoredPeriod
     context, period = load.context, load.request.period
     versions, _ = yield from find_versions(context)
     (before,) = yield from look_up_caught_up([load])
-    comparison, restored = standing_unpinned(before, ExpectedPeriod(), context.table_facts), restored_of(before)
+    comparison, restored = compare_unpinned(before, ExpectedPeriod(), context.table_facts), restored_of(before)
     is_asked_for = restored and restored.is_pinned and request.version in (None, restored.version)
-    if restored and is_asked_for and comparison.standing is ComparisonStatus.UNCHANGED:
+    if restored and is_asked_for and comparison.status is ComparisonStatus.UNCHANGED:
         # It may have died right after it had published it.
         yield from clean_up_published([load], {period: before})
         rows = yield from _count_rows(
@@ -251,7 +251,7 @@ def _restore(request: RestoreRequest, load: LoadContext) -> Steps[RestoredPeriod
         )
         return RestoredPeriod(period, "unchanged", restored.version, rows, str(restored))
     version = _chosen(request, [version for version in versions if version.period == period], before, load)
-    if comparison.standing in _OF_OTHERS and not request.replaces_changed:
+    if comparison.status in _OF_OTHERS and not request.replaces_changed:
         raise TargetChangedError(
             f"{context.target}, {load.period_partitions}, on {', '.join(map(str, comparison.nodes))}: "
             f"{comparison.reason}. Restoring a version would undo that (rows erased on request would come back): "

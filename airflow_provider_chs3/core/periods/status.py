@@ -10,9 +10,9 @@ from airflow_provider_chs3.core.ledger.comparison import (
     AS_RESTORED,
     ComparisonStatus,
     ExpectedPeriod,
+    compare,
+    compare_unpinned,
     held_version,
-    standing,
-    standing_unpinned,
 )
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import partition_states
@@ -51,7 +51,7 @@ class PeriodInLedger:
 
     period: Period | None
     partition_id: str
-    standing: str
+    state: str
     is_as_published: bool
     nodes: Mapping[Node, PeriodOnNode]
     objects: int = 0
@@ -224,9 +224,9 @@ def _listed(
         if on_node.record and on_node.record.event == "published"
     }
     record = next(iter(published.values()), None)
-    comparison = standing(nodes, ExpectedPeriod(), context.table_facts)
-    is_pinned, where, reason = comparison.standing is ComparisonStatus.PINNED, comparison.nodes, comparison.reason
-    unpinned = standing_unpinned(nodes, ExpectedPeriod(), context.table_facts) if is_pinned else comparison
+    comparison = compare(nodes, ExpectedPeriod(), context.table_facts)
+    is_pinned, where, reason = comparison.status is ComparisonStatus.PINNED, comparison.nodes, comparison.reason
+    unpinned = compare_unpinned(nodes, ExpectedPeriod(), context.table_facts) if is_pinned else comparison
     nowhere_else = "" if len(where) in (0, len(nodes)) else f" ({', '.join(map(str, where))})"
     held, _ = held_version(nodes, ExpectedPeriod(), context.table_facts)
     facts = yield from validate_held(context, period, PeriodFacts(comparison=comparison, held=held), nodes)
@@ -234,8 +234,8 @@ def _listed(
     listed = PeriodInLedger(
         period=period,
         partition_id=partition_id,
-        standing=decision.reason if isinstance(decision, Hold) else reason + nowhere_else,
-        is_as_published=isinstance(decision, Skip) and unpinned.standing in AS_RESTORED,
+        state=decision.reason if isinstance(decision, Hold) else reason + nowhere_else,
+        is_as_published=isinstance(decision, Skip) and unpinned.status in AS_RESTORED,
         nodes=nodes,
     )
     # A replica may go by the record of another.
@@ -260,7 +260,7 @@ def _unknown(partition_id: str, partitions: _States) -> PeriodInLedger:
     return PeriodInLedger(
         period=None,
         partition_id=partition_id,
-        standing=ComparisonStatus.ROWS_UNKNOWN.value,
+        state=ComparisonStatus.ROWS_UNKNOWN.value,
         is_as_published=False,
         nodes={
             node: PeriodOnNode(None, states.get(partition_id, PartitionState())) for node, states in partitions.items()

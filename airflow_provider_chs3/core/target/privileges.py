@@ -251,8 +251,12 @@ def why_not_granted(nodes: Sequence[Node], needed: Sequence[str]) -> Steps[str]:
 def _lacks(node: Node, privileges: Sequence[str], user: str, readonly: int, allow_ddl: bool) -> str:
     if forbids := forbidden_by(readonly, allow_ddl):
         return f"User {user!r} may not load on {node}: {forbids}"
-    granted = f"{', '.join(privileges)} TO {identifier(user)}"
-    return f"User {user!r} lacks privileges on {node}: run GRANT {granted} there."
+    return f"User {user!r} lacks privileges on {node}: {way_to_grant(privileges, user)}"
+
+
+def way_to_grant(privileges: Iterable[str], user: str) -> str:
+    """Return how to give a user the privileges that it lacks on a node."""
+    return f"run GRANT {', '.join(privileges)} TO {identifier(user)} there."
 
 
 def forbidden_by(readonly: int, allow_ddl: bool) -> str:

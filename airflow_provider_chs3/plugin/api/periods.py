@@ -28,8 +28,8 @@ from airflow_provider_chs3.plugin.observation.periods import (
 )
 from airflow_provider_chs3.plugin.observation.periods_facts import look_at_all_tables, with_contents
 from airflow_provider_chs3.plugin.observation.periods_records import period_records
-from airflow_provider_chs3.plugin.observation.settled_periods import Task, Wanted
 from airflow_provider_chs3.plugin.observation.snapshots import ClusterSnapshot
+from airflow_provider_chs3.plugin.observation.unchanged_periods import Task, Wanted
 from airflow_provider_chs3.plugin.scope import Scope
 from airflow_provider_chs3.plugin.xcom import ChangedPeriod, ProvedPeriod, changed_in_storage, proved_periods
 

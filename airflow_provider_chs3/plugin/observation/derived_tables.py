@@ -22,7 +22,7 @@ from airflow_provider_chs3.core.steps.operations import Row, Steps
 from airflow_provider_chs3.core.target.topology import LEDGER_TABLE, OBJECTS_TABLE
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError
 from airflow_provider_chs3.plugin.observation.ledgers import Ledgers
-from airflow_provider_chs3.plugin.observation.settled_periods import parsed, period_of
+from airflow_provider_chs3.plugin.observation.unchanged_periods import parsed, period_of
 
 
 class Derived(NamedTuple):

@@ -18,8 +18,8 @@ from airflow_provider_chs3.plugin.observation.periods_records import (
     period_records,
     recorded_partition_ids,
 )
-from airflow_provider_chs3.plugin.observation.settled_periods import parsed
 from airflow_provider_chs3.plugin.observation.snapshots import ClusterSnapshot, Partition
+from airflow_provider_chs3.plugin.observation.unchanged_periods import parsed
 
 
 class JoinedPeriod(NamedTuple):

@@ -1,4 +1,7 @@
-"""The states of a period, and which one to show if several apply."""
+"""The states of a period as its servers know them, and which one to show if several apply.
+
+`plugin.api` adds those that take the objects, other tables and the schedule.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +76,7 @@ def state_of(comparison: Comparison, load: LastLoad, health: Health, held: Held 
         return PeriodState.LOADING
     if health is Health.STUCK:
         return PeriodState.STUCK
-    if comparison.standing is ComparisonStatus.PINNED:
+    if comparison.status is ComparisonStatus.PINNED:
         return PeriodState.PINNED
     decision = decide(PeriodFacts(comparison=comparison, held=held), _POLICIES)
     if isinstance(decision, Refuse):
@@ -82,7 +85,7 @@ def state_of(comparison: Comparison, load: LastLoad, health: Health, held: Held 
         return PeriodState.FAILED
     if isinstance(decision, Hold):
         return PeriodState.HELD
-    is_new = comparison.standing is ComparisonStatus.NEW
+    is_new = comparison.status is ComparisonStatus.NEW
     if load is LastLoad.GONE or not (is_new or isinstance(decision, Skip)):
         return PeriodState.UNFINISHED
     if is_new:

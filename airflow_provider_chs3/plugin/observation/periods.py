@@ -15,9 +15,9 @@ from airflow_provider_chs3.core.ledger.comparison import (
     Comparison,
     ComparisonStatus,
     ExpectedPeriod,
+    compare,
     held_version,
     spread,
-    standing,
 )
 from airflow_provider_chs3.core.ledger.records import Held, records_of_replicas
 from airflow_provider_chs3.core.load.decision import PeriodFacts, decide
@@ -34,7 +34,7 @@ from airflow_provider_chs3.plugin.observation.merge_reasons import (
     way_out,
 )
 from airflow_provider_chs3.plugin.observation.period_state import LastLoad, PeriodState, state_of
-from airflow_provider_chs3.plugin.observation.periods_records import LoadRecord, unsettled
+from airflow_provider_chs3.plugin.observation.periods_records import LoadRecord, changed
 from airflow_provider_chs3.plugin.observation.running_inserts import (
     RunningInsert,
     RunningStep,
@@ -44,8 +44,8 @@ from airflow_provider_chs3.plugin.observation.running_inserts import (
     running_insert,
     running_step,
 )
-from airflow_provider_chs3.plugin.observation.settled_periods import parsed
 from airflow_provider_chs3.plugin.observation.snapshots import ClusterSnapshot
+from airflow_provider_chs3.plugin.observation.unchanged_periods import parsed
 
 #: More periods without rows in a row are left out: an hour of 2099 would make 600,000 of them.
 LONGEST_GAP_PERIODS = 24
@@ -165,7 +165,7 @@ class TableOverview(NamedTuple):
 def owners_to_ask_for(seen: ClusterSnapshot) -> set[str]:
     """Return the tasks of loads without publication: Airflow knows whether they continue."""
     records = [
-        record for node in seen.nodes.values() for rows in node.records.values() for record in unsettled(rows.values())
+        record for node in seen.nodes.values() for rows in node.records.values() for record in changed(rows.values())
     ]
     failed = {record.failure.owner for record in records if record.failure}
     inserts = (record.unpublished for record in records if not record.failure)
@@ -367,7 +367,7 @@ def _standing(seen: ClusterSnapshot, period: JoinedPeriod, table_facts: TableFac
         # As with loads, nothing is held if its table is gone from a node, or the target was altered since.
         name = Attempt(period.table, (period.period,), held.record.attempt, hold_limit_days=1).name
         held = held if all(snapshot.may_publish(name, period.table) for snapshot in seen.nodes.values()) else None
-    return standing(nodes, _ANY_OBJECTS, table_facts), held
+    return compare(nodes, _ANY_OBJECTS, table_facts), held
 
 
 def _verdicts(seen: ClusterSnapshot, period: JoinedPeriod, thresholds: Thresholds) -> list[Verdict]:
@@ -403,12 +403,12 @@ def _explain_state(
         return reasons_by_node(verdicts)
     if state is PeriodState.FAILED and error:
         return f"its newest load failed: {error}"
-    if state is PeriodState.UNFINISHED and comparison.standing in (ComparisonStatus.UNCHANGED, ComparisonStatus.NEW):
-        verb = "was" if comparison.standing is ComparisonStatus.NEW else "is"
+    if state is PeriodState.UNFINISHED and comparison.status in (ComparisonStatus.UNCHANGED, ComparisonStatus.NEW):
+        verb = "was" if comparison.status is ComparisonStatus.NEW else "is"
         return f"its newest load ended without publishing; the partition {verb} {comparison.reason}"
-    if comparison.standing is ComparisonStatus.ROWS_UNKNOWN and period.is_forgotten:
+    if comparison.status is ComparisonStatus.ROWS_UNKNOWN and period.is_forgotten:
         return "forgotten in the ledger; its rows are still there"
-    if comparison.standing is ComparisonStatus.ROWS_UNKNOWN and period.has_lost_ledger:
+    if comparison.status is ComparisonStatus.ROWS_UNKNOWN and period.has_lost_ledger:
         return f"{_WITHOUT_LEDGER}: {comparison.reason}"
     nowhere_else = (
         "" if len(comparison.nodes) in (0, len(period.nodes)) else f" ({', '.join(map(str, comparison.nodes))})"

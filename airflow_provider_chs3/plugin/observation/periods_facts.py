@@ -22,7 +22,8 @@ from airflow_provider_chs3.plugin.observation import periods_queries
 from airflow_provider_chs3.plugin.observation.derived_tables import look_at_derived_tables
 from airflow_provider_chs3.plugin.observation.ledgers import Ledgers, find_ledgers
 from airflow_provider_chs3.plugin.observation.periods_records import is_published, recorded_partition_ids
-from airflow_provider_chs3.plugin.observation.settled_periods import (
+from airflow_provider_chs3.plugin.observation.snapshots import ClusterSnapshot, NodeSnapshot
+from airflow_provider_chs3.plugin.observation.unchanged_periods import (
     Choices,
     TableOnNodes,
     TableSummary,
@@ -35,7 +36,6 @@ from airflow_provider_chs3.plugin.observation.settled_periods import (
     summaries_of,
     summaries_query,
 )
-from airflow_provider_chs3.plugin.observation.snapshots import ClusterSnapshot, NodeSnapshot
 
 #: The UUID of every table in a database of engine Ordinary.
 _NO_UUID = "00000000-0000-0000-0000-000000000000"

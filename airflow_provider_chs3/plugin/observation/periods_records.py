@@ -86,7 +86,7 @@ class PeriodRecords(NamedTuple):
         return bool(record and self.inserting and (record.event, record.attempt) == ("intent", self.inserting.attempt))
 
 
-def unsettled(rows: Iterable[Row]) -> Iterator[PeriodRecords]:
+def changed(rows: Iterable[Row]) -> Iterator[PeriodRecords]:
     """Parse only periods whose newest load failed, or has not published."""
     for row in rows:
         if max(row[_INSERTS], row[_FAILURES]) > row[_CHECKED] or row[_RECORD] == "intent":

@@ -18,7 +18,7 @@ from airflow_provider_chs3.core.target.table_facts import TableFacts
 from airflow_provider_chs3.core.watch.observation import Merge, MergeState, UnfinishedMutation, replica_of
 from airflow_provider_chs3.plugin.observation.derived_tables import Derived
 from airflow_provider_chs3.plugin.observation.periods_records import recorded_partition_ids
-from airflow_provider_chs3.plugin.observation.settled_periods import (
+from airflow_provider_chs3.plugin.observation.unchanged_periods import (
     Choices,
     TableSummary,
 )

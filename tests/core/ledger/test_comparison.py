@@ -9,9 +9,9 @@ import pytest
 from airflow_provider_chs3.core.ledger.comparison import (
     ComparisonStatus,
     ExpectedPeriod,
+    compare,
     intended,
     is_changed,
-    standing,
     was_published,
 )
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
@@ -50,7 +50,7 @@ UNKNOWN = PeriodOnNode(None, AS_PUBLISHED)
 
 
 def find(*periods: PeriodOnNode, fingerprint: str = "f", definition: str = "d"):
-    """The standing of periods that were spread over as many nodes as are given."""
+    """The status of periods that were spread over as many nodes as are given."""
     spread = [
         replace(period, record=period.record and replace(period.record, nodes=len(periods))) for period in periods
     ]
@@ -59,8 +59,8 @@ def find(*periods: PeriodOnNode, fingerprint: str = "f", definition: str = "d"):
 
 
 def stands(nodes: dict[Node, PeriodOnNode], *, fingerprint: str = "f", definition: str = "d"):
-    found = standing(nodes, ExpectedPeriod(fingerprint=fingerprint, definition=definition), TARGET)
-    return found.standing, found.nodes
+    found = compare(nodes, ExpectedPeriod(fingerprint=fingerprint, definition=definition), TARGET)
+    return found.status, found.nodes
 
 
 def changed(period: PeriodOnNode, *, may_lose_all: bool = False, keeps_every_row: bool = True) -> bool:
@@ -306,8 +306,8 @@ class TestNodeWithoutLedger:
     def find(self, state: PartitionState, *, engine: str = "MergeTree", has_rows: bool = True):
         told = PeriodOnNode(self.RECORD, AS_PUBLISHED)
         periods = {ONE: told, TWO: PeriodOnNode(None, state, has_rows=has_rows), THREE: told}
-        found = standing(periods, ExpectedPeriod(fingerprint="f", definition="d"), replace(TARGET, engine=engine))
-        return found.standing, found.nodes
+        found = compare(periods, ExpectedPeriod(fingerprint="f", definition="d"), replace(TARGET, engine=engine))
+        return found.status, found.nodes
 
     def test_with_its_rows_it_has_lost_its_ledger_alone(self):
         assert self.find(AS_PUBLISHED) == (ComparisonStatus.LEDGER_LOST, (TWO,))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedPeriod, is_changed, standing
+from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedPeriod, compare, is_changed
 from airflow_provider_chs3.core.ledger.mutations import Mutation
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import Contents, Evidence, Part
@@ -185,8 +185,8 @@ OF_OTHERS = Part(11, 11, 0, 11, 12, "of others")
 )
 def test_what_a_crash_left_of_both_is_no_change_and_not_published(parts, broken):
     state = state_of(*parts, broken=tuple(broken), sources=(*BEFORE, *NEW))
-    found = standing({NODE: PeriodOnNode(INTENT, state)}, ExpectedPeriod(), TARGET)
-    assert found.standing is ComparisonStatus.UNFINISHED
+    found = compare({NODE: PeriodOnNode(INTENT, state)}, ExpectedPeriod(), TARGET)
+    assert found.status is ComparisonStatus.UNFINISHED
     # Keeper knows which parts were replaced.
     facts = replace(TARGET, engine=REPLICATED)
     assert is_changed(PeriodOnNode(INTENT, state), table_facts=facts)

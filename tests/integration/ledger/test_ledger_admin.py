@@ -110,7 +110,7 @@ class TestAdopt:
         )
         with pytest.raises(AirflowFailException, match=r"hold 600 rows, .* holds 599 \(.*: \d+, .*\)"):
             adopt(foreign)
-        assert ledger(foreign)[0]["standing"] == "the partition holds rows that no load wrote"
+        assert ledger(foreign)[0]["state"] == "the partition holds rows that no load wrote"
 
     @pytest.mark.thorough
     def test_a_row_too_many_is_refused(self, foreign: Lake) -> None:
@@ -225,7 +225,7 @@ class TestForget:
 class TestList:
     def test_a_period_as_published(self, loaded: Lake) -> None:
         (period,) = ledger(loaded)
-        assert (period["period"], period["standing"], period["is_as_published"]) == (PERIOD, "as published", True)
+        assert (period["period"], period["state"], period["is_as_published"]) == (PERIOD, "as published", True)
         assert (period["rows"], period["objects"], period["was_adopted"]) == (600, 3, False)
         assert period["rows_per_second"] > 0
         assert sum(node["rows"] for node in period["nodes"].values()) == 600
@@ -246,8 +246,8 @@ class TestList:
         node = loaded.cluster.nodes[rows.index(max(rows))]
         loaded.on_node(rows.index(max(rows)), f"DROP TABLE {loaded.database}.chs3_ledger SYNC")
         (period,) = ledger(loaded)
-        assert period["standing"].startswith("a node has lost its records of it")
-        assert str(node.tcp_port) in period["standing"]
+        assert period["state"].startswith("a node has lost its records of it")
+        assert str(node.tcp_port) in period["state"]
         assert period["rows"] == 600
 
     @pytest.mark.thorough

@@ -116,7 +116,7 @@ class TestLedger:
         trips_lake.load()
         code, out, _ = shell("ledger")
         header, _, row = out.splitlines()
-        assert header.split()[:4] == ["period", "partition", "standing", "rows"]
+        assert header.split()[:4] == ["period", "partition", "state", "rows"]
         assert (code, cells(row)[:4]) == (0, [PERIOD, "202610", "as published", "600"])
 
     @pytest.mark.thorough

@@ -46,7 +46,7 @@ def test_what_cannot_be_published_any_more_is_held_anew_by_the_next_load(trips: 
     with pytest.raises(AirflowFailException, match=f"cannot be approved: .*{why}"):
         decide(trips)
     assert not any("held since" in each.reason for each in plan(trips))
-    assert "held since" not in ledger(lake)[0]["standing"]
+    assert "held since" not in ledger(lake)[0]["state"]
     assert trips.ids() == [*range(40)]
     is_of_others = "RENAME" in change or "MODIFY COLUMN" in change
     options = {"policies": {**HOLDS, "on_target_changed": "reload"}} if is_of_others else {"policies": HOLDS}

@@ -124,13 +124,13 @@ def test_a_night_is_undone_and_stays_so_until_it_is_unpinned(days: Days) -> None
     with pytest.raises(AirflowSkipException, match=pinned):
         days.load()
     (listed,) = days.of(ListLedgerOperator)
-    assert re.fullmatch(pinned, listed["standing"])
+    assert re.fullmatch(pinned, listed["state"])
     assert plan(days.lake, key="d/{YYYY-MM}/", periods=[PERIOD]) == []
     assert listed["is_as_published"]
     assert days.values() == [*range(40)]
     days.lake.on_node(0, f"INSERT INTO {days.name} VALUES ('{PERIOD}-05', 1, 999)")
     (listed,) = days.of(ListLedgerOperator)
-    assert (listed["is_as_published"], "the partition was changed" in listed["standing"]) == (False, True)
+    assert (listed["is_as_published"], "the partition was changed" in listed["state"]) == (False, True)
     days.restore(replace_changed=True, version=first["attempt"])
     assert days.values() == [*range(40)]
     assert days.unpin()[0]["status"] == "unpinned"

@@ -54,7 +54,7 @@ def test_periods_are_adopted_listed_planned_and_forgotten(tenants: Tenants, caps
         ("2025-10", True),
         ("2025-11", False),
     ]
-    assert "rows that no load wrote: ('new',202511)" in listed[1]["standing"]
+    assert "rows that no load wrote: ('new',202511)" in listed[1]["state"]
     forget = ForgetPeriodsOperator(**table(lake), periods=BOTH)
     assert [(each["was_known"], each["rows"]) for each in forget.execute({})] == [(True, 4), (True, 5)]
     left = shell(tenants, capsys, "ledger", "--period", "2025-10", code=1)

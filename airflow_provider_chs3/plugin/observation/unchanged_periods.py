@@ -51,7 +51,7 @@ class Task(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """The periods that are read one by one, beside those that are not settled."""
+    """The periods that are read one by one, beside changed ones."""
 
     is_quick: bool = False
     until: str = ""
@@ -62,7 +62,7 @@ class Wanted:
 class TableSummary(NamedTuple):
     """The periods of a table on one node."""
 
-    settled: str = ""
+    unchanged: str = ""
     others: Sequence[tuple[str, Sequence[str]]] = ()
     unknown: Sequence[tuple[str, str]] = ()
     rows: int = 0
@@ -76,9 +76,9 @@ def summaries_query(
 ) -> Sql:
     """Return the query for the summary of each table in all ledgers of a node.
 
-    A period is settled if its newest claim is that it was published, if no load has begun or failed since, and if its
+    A period is unchanged if its newest claim is that it was published, if no load has begun or failed since, and if its
     partition has the blocks and rows of that claim, no mutation has passed it since, and it has few parts. Then
-    `core.ledger.comparison.standing` finds it unchanged, too.
+    `core.ledger.comparison.compare` finds it unchanged, too.
     """
     sources = [(ledger, LEDGER_TABLE) for ledger in sorted(ledgers)], [(load, LOADS_TABLE) for load in sorted(loads)]
     claims, own_loads = (
@@ -115,8 +115,8 @@ def _of_nothing(columns: Mapping[str, str]) -> str:
 _SUMMARIES = """
 SELECT database, table,
     arrayStringConcat(groupArrayIf(
-        concat(period, '\\t', id, '\\t', claim.attempt, '\\t', toString(claim.nodes)), is_settled), '\\n'),
-    groupArrayIf((period, arrayDistinct(arrayConcat([id], claim.partitions))), period != '' AND NOT is_settled),
+        concat(period, '\\t', id, '\\t', claim.attempt, '\\t', toString(claim.nodes)), is_unchanged), '\\n'),
+    groupArrayIf((period, arrayDistinct(arrayConcat([id], claim.partitions))), period != '' AND NOT is_unchanged),
     groupArrayIf((id, shown), period = '' AND own_rows > 0),
     sum(own_rows),
     formatDateTime(maxIf(claim.recorded_at, claim.event = 'published'), '%F %T', 'UTC'),
@@ -127,7 +127,7 @@ FROM (
         AND NOT is_gone AND is_of_one
         AND greatest(inserts, failures) <= greatest(checked, claim.sequence) AND parts <= {spare_parts} AND NOT is_odd
         AND own_rows = claim.rows AND min_block = claim.min_block AND max_block = claim.max_block
-        AND version <= greatest(claim.max_block, claim.data_version) AND NOT ({is_asked_for}) AS is_settled
+        AND version <= greatest(claim.max_block, claim.data_version) AND NOT ({is_asked_for}) AS is_unchanged
     FROM (
         SELECT target_database AS database, target_table AS table, target_uuid AS uuid, period,
             claim.partition_id AS id, claim, checked, inserts, failures, owner,
@@ -233,8 +233,8 @@ class Choices(NamedTuple):
 
 
 def choose(tables: Mapping[TableName, TableOnNodes], wanted: Wanted) -> Choices:
-    """Choose the periods that are read one by one: all that are not settled on every node, and those that are shown."""
-    settled = {name: _settled(on_nodes) for name, on_nodes in tables.items()}
+    """Choose the periods that are read one by one: all but those unchanged on every node, and those that are shown."""
+    unchanged = {name: _unchanged(on_nodes) for name, on_nodes in tables.items()}
     every = {name: _all_periods(on_nodes) for name, on_nodes in tables.items()}
     axis = _sort_names(every)
     window = dict[Grain, tuple[str, str]]()
@@ -248,7 +248,7 @@ def choose(tables: Mapping[TableName, TableOnNodes], wanted: Wanted) -> Choices:
     chosen = {}
     for name, of_table in tables.items():
         unknown = _unknown(of_table)
-        kept = {period for period in settled[name] if not choices.shows(period)} - {*unknown.values()}
+        kept = {period for period in unchanged[name] if not choices.shows(period)} - {*unknown.values()}
         chosen[name] = _choice(name, kept, every[name], named)._replace(unknown=unknown)
     return choices._replace(tables=chosen)
 
@@ -273,11 +273,11 @@ def choose_recorded(
     return Choices(tables, _sort_names(partitions), {}, are_some=True)
 
 
-def _settled(of_table: TableOnNodes) -> dict[str, str]:
-    """Return the periods that all nodes find settled, by the same attempt, each with its partition."""
+def _unchanged(of_table: TableOnNodes) -> dict[str, str]:
+    """Return the periods that all nodes find unchanged, by the same attempt, each with its partition."""
     if of_table.busy is None or not of_table.summaries:
         return {}
-    lines = [frozenset(summary.settled.split("\n")) for summary in of_table.summaries]
+    lines = [frozenset(summary.unchanged.split("\n")) for summary in of_table.summaries]
     common = lines[0].intersection(*lines[1:])
     fields = (line.split("\t") for line in common if line)
     spread = str(of_table.spread)
@@ -285,10 +285,10 @@ def _settled(of_table: TableOnNodes) -> dict[str, str]:
 
 
 def _all_periods(of_table: TableOnNodes) -> dict[str, set[str]]:
-    """Return all periods with their partitions, also those that no node finds settled, and that no claim mentions."""
+    """Return all periods with their partitions, also those that no node finds unchanged, and that no claim mentions."""
     ids_by_period = dict[str, set[str]]()
     for summary in of_table.summaries:
-        fields = (line.split("\t") for line in summary.settled.split("\n") if line)
+        fields = (line.split("\t") for line in summary.unchanged.split("\n") if line)
         periods: list[tuple[str, Sequence[str]]] = [(period, [key]) for period, key, *_ in fields]
         for period, ids in (*periods, *summary.others):
             ids_by_period.setdefault(period, set()).update(filter(None, ids))
@@ -316,8 +316,8 @@ def period_of(partition_id: str, shown: str, key: str) -> Period | None:
     return next(filter(None, periods), None)
 
 
-def _choice(name: TableName, settled: set[str], all_periods: Mapping[str, set[str]], named: set[Any]) -> Choice:
-    unread = set() if (name, None) in named else {period for period in settled if (name, period) not in named}
+def _choice(name: TableName, unchanged: set[str], all_periods: Mapping[str, set[str]], named: set[Any]) -> Choice:
+    unread = set() if (name, None) in named else {period for period in unchanged if (name, period) not in named}
     read = all_periods.keys() - unread
     return Choice(read, {key for period in read for key in all_periods[period]}, unread, {})
 

@@ -1,4 +1,4 @@
-"""Many periods on the page: those that the servers find settled are summed up, and no other is missed."""
+"""Many periods on the page: those that the servers find unchanged are summed up, and no other is missed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from fastapi.testclient import TestClient
 
 from airflow_provider_chs3.exceptions import Chs3Error
-from airflow_provider_chs3.plugin.observation import settled_periods
+from airflow_provider_chs3.plugin.observation import unchanged_periods
 from tests.integration.lake import Lake
 from tests.plugin.browsing import PAGE, keep
 from tests.plugin.test_grains_on_page import load_table
@@ -52,9 +52,9 @@ def few(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Has no more than five days read whatever their state."""
 
     def shown() -> None:
-        monkeypatch.setattr(settled_periods, "_NEWEST", 0)
-        monkeypatch.setattr(settled_periods, "_LEAST_OF_TABLE", 5)
-        monkeypatch.setattr(settled_periods, "_FIRST_OF_TABLE", 5)
+        monkeypatch.setattr(unchanged_periods, "_NEWEST", 0)
+        monkeypatch.setattr(unchanged_periods, "_LEAST_OF_TABLE", 5)
+        monkeypatch.setattr(unchanged_periods, "_FIRST_OF_TABLE", 5)
 
     return shown
 
@@ -116,8 +116,8 @@ def test_the_quick_answer_has_the_newest_recorded_days_as_they_are(
     newest = {*DAYS[2:]} - {MISSING}
     (whole,) = connections(as_user)
     assert connections(as_user, quick="true") == [whole]
-    monkeypatch.setattr(settled_periods, "_NEWEST", 0)
-    monkeypatch.setattr(settled_periods, "_FIRST_OF_TABLE", len(newest))
+    monkeypatch.setattr(unchanged_periods, "_NEWEST", 0)
+    monkeypatch.setattr(unchanged_periods, "_FIRST_OF_TABLE", len(newest))
     # What else a set has takes a look at all parts, and what became of a table one at all tables.
     by_pair = {day: f"{day} 00:00:00,1\n" for day in DAYS[:2]}
     load_table(events, "sets", "(toYYYYMMDD(at), n)", "{YYYY-MM-DD}", by_pair)

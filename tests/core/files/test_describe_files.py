@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_provider_chs3.core.files.file_columns import describe
+from airflow_provider_chs3.core.files.describe_files import describe
 from airflow_provider_chs3.core.files.file_set import Files
 from airflow_provider_chs3.core.files.key_template import KeyTemplate
 from airflow_provider_chs3.core.model.formats import format_named
