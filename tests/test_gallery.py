@@ -212,6 +212,7 @@ def test_nights_add_to_a_table_without_partitions(gallery: Gallery) -> None:
     assert trips_in(gallery, "all_trips") == put
 
 
+@pytest.mark.thorough
 def test_a_views_table_follows_the_table(gallery: Gallery) -> None:
     by_zone = "SELECT toStartOfMonth(pickup_at) AS month, zone, count() AS trips FROM {}.trips GROUP BY month, zone"
     by_zone = by_zone.format(d := gallery.database)

@@ -28,7 +28,7 @@ VERSIONS = (Trips(rows_per_period=3_000, files_per_period=5), Trips(seed=2, rows
 COORDINATOR = 0
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("node", [COORDINATOR, 1])
 def test_a_node_whose_clock_goes_back_an_hour_tells_the_newest_record(trips_lake: Lake, node: int) -> None:
     trips_lake.upload(VERSIONS[0])

@@ -172,7 +172,7 @@ def add_a_default(lake: Lake) -> None:
 BREAKS = [drop_staged, drop_staging, write_to_staging, lose_objects, lose_records, add_an_object, add_a_default]
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("spoil", BREAKS)
 def test_if_anything_is_not_as_it_was_the_period_is_loaded(trips_lake: Lake, spoil: Callable[[Lake], None]) -> None:
     trips_lake.upload(FIRST)
@@ -183,6 +183,7 @@ def test_if_anything_is_not_as_it_was_the_period_is_loaded(trips_lake: Lake, spo
     assert trips_lake.load()["status"] == "unchanged"
 
 
+@pytest.mark.thorough
 def test_so_is_one_of_another_definition(trips_lake: Lake) -> None:
     trips_lake.upload(FIRST)
     HALF_PUBLISHED.kill_in(trips_lake.load)

@@ -78,6 +78,7 @@ def check_approval(trips: Trips, strike: Strike, mend: str) -> None:
     assert tables(trips) == []
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("step", ["Record the intent to publish", "Publish"])
 def test_an_approval_that_died_is_completed(trips: Trips, step: str) -> None:
     check_approval(trips, Strike(0, ALL, f"{step} {PERIOD}"), "load")
@@ -154,6 +155,7 @@ def test_a_discard_may_die_at_any_step(trips: Trips) -> None:
 ENDED = "started later and took over, or somebody ended this one"
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("meets", "step", "says"),
     [

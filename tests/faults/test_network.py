@@ -120,6 +120,7 @@ def test_a_network_that_stays_down_leaves_what_the_next_run_removes(
     assert_exact(trips_lake, OLD)
 
 
+@pytest.mark.thorough
 def test_a_host_that_leads_to_several_servers_is_refused_where_no_cluster_is_named(
     trips_lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -83,6 +83,7 @@ def test_a_period_that_others_write_to_meanwhile_is_refused(proved_lake: Lake, s
     assert found == dict.fromkeys(found, refused)
 
 
+@pytest.mark.thorough
 def test_merges_meanwhile_are_nothing_that_somebody_wrote(proved_lake: Lake, strikes: Strikes) -> None:
     lake = proved_lake
     table = f"{lake.database}.trips"
@@ -136,7 +137,7 @@ def is_read(lake: Lake, what: str) -> bool:
 
 
 @pytest.mark.three_nodes
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 @pytest.mark.parametrize("what", ["s3Cluster", "_partition_id"])
 def test_a_proof_whose_process_is_ended_leaves_nothing_running(

@@ -77,7 +77,7 @@ def key(request: pytest.FixtureRequest) -> str:
     return {"month": "toYYYYMM(at)", "tenants": "(id % 3, toYYYYMM(at))", "whole": ""}[request.param]
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("is_merged", [True, False], ids=["merged", "not merged"])
 @pytest.mark.parametrize("of", TABLES)
 def test_as_many_rows_as_were_replaced(lake: Lake, of: str, key: str, is_merged: bool) -> None:
@@ -97,7 +97,7 @@ def test_as_many_rows_as_were_replaced(lake: Lake, of: str, key: str, is_merged:
     table.assert_refused()
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("of", TABLES)
 @pytest.mark.parametrize("is_first", [True, False], ids=["never loaded", "loaded before"])
 def test_as_many_rows_as_were_staged_by_a_load_that_died(lake: Lake, strikes: Strikes, of: str, is_first: bool) -> None:
@@ -145,6 +145,7 @@ def test_blocks_of_a_dropped_partition_that_are_used_again(
         table.assert_refused()
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("is_merged", [False, True], ids=["as they were", "merged"])
 def test_what_a_killed_server_shows_twice_heals_by_itself(
     own_cluster: ClickHouseCluster,

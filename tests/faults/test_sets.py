@@ -47,7 +47,7 @@ def inserts(tenants: Tenants, *periods: str) -> int:
     return len(load.inserts)
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("together", [False, True])
 @pytest.mark.parametrize(
     ("step", "told"),
@@ -114,6 +114,7 @@ def test_a_load_may_die_at_any_step(
     assert tenants.lake.left_behind() == []
 
 
+@pytest.mark.thorough
 def test_one_whose_staging_has_lost_a_partition_is_loaded_again(tenants: Tenants) -> None:
     put(tenants, 0, *BOTH)
     tenants.load(periods=BOTH)

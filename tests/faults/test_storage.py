@@ -160,6 +160,7 @@ def test_objects_overwritten_around_the_insert_are_loaded_as_they_are_then(
     assert_exact(trips_lake, NEW)
 
 
+@pytest.mark.thorough
 def test_an_object_overwritten_during_the_insert_is_loaded_as_it_is_then(
     trips_lake: Lake, strikes: Strikes, chs3_s3: S3Endpoint
 ) -> None:

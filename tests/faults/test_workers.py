@@ -163,7 +163,7 @@ def test_a_time_out_whose_exception_python_ignores_ends_the_load_all_the_same(
     assert_untouched(trips_lake, None)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("asked", [{"period": PERIOD}, {"periods": [PERIOD, "2026-11"]}], ids=["period", "periods"])
 def test_a_load_looks_at_the_clock_by_itself(trips_lake: Lake, asked: dict[str, Any]) -> None:
     for period in (PERIOD, "2026-11"):
@@ -202,6 +202,7 @@ def test_a_task_that_is_ended_goes_no_further(trips_lake: Lake, monkeypatch: pyt
     assert_exact(trips_lake, TRIPS)
 
 
+@pytest.mark.thorough
 def test_kill_query_by_somebody_fails_the_load_for_good(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     with ThreadPoolExecutor() as pool:

@@ -336,6 +336,7 @@ ELSEWHERE = {
 }
 
 
+@pytest.mark.thorough
 def test_each_accident_of_a_night_is_a_row(night: Night, open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     go_wrong(night)
     # Nobody waits until what has not merged counts as settled.

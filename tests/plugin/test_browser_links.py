@@ -75,6 +75,7 @@ def test_a_tasks_link_opens_its_period_in_airflow_and_the_period_leads_back_to_t
     assert troubles == []
 
 
+@pytest.mark.thorough
 def test_a_period_names_the_assets_that_start_its_load_and_those_it_has_events_for(
     trips_lake: Lake, run_dag: Callable[..., DagRun], open_page: OpenPage
 ) -> None:

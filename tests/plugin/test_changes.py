@@ -57,6 +57,7 @@ def changed(trips_lake: Lake) -> Lake:
     return trips_lake
 
 
+@pytest.mark.thorough
 def test_what_was_done_is_told_with_rows_node_time_and_user(as_user: AsUser, changed: Lake) -> None:
     user = changed.cluster.nodes[0].credentials.login
     with asked_as_watcher(changed):

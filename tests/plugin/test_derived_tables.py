@@ -58,7 +58,7 @@ def create(chs3_cluster: Cluster, chs3_database: str, monkeypatch: pytest.Monkey
     return of
 
 
-@pytest.mark.thorough(but=2, first=2)
+@pytest.mark.thorough(but=1, first=2)
 @pytest.mark.parametrize(("base_key", "key", "period"), KEYS)
 def test_a_period_is_stale_from_a_change_of_its_base_until_a_load_finds_it(
     as_user: AsUser, create: Callable[..., SelectLake], base_key: str, key: str, period: str
@@ -78,6 +78,7 @@ def test_a_period_is_stale_from_a_change_of_its_base_until_a_load_finds_it(
     assert lake.load(period, **options) == ["unchanged"]
 
 
+@pytest.mark.thorough
 @pytest.mark.three_nodes
 def test_only_the_periods_whose_base_changed_are_stale(as_user: AsUser, create: Callable[..., SelectLake]) -> None:
     lake = create()
@@ -103,6 +104,7 @@ def test_the_view_that_writes_to_a_derived_table_is_named(as_user: AsUser, creat
     assert (found["base"], found["view"]) == (f"{lake.database}.base", f"{lake.database}.view")
 
 
+@pytest.mark.thorough
 def test_nobody_knows_what_has_become_of_a_base_that_is_gone(
     as_user: AsUser, create: Callable[..., SelectLake]
 ) -> None:

@@ -190,7 +190,7 @@ def dags_in_trouble(scene: Lake, as_user: Callable[[str | None], TestClient]) ->
         session.execute(update(DagModel).values(is_stale=DagModel.dag_id != DAG_ID))
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("theme", THEMES)
 def test_axe_finds_no_violation_where_dags_are_in_trouble(
     dags_in_trouble: None, open_page: OpenPage, theme: str

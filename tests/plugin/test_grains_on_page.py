@@ -79,6 +79,7 @@ def test_a_whole_table_tells_what_each_night_has_added(as_user: AsUser, tables: 
     assert found["history"] == sorted(found["history"], key=lambda each: each["recorded_at"], reverse=True)
 
 
+@pytest.mark.thorough
 def test_rows_that_nobody_loaded_are_of_the_period_that_the_key_says(as_user: AsUser, tables: Lake) -> None:
     for table in ("events", "customers"):
         tables.on_node(0, f"INSERT INTO {tables.database}.{table} VALUES ('2026-11-01 00:00:00', 1)")

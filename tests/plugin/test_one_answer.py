@@ -164,7 +164,7 @@ def test_a_period_that_a_mutation_passed_and_did_not_change(as_user: AsUser, loa
 
 
 # Of the second, merges may leave nothing of a part: one that is gone is a change only if the server lost it.
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("engine", ["MergeTree", "SummingMergeTree"])
 def test_a_period_of_which_a_power_cut_broke_parts(as_user: AsUser, lake: Lake, engine: str) -> None:
     lake.on_every_node(create_table_sql(f"{lake.database}.trips").replace("MergeTree", engine, 1))

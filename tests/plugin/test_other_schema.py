@@ -63,6 +63,7 @@ def test_a_ledger_that_was_dropped_is_named(as_user: AsUser, trips_lake: Lake) -
     assert period["why"].startswith("loads published it, but the ledger that recorded that was dropped or emptied")
 
 
+@pytest.mark.thorough
 def test_periods_of_a_dropped_ledger_are_told_whichever_node_has_their_rows(as_user: AsUser, own_lake: Lake) -> None:
     own_lake.create_table()
     names = [f"2026-{month:02}" for month in range(1, 7)]

@@ -248,6 +248,7 @@ def test_an_attempt_that_died_leaves_its_period_unfinished(as_user: AsUser, trip
     trips_lake.load()
 
 
+@pytest.mark.thorough
 def test_a_load_whose_task_goes_on_is_loading_though_no_query_of_it_runs(
     as_user: AsUser, trips_lake: Lake, run_dag: Callable[..., Any]
 ) -> None:

@@ -62,6 +62,7 @@ def test_a_period_whose_objects_a_plan_found_changed_is_changed_in_storage_until
     assert state(as_user, trips_lake) == "published"
 
 
+@pytest.mark.thorough
 def test_a_period_whose_load_a_plan_found_to_stop_is_blocked_until_it_does_not(
     as_user: AsUser, trips_lake: Lake, run_dag: RunDag
 ) -> None:

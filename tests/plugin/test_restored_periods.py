@@ -49,6 +49,7 @@ def test_a_restored_period_is_pinned_until_somebody_unpins_it(as_user: AsUser, t
     assert periods(as_user, trips_lake)[PERIOD]["state"] == "changed"
 
 
+@pytest.mark.thorough
 def test_a_pinned_period_is_unpinned_by_a_run_of_the_dag_for_that(
     trips_lake: Lake, as_user: AsUser, open_page: Callable[..., tuple[Page, list[str]]]
 ) -> None:

@@ -56,7 +56,7 @@ def seen_at(strikes: Strikes, step: str, look: Callable[[], dict[str, Any]]) -> 
 
 
 @pytest.mark.three_nodes
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("held_at", "step"), [(VERIFIES, "verify"), (PUBLISHES, "publish")])
 def test_a_load_tells_that_it_verifies_or_publishes(
     as_user: AsUser, trips_lake: Lake, task: SimpleNamespace, strikes: Strikes, held_at: str, step: str

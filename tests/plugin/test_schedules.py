@@ -76,6 +76,7 @@ def load(lake: Lake, task: Any) -> None:
     runs.set_state(task, "success")
 
 
+@pytest.mark.thorough
 def test_a_period_that_the_next_load_would_change_is_paused_while_its_dag_is_paused(
     as_user: AsUser, trips_lake: Lake, task: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

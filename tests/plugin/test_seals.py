@@ -47,6 +47,7 @@ def seal(as_user: AsUser, lake: Lake) -> str:
     return found["found"] if found else ""
 
 
+@pytest.mark.thorough
 @pytest.mark.three_nodes
 def test_an_equal_period_carries_a_seal_until_it_is_loaded_again(
     as_user: AsUser, trips_lake: Lake, prove: Prove

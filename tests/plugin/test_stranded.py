@@ -57,6 +57,7 @@ def test_a_run_at_work_may_load_it_though_its_dag_has_no_schedule(
     trips_lake.load()
 
 
+@pytest.mark.thorough
 def test_a_dag_that_cannot_be_imported_is_told_though_all_that_it_loaded_is_published(
     as_user: AsUser, trips_lake: Lake, task: Any, open_page: Open
 ) -> None:

@@ -148,6 +148,7 @@ def test_after_a_mutation_which_all_parts_count_all_are_judged(
     assert Counter(each["state"] for each in shown.values())["published"] == 19
 
 
+@pytest.mark.thorough
 def test_all_periods_of_a_run_are_read(
     as_user: AsUser, airflow_api: Any, events: Lake, few: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

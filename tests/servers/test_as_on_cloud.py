@@ -67,6 +67,7 @@ def test_the_doctor_says_what_is_missing_and_what_that_costs(lake: Lake, capsys:
     assert "the user lacks SELECT ON system.replication_queue: merge health then waits for all parts" in out
 
 
+@pytest.mark.thorough
 def test_the_page_shows_all_but_the_entries_of_queues_and_says_so(
     service: tuple[ClickHouseCluster, LoadBalancer], lake: Lake, as_user: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,7 +28,7 @@ def approve(tenants: Tenants) -> list[str]:
     return [each["status"] for each in tenants.operator(**options).execute(run({"chs3_reload": conf}))]
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("strike", STRIKES, ids=str)
 def test_an_approval_reaches_every_replica_also_after_a_death(tenants: Tenants, strike: Strike) -> None:
     before = tenants.expected()

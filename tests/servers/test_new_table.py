@@ -10,6 +10,7 @@ from tests.integration.refusal import parquet
 from tests.servers.replicas import TRIPS
 
 
+@pytest.mark.thorough
 def test_replicas_get_one_table_with_one_path_for_each_shard(lake: Lake) -> None:
     if lake.cluster.database_engine:
         pytest.skip("such a database drops a table on all of its servers")

@@ -196,6 +196,7 @@ def test_commands(old_lake: Lake, capsys: pytest.CaptureFixture[str], command: s
     assert (code, err) == (0, ""), out
 
 
+@pytest.mark.thorough
 def test_a_server_that_is_killed_right_after_it_published_shows_no_row_twice(
     old_lake: Lake, oldest: ClickHouseCluster
 ) -> None:

@@ -191,7 +191,7 @@ def test_merges_are_waited_for_and_made(lake: Lake) -> None:
     assert OptimizePartitionOperator(task_id="optimize", periods=["2025-06"], **names).execute({})["merged"] == 1
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("command", ["doctor", "ledger"])
 def test_commands(lake: Lake, capsys: pytest.CaptureFixture[str], command: str) -> None:
     lake.load()

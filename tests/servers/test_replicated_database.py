@@ -81,6 +81,7 @@ def test_all_tables_of_a_load_are_a_shards_and_hold_one_record_for_it(lake: Lake
     assert lake.on_every_node(events) == [[("intent", 2), ("published", 2)]] * 2
 
 
+@pytest.mark.thorough
 def test_records_are_kept_whatever_token_a_profile_gives(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     connection = narrow_connection(lake.cluster)
     connection["extra"]["settings"] = {"insert_deduplication_token": "night", "insert_deduplicate": 1}
@@ -94,12 +95,14 @@ def test_records_are_kept_whatever_token_a_profile_gives(lake: Lake, monkeypatch
     assert lake.on_every_node(events) == [[("intent", 2), ("published", 2)]] * 2
 
 
+@pytest.mark.thorough
 def test_a_table_that_a_load_creates_is_on_all_servers(lake: Lake) -> None:
     lake.table = "created"
     assert lake.load(create_table="if_missing")["status"] == "published"
     assert lake.facts() == TRIPS.facts(PERIOD)
 
 
+@pytest.mark.thorough
 def test_plain_tables_of_records_are_named_with_the_statement_that_renames_them(lake: Lake) -> None:
     lake.on_node(
         0, f"CREATE TABLE {lake.database}.chs3_ledger (a Int) ENGINE = MergeTree ORDER BY a COMMENT '{RECORDS_SCHEMA}'"
@@ -187,6 +190,7 @@ def rival(lake: Lake, nonce: str) -> str:
     return name
 
 
+@pytest.mark.thorough
 def test_servers_whose_clocks_differ_agree_which_attempt_goes_on(lake: Lake, strikes: Strikes) -> None:
     def create_earlier() -> None:
         strikes.reset()
@@ -211,6 +215,7 @@ def test_one_that_began_earlier_yields(lake: Lake, strikes: Strikes) -> None:
     assert lake.load()["status"] == "published"
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(30 * RACES + 300)
 def test_a_slow_replace_of_an_earlier_attempt_never_comes_over_its_successors(lake: Lake, strikes: Strikes) -> None:
     ended: list[str] = []

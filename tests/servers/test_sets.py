@@ -40,7 +40,7 @@ def assert_exact(tenants: Tenants) -> None:
         assert sorted(found) == tenants.expected()
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_tenants_come_and_go(tenants: Tenants) -> None:
     assert tenants.load(periods=BOTH) == ["unchanged", "unchanged"]
     put(tenants, "2026-10", ("eu", "africa"), first=1000)

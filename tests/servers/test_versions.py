@@ -40,7 +40,7 @@ def assert_exact(days: Days, values: range) -> None:
         assert sorted(value for rows in (of_nodes[replica], of_nodes[2 + replica]) for (value,) in rows) == [*values]
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "strike", [STRIKES[2], *STRIKES[:2], STRIKES[3]], ids=["publish", "keep", "intent", "published"]
 )

@@ -60,7 +60,7 @@ def test_a_period_holds_its_objects_as_they_were_at_one_moment(
     assert store_lake.staging() == []
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("store_lake", ["azure", "hdfs"], indirect=True)
 def test_an_object_that_grows_is_loaded_as_long_as_it_was_at_one_moment(
@@ -94,7 +94,7 @@ def test_an_older_object_that_changes_while_a_new_one_is_loaded_is_loaded_too(
     assert period.load() == "unchanged"
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("step", ["Look at nodes and files", "Insert"])
 @pytest.mark.parametrize("kind", ["parquet", "jsonl"])
 def test_an_object_of_which_half_is_read_as_it_is_overwritten_is_not_taken_for_damaged(

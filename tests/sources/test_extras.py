@@ -72,6 +72,7 @@ def refusal(operator: type[Any], arguments: dict[str, Any], **options: Any) -> s
     return error
 
 
+@pytest.mark.thorough
 def test_azure(azure_lake: StoreLake) -> None:
     arguments = into(azure_lake, container=azure_lake.place, blob="trips/{YYYY-MM}/**")
     assert "install the extra azure of" in refusal(AzureBlobToClickHouseOperator, arguments, extras=())
@@ -80,7 +81,7 @@ def test_azure(azure_lake: StoreLake) -> None:
     assert azure_lake.facts() == TRIPS.facts(PERIOD)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("extra", ["postgres", "mysql"])
 def test_databases(
     extra: str,
@@ -102,7 +103,7 @@ def test_databases(
     assert lake.facts() == TRIPS.facts(PERIOD)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("lacking", ["all of the extra", "pyarrow"])
 def test_lakehouses(table_lake: TableLake, lacking: str) -> None:
     table_lake.put(TRIPS.table(PERIOD))
@@ -119,7 +120,7 @@ def test_lakehouses(table_lake: TableLake, lacking: str) -> None:
         assert table_lake.facts() == TRIPS.facts(PERIOD)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("lacking", ["all of the extra", "pyarrow"])
 def test_kafka(lake: LandingLake, lacking: str) -> None:
     lake.topic.send(NIGHTS[0], b"one", b"two")
@@ -159,6 +160,7 @@ except RuntimeError as error:
 """
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("extras", "told"), [(["testbed"], "[(10,)]"), ([], "install the extra testbed of airflow-provider-chs3")]
 )

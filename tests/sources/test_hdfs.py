@@ -46,6 +46,7 @@ def etag(folder: HdfsObjects, name: str) -> str:
     return found.version
 
 
+@pytest.mark.thorough
 def test_a_listing_has_all_files_below_a_prefix_of_folders_and_names(folder: HdfsObjects) -> None:
     # The test bed's HDFS lists two at a time.
     names = [f"trips/2026-0{period}/{hour}/f{file}" for period in (1, 2) for hour in "ab" for file in range(3)]

@@ -45,6 +45,7 @@ def writer(store_lake: StoreLake) -> Iterator[Writer]:
     writer.close()
 
 
+@pytest.mark.thorough
 def test_a_file_of_which_only_whole_blocks_are_written_is_not_loaded_until_it_is_closed(
     store_lake: StoreLake, writer: Writer
 ) -> None:
@@ -92,7 +93,7 @@ def test_of_a_file_that_is_open_again_what_is_listed_is_loaded(
         assert store_lake.facts() == period.facts() != before
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["parquet", "jsonl"])
 def test_a_file_that_is_moved_into_anothers_place_is_noticed(
     store_lake: StoreLake, strikes: Strikes, kind: Kind

@@ -77,6 +77,7 @@ def test_nights_that_run_in_another_order_land_every_message_once(lake: LandingL
     assert {value for _, value in messages} <= set(landed)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("is_written", [False, True], ids=["before", "after"])
 @pytest.mark.every_change
 def test_a_worker_that_dies_at_any_write_leaves_what_the_next_try_completes(
@@ -115,6 +116,7 @@ def test_a_worker_that_dies_at_any_write_leaves_what_the_next_try_completes(
     assert lake.values() == sent + Counter({b"much later": len(deadly)})
 
 
+@pytest.mark.thorough
 def test_messages_of_aborted_transactions_and_their_offsets_are_left_out(lake: LandingLake) -> None:
     lake.topic.transaction(NIGHTS[0] + HOUR, b"aborted").abort_transaction()
     lake.topic.transaction(NIGHTS[0] + HOUR, b"committed").commit_transaction()

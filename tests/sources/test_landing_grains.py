@@ -123,6 +123,7 @@ def test_a_template_that_cannot_name_an_object_is_refused(key: str) -> None:
         LandingRequest(topic="t", start=NIGHTS[0], end=NIGHTS[1], key=key, timezone="UTC", messages_per_object=10)
 
 
+@pytest.mark.thorough
 def test_a_late_message_lands_in_its_own_hour_and_is_loaded_there(
     lake: LandingLake, chs3_cluster: Cluster, chs3_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

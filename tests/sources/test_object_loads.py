@@ -97,6 +97,7 @@ def test_text_is_proven_by_the_bytes_that_servers_received_or_by_a_second_read(
     assert store_lake.facts() == TRIPS.facts(PERIOD)
 
 
+@pytest.mark.thorough(but=1)
 @beside_s3
 @pytest.mark.every_change
 def test_an_object_that_was_cut_off_is_refused(store_lake: StoreLake) -> None:
@@ -124,6 +125,7 @@ def test_hostile_names_are_loaded_exactly(store_lake: StoreLake) -> None:
     assert store_lake.load()["status"] == "unchanged"
 
 
+@pytest.mark.thorough(but=1)
 @beside_s3
 @pytest.mark.every_change
 def test_a_load_that_fails_before_it_publishes_is_made_good_by_the_next(
@@ -139,7 +141,7 @@ def test_a_load_that_fails_before_it_publishes_is_made_good_by_the_next(
     assert store_lake.facts() == TRIPS.facts(PERIOD)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @beside_s3
 def test_an_object_that_is_overwritten_under_the_load_is_loaded_as_it_is_then(
     store_lake: StoreLake, monkeypatch: pytest.MonkeyPatch
@@ -175,7 +177,7 @@ def test_the_waits_for_a_storage_are_known_where_servers_count_them(store_lake: 
     assert (waits > 0) == (store_lake.counted_by == "insert")
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.three_nodes
 def test_a_deferrable_load_is_proven_by_the_servers_logs(store_lake: StoreLake) -> None:
     store_lake.objects.upload(TRIPS, PERIOD, file_format="csv.gz")

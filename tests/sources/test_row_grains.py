@@ -179,7 +179,7 @@ class Hits:
         assert sorted(row for rows in found for row in rows) == expected
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_period_holds_the_rows_of_the_database(row_lake: RowLake, case: Case) -> None:
     hits = Hits(row_lake, case)
@@ -197,7 +197,7 @@ def test_a_period_holds_the_rows_of_the_database(row_lake: RowLake, case: Case) 
     assert row_lake.left_behind() == []
 
 
-@pytest.mark.thorough(but=1, first=1)
+@pytest.mark.thorough
 def test_a_whole_table_holds_all_rows_also_those_without_a_time(row_lake: RowLake) -> None:
     hits = Hits(row_lake, WHOLE)
     hits.put(*WHOLE.moments[0], None)
@@ -248,7 +248,7 @@ def test_times_without_a_zone_do_not_say_which_of_two_hours_they_are_in(row_lake
     hits.assert_exact("2026-11-01 00:30:00", "2026-11-01 02:30:00")
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.three_nodes
 def test_a_worker_that_dies_over_a_day_leaves_it_to_the_next_try(row_lake: RowLake) -> None:
     if row_lake.is_mysql:

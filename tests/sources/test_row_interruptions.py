@@ -94,6 +94,7 @@ def test_after_kill_9_at_any_step_a_run_ends_in_the_rows_of_the_database(lake: R
     assert len(found) > 3
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.every_change
 def test_after_kill_9_in_mid_insert_a_run_ends_in_the_rows_of_the_database(lake: RowLake) -> None:
     options = slow(lake)
@@ -131,7 +132,7 @@ def wait_for_database(lake: RowLake) -> None:
     raise AssertionError("the database did not start again")
 
 
-@pytest.mark.thorough(but=1, first=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_database_that_restarts_costs_a_retry_at_most(
     restarts: tuple[RowLake, Restarts], strikes: Strikes, moment: str

@@ -246,7 +246,7 @@ def test_times_of_any_year_have_one_text_whatever_the_role_has_set(row_lake: Row
     assert sorted(_read(row_lake, "n, d, s, z")) == [*wanted, (99, None, None, None)]
 
 
-@pytest.mark.thorough(but=3)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("number", range(9))
 def test_what_does_not_fit_is_refused_by_name(row_lake: RowLake, number: int) -> None:
     cases = REFUSED_MYSQL if row_lake.is_mysql else REFUSED_POSTGRES
@@ -274,7 +274,7 @@ def test_periods_of_instants_begin_where_their_zone_says(row_lake: RowLake) -> N
     assert sorted(value for rows in found for (value,) in rows) == times[1:3]
 
 
-@pytest.mark.thorough(but=1, first=1)
+@pytest.mark.thorough
 @pytest.mark.three_nodes
 def test_a_day_that_no_period_has_is_refused_by_name_whichever_node_reads_it(row_lake: RowLake) -> None:
     if not row_lake.is_mysql:

@@ -69,7 +69,7 @@ def test_periods_of_instants_are_planned_in_their_zone(row_lake: RowLake) -> Non
     assert _planned(row_lake, name, timezone="Europe/Berlin") == [PERIOD]
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_a_sum_of_times_sees_what_the_newest_time_hides(row_lake: RowLake) -> None:
     rows = ("'2026-01-05', 1, '2026-01-05 10:00:00'", "'2026-01-06', 2, '2026-01-05 10:05:00'")
     name = _make(row_lake, "at date, k bigint, updated_at timestamp NULL", *rows)
@@ -134,6 +134,7 @@ class TestMySql:
         row_lake.run(f"UPDATE {name} SET g = ST_GeomFromText('POINT(1 2)')")
         assert _version(row_lake, name) != before
 
+    @pytest.mark.thorough
     def test_a_change_of_a_long_row_is_seen(self, row_lake: RowLake) -> None:
         # Together longer than what the server makes of texts (max_allowed_packet): that would be NULL.
         name = _make(row_lake, "at date, a longtext, b longtext", "'2026-01-05', 'a', 'b'")

@@ -133,7 +133,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_any_change_of_the_base_loads_it_again(select_lake: SelectLake, change: str) -> None:
     lake = select_lake
     base, other = f"{lake.database}.base", f"{lake.database}.other"
@@ -199,7 +199,7 @@ def test_a_period_without_rows_is_emptied_or_refused(select_lake: SelectLake) ->
         ("toYYYYMM(at)", "toStartOfYear(month)", "2026", "2026-01-31", ("2026-12-31", "2027-01-01")),
     ],
 )
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 def test_a_base_by_shorter_periods_makes_up_longer_ones(
     create: Callable[..., SelectLake], base_key: str, key: str, period: str, day: str, others: tuple[str, ...]
 ) -> None:
@@ -280,6 +280,7 @@ def test_what_would_not_be_exact_is_refused_before_anything_is_published(select_
     assert lake.left_behind() == []
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.three_nodes
 @pytest.mark.parametrize(("other", "said"), [("", "is missing"), ("sum(fare + 1)", "differs")])
 def test_a_view_that_is_another_on_one_node_stops_a_load(select_lake: SelectLake, other: str, said: str) -> None:
@@ -460,6 +461,7 @@ def slow(lake: SelectLake) -> dict[str, Any]:
     return {"sql": lake.sql.replace("sum(fare)", "sum(fare + sleepEachRow(0.02))")}
 
 
+@pytest.mark.thorough
 @pytest.mark.every_change
 @pytest.mark.three_nodes
 def test_after_kill_9_in_mid_insert_a_run_ends_in_the_selects_rows(select_lake: SelectLake) -> None:

@@ -34,6 +34,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("kind", SERVERS)
 def test_nothing_is_left_after_stop(kind: Any) -> None:
     with started_or_skip(kind.start) as server:
@@ -42,6 +43,7 @@ def test_nothing_is_left_after_stop(kind: Any) -> None:
     assert not server.folder.exists()
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("kind", SERVERS)
 def test_a_server_ends_with_the_process_that_started_it(kind: Any) -> None:
     with started_or_skip(kind.start):

@@ -60,6 +60,7 @@ def test_a_deferred_load_goes_on_without_its_worker(lake: SourceLake, monkeypatc
     assert lake.facts() == TRIPS.facts(PERIOD)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.three_nodes
 @pytest.mark.every_change
 def test_on_kill_ends_the_queries_and_drops_staging(lake: SourceLake) -> None:
@@ -101,6 +102,7 @@ def test_it_is_a_load_of_its_own_without_arguments_of_s3(lake: SourceLake) -> No
         lake.operator(key="trips/{YYYY-MM}/")
 
 
+@pytest.mark.thorough(but=1)
 def test_templates_of_the_source_and_the_period_are_rendered(lake: SourceLake) -> None:
     name, value = lake.source_argument
     operator = lake.operator(**{name: "{{ params.name }}", "period": "{{ params.period }}"})

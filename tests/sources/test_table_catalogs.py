@@ -111,6 +111,7 @@ def lake(request: pytest.FixtureRequest) -> TableLake:
     return found
 
 
+@pytest.mark.thorough(but=1)
 def test_a_period_is_loaded_and_then_what_was_committed_since(lake: TableLake) -> None:
     assert lake.load()["status"] == "published"
     assert lake.facts() == TRIPS.facts(PERIOD)

@@ -184,6 +184,7 @@ def test_a_wider_type_and_another_partitioning_since_change_nothing(lake: TableL
     assert in_table(lake) == in_lakehouse(lake)
 
 
+@pytest.mark.thorough
 def test_a_delete_that_is_committed_under_the_load_is_the_next_loads(
     lake: TableLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,6 +203,7 @@ def test_a_delete_that_is_committed_under_the_load_is_the_next_loads(
     assert in_table(lake) == in_lakehouse(lake)
 
 
+@pytest.mark.thorough
 def test_delete_files_that_are_vacuumed_under_the_load_start_it_over(
     lake: TableLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,7 +225,7 @@ def test_delete_files_that_are_vacuumed_under_the_load_start_it_over(
     assert lake.facts() == TRIPS.facts(PERIOD)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("file_format", "kind"), [("PUFFIN", "deletion vectors remove"), ("AVRO", "delete files of AVRO remove")]
 )

@@ -137,7 +137,7 @@ DELTA = [
 ]
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("table_lake", "periods", "key", "by"),
     [*(("iceberg", *each) for each in ICEBERG), *(("delta", *each) for each in DELTA)],
@@ -161,7 +161,7 @@ def test_a_period_holds_the_rows_of_its_partitions(
     hits.assert_exact(*periods[first], *periods[second])
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("table_lake", "key", "by", "holds"),
     [
@@ -190,7 +190,7 @@ def test_files_that_are_coarser_than_a_period_are_refused_unless_their_statistic
     hits.assert_exact("2026-11-01 02:10", "2026-11-01 02:20")
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("table_lake", "by"), [("iceberg", (("at", "month"),)), ("delta", ""), ("delta", "%Y-%m")], indirect=["table_lake"]
 )
@@ -216,6 +216,7 @@ def test_periods_take_their_rows_of_files_that_they_share(table_lake: TableLake,
     hits.assert_exact(*(at for moment in moments.values() for at in moment))
 
 
+@pytest.mark.thorough(but=1)
 def test_files_of_another_zone_are_refused_with_the_way_out(table_lake: TableLake) -> None:
     by: Any = (("at", "day"),) if isinstance(table_lake.table, lakehouses.IcebergTable) else "date"
     hits = Hits(table_lake, "toDate(at)", by, column="DateTime('America/New_York')", timezone="UTC")
@@ -225,7 +226,7 @@ def test_files_of_another_zone_are_refused_with_the_way_out(table_lake: TableLak
     hits.assert_exact()
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("table_lake", "by"), [("iceberg", (("at", "month"),)), ("delta", ""), ("delta", "date")], indirect=["table_lake"]
 )

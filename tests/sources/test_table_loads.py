@@ -48,6 +48,7 @@ def test_files_that_were_appended_are_loaded_alone(table_lake: TableLake) -> Non
     assert table_lake.facts() == TRIPS.facts(PERIOD)
 
 
+@pytest.mark.thorough(but=1)
 def test_rows_that_the_table_deletes_are_gone_after_the_next_load(table_lake: TableLake) -> None:
     table_lake.table.put(TRIPS.table(PERIOD))
     table_lake.load()
@@ -87,7 +88,7 @@ def test_a_commit_under_the_load_is_the_next_loads(table_lake: TableLake, monkey
     assert table_lake.facts() == OTHER.facts(PERIOD)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.three_nodes
 def test_a_table_that_is_vacuumed_under_the_load_is_loaded_as_it_is_then(
     table_lake: TableLake, monkeypatch: pytest.MonkeyPatch
@@ -123,6 +124,7 @@ def test_a_file_of_two_periods_is_refused_for_both(table_lake: TableLake) -> Non
     assert table_lake.facts("2026-03") == TRIPS.facts("2026-03")
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.every_change
 def test_a_column_that_does_not_exist_is_told(table_lake: TableLake) -> None:
     table_lake.table.put(TRIPS.table(PERIOD))

@@ -25,6 +25,7 @@ def _is_to_load(lake: TableLake) -> bool:
 
 @pytest.mark.parametrize("table_lake", ["iceberg"], indirect=True)
 class TestIceberg:
+    @pytest.mark.thorough
     def test_two_columns_that_swapped_their_names_are_refused_in_old_files(self, table_lake: TableLake) -> None:
         table_lake.table.put(TRIPS.table(PERIOD))
         for old, new in (("vendor", "x"), ("zone", "vendor"), ("x", "zone")):

@@ -143,7 +143,7 @@ def stopped(lake: Lake, says: str, **given: Any) -> str:
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.thorough(but=4)
+@pytest.mark.thorough(but=1)
 def test_advice_of_a_load_is_right(lake: Lake, name: str) -> None:
     case = CASES[name]
     create(lake, "n UInt8")

@@ -29,6 +29,7 @@ def halves(values: list[float]) -> dict[str, pa.Array]:
     return {"n": scalars, "l": pa.array([[scalar] for scalar in scalars], pa.list_(pa.float16()))}
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("write", [parquet, arrow])
 @pytest.mark.parametrize("select", [None, {"ts": "ts", "n": "n", "l": "l"}])
 def test_small_floats_of_16_bits(lake: Lake, write: object, select: dict[str, str] | None) -> None:
@@ -98,7 +99,7 @@ def int96(**columns: pa.Array) -> bytes:
 
 
 @pytest.mark.parametrize("column", ["DateTime64(9, 'UTC')", "DateTime('UTC')", "String", "Array(DateTime64(6, 'UTC'))"])
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 def test_times_as_int96_beyond_nanoseconds_are_refused(lake: Lake, column: str) -> None:
     create(lake, f"n {column}")
     for far in FAR:
@@ -146,6 +147,7 @@ def test_times_of_orc_have_any_year_in_columns_of_microseconds(lake: Lake) -> No
     ]
 
 
+@pytest.mark.thorough(but=1)
 @no_orc
 @pytest.mark.parametrize("column", ["DateTime64(9, 'UTC')", "String", "DateTime('UTC')"])
 def test_times_of_orc_that_the_column_cannot_hold_are_not_shown_as_others(lake: Lake, column: str) -> None:

@@ -97,6 +97,7 @@ def test_rows_that_fail_are_not_published_and_leave_nothing(trips: Trips) -> Non
     assert staging_of(trips.lake) == []
 
 
+@pytest.mark.thorough
 def test_new_rows_are_checked_beside_the_published_ones(trips: Trips) -> None:
     """As they would be published: the sum of both fails, and the period keeps what it had until the file is mended."""
     trips.put("a", range(40))
@@ -143,6 +144,7 @@ def test_of_several_periods_one_fails_and_the_others_are_published(trips: Trips)
     assert [trips.ids(period) for period in periods] == [[*range(10)], [], [*range(10)]]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("checks", "says"),
     [
@@ -174,6 +176,7 @@ def test_distinct_values_are_those_of_all_nodes(trips: Trips) -> None:
     assert trips.ids() == []
 
 
+@pytest.mark.thorough
 @pytest.mark.three_nodes
 def test_of_several_partitions_all_are_checked(lake: Lake) -> None:
     lake.on_every_node(

@@ -75,7 +75,7 @@ def native(lake: Lake, first: int, rows: int) -> bytes:
         return bytes(answer.read())
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("ending", TEXTS)
 def test_a_cut_object_is_refused_wherever_it_was_cut(texts: Lake, ending: str, codec: str) -> None:
@@ -223,7 +223,7 @@ BEFORE_BLOCKS = pytest.mark.parametrize(
 )
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @BEFORE_BLOCKS
 @pytest.mark.parametrize("codec", ["", "zst", "gz"])
 def test_native_ends_where_its_object_ends(texts: Lake, between: bytes, codec: str) -> None:

@@ -86,6 +86,7 @@ def test_a_retry_goes_on_with_the_insert_of_a_worker_that_died(lake: Lake, gate:
     assert_holds(lake)
 
 
+@pytest.mark.thorough
 def test_a_period_that_another_load_published_meanwhile_leaves_alone(
     lake: Lake, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:

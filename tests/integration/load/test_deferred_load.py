@@ -161,6 +161,7 @@ def test_a_try_that_finds_an_insert_which_is_just_being_ended_begins_anew(trips_
     assert second.resume()["status"] == "published"
 
 
+@pytest.mark.thorough
 def test_an_insert_that_a_person_killed_while_the_task_was_deferred_fails_for_good(
     trips_lake: Lake, gate: Gate
 ) -> None:
@@ -207,7 +208,7 @@ def test_an_error_of_the_insert_is_that_of_the_load_whoever_finds_it(trips_lake:
     assert not any(trips_lake.rows_per_node())
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("is_deferred", [False, True])
 def test_an_error_of_the_insert_may_quote_bytes_that_are_no_text(
     trips_lake: Lake, gate: Gate, is_deferred: bool
@@ -261,6 +262,7 @@ def test_where_http_is_not_reached_the_error_says_what_to_do(trips_lake: Lake, m
         deferring.run(trips_lake, {})
 
 
+@pytest.mark.thorough
 def test_a_worker_that_comes_back_finds_that_its_load_was_taken_over(
     trips_lake: Lake, strikes: Strikes, monkeypatch: Any
 ) -> None:

@@ -35,7 +35,7 @@ def test_a_number_that_means_null_fills_no_column_that_cannot_be_null(lake: Lake
     refused(lake, "Column 'n' is Int32, but row 1 of .*a.csv has ", csv={"null": "-1"}, select=select)
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("file_format", "row"),
     [("CSV", "x;" + AT), ("CSV", '"x;y";' + AT), ("CSV", "7;" + AT), ("TabSeparated", "x\t" + AT)],
@@ -112,6 +112,7 @@ def test_a_lone_quote_tears_no_later_row(lake: Lake) -> None:
     assert values(lake, "(s, note)") == sorted(rows)
 
 
+@pytest.mark.thorough
 def test_quotes_that_a_backslash_escapes_are_told_with_the_way_out(lake: Lake) -> None:
     create(lake, "s String")
     lake.put(PREFIX + "a.csv", f'ts,s\n{AT},"plain"\n{AT},"say \\"hi\\""\n'.encode())

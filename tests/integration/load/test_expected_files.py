@@ -101,6 +101,7 @@ def test_a_new_file_of_a_published_period_is_added(periods: Periods) -> None:
     assert periods.found() == periods.expected(NEXT, *OTHERS)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("late", [LOOK, INSERT])
 @pytest.mark.parametrize("several", [False, True])
 def test_files_of_another_type_start_over(
@@ -117,6 +118,7 @@ def test_files_of_another_type_start_over(
     assert periods.lake.left_behind() == []
 
 
+@pytest.mark.thorough
 def test_loads_of_unlike_files_do_not_start_over_each_time(
     periods: Periods, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -129,6 +131,7 @@ def test_loads_of_unlike_files_do_not_start_over_each_time(
     assert "Starting over" not in capsys.readouterr().out
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("late", [LOOK, INSERT])
 @pytest.mark.parametrize("lacking", ["types", "columns"])
 def test_what_is_wrong_with_the_files_is_what_is_reported(periods: Periods, late: str, lacking: str) -> None:
@@ -177,6 +180,7 @@ def strike(periods: Periods, beginning: str, *, after: bool = False) -> None:
     assert Worker(struck).wait() == -signal.SIGKILL
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(("at", "after"), [(LOOK, False), (LOOK, True), ("Record that", True), (INSERT, True)])
 def test_a_worker_that_dies_meanwhile_leaves_nothing_that_counts(periods: Periods, at: str, after: bool) -> None:
     periods.load(FIRST)
@@ -187,6 +191,7 @@ def test_a_worker_that_dies_meanwhile_leaves_nothing_that_counts(periods: Period
     assert periods.lake.left_behind() == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("at", [INSERT, WAIT])
 def test_a_worker_that_dies_over_files_of_another_type(periods: Periods, at: str) -> None:
     periods.load(FIRST)

@@ -212,6 +212,7 @@ def versions(trips: Trips) -> list[tuple[int, str]]:
     return [(each["rows"], each["why_broken"]) for each in decide(trips, ListVersionsOperator)]
 
 
+@pytest.mark.thorough
 def test_an_approval_is_undone_as_a_load_is(trips: Trips) -> None:
     """It keeps what it replaces; what is held beside a restored version may not be approved any more."""
     for rows in (range(40), range(100, 130)):
@@ -243,6 +244,7 @@ def clean(trips: Trips) -> list[str]:
     return [each["name"] for each in CleanStagingOperator(task_id="clean", **where).execute({})]
 
 
+@pytest.mark.thorough
 def test_what_is_held_is_cleaned_up_only_after_its_limit(trips: Trips) -> None:
     trips.put("a", range(40), fare="\\N")
     hold(trips)
@@ -323,7 +325,7 @@ def test_people_decide_in_a_shell(trips: Trips, capsys: pytest.CaptureFixture[st
     assert trips.ids() == [*range(40)]
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.three_nodes
 @pytest.mark.parametrize("increment", [False, True])
 def test_partitions_that_the_held_version_empties_are_emptied(lake: Lake, increment: bool) -> None:

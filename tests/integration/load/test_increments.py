@@ -155,6 +155,7 @@ class TestEngines:
             days = lake.on_every_node(f"SELECT toDayOfMonth(ts) FROM {lake.database}.events FINAL WHERE n = 5")
             assert days == [[(day,)]]
 
+    @pytest.mark.thorough
     def test_after_so_many_increments_the_period_is_loaded_whole(self, lake: Lake) -> None:
         lake.table = "events"
         create(lake, "SummingMergeTree")

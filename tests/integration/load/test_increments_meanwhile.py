@@ -119,6 +119,7 @@ class TestChangesMeanwhile:
         assert load(events)["loaded_objects"] == 1
         assert numbers(events) == list(range(80))
 
+    @pytest.mark.thorough
     def test_a_merge_that_runs_is_waited_for_and_ends(
         self, events: Lake, strikes: Strikes, capfd: pytest.CaptureFixture[str]
     ) -> None:

@@ -272,6 +272,7 @@ def test_files_that_no_glob_tells_apart_are_read_by_their_own_columns(numbers_la
 HOSTILE = "ab{}[]*?%#&,;:'\"\\ +=~!$^()|<>@`ü東"
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(2, 30))])
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
 def test_exactly_the_listed_keys_are_read_whatever_they_are(lake: Lake, ending: str, seed: int) -> None:

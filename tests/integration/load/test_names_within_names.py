@@ -30,6 +30,7 @@ def lines(*rows: dict[str, Any]) -> bytes:
     return "".join(json.dumps({"ts": AT, **row}, separators=(",", ":")) + "\n" for row in rows).encode()
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("columns", "row", "expected"),
     [
@@ -53,6 +54,7 @@ def test_keys_of_json_are_read_by_their_whole_names(
     ]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("log", ["Nullable(String)", "String", "Dynamic", "JSON", "Map(String, String)"])
 def test_a_key_inside_an_object_that_is_read_as_a_whole_is_refused(lake: Lake, log: str) -> None:
     create(lake, f"log {log}, `log.x` Nullable(String)")
@@ -60,6 +62,7 @@ def test_a_key_inside_an_object_that_is_read_as_a_whole_is_refused(lake: Lake, l
     refused(lake, INSIDE)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     "row", [{"log": {"x": {"y": "i"}, "z": 5}}, {"log.x": {"y": "i"}, "log.z": 5}, {"log": {"x.y": "i"}, "log.z": 5}]
 )
@@ -98,6 +101,7 @@ def test_a_tuple_shows_no_other_keys(lake: Lake) -> None:
     refused(lake, r"Columns 'log' and 'log\.y' cannot both be loaded: 'log' reads the object .*, where 'y' may be")
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     "rows", [[{"log": "t", "log.x": "f"}, {"log": {"x": "i"}}], [{"log.x": "f"}, {"log": {"x": "i"}}]]
 )
@@ -120,6 +124,7 @@ def orc(**columns: pa.Array) -> bytes:
     return file.getvalue()
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("ending", "body"),
     [
@@ -135,6 +140,7 @@ def test_columns_that_a_server_takes_for_fields_are_refused(lake: Lake, ending: 
     assert lake.load(columns=["ts"])["rows"] == 1
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("ending", "body"),
     [

@@ -73,7 +73,7 @@ def test_they_are_loaded_as_they_are(lake: Lake, column_type: str, ending: str) 
     assert loaded(lake, f"a.{ending}", body, "toString(n)") == shown
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     "column_type",
     [*CASES, "Dynamic", "Nullable(String)", "Variant(Int8, Tuple(a Nullable(Int32), b Nullable(String)))"],

@@ -51,7 +51,7 @@ def test_it_lists_again(periods: Periods, strikes: Strikes, step: str, is_increm
     assert periods.load_one(PERIOD) == "unchanged"
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("step", ["Look up 2026-", "Create staging"])
 def test_so_does_one_that_goes_on_without_its_process(periods: Periods, strikes: Strikes, step: str) -> None:
     periods.load_one(PERIODS[0])

@@ -50,6 +50,7 @@ def add_a_file(periods: Periods) -> None:
     periods.put("2026-10", "c")
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("kind", MOST)
 def test_a_load_of_one_period(
     periods: Periods, sent: Counter[Address | None], opened: Counter[Address], kind: str

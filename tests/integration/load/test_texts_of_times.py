@@ -98,6 +98,7 @@ MIDNIGHTS = [
 ]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_midnight_in_utc_is_a_date(lake: Lake, ending: str) -> None:
     """As cost reports of AWS have it."""
@@ -166,6 +167,7 @@ def test_what_is_no_such_time_or_number_is_refused(lake: Lake) -> None:
 OTHER_FORMS = {"Int64": "1e3", "Int128": "7.00", "UInt64": "-0", "Decimal(38, 10)": "0e99"}
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])
 def test_numbers_of_other_forms_are_refused_until_select_converts_them(lake: Lake, ending: str) -> None:
     columns = create_each(lake, OTHER_FORMS)

@@ -140,6 +140,7 @@ def test_a_night_is_undone_and_stays_so_until_it_is_unpinned(days: Days) -> None
     assert days.values() == [*range(20, 80)]
 
 
+@pytest.mark.thorough
 def test_without_versions_no_advice_leads_to_one(days: Days) -> None:
     days.create()
     days.lake.on_node(0, f"INSERT INTO {days.name} VALUES ('{PERIOD}-05', 1, 999)")
@@ -191,6 +192,7 @@ def test_people_undo_in_a_shell(days: Days, capsys: pytest.CaptureFixture[str]) 
     assert f"{PERIOD} unpinned {second} 50 loads may replace it again" in said("unpin", *of_period)
 
 
+@pytest.mark.thorough
 def test_rows_of_others_are_a_version_of_their_own(days: Days) -> None:
     days.create()
     first = days.night(range(40), keep=3)["attempt"]
@@ -208,6 +210,7 @@ def test_rows_of_others_are_a_version_of_their_own(days: Days) -> None:
     assert days.values() == [*range(50)]
 
 
+@pytest.mark.thorough
 def test_rows_that_were_erased_before_a_version_was_kept_do_not_return(days: Days) -> None:
     days.create()
     days.night(range(40))
@@ -223,6 +226,7 @@ def test_rows_that_were_erased_before_a_version_was_kept_do_not_return(days: Day
     assert days.values() == [*range(100, 120)]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("of", ["MergeTree", "SummingMergeTree(tenant)"])
 def test_rows_that_a_lightweight_delete_hides_are_not_counted(days: Days, of: str) -> None:
     days.create(of)
@@ -235,6 +239,7 @@ def test_rows_that_a_lightweight_delete_hides_are_not_counted(days: Days, of: st
     assert days.values() == [*range(15, 40)]
 
 
+@pytest.mark.thorough
 def test_added_columns_are_followed_and_other_changes_refused(days: Days) -> None:
     days.create()
     for night in (40, 50, 60):
@@ -258,6 +263,7 @@ def test_added_columns_are_followed_and_other_changes_refused(days: Days) -> Non
     assert days.values() == [*range(40)]
 
 
+@pytest.mark.thorough
 def test_a_broken_version_is_refused(days: Days) -> None:
     """25.8 would take a partition that a table lacks for an empty one, and wipe the target's."""
     days.create(key="(toYYYYMM(day), tenant)")
@@ -278,6 +284,7 @@ def test_a_broken_version_is_refused(days: Days) -> None:
     assert days.values() == [*range(50), *range(1000, 1010)]
 
 
+@pytest.mark.thorough
 @pytest.mark.three_nodes
 def test_a_batch_of_periods_shares_a_table_and_each_is_restored_alone(days: Days) -> None:
     days.create(key="(toYYYYMM(day), tenant)")
@@ -308,6 +315,7 @@ def test_a_batch_of_periods_shares_a_table_and_each_is_restored_alone(days: Days
     assert days.values(periods[2]) == [*range(32)]
 
 
+@pytest.mark.thorough
 def test_a_merge_or_a_change_just_as_a_version_is_kept_is_seen(days: Days) -> None:
     days.create()
     days.lake.on_every_node(f"SYSTEM STOP MERGES {days.name}")

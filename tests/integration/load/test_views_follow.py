@@ -135,7 +135,7 @@ SELECTS = {
 
 
 @pytest.mark.parametrize("why", SELECTS)
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 def test_a_select_that_goes_by_blocks_stops_the_load_before_it_writes(trips_lake: Lake, why: str) -> None:
     lake, (select, said) = trips_lake, SELECTS[why]
     create_view(lake, select=select)
@@ -226,7 +226,7 @@ def test_a_base_that_merges_rows_away_is_refused(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("why", TARGETS)
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 def test_a_table_that_cannot_follow_stops_the_load_before_it_writes(trips_lake: Lake, why: str) -> None:
     lake, (statements, said) = trips_lake, TARGETS[why]
     create_view(lake)
@@ -280,6 +280,7 @@ def assert_follows(lake: Lake) -> None:
         assert any(made(lake, name, merged))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("nodes", [1, pytest.param(3, marks=[pytest.mark.three_nodes, pytest.mark.thorough])])
 def test_chains_of_views_follow_base_by_base(trips_lake: Lake, nodes: int) -> None:
     lake = trips_lake
@@ -352,6 +353,7 @@ def test_what_a_dead_run_left_behind_is_loaded_by_the_next(trips_lake: Lake) -> 
     assert_zones(lake)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("emptying", ["TRUNCATE TABLE {}", "ALTER TABLE {} DROP PARTITION 202610"])
 def test_a_summing_table_of_a_view_that_somebody_emptied_is_noticed(trips_lake: Lake, emptying: str) -> None:
     lake = trips_lake
@@ -384,6 +386,7 @@ def test_a_view_that_fails_leaves_its_base_published_and_a_retry_loads_it_alone(
     assert_zones(lake)
 
 
+@pytest.mark.thorough
 def test_a_deferred_load_fills_the_views_once_it_is_published(trips_lake: Lake, gate: Gate) -> None:
     lake = trips_lake
     create_view(lake)
@@ -423,6 +426,7 @@ def test_days_make_up_a_month_of_a_view(lake: Lake) -> None:
     assert made(lake) == lake.on_every_node(f"SELECT {MERGED} FROM ({made_of}) GROUP BY month, zone ORDER BY ALL")
 
 
+@pytest.mark.thorough
 def test_a_run_that_reloads_a_table_reloads_that_one_and_what_follows_it(trips_lake: Lake) -> None:
     lake = trips_lake
     create_view(lake)
@@ -464,6 +468,7 @@ def test_a_view_follows_a_base_that_was_restored(trips_lake: Lake) -> None:
     assert plan.execute({}) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.three_nodes
 def test_loads_of_days_at_once_fill_their_month_of_a_view(lake: Lake) -> None:
     create_events(lake)

@@ -109,6 +109,7 @@ def test_nights_go_on_where_merges_do_not(table: Source) -> None:
     assert table.load(period="all") == ["unchanged"]
 
 
+@pytest.mark.thorough
 def test_overwritten_objects_need_permission_to_read_all(table: Source) -> None:
     for night in (1, 2, 3):
         put_night(table, night)
@@ -233,7 +234,7 @@ class TestExpiry:
         assert source.found() == [row for row in source.expected() if row[1] % 2 == 0]
         return statuses
 
-    @pytest.mark.thorough(but=1)
+    @pytest.mark.thorough
     @pytest.mark.parametrize("numbers", [(0, 1, 2), (1,)], ids=["partly", "wholly"])
     def test_a_whole_table_goes_on_with_what_is_new(self, lake: Lake, numbers: tuple[int, ...]) -> None:
         table = Source(lake, WHOLE)

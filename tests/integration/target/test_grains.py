@@ -36,7 +36,7 @@ def plan(source: Source, *, start: datetime | None = None, end: datetime | None 
     return operator.execute({"dag_run": run})
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 def test_a_period_holds_the_rows_of_its_objects(source: Source) -> None:
     first, second = source.case.first, source.case.second
     periods = [each for each in (first, second) if each]
@@ -58,7 +58,7 @@ def test_a_period_holds_the_rows_of_its_objects(source: Source) -> None:
     assert source.lake.left_behind() == []
 
 
-@pytest.mark.thorough(but=1, first=2)
+@pytest.mark.thorough
 def test_periods_share_an_insert(two_periods: Source) -> None:
     source, both = two_periods, [two_periods.case.first, two_periods.case.second]
     load = source.operator(periods=both)
@@ -102,6 +102,7 @@ def test_a_plan_finds_the_periods(two_periods: Source) -> None:
     )
 
 
+@pytest.mark.thorough
 def test_a_plan_of_a_whole_table_is_one_period(lake: Lake) -> None:
     source = Source(lake, CASES[-1])
     source.put("all", "a", 1)

@@ -105,7 +105,7 @@ def test_merges_of_a_period_are_awaited_and_the_doctor_counts_it(
     assert f"{count} period{'s' if count > 1 else ''}, on all nodes" in checks["merges"]["summary"]
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_what_has_ended_is_merged_and_a_whole_table_never_has(source: Source) -> None:
     put_all(source)
     lake, periods = source.lake, periods_of(source.case)
@@ -144,7 +144,7 @@ def _hours(day: str) -> list[datetime]:
     return [datetime.fromisoformat(f"{day}T{hour:02}:30:00") for hour in (0, 11, 23)]
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("period", "template", "moments", "key"),
     [

@@ -85,6 +85,7 @@ def test_a_day_of_25_hours_has_all_of_them(
     assert source.found() == source.expected(moments[1:-1])
 
 
+@pytest.mark.thorough
 def test_nights_add_to_a_whole_table(lake: Lake, run_night: Callable[..., str]) -> None:
     source = Source(lake, Case("", "{YYYY-MM-DD}", "all"))
     for day in (1, 2):

@@ -115,6 +115,7 @@ def test_an_increment_replaces_only_the_partitions_of_its_rows(monthly: Tenants)
     assert monthly.load(periods=BOTH) == ["unchanged", "unchanged"]
 
 
+@pytest.mark.thorough
 def test_a_period_of_more_partitions_than_a_block_of_an_insert_may_have(lake: Lake) -> None:
     tenants = Tenants(lake, Case("(toYYYYMM(at), tenant)", "UInt32"))
     tenants.put("2026-10", "a", *((str(number), number) for number in range(150)))
@@ -126,7 +127,7 @@ def test_a_period_of_more_partitions_than_a_block_of_an_insert_may_have(lake: La
     assert tenants.load(period="2026-10") == ["unchanged"]
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("engine", ["ReplacingMergeTree", "SummingMergeTree"])
 def test_engines_that_merge_rows(lake: Lake, engine: str) -> None:
     tenants = Tenants(lake, MONTHLY, engine=f"{engine}()")
@@ -178,6 +179,7 @@ def test_rows_of_others_in_a_partition_of_the_period(monthly: Tenants) -> None:
     monthly.assert_exact()
 
 
+@pytest.mark.thorough
 def test_rows_that_others_insert_meanwhile(monthly: Tenants, strikes: Strikes) -> None:
     insert = f"INSERT INTO {monthly.name} VALUES ('2026-10-09 00:00:00', 'asia', 'k', 99)"
     monthly.put("2026-10", "a", ("us", 4), ("us", 5), ("eu", 6))
@@ -189,6 +191,7 @@ def test_rows_that_others_insert_meanwhile(monthly: Tenants, strikes: Strikes) -
     monthly.assert_exact()
 
 
+@pytest.mark.thorough
 def test_staging_that_lost_one_of_two_partitions(monthly: Tenants, strikes: Strikes) -> None:
     monthly.put("2026-10", "a", ("us", 4), ("us", 5), ("eu", 6))
 

@@ -29,6 +29,7 @@ def tenants(lake: Lake) -> Tenants:
     return tenants
 
 
+@pytest.mark.thorough
 def test_periods_are_adopted_listed_planned_and_forgotten(tenants: Tenants, capsys: pytest.CaptureFixture[str]) -> None:
     lake = tenants.lake
     for rows in tenants.rows.values():
@@ -70,6 +71,7 @@ def test_merges_of_all_partitions_are_awaited(tenants: Tenants, capsys: pytest.C
     assert "2 periods, on all nodes: 6 healthy" in checks["merges"]["summary"]
 
 
+@pytest.mark.thorough
 def test_partitions_of_what_has_ended_are_merged(tenants: Tenants) -> None:
     lake = tenants.lake
     lake.on_every_node(f"SYSTEM STOP MERGES {tenants.name}")
@@ -100,7 +102,7 @@ def test_a_period_is_unloaded(tenants: Tenants, monkeypatch: pytest.MonkeyPatch)
     assert copy.found() == [row for row in tenants.expected() if row[2] < 10]
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("periods", [BOTH[:1], BOTH], ids=["one", "two"])
 def test_a_deferred_load_is_resumed(lake: Lake, monkeypatch: pytest.MonkeyPatch, periods: list[str]) -> None:
     deferring.hurry(monkeypatch)
