@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from clickhouse_driver.errors import NetworkError, ServerException
@@ -31,7 +32,6 @@ class Servers:
     power: Power | None = None
     door: LoadBalancer | None = None
     down: set[int] = field(default_factory=set)
-    #: Tables that a server had lost, so that it ran no statement any more.
 
     @property
     def up(self) -> list[int]:
@@ -57,12 +57,15 @@ class Servers:
         assert self.cluster
         self.cluster.kill(place)
         self.cluster.restart(place)
-        self.settle()
+        self._follow_database(place)
 
     def cut(self, place: int) -> None:
         """Cut the power of a node and start it again."""
         assert self.power
         self.power.cut(place)
+        self._follow_database(place)
+
+    def _follow_database(self, place: int) -> None:
         if self.lake.cluster.database_engine:
             _wait_until(lambda: self._runs_statements(place))
         self.settle()
@@ -70,7 +73,7 @@ class Servers:
     def _runs_statements(self, place: int) -> bool:
         """Whether a server follows its database, or will once a load has dropped its staging; else mend it.
 
-        As docs/replicas.md says, where a disk lost the metadata of a table that stays, but not its directory.
+        As docs/replicas.md says, if it died while it created a table that stays.
         """
         database, node = self.lake.database, self.lake.cluster.nodes[place]
         of_it = f"FROM system.clusters WHERE cluster = '{database}' AND is_local"
@@ -105,6 +108,8 @@ class Servers:
         for place in sorted(self.down):
             self.cluster.restart(place)
             self.down.discard(place)
+            if self.lake.cluster.database_engine:
+                _wait_until(partial(self._runs_statements, place))
 
     def settle(self) -> None:
         """Wait until replicas can be written to."""
