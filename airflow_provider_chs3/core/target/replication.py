@@ -117,7 +117,7 @@ def create_table(
         f"{table_name} is not there as a replicated table that takes rows {context.place(nodes)}, "
         f"{_OPENS_TRIES * _OPENS_POLL_SECONDS:g} s after CREATE TABLE. Look at system.replicas there (is_readonly), "
         "and at the server's log: it may not reach Keeper, or be stuck at an earlier statement of its database, as "
-        "after a power cut (docs/replicas.md)."
+        "after a crash (docs/replicas.md)."
     )
 
 
