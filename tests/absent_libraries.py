@@ -20,7 +20,7 @@ from packaging.utils import canonicalize_name
 
 _PACKAGE = "airflow-provider-chs3"
 _ROOT = Path(__file__).parents[1]
-#: What the lines of answers begin with, among those of logs.
+#: The beginning of lines with answers, among those of logs.
 _ANSWER = "told: "
 
 

@@ -1,4 +1,4 @@
-"""What every test shares: an Airflow of its own, set up before anything imports Airflow."""
+"""Shared by all tests: an Airflow of their own, set up before anything imports Airflow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What reads DAG files, from where the Airflow under test has it; importing it starts Airflow."""
+"""The reader of DAG files, from where the Airflow under test has it; importing it starts Airflow."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def told(seconds: dict[str, float], before: dict[str, float]) -> list[str]:
 
 
 def _grown(seconds: dict[str, float], before: dict[str, float]) -> Counter[str]:
-    """What takes longer than it did, other than by the machine's being slower today."""
+    """Return what takes longer than before, beyond a slower machine today."""
     known = seconds.keys() & before.keys()
     pace = sum(seconds[name] for name in known) / (sum(before[name] for name in known) or 1)
     return Counter(

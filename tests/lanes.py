@@ -1,6 +1,6 @@
 """Lanes: parts of the suite that are commands of their own, `./dev test --lane changes`; without one, all run.
 
-Most tests are what every change should run. What is long and seldom breaks has lanes of its own, of which `changes` has
+Most tests are what every change should run. Long tests that seldom break have their own lanes, of which `changes` has
 an example too: of each source one load, one refusal and one kill (`@pytest.mark.every_change`).
 """
 

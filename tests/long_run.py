@@ -1,4 +1,4 @@
-"""What all long runs share: an Airflow and servers of their own, and results as lines of JSON."""
+"""The base of all long runs: an Airflow and servers of their own, and results as lines of JSON."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def _returned(function: Function, functions: dict[str, Function], *, depth: int)
 
 
 def _assigned(name: str, function: Function) -> Iterator[ast.expr]:
-    """What is assigned to a name, or added to it."""
+    """Yield the values that are assigned to a name, or added to it."""
     for node in ast.walk(function):
         if isinstance(node, ast.Assign):
             for target in node.targets:

@@ -35,7 +35,7 @@ _FOLDER = Path(__file__).parents[1] / "docs" / "reference" / "operators"
 #: The name in a page's title → the page.
 PAGES = {page.read_text(encoding="utf-8").partition("\n")[0][2:]: page for page in _FOLDER.glob("*.md")}
 
-#: What makes the dict that an operator returns; loads from every storage return that of S3.
+#: The functions that make the dicts that operators return; loads from every storage return that of S3.
 _RESULTS: Mapping[str, tuple[Callable[..., Any] | type[Any], ...]] = {
     "S3ToClickHouseOperator": (LoadResult, PeriodLoadTask.done),
     "OptimizePartitionOperator": (job.results,),

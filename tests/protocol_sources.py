@@ -15,7 +15,7 @@ _ROOT = _PACKAGE.parent
 _OPERATOR = _PACKAGE / "transfers" / "s3_to_clickhouse.py"
 #: The page is imported for its links.
 _LOAD = ("core", "client", "hooks", "operators", "sources", "triggers", "exceptions.py")
-#: What becomes of a value on its way from a file into its column, and nothing of when it is written or published.
+#: Modules about a value's way from a file into its column, not about when it is written or published.
 _OF_VALUES = (
     "core/files/file_kinds.py",
     "core/files/naive_timestamps.py",
@@ -60,7 +60,7 @@ def digest(paths: Iterable[Path]) -> str:
 
 
 def _sources() -> list[Path]:
-    """What the operator imports, and what that imports: no page, no doctor, no test bed."""
+    """Return the modules that the operator imports, directly or not: no page, no doctor, no test bed."""
     found, left = set[Path](), [_OPERATOR]
     while left:
         path = left.pop()

@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[1]
 REPOSITORY = "https://github.com/owner/name"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
-#: What the parts of a DAG on a page may name: each name is imported where the page first uses it.
+#: Names that the parts of a DAG on a page may use: each is imported where the page first uses it.
 PRELUDE = """
 from datetime import datetime, timedelta
 from airflow.sdk import DAG, ObjectStoragePath, task
@@ -130,7 +130,7 @@ def test_the_operators_pages_have_the_arguments_of_their_bases_or_lead_to_them(
     silent = {}
     for name, operator in operator_pages.operators().items():
         told = set(re.findall(r"<li><p><strong>(\w+)</strong>", _operators_html(name, built[1])))
-        # What the UI shows, and no argument.
+        # Fields of the UI, not arguments.
         arguments = {*operator.template_fields} - {"insert_sql"}
         if "the arguments of every load](../arguments.md)" not in operator_pages.section(name, "Arguments"):
             silent[name] = sorted(arguments - told)
@@ -198,7 +198,7 @@ def test_the_landing_page_links_to_each_how_to() -> None:
     assert set(re.findall(r"\]\(how-to/([\w-]+)\.md\)", text.partition("\n## How to\n")[2])) == how_tos
 
 
-#: What people search for → the page that has to come up.
+#: A search → the page that has to come up.
 SEARCHED = {
     "idempotent": "protocol",
     "exactly once": "protocol",
@@ -214,7 +214,7 @@ SEARCHED = {
 }
 
 
-#: What people search for → the page that has to come first: the search lists entries of the index before all else.
+#: A search → the page that has to come first: the search lists entries of the index before all else.
 ENTRIES_OF_INDEX = {
     "late-arriving": "how-to/nightly",
     "overwritten file": "how-to/nightly",

@@ -13,7 +13,7 @@ import pytest
 
 CONFIGURATION = Path(__file__).parents[1] / "docs"
 
-#: What other packages say that they describe, on which page.
+#: The subjects that other packages list as described, each with its page.
 DESCRIBED = {
     "python": {"collections.abc.Sequence": "py:class library/collections.abc.html"},
     "airflow-sdk": {"airflow.sdk.Context": "py:class api.html", "airflow.sdk.TaskGroup": "py:class api.html"},

@@ -1,4 +1,4 @@
-"""What a run says of its seconds."""
+"""The lines of a run about its seconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What work takes of a process of its own, forked from one that has Airflow loaded, as Airflow does with tasks."""
+"""The cost of work in a separate process, forked from one that has Airflow loaded, as Airflow does with tasks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MIB = 1024**2
 
 @dataclass(frozen=True, kw_only=True)
 class Taken:
-    """What work took of its process."""
+    """The cost of work in its process."""
 
     seconds: float
     cpu_seconds: float

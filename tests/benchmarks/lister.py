@@ -1,4 +1,4 @@
-"""What a worker does to list periods, and what plain boto3 does to list the same: run as `Forked` does."""
+"""A worker that lists periods, and plain boto3 that lists the same: run as `Forked` does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BUCKET = "made-up"
 
 @dataclass(frozen=True, kw_only=True)
 class Listing:
-    """What is listed."""
+    """The objects to list."""
 
     key: str
     prefix: str
@@ -20,7 +20,7 @@ class Listing:
 
 @dataclass(frozen=True, kw_only=True)
 class ListingResult:
-    """What it took, with modules and client there already."""
+    """The cost, with modules and client there already."""
 
     objects: int
     seconds: float

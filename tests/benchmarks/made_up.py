@@ -19,7 +19,7 @@ from airflow_provider_chs3.testbed.s3 import S3Endpoint
 
 _PAGE = 1000
 _BEFORE = "<Contents><Key>"
-#: Of one byte.
+#: The ETag of one byte.
 _ETAG = "9dd4e461268c8034f5c8564e155c67a6"
 _AFTER = (
     ".parquet</Key><LastModified>2026-11-21T10:00:00.000Z</LastModified>"
@@ -86,7 +86,7 @@ class MadeUpServer:
     pid: int
 
     def cpu_seconds(self) -> float:
-        """What it has used so far."""
+        """Return what it has used so far."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

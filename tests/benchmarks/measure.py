@@ -1,4 +1,4 @@
-"""One load, and what it does to the servers: parts, merges, memory. Of any table, partitioned or not."""
+"""One load, and what it does to the servers: parts, merges, memory. The table may be any, partitioned or not."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SPEED = "million rows/s"
 MERGED = "MB merged"
 MEMORY = "peak memory MB"
 
-#: What the sensor takes for healthy by default: no more parts of a partition on a node, and nothing merges.
+#: The sensor's default of healthy: no more parts of a partition on a node, and nothing merges.
 _MOST_PARTS = 10
 _POLL_SECONDS = 0.1
 _TIMEOUT_SECONDS = 300
@@ -31,7 +31,7 @@ def watched(
     create_sql: str | None = None,
     is_first: bool = True,
 ) -> Callable[[], Figures]:
-    """What measures a load once, on an empty table."""
+    """Return the measurement of one load, on an empty table."""
 
     def measure() -> Figures:
         lake.start_afresh(create_sql)
@@ -57,7 +57,7 @@ def watched(
 
 
 def load_of(lake: Lake, periods: Periods) -> Callable[[], Figures]:
-    """What measures this package's load of one period."""
+    """Return the measurement of this package's load of one period."""
     (period,) = periods.names
     return watched(lake, periods.total_rows, lambda: lake.load(periods, period), staging=True)
 

@@ -45,7 +45,7 @@ def arguments(parses: Parses) -> list[str]:
 
 
 def _load_airflow() -> None:
-    """What the DAG processor of Airflow has loaded when it forks, and what every DAG file takes."""
+    """Load what Airflow's DAG processor has loaded when it forks, and what every DAG file takes."""
     import airflow.dag_processing.processor  # noqa: F401
     from airflow.sdk import DAG, BaseHook, BaseOperator, BaseSensorOperator, TaskGroup  # noqa: F401
 
@@ -80,14 +80,14 @@ def _timed(work: Callable[[], None]) -> float:
 
 
 def _modules_of_others(modules: Sequence[str]) -> list[str]:
-    """What the modules import of others, in the order in which it is loaded."""
+    """Return the modules of others that these import, in the order in which they are loaded."""
     known = set(sys.modules)
     _import(modules)
     return [name for name in sys.modules if name not in known and not name.startswith(_OWN)]
 
 
 def _forked(work: Callable[[], Any]) -> Any:
-    """What it gives, of a process that knows nothing of earlier ones."""
+    """Return its result, from a process that knows nothing of earlier ones."""
     reader, writer = os.pipe()
     if not (pid := os.fork()):
         status = 1

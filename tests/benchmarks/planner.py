@@ -1,4 +1,4 @@
-"""What a worker does to plan: run as `tests.benchmarks.forked.Forked` does, with its requests counted."""
+"""A worker that plans: run as `tests.benchmarks.forked.Forked` does, with its requests counted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What is planned, over all periods."""
+    """The plan, over all periods."""
 
     bucket: str
     key: str
@@ -22,7 +22,7 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True)
 class Planned:
-    """What came of it."""
+    """The outcome."""
 
     periods: int
     requests: int

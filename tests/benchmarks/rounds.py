@@ -1,4 +1,4 @@
-"""What was measured: variants in turns with their ratios, or a table; each with what it should come to."""
+"""Measurements: variants in turns with their ratios, or a table; each with what it should come to."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from rich import box
 from rich.console import Console
 from rich.table import Table as RichTable
 
-#: What one run of a variant measured: name, with its unit, to figure.
+#: The figures of one run of a variant: name, with its unit, to figure.
 Figures = Mapping[str, float]
-#: What one round measured: variant to figures.
+#: The figures of one round: variant to figures.
 Round = Mapping[str, Figures]
 
 
@@ -36,7 +36,7 @@ class Verdict:
 
 @dataclass(frozen=True, kw_only=True)
 class Gate:
-    """What the median of a variant's ratios, or of its values, should be."""
+    """The aim for the median of a variant's ratios, or of its values."""
 
     variant: str
     figure: str
@@ -68,7 +68,7 @@ class Comparison:
         return [value / of_base for value, of_base in pairs if of_base]
 
     def verdicts(self) -> list[Verdict]:
-        """Of each gate."""
+        """Return the verdict on each gate."""
         return [self._verdict(gate) for gate in self.gates]
 
     def as_json(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a suite of the benchmark is, what it is given, and what is noted of how it was made."""
+"""A suite of the benchmark, its input, and notes on how it was made."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _PACKAGES = (
 
 @dataclass(frozen=True, kw_only=True)
 class TrialContext:
-    """What a suite is given."""
+    """The input of a suite."""
 
     is_quick: bool
     scale: float

@@ -87,7 +87,7 @@ class TestSuites:
         options = ["--quick", "--scale", "0.01", "--rounds", "1", "--s3", "moto"]
         bench("sources", *options, "--report", str(tmp_path))
         table, *_ = json.loads((tmp_path / "raw" / "sources.json").read_text())["results"]
-        # What a machine lacks the programs for is left out; these need none.
+        # Suites whose programs a machine lacks are left out; these need none.
         assert {row["source"] for row in table["rows"]} >= {"S3, Parquet", "Iceberg", "Delta (on moto)"}
         assert all(float(row["this package, seconds"]) > 0 for row in table["rows"])
 

@@ -25,7 +25,7 @@ _PROBE_SECONDS = 0.01
 
 @dataclass(frozen=True, kw_only=True)
 class Wait:
-    """What waits for what."""
+    """A number of triggers, and the periods that they wait for."""
 
     conn_ids: list[str]
     cluster: str
@@ -49,13 +49,13 @@ class Wait:
         )
 
     def period(self, number: int) -> str:
-        """What a trigger waits for."""
+        """Return the period that a trigger waits for."""
         return self.periods[number % len(self.periods)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Taken:
-    """What waiting took."""
+    """The cost of waiting."""
 
     began_at: float
     ended_at: float

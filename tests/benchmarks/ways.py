@@ -23,7 +23,7 @@ _ROWS_A_BATCH = 100_000
 
 @dataclass(frozen=True, kw_only=True)
 class Given:
-    """What a worker is told to load."""
+    """The input of a worker."""
 
     nodes: Sequence[RunningNode]
     cluster: str
@@ -175,7 +175,7 @@ def file_by_file(given: Given) -> None:
     """One worker of ClickLoad, as its page describes it, with a queue that needs no Keeper.
 
     A worker claims a file in a table of tasks, inserts it into a staging table that is as the target is, moves all
-    partitions of that, and deletes the task. What a worker that died has claimed stays claimed.
+    partitions of that, and deletes the task. The claim of a dead worker stays.
     """
     queue, worker = f"{identifier(given.database)}.tasks", uuid4().hex
     staging = f"{identifier(given.database)}.{identifier(f'staging_{worker}')}"

@@ -19,7 +19,7 @@ from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.test_docs import commands, statements
 
-#: What they name.
+#: The names in them.
 BUCKETS = ("my-bucket", "taxi")
 PERIODS = ["2026-01", "2026-02", "2026-03", "2026-08", "2026-09", "2026-10"]
 KEY = "trips/{YYYY-MM}/*.parquet"
@@ -105,7 +105,7 @@ def test_the_other_sql_runs(loads: Any, server: ClickHouseCluster) -> None:
     loads(OLD, "2026-01")
     refused = {}
     with server.nodes[0].client(database="taxi") as client:
-        # What makes the table comes last: the others need its rows.
+        # The command that makes the table comes last: the others need its rows.
         for place, block in sorted(SQL.items(), key=lambda each: bool(MAKES_TRIPS.search(each[1]))):
             for table in MAKES_TRIPS.findall(block):
                 client.execute(f"DROP TABLE IF EXISTS {table} SYNC")

@@ -13,7 +13,7 @@ from airflow_provider_chs3.exceptions import ClickHouseServerError
 
 @dataclass
 class Driven:
-    """What a workflow asked for, and what it returned."""
+    """The operations of a workflow, and its result."""
 
     steps: list[Step]
     result: Any

@@ -1,4 +1,4 @@
-"""What is imported when: the core works alone, and an operator is cheap to parse."""
+"""Imports and their time: the core works alone, and an operator is cheap to parse."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_every_module_of_the_core_works_without_airflow_driver_and_boto3():
     assert len(modules) == len(list((ROOT / "airflow_provider_chs3" / "core").rglob("[!_]*.py")))
 
 
-#: What each of these modules loads beside what Airflow loads by itself. Airflow is imported once, and each module in a
+#: The modules that each of these loads besides Airflow's own. Airflow is imported once, and each module in a
 #: fork of that process.
 LOADED_BY = """
 import importlib, json, os, sys

@@ -53,7 +53,7 @@ PLAIN = surroundings()
 
 
 def replicas(**paths: str):
-    """What the nodes answer when asked for their replicas."""
+    """Return the nodes' answers about their replicas."""
     return {
         node: [("default", paths.get(node.host.replace("-", "_"), place(node).path), place(node).replica)]
         for node in NODES
@@ -232,7 +232,7 @@ def staged_of(rows: int, *parts: str) -> Staged:
 
 
 STAGED = {node: staged_of(rows, "hash") for node, rows in zip(NODES, (10, 10, 5, 5), strict=True)}
-#: What the nodes answer when they are asked again for what is staged.
+#: The nodes' answers when they are asked again for what is staged.
 STILL_STAGED = {node: [("202610", "202610", "202610", each.rows, ["hash"])] for node, each in STAGED.items()}
 
 

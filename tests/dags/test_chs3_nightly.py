@@ -87,7 +87,7 @@ def states(run: DagRun) -> dict[str, str]:
 
 
 def events(run: DagRun) -> list[dict[str, Any]]:
-    """What the asset events of a run tell."""
+    """Return the contents of a run's asset events."""
     from airflow.models.asset import AssetEvent
     from airflow.utils.session import create_session
     from sqlalchemy import select

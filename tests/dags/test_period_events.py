@@ -132,7 +132,7 @@ def told(result: Any, **options: Any) -> list[dict[str, Any]]:
 
 
 def tells_of(result: dict[str, Any], key: str | None = None) -> dict[str, Any]:
-    """What an event tells of a period."""
+    """Return the facts that an event has of a period."""
     return {name: value for name, value in result.items() if name != "settings"} | {
         "partition_key": key or result["period"]
     }

@@ -305,7 +305,7 @@ def _zero(data: bytes, other: bytes, chance: random.Random) -> bytes:
     return data[:at] + bytes(len(data) - at)
 
 
-#: What may happen to a file; `whole` and `glued` files must load where another reader takes them.
+#: Kinds of damage; `whole` and `glued` files must load where another reader takes them.
 DAMAGES: dict[str, Callable[[bytes, bytes, random.Random], bytes]] = {
     "whole": lambda data, other, chance: data,
     "cut": _cut,

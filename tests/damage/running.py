@@ -26,7 +26,7 @@ FAULTS = (WRONG, WITHOUT_NEED)
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a case."""
+    """The outcome of a case."""
 
     case: str
     kind: str
@@ -74,7 +74,7 @@ def _draw(lake: Lake, chance: random.Random, kind: str, damage: str) -> _File:
     data = DAMAGES[damage](first, second, chance)
     rows = _read(kind, codec, data)
     if rows is None and damage == "flipped":
-        # Of a bit beside the rows, such as one of the version of Arrow's metadata, some readers take no notice.
+        # Some readers ignore a bit beside the rows, such as one of the version of Arrow's metadata.
         rows = _read(kind, codec, first)
     return _File(f"{kind}{codec and '.'}{codec}", writer, data, rows)
 

@@ -173,7 +173,7 @@ def _undo(screen: Screen, lake: Lake, airflow: DemoAirflow) -> bool:
     return _check(screen, lake, f"{period} has the rows of before")
 
 
-#: What the demo shows after its preparation, in this order; each returns whether it was right.
+#: The scenes of the demo after its preparation, in this order; each returns whether it was right.
 _STEPS = (_load, _load_again, _load_a_late_file, _kill_a_load, _undo)
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
     from tests.faults.random_run import Round
 
-#: Of each server, where a run breaks off.
+#: Lines of each server's log that are shown where a run breaks off.
 _LOG_LINES = 40
 
 

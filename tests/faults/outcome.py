@@ -1,4 +1,4 @@
-"""What every cell of the fault matrix ends in."""
+"""The outcome of each cell of the fault matrix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands between worker, nodes and storage, and can be made to fail."""
+"""Proxies between worker, nodes and storage that can be made to fail."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _HOST = "127.0.0.1"
 #: An answer that ends in an error does not end in END_OF_STREAM; the server is silent after it.
 _SILENCE_SECONDS = 1.0
 _END_OF_STREAM = b"\x05"
-#: What a load balancer says for a server that is silent.
+#: The answer of a load balancer for a silent server.
 GATEWAY_TIMEOUT = b"HTTP/1.1 504 Gateway Timeout\r\nContent-Length: 5\r\n\r\nlate\n"
 
 
@@ -132,7 +132,7 @@ def network(cluster: Cluster, *, has_one_door: bool = False) -> Iterator[Network
 
 @dataclass(frozen=True)
 class Answer:
-    """What the storage answers to one request."""
+    """The storage's answer to one request."""
 
     status: int
     body: bytes
@@ -178,7 +178,7 @@ class StorageProxy:
             self.struck += answer is not true
         with suppress(OSError):
             _send(request, answer, response.getheaders())
-        # What was promised and not sent would otherwise be waited for.
+        # Otherwise the client would wait for the bytes that were promised and not sent.
         request.close_connection = answer is not true
 
 

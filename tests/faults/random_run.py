@@ -101,7 +101,7 @@ class RandomRun:
             started = time.monotonic()
             self._load_cleanly(period)
             self._load_seconds = time.monotonic() - started
-        # What the nodes were set up with is on their disks, whatever comes.
+        # The nodes' setup must be on their disks, whatever comes.
         os.sync()
         for number in count(first):
             self._random = random.Random(f"{self._seed}:{number}")
@@ -169,7 +169,7 @@ class RandomRun:
         self._lake.load(period=period, max_shrink_fraction=1, on_target_changed="reload", replace_unknown=True)
 
     def _difference(self) -> str:
-        """What is not as it must be, of any period."""
+        """Return the faults of all periods."""
         wrong = [period for period, trips in self._versions.items() if self._lake.facts(period) != trips.facts(period)]
         left = self._lake.left_behind()
         return "; ".join(

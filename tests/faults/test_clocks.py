@@ -1,7 +1,7 @@
 """Clocks an hour apart: of nodes, and of the worker.
 
-The engine asks the kernel for the time, past the C library, so that libfaketime cannot set its clock. What loads take
-from a node's clock is set here instead: when a record was written, and when staging was created.
+The engine asks the kernel for the time, past the C library, so that libfaketime cannot set its clock. Times from a
+node's clock are set here instead: when a record was written, and when staging was created.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ def test_a_table_that_is_attached_again_shows_no_row_twice(mortal_lake: Lake) ->
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("lost", "engine"),
-    # Of the second, merges may leave nothing of a part: one that is gone is a change only if the server lost it.
+    # Merges may leave nothing of a part in the second: one that is gone is a change only if the server lost it.
     [("broken", "MergeTree"), ("broken", "SummingMergeTree"), ("dropped", "MergeTree")],
 )
 def test_parts_that_a_server_finds_broken_cost_a_reload_and_other_lost_ones_stop_it(

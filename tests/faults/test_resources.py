@@ -36,7 +36,7 @@ OUT_OF_MEMORY = "ran out of memory, so this try uses less"
 
 
 def told(strikes: Strikes, text: str) -> list[str]:
-    """What the load said with this text in it."""
+    """Return the lines of the load that contain this text."""
     return [name for name in strikes.steps if text in name]
 
 

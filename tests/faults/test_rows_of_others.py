@@ -15,7 +15,7 @@ from tests.integration.lake import PERIOD, Lake, lake_on
 from tests.narrow_user import WITH_NARROW_USER
 
 CHANGED = "the partition was changed since it was published"
-#: Of tables: engine, columns beside the time, sorting key.
+#: The tables: engine, columns beside the time, sorting key.
 TABLES = {
     "MergeTree": ("MergeTree", "id UInt32, n UInt64", "id"),
     "ReplacingMergeTree": ("ReplacingMergeTree", "id UInt32, n UInt64", "id"),

@@ -1,4 +1,4 @@
-"""What the insert's own reading does not hide: rows that were lost on the way from text in S3 into staging."""
+"""Rows lost on the way from text in S3 into staging are found, as the insert counts them itself."""
 
 from __future__ import annotations
 

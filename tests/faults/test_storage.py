@@ -24,7 +24,7 @@ from tests.narrow_user import narrow_connection
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.s3 import S3Endpoint
 
-#: What a server says of an answer that was cut off; it depends on who reads which file.
+#: A server's errors about an answer that was cut off; they depend on who reads which file.
 CUT_OFF = "(Unexpected EOF|Cannot read from istream)"
 OLD, NEW = Trips(rows_per_period=600, files_per_period=6), Trips(seed=2, rows_per_period=660, files_per_period=6)
 #: Before anything is read, and when all that comes before the insert has been read.
@@ -33,7 +33,7 @@ MOMENTS = ("Look up", "Insert")
 
 @pytest.fixture
 def storage(trips_lake: Lake, chs3_s3: S3Endpoint, monkeypatch: pytest.MonkeyPatch) -> Iterator[StorageProxy]:
-    """What servers read through; they try again once, where their default is to do so for many minutes."""
+    """A proxy that servers read through; they try again once, where their default is to do so for many minutes."""
     connection = narrow_connection(trips_lake.cluster)
     connection["extra"]["settings"] = {"s3_retry_attempts": 1}
     monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))

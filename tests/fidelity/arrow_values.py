@@ -128,7 +128,7 @@ def _scalar(choose: random.Random, of: Type, arrow_type: pa.DataType) -> Any:
     try:
         return as_arrow(value, of, arrow_type)
     except TypeError:
-        # Of another kind.
+        # A value of another kind.
         return _wild(choose, of, arrow_type)
 
 
@@ -268,7 +268,7 @@ def _scalar_from(scalar: Any, arrow_type: pa.DataType) -> Any:
     raise NotImplementedError(str(arrow_type))
 
 
-#: What an attempt to write a value in a type that does not hold it ends with.
+#: The errors of an attempt to write a value in a type that does not hold it.
 NOT_HELD = (OverflowError, ValueError, TypeError, IndexError, OSError, pa.ArrowException)
 
 

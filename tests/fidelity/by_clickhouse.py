@@ -41,7 +41,7 @@ def write_by_clickhouse(file: SourceFile, file_format: str, node: RunningNode) -
     )
     if not body:
         return ask(node, f"SELECT * FROM null({_literal(structure)}) FORMAT {file_format}")
-    # Of a column without a zone, text is that of the zone in which it is read.
+    # Text of a column without a zone is in the zone in which it is read.
     return ask(
         node,
         f"SELECT * FROM source FORMAT {file_format}",

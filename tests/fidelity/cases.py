@@ -1,4 +1,4 @@
-"""What one case is: a table, and the files of one of its periods."""
+"""One case: a table, and the files of one of its periods."""
 
 from __future__ import annotations
 

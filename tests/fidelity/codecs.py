@@ -21,5 +21,5 @@ def compress(body: bytes, codec: str) -> bytes:
 
 
 def ending(codec: str) -> str:
-    """What a codec adds to a file's name."""
+    """Return the ending that a codec adds to a file's name."""
     return f".{codec.removesuffix('2') if codec == 'gz2' else codec}" if codec else ""

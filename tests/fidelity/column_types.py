@@ -104,7 +104,7 @@ def backticked(name: str) -> str:
     return "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
 
 
-#: What tables have most is here twice.
+#: The most common types are here twice.
 _SCALARS = (
     *("Int", "UInt", "String", "Float", "Decimal", "DateTime", "DateTime64", "Date", "Bool", "Date32", "FixedString"),
     *("UUID", "Enum", "IPv4", "IPv6", "BFloat16", "Time", "Time64"),

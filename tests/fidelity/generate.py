@@ -144,7 +144,7 @@ def _file(choose: random.Random, case: Case, pen: Pen, *, number: int, first_id:
         elif column.name == "ts":
             lane_type, cells = _time_lane(choose, column.type, case.period, pen, layout, rows)
         else:
-            # Of a column of another kind nothing must load.
+            # A column of another kind must not load at all.
             takes_any = choose.random() < _TAKES_ANY
             cells = [_fitting(choose, column.type, lane_type, pen, layout, takes_any=takes_any) for _ in range(rows)]
             lane_type, cells = _settled(choose, column.type, lane_type, cells, pen, layout)
@@ -195,7 +195,7 @@ def _time_lane(
     lane_type: Any = of
     if pen.file_format.family == "arrow":
         zone = None if of.zone_name == "UTC" and choose.random() < 0.3 else "UTC"
-        # Of nine digits 64 bits do not hold the periods of all years.
+        # With nine digits, 64 bits do not hold the periods of all years.
         stamp = pa.timestamp(choose.choice(("us", "ms")), zone)
         lane_type = pa.date32() if of.kind in ("Date", "Date32") else stamp
         if of.precision == 6:

@@ -15,7 +15,7 @@ from tests.fidelity.sources import MISSING
 from tests.fidelity.texts import another_notation, hostile_text, text_of
 from tests.fidelity.values import sample
 
-#: What any column may meet.
+#: Values that any column may meet.
 _WILD = (b"null", b"true", b"5", b"5.0", b"5.5", b'"5"', b'""', b"[]", b"{}", b"1e3", b'"x"', b"[1]", b'{"a":1}', b"-1")
 
 

@@ -77,7 +77,7 @@ class _Parser:
 
 
 def parse(text: bytes) -> Any:
-    """What a field says, as source values; INVALID where it is no such notation."""
+    """Return the source values of a field; INVALID where it is no such notation."""
     parser = _Parser(text)
     try:
         value = parser.value()

@@ -1,4 +1,4 @@
-"""What must become of a value of a file in a column: exactly this value, one of these, or an error.
+"""The right outcome of a file's value in a column: exactly this value, one of these, or an error.
 
 The rule: a value that the column cannot hold as it is written is an error. It is applied here with Python alone, by
 what pyarrow, csv and json read. `may` says where a refusal would be as good; each says why.
@@ -42,7 +42,7 @@ _TIMES = ("Date", "Date32", "DateTime", "DateTime64", "Time", "Time64")
 
 
 def judge(source: Any, of: Type, reading: Reading) -> Verdict:
-    """What may become of a value."""
+    """The allowed outcomes of a value."""
     if isinstance(source, Same):
         return may("a type that the format lacks", source.value) if source.is_foreign else fits(source.value)
     if verdict := _hidden(source, of, reading):
@@ -104,7 +104,7 @@ def _text_field(field: Text, of: Type, reading: Reading) -> tuple[Any, Verdict |
 
 
 def _name_of_null(field: Text, of: Type) -> Verdict:
-    """What stands for NULL in CSV, quoted or not; for Python's csv it is text."""
+    """The mark of NULL in CSV, quoted or not; for Python's csv it is text."""
     also = [None] if of.holds_null else []
     if field.is_quoted and "\\N" in dict(of.bare.values):
         return may("the quoted name of NULL", "\\N", *also)
@@ -114,7 +114,7 @@ def _name_of_null(field: Text, of: Type) -> Verdict:
 
 
 def _empty(of: Type) -> Verdict:
-    """What a list or struct that is NULL becomes."""
+    """Return the outcome of a list or struct that is NULL."""
     if of.kind != "Tuple":
         return may("a list that is NULL is an empty one", ())
     inner = [fits(None) if each.holds_null else _empty(each.bare) for each in of.inner if _has_empty(each)]

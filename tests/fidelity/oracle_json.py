@@ -86,7 +86,7 @@ class JsonText(Alike):
 
 
 def from_json(node: Any) -> Any:
-    """What json reads, as a source value."""
+    """Return the value that json reads, as a source value."""
     if isinstance(node, _PairsOfObject):
         return Struct(tuple((name, from_json(value)) for name, value in node))
     if isinstance(node, list):

@@ -133,7 +133,7 @@ def _nearest_decimal(number: float, of: Type) -> Verdict:
     value = as_decimal(unscaled, of.scale)
     if float(Fraction(value)) != number and round32(float(Fraction(value))) != number:
         return refused("digits beyond the scale")
-    # Of digits that a double does not have, any will do that make the same double.
+    # Beyond a double's own digits, any will do that make the same double.
     other = round(number * 10.0**of.scale)
     also = [as_decimal(other, of.scale)] if float(Fraction(other, 10**of.scale)) == number else []
     shortest = Fraction(repr(number)) * 10**of.scale

@@ -194,7 +194,7 @@ def _seconds(hours: str, minutes: str, seconds: str, fraction: str | None) -> Fr
 
 
 def _local(day: date, seconds: Fraction, of: Type) -> Verdict:
-    """What a clock in the column's zone shows: in autumn an hour is there twice, and in spring one not at all."""
+    """Return the times of a clock in the column's zone: in autumn an hour comes twice, and in spring one not at all."""
     zone = ZoneInfo(of.zone_name)
     whole, rest = divmod(seconds, 1)
     shown = datetime(day.year, day.month, day.day) + timedelta(seconds=int(whole))

@@ -88,7 +88,7 @@ def _scalar_type(arrow_type: pa.DataType) -> Type:
 
 
 def verdicts_of(sources: dict[str, list[Any]], columns: list[Column], reading: Reading) -> list[list[Verdict]]:
-    """What may become of each row."""
+    """Return the allowed outcomes of each row."""
     lanes = [[judge(source, column.type, reading) for source in sources[column.name]] for column in columns]
     return [list(row) for row in zip(*lanes, strict=True)]
 

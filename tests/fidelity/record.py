@@ -17,7 +17,7 @@ def generator_hash() -> str:
 
 
 def versions(server: str) -> dict[str, str]:
-    """What ran."""
+    """Return the versions that ran."""
     import pyarrow
 
     return {

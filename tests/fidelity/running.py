@@ -51,7 +51,7 @@ _READ_SETTINGS = {
 
 @dataclass
 class Outcome:
-    """What came of a case."""
+    """The outcome of a case."""
 
     kind: str
     message: str = ""
@@ -110,7 +110,7 @@ def create(lake: Lake, definition: str) -> None:
 
 
 def expectations(case: Case, bodies: list[bytes]) -> dict[int, dict[str, Expected]]:
-    """What must become of each row: id → column → value."""
+    """Return the right outcome of each row: id → column → value."""
     reading = reading_of(FORMATS[case.format], case.arguments.get("naive_timestamps", ""))
     found: dict[int, dict[str, Expected]] = {}
     for file, body in zip(case.files, bodies, strict=True):
@@ -223,7 +223,7 @@ def _any_value(value: Any, of: Type) -> Any:
 
 
 def compare(case: Case, expected: dict[int, dict[str, Expected]], rows: list[dict[str, Any]]) -> Outcome:
-    """What the table holds against what it may."""
+    """Compare the table's values with the allowed ones."""
     found = {row["id"]: row for row in rows}
     if len(found) != len(rows) or found.keys() != expected.keys():
         return Outcome(WRONG, f"rows {sorted(found)} of {len(rows)}, and not {sorted(expected)}")

@@ -1,4 +1,4 @@
-"""What files hold, as independent readers tell it, and what may become of it."""
+"""The values of files by independent readers, and their allowed outcomes."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ MISSING = Missing()
 
 @dataclass(frozen=True)
 class Verdict:
-    """What may become of a value."""
+    """Return the allowed outcomes of a value."""
 
     values: tuple[Any, ...]
     must_load: bool

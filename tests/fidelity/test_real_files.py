@@ -21,7 +21,7 @@ from tests.fidelity.typed_files import read_typed
 from tests.integration.lake import IS_OLDEST, Lake
 
 _FORMATS = {".orc": "ORC", ".parquet": "Parquet", ".arrow": "Arrow"}
-#: Of apache/parquet-testing; what pyarrow cannot read itself is left out.
+#: Files of apache/parquet-testing, without those that pyarrow cannot read itself.
 _NAMES = (
     "alltypes_dictionary",
     "alltypes_plain",

@@ -1,4 +1,4 @@
-"""What plan, ledger and page say of the periods of a game, and how that differs from what a load would do."""
+"""The answers of plan, ledger and page about the periods of a game, and how they differ from a load's."""
 
 from __future__ import annotations
 

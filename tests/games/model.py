@@ -1,4 +1,4 @@
-"""What a period of a game must hold, and what a load must do with it: a few lines that know nothing of parts."""
+"""The model of a game: what a period must hold, and a load must do with it, in a few lines that know no parts."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class ModelPeriod:
         loads = {"held" if is_held else "published"}
         if not self.is_in_doubt:
             return loads
-        # What died may have published it, or held rows; its intent is completed without a check.
+        # A dead load may have published it, or held rows; its intent is completed without a check.
         return loads | {"published", "unchanged", "held"} | ({"error"} if self.is_of_others else set())
 
     def publish(self, rows: Rows, files: Files) -> None:

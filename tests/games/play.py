@@ -258,7 +258,7 @@ class Game:
         return f"{period}: {rows.total()} rows of others{', merged' * is_merged}"
 
     def _delete_rows(self, period: str) -> str:
-        # Of a period that keeps its rows, merges would hide that (docs/protocol.md), and servers refuse lightweight
+        # If a period keeps its rows, merges would hide that (docs/protocol.md), and servers refuse lightweight
         # deletes where a table has projections.
         contents = [model.content for model in self.tables.periods.values() if model.content]
         rests = [rest for rest in range(5) if all(any(key % 5 == rest for _, key, _ in rows) for rows in contents)]

@@ -14,11 +14,11 @@ from tests.nights.spans import KEYS, SPANS, Span
 if TYPE_CHECKING:
     from tests.integration.lake import Lake
 
-#: Of periods by month, day, tenant and month, and of a whole table.
+#: Spans of games: by month, by day, by tenant and month, and a whole table.
 OF_GAMES = {span.name: span for span in SPANS if span.name in ("month", "day", "whole table", "set of partitions")}
 #: No two rows have one key, so that no engine merges rows.
 ENGINES = ("MergeTree", "ReplacingMergeTree", "SummingMergeTree(v)")
-#: What a view groups rows by: one row a period, or one for each of its partitions.
+#: The keys by which a view groups rows: one row a period, or one for each of its partitions.
 _GROUPS = {
     "month": "toYYYYMM(ts)",
     "day": "toDate(ts)",

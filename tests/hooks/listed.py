@@ -1,4 +1,4 @@
-"""What boto3 lists, and what we list over a client of it."""
+"""Listings by boto3, and ours over a client of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a connection of type chs3 may say, and how it is refused."""
+"""The fields of a connection of type chs3, and how wrong ones are refused."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def logged(run_dag: Callable[..., Any], hook: ClickHouseHook) -> dict[str, Any]:
-    """What the query log says of a mapped task's statements: `value` by task id and map index."""
+    """Return the query log's entries of a mapped task's statements: `value` by task id and map index."""
     from airflow.providers.common.compat.sdk import DAG
     from airflow.providers.common.sql.operators.sql import SQLExecuteQueryOperator
 

@@ -78,7 +78,7 @@ def test_reading_it_imports_nothing() -> None:
 def test_it_names_every_module_of_a_kind_that_has_one(kind: str, base: type) -> None:
     package = importlib.import_module(f"airflow_provider_chs3.{kind}")
     modules = {module.name for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}.")}
-    # What operators or triggers have in common, or a part of one, is none by itself.
+    # A base or a part of operators or triggers is none by itself.
     shared = {name for name in modules if name.endswith((".operators.period", ".triggers.servers")) or "._" in name}
     found = {name for name in modules - shared if _defines(name, base)}
     named = [each.get("python-modules", [each.get("python-module")]) for each in get_provider_info()[kind]]  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""What the worker lists."""
+"""The worker's listing of S3."""
 
 from __future__ import annotations
 

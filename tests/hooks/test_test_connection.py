@@ -1,4 +1,4 @@
-"""What the button "Test" of a connection says: it works, or which field is wrong."""
+"""The answer of a connection's button "Test": it works, or which field is wrong."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def failure(hook: ClickHouseHook) -> str:
 
 
 def no_connection(hook: ClickHouseHook) -> str:
-    """What is wrong where no connection comes about: a statement says it as the test does."""
+    """A failed connection has one reason: a statement gives the same as the test."""
     message = failure(hook)
     with pytest.raises(Chs3Error) as caught:
         hook.query("SELECT 1")

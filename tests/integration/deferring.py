@@ -40,11 +40,11 @@ class Deferred:
 
     @property
     def trigger(self) -> Any:
-        """What it waits for."""
+        """Return what it waits for."""
         return self.how.trigger
 
     def wait(self) -> dict[str, Any]:
-        """What the trigger tells in the end, after a journey through a database as JSON."""
+        """Return the trigger's event, after a journey through a database as JSON."""
 
         async def run() -> Any:
             async for event in again(self.trigger).run():

@@ -137,7 +137,7 @@ def lake_on(
 
 
 def recorded_loads(lake: Lake) -> list[dict[str, Any]]:
-    """What the first node has recorded of loads that published, by column, and the reason of each setting."""
+    """Return the first node's records of loads that published, by column, and the reason of each setting."""
     names = [name for name in LOADS_COLUMNS if not name.startswith("error")]
     sql = f"SELECT {', '.join(names)} FROM {lake.database}.chs3_loads WHERE event = 'load' ORDER BY recorded_at"
     found = [dict(zip(names, row, strict=True)) for row in lake.on_node(0, sql)]

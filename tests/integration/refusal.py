@@ -1,4 +1,4 @@
-"""What tests of bad input share."""
+"""Helpers of tests of bad input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can become of a period's parts, each made for real; docs/merge-health.md has them as a table."""
+"""Situations of a period's parts, made for real; docs/merge-health.md has them as a table."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def values(lake: Lake, expression: str) -> list[Any]:
 
 
 def loaded(lake: Lake, key: str, body: bytes, expression: str, **options: Any) -> list[Any]:
-    """What is in the table after a load of one file."""
+    """Return the table's rows after a load of one file."""
     lake.put(PREFIX + key, body)
     lake.load(**options)
     return values(lake, expression)

@@ -115,7 +115,7 @@ def _play(
 
     nights = Nights(servers, engine, span, seed=seed, log=log)
     if servers.power:
-        # What the nodes were set up with is on their disks, whatever comes.
+        # The nodes' setup must be on their disks, whatever comes.
         os.sync()
     for _ in range(most):
         night = nights.play()

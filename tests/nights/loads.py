@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 #: As a task with retries would; one that is disturbed at each try is tried again.
 _TRIES = 5
-#: Of the second try; others wait longer. Keeper gives up a server that was killed after ten seconds.
+#: Seconds before the second try; others wait longer. Keeper gives up a server that was killed after ten seconds.
 _RETRY_SECONDS = 2
 _OPTIONS: dict[str, Any] = {
     "file_format": "CSVWithNames",
@@ -39,7 +39,7 @@ _OPTIONS: dict[str, Any] = {
     "reload_whole_table": True,
     "keep_versions": 1,
 }
-#: What no rows pass.
+#: A check that no rows pass.
 _NEVER = {"on_failed_check": "hold", "checks": {"table_checks": {"never": {"check_statement": "count() < 0"}}}}
 
 

@@ -1,4 +1,4 @@
-"""What others do to the table of the nights, and to the records of it."""
+"""Changes by others to the table of the nights, and to its records."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Others:
                 yield action()
 
     def amid_a_load(self) -> tuple[str, Callable[[], object]]:
-        """What somebody does while a load runs, and its name."""
+        """Choose a change by somebody while a load runs, with its name."""
         name, action = self.choose.choice(
             (
                 ("rows deleted", self.delete_rows),

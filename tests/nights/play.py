@@ -24,7 +24,7 @@ from tests.nights.troubles import Troubles
 
 @dataclass
 class Night:
-    """What one night brought."""
+    """The events of one night."""
 
     number: int
     did: list[str] = field(default_factory=list)
@@ -88,7 +88,7 @@ class Nights:
             what, thread = meddler
             thread.join()
             night.did.append(what)
-            # What came right after the load is a change of others, which the next run finds.
+            # A change right after the load is one of others, which the next run finds.
             for task in tasks:
                 night.result += self.loads.load(task)
 
@@ -97,7 +97,7 @@ class Nights:
         for period in self.span.periods:
             if self.number == 1 or self.choose.random() < 0.6:
                 yield self.objects.add(period, night=f"{self.number:04}")
-        # Of other engines, such a night loads its period whole.
+        # With other engines, such a night loads its period whole.
         often = 5 if self.engine.object_column else 1
         if self.choose.random() < 0.08 * often:
             yield from self.objects.overwrite()
@@ -128,7 +128,7 @@ class Nights:
         return ""
 
     def _whole(self) -> Counter[tuple[Any, ...]]:
-        """What all rows of all files make."""
+        """Return the table that all rows of all files make."""
         place = self.servers.up[0]
         lake = self.servers.lake
         lake.on_node(place, f"DROP TABLE IF EXISTS {self.beside} SYNC")

@@ -1,4 +1,4 @@
-"""What long runs of nights leave behind, and add up to."""
+"""The records of long runs of nights, and their sums."""
 
 from __future__ import annotations
 

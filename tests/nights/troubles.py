@@ -1,4 +1,4 @@
-"""What goes wrong while periods are loaded: somebody meddles, the worker dies, another load runs, a node dies."""
+"""Troubles while periods are loaded: somebody meddles, the worker dies, another load runs, a node dies."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Troubles:
         if self.servers.down and self.nights_away < 0:
             yield from self._come_back(tasks[0])
         elif self.servers.power:
-            # Of what the last replica loses, the load waits for the one that is away.
+            # If the last replica loses rows, the load waits for the one that is away.
             if not self.servers.down and self.choose.random() < 2 / 3:
                 yield from self._strike_node(tasks[0], self.servers.cut, "a power cut")
         else:

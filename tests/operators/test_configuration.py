@@ -16,7 +16,7 @@ from airflow_provider_chs3.get_provider_info import OPTIONS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "configuration.md").read_text(encoding="utf-8")
 
-#: What each option changes, as expressions in a process that has read the configuration.
+#: The effect of each option, as expressions in a process that has read the configuration.
 EFFECTS = {
     "clickhouse_conn_id": (
         "LOAD.clickhouse_conn_id",

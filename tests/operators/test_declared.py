@@ -1,4 +1,4 @@
-"""What operators take is what is declared; groups are dicts for Airflow like any other."""
+"""Operators take exactly the declared arguments; groups are dicts for Airflow like any other."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def test_a_partition_key_goes_before_the_interval(start):
 @pytest.mark.parametrize(
     "key",
     [
-        # What each timetable and mapper of Airflow writes by default, for a period and for a day or an hour of it.
+        # The keys that Airflow's timetables and mappers write by default, for a period and for a day or an hour of it.
         *("2026-10", "2026-10-01", "2026-10-31", "2026-10-01T00:00:00", "2026-10-31T23:59:59", "2026-10-05T07"),
         *("2026-10-05 07:30", "2026-10-01T00:00:00Z", "2026-10-31T23:59:59.9+00:00"),
         *("us|2026-10", "2026-10|us", "us | 2026-10-01T00:00:00 | v2"),

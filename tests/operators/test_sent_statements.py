@@ -91,7 +91,7 @@ def test_half_a_character_is_told(table: str) -> None:
 
 @pytest.fixture
 def request_heads(chs3_cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
-    """What a proxy would log: the request line and headers of what goes to the HTTP port."""
+    """Return what a proxy would log: the request line and headers of what goes to the HTTP port."""
     lines: list[bytes] = []
     node = chs3_cluster.nodes[0]
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -61,7 +61,7 @@ def dev(checkout: Path, *arguments: str) -> subprocess.Popen[str]:
 
 
 def starts(checkout: Path, *arguments: str, exit_code: int = 0) -> list[str]:
-    """What the environment's Python, and what installs packages, is started for."""
+    """Return the calls of the environment's Python, and of what installs packages."""
     log = checkout / "python.log"
     log.write_text("")
     process = dev(checkout, *arguments)

@@ -1,4 +1,4 @@
-"""What is built is what users install: the wheel, made from the sdist, in an environment that has no clone."""
+"""Users install exactly what is built: the wheel, made from the sdist, in an environment that has no clone."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def metadata(wheel: Path) -> Message:
 
 def test_its_metadata_tells_what_it_is(metadata: Message) -> None:
     assert metadata["Version"] == airflow_provider_chs3.__version__ == get_provider_info()["versions"][0]  # type: ignore[index]
-    # What is bundled with the page is under these.
+    # These include the licenses of the code bundled with the page.
     assert metadata["License-Expression"] == "Apache-2.0 AND BSD-3-Clause AND MIT"
     assert metadata.get_all("License-File") == ["LICENSE", "NOTICE", NOTICES]
     assert metadata["Author"] == "the airflow-provider-chs3 authors"

@@ -55,7 +55,7 @@ def _build(folder: Path, version: str, pages: list[str]) -> Path:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the branch holds after three releases, the last of which corrects an older version."""
+    """The branch after three releases, the last of which corrects an older version."""
     folder = tmp_path_factory.mktemp("docs")
     remote, clone = folder / "remote.git", folder / "clone"
     _git("init", "--quiet", "--bare", str(remote), folder=folder)

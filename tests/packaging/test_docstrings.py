@@ -135,7 +135,7 @@ def _absent(where: str) -> set[str]:
 
 
 def _of_bases(value: Any) -> set[str]:
-    """What a class passes on to its bases, as operators do with `**kwargs`."""
+    """The arguments that a class passes on to its bases, as operators do with `**kwargs`."""
     bases = value.__mro__[1:] if inspect.isclass(value) else ()
     names = {name for base in bases if base is not object for name in inspect.signature(base.__init__).parameters}
     # common-sql's hooks take the connection under a name of their own.
@@ -166,7 +166,7 @@ def _unnamed_errors(where: str) -> set[str]:
 
 
 def _functions(value: Any) -> list[FunctionType]:
-    """What a call runs of this package's own: dataclasses make their `__init__`."""
+    """Return the function of this package that a call runs: dataclasses make their `__init__`."""
     if not inspect.isclass(value):
         return [value]
     made = {"__init__"} if is_dataclass(value) else set()

@@ -1,4 +1,4 @@
-"""What stands in docs/newsfragments becomes the changelog."""
+"""The texts in docs/newsfragments become the changelog."""
 
 from __future__ import annotations
 

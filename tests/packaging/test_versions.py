@@ -1,4 +1,4 @@
-"""What the project says of Python's versions is the same everywhere: those that tests ran on."""
+"""The project names the same versions of Python everywhere: those that tests ran on."""
 
 from __future__ import annotations
 

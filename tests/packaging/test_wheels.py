@@ -1,4 +1,4 @@
-"""What users install on other machines: every library of the package has a wheel there, so that nothing is compiled."""
+"""Every library of the package has a wheel on users' machines, so that nothing is compiled."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _SMALLEST_CHUNKS = {"min_chunk_bytes_for_parallel_parsing": 1, "max_threads": 4}
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a case."""
+    """The outcome of a case."""
 
     kind: str
     file_format: str

@@ -51,14 +51,14 @@ AsUser = Callable[[str | None], TestClient]
 Open = Callable[..., tuple["Page", list[str]]]
 
 TRIPS = Trips(rows_per_period=600, files_per_period=3)
-#: Each table is loaded by a DAG of its own. Of the second database a node loses the ledger, of the third all nodes do.
+#: Each table is loaded by a DAG of its own. One node loses the second database's ledger, all nodes the third's.
 TABLES = (
     *("bad_value", "changed", "overwritten", "withdrawn", "killed", "silent", "stranded", "full", "filled_up"),
     *("unmerged", "slow", "calm"),
 )
 #: Made of the last one by a view.
 MONTHS = "months"
-#: What others load, whose plan fails.
+#: A table that others load, whose plan fails.
 UNPLANNED = ("east", "north", "west")
 LOADED = (*TABLES, MONTHS, *UNPLANNED)
 DATABASES = TAXI, LOST, DROPPED = "test_taxi", "test_lost", "test_dropped"
@@ -166,7 +166,7 @@ def push(task: SimpleNamespace, key: str, value: Any) -> None:
 
 SETTINGS = {
     "full": " SETTINGS storage_policy = 'full'",
-    # What no load checks, and ends its INSERT.
+    # A limit that no load checks, and that ends its INSERT.
     "filled_up": f" SETTINGS min_free_disk_bytes_to_perform_insert = {10**17}",
     # Nothing is merged.
     "unmerged": " SETTINGS max_parts_to_merge_at_once = 1",
@@ -192,7 +192,7 @@ def night(airflow_db: Any, as_user: AsUser, chs3_s3: S3Endpoint, monkeypatch: py
         for table in TABLES:
             TRIPS.upload(chs3_s3.client(), PERIOD, bucket=bucket, prefix=f"{table}/{PERIOD}/")
         yield Night(lakes, as_user("admin"))
-        # What killed loads left.
+        # Remove what killed loads left.
         for lake in lakes.values():
             lake.on_every_node(f"DROP DATABASE {lake.database} SYNC")
 
@@ -358,7 +358,7 @@ def test_each_accident_of_a_night_is_a_row(night: Night, open_page: Open, monkey
             for text in texts:
                 row.get_by_text(text).first.wait_for()
         names = [each.get_attribute("aria-label") for each in needs.get_by_role("listitem").all()]
-        # What is not right comes first, and what was slow last.
+        # Faults come first, and slow loads last.
         assert names[-1] == "Slow loads"
         of_rows = [name for name in names if name in of_periods]
         assert of_rows[-2:] == [f"{TAXI}.{MONTHS} {PERIOD}", f"{TAXI}.unmerged {PERIOD}"]

@@ -1,4 +1,4 @@
-"""What people do to periods on the page: Airflow does it, and asks who they are."""
+"""People act on periods through the page: Airflow does it, and asks who they are."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ OpenPage = Callable[..., tuple["Page", list[str]]]
 
 @pytest.fixture
 def run(trips_lake: Lake, run_dag: Callable[..., DagRun]) -> DagRun:
-    """Of a task that is mapped over two periods; a third period is of nobody."""
+    """Run a task that is mapped over two periods; nobody loads a third period."""
     for period in (*PERIODS, "2026-12"):
         trips_lake.upload(TRIPS, period)
     trips_lake.load(period="2026-12")

@@ -1,4 +1,4 @@
-"""What the page tells of rows that no load wrote: how many, where, since when, by which statement of whom."""
+"""The page on rows that no load wrote: how many, where, since when, by which statement of whom."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LATER, NEVER_LOADED = "2026-11", "2026-12"
 
 
 def changes(as_user: AsUser, lake: Lake, period: str) -> list[dict[str, Any]]:
-    """What was done to a period on each node that has changed, without times, which must be those of the test."""
+    """Return the changes to a period on each node that has any, without times, which must be those of the test."""
     query = {"conn_id": "chs3_default", "database": lake.database, "table": lake.table, "period": period}
     found = as_user("viewer").get("/chs3/api/changes", params=query).raise_for_status().json()
     assert found["error"] == ""

@@ -1,4 +1,4 @@
-"""What the page tells of the nodes of a real cluster."""
+"""The page on the nodes of a real cluster."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def cluster(as_user: AsUser) -> dict[str, Any]:
 
 
 def states(found: dict[str, Any]) -> list[dict[str, Any]]:
-    """What each node has and does."""
+    """Return what each node has and does."""
     return [node["state"] for node in found["nodes"]]
 
 
@@ -115,7 +115,7 @@ def test_merges_are_told_with_their_progress(as_user: AsUser, trips_lake: Lake) 
     name = f"{trips_lake.database}.slow"
     # Its mutation sleeps for 2 s, in which the page's first answer, which imports, might not come.
     cluster(as_user)
-    # What names no column is computed once on 25.8.
+    # An expression without columns is computed once on 25.8.
     trips_lake.on_node(0, f"CREATE TABLE {name} (id UInt32) ENGINE = MergeTree ORDER BY id")
     trips_lake.on_node(0, f"INSERT INTO {name} SELECT number FROM numbers(100)")
     trips_lake.on_node(0, f"ALTER TABLE {name} DELETE WHERE sleepEachRow(0.02) + id > 1000 SETTINGS mutations_sync = 0")

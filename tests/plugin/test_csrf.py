@@ -16,7 +16,7 @@ from tests.plugin.runs import ACTIONS, LOADER
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-#: What a page can send without asking the server first, and JSON, which it cannot.
+#: The types that a page can send without asking the server first, and JSON, which it cannot.
 SENDS = {
     "text": "fetch(url, {method: 'POST', mode: 'no-cors', credentials: 'include', body})",
     "no type": "fetch(url, {method: 'POST', mode: 'no-cors', credentials: 'include', body: new Blob([body])})",

@@ -1,4 +1,4 @@
-"""What the page tells of a load whose worker may have died, as long as Airflow takes its task for running."""
+"""The page on a load whose worker may have died, as long as Airflow takes its task for running."""
 
 from __future__ import annotations
 

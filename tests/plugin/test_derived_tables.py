@@ -1,4 +1,4 @@
-"""What the page tells of tables that are loaded from other tables of the same servers."""
+"""The page on tables that are loaded from other tables of the same servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page tells of periods that have no objects any more."""
+"""The page on periods that have no objects any more."""
 
 from __future__ import annotations
 

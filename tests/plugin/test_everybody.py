@@ -27,7 +27,7 @@ __all__ = ["scene"]
 OpenPage = Callable[..., tuple["Page", list[str]]]
 
 VIEWS = ("periods", "periods&strip=rows", "throughput", "cluster")
-#: What nothing may be wider than, in pixels of CSS: 1280 at 200%, and at 400%.
+#: The largest allowed width, in pixels of CSS: 1280 at 200%, and at 400%.
 WIDTHS = (640, 320)
 _RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 

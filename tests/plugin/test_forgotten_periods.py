@@ -1,4 +1,4 @@
-"""What the page tells of periods that were forgotten in the ledger."""
+"""The page on periods that were forgotten in the ledger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page tells of the newest runs of DAGs: which are at work, and which failed, and why."""
+"""The page on the newest runs of DAGs: which are at work, and which failed, and why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a load would do now with a period: plan, ledger and page say what the load says, in every state of a period."""
+"""Plan, ledger and page say what the load says of a period, in every state of it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CHANGED = "the partition was changed since it was published"
 
 @dataclass(frozen=True)
 class Said:
-    """What each says of one period; the load comes last, as it changes the state."""
+    """Return the answer of each about one period; the load comes last, as it changes the state."""
 
     plan: str
     ledger: str
@@ -60,7 +60,7 @@ AS_PUBLISHED = Said(
 
 
 def refused(run: Callable[[], Any]) -> str:
-    """What it says, or the error that ends it."""
+    """Return its answer, or the error that ends it."""
     try:
         return str(run())
     except (AirflowFailException, AirflowSkipException) as error:
@@ -82,7 +82,7 @@ def answers(as_user: AsUser, lake: Lake, period: str = PERIOD, **options: Any) -
 
 
 def doctor(lake: Lake, period: str = PERIOD) -> str:
-    """What the doctor finds of the table or the period, or how it sums the period up."""
+    """Return the doctor's findings about the table or the period, or its summary of the period."""
     arguments = ["--database", lake.database, "--table", lake.table, "--cluster", lake.cluster.name]
     of_period = ["--bucket", lake.bucket, "--key", "trips/{YYYY-MM}/", "--period", period]
     with StringIO() as out, redirect_stdout(out):
@@ -163,7 +163,7 @@ def test_a_period_that_a_mutation_passed_and_did_not_change(as_user: AsUser, loa
     assert said.doctor == f"a load of {LATER} would fail: {said.load}"
 
 
-# Of the second, merges may leave nothing of a part: one that is gone is a change only if the server lost it.
+# Merges may leave nothing of a part in the second: one that is gone is a change only if the server lost it.
 @pytest.mark.thorough
 @pytest.mark.parametrize("engine", ["MergeTree", "SummingMergeTree"])
 def test_a_period_of_which_a_power_cut_broke_parts(as_user: AsUser, lake: Lake, engine: str) -> None:
@@ -223,7 +223,7 @@ def test_a_period_with_rows_that_wait_for_somebody(as_user: AsUser, loaded: Lake
         "wanted at most 10. chs3 approve publishes it, chs3 discard drops the held rows, and a load of other objects "
         "replaces them"
     )
-    # What a check found may be a value of a row: not everybody sees it.
+    # A check's result may be a value of a row: not everybody sees it.
     assert said.page == f"held: {re.sub(': max.* 10', '', said.plan)}"
     assert said.ledger == said.plan
     assert said.plan in said.load

@@ -1,4 +1,4 @@
-"""What the page says of ledgers that another version of the package made, or somebody dropped."""
+"""The page on ledgers that another version of the package made, or somebody dropped."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_periods_of_a_dropped_ledger_are_told_whichever_node_has_their_rows(as_u
     names = [f"2026-{month:02}" for month in range(1, 7)]
     for name in names:
         loaded(own_lake, name)
-    # Of the nodes that have rows, one alone has records of loads.
+    # Only one of the nodes that have rows has records of loads.
     loads = f"SELECT count() FROM system.tables WHERE database = '{own_lake.database}' AND name = 'chs3_loads'"
     assert sorted(rows[0][0] for rows in own_lake.on_every_node(loads)) == [0, 1]
     assert all(own_lake.rows_per_node())

@@ -1,4 +1,4 @@
-"""What the page tells of one period when it is opened."""
+"""The page on one period that is opened."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page tells of real loads on a real cluster."""
+"""The page on real loads on a real cluster."""
 
 from __future__ import annotations
 

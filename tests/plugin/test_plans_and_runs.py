@@ -1,4 +1,4 @@
-"""What the page knows from tasks: what plans found in S3, and which periods a run is about."""
+"""The page's knowledge from tasks: what plans found in S3, and which periods a run is about."""
 
 from __future__ import annotations
 

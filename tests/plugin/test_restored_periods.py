@@ -1,4 +1,4 @@
-"""What the page says of checks, of periods that are held, and of those of which an earlier version was restored."""
+"""The page on checks, on held periods, and on periods of which an earlier version was restored."""
 
 from __future__ import annotations
 

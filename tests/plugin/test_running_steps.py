@@ -1,4 +1,4 @@
-"""What the page tells of a load that is held at its last steps."""
+"""The page on a load that is stopped at its last steps."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def begin(task: SimpleNamespace) -> None:
 
 
 def seen_at(strikes: Strikes, step: str, look: Callable[[], dict[str, Any]]) -> list[dict[str, Any]]:
-    """What is seen once a load has come to a step, which it begins only then."""
+    """Return what is seen once a load has come to a step, which it begins only then."""
     seen: list[dict[str, Any]] = []
     strikes.before(step, lambda: seen.append(look()))
     return seen

@@ -1,4 +1,4 @@
-"""What the page tells of proofs: a seal where a table holds its objects' rows, and what to do where it does not."""
+"""The page on proofs: a seal where a table holds its objects' rows, and what to do where it does not."""
 
 from __future__ import annotations
 

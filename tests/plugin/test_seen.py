@@ -1,4 +1,4 @@
-"""What a person sees on a quiet night, on the first day, while waiting, and by choosing what is shown."""
+"""The page as a person sees it on a quiet night, on the first day, while waiting, and by choosing what is shown."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_quiet_night_is_one_line_and_odd_periods_stand_out_on_a_scale(
 
 
 def copied(page: Page) -> str:
-    """What the page's only button to copy brings to the clipboard."""
+    """Return what the page's only button to copy brings to the clipboard."""
     page.get_by_role("button", name="Copy").click()
     page.get_by_role("button", name="Copied").wait_for()
     return str(page.evaluate("navigator.clipboard.readText()"))

@@ -72,7 +72,7 @@ def test_a_dag_that_cannot_be_imported_is_told_though_all_that_it_loaded_is_publ
     page.get_by_role("heading", name="1 DAG needs attention").wait_for()
     keep(page, "dag-cannot-be-imported")
     assert troubles == []
-    # Of a paused one, nobody expects anything.
+    # Nobody expects anything of a paused one.
     set_dag(is_paused=True)
     page.reload()
     page.get_by_text("No period needs attention.").wait_for()

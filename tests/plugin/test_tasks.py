@@ -1,4 +1,4 @@
-"""What tasks tell in Airflow's UI, while they run and afterwards: a link to the page, and the insert that they send."""
+"""Tasks in Airflow's UI show, while they run and afterwards, a link to the page, and the insert that they send."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page tells of the speed of real loads on a real cluster."""
+"""The page on the speed of real loads on a real cluster."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_period_tells_its_own_parts_over_time(as_user: AsUser, trips_lake: Lak
     trips_lake.upload(FILES)
     with merges_stopped(trips_lake):
         many = trips_lake.load(settings=MANY_PARTS)["parts"]
-        # What changes within one second is one change.
+        # Changes within one second are one change.
         time.sleep(1.1)
     trips_lake.on_every_node(f"OPTIMIZE TABLE {trips_lake.database}.trips FINAL")
     query = {"conn_id": "chs3_default", "database": trips_lake.database, "table": "trips", "period": PERIOD}

@@ -118,7 +118,7 @@ def test_the_quick_answer_has_the_newest_recorded_days_as_they_are(
     assert connections(as_user, quick="true") == [whole]
     monkeypatch.setattr(unchanged_periods, "_NEWEST", 0)
     monkeypatch.setattr(unchanged_periods, "_FIRST_OF_TABLE", len(newest))
-    # What else a set has takes a look at all parts, and what became of a table one at all tables.
+    # The rest of a set takes a look at all parts, and the fate of a table one at all tables.
     by_pair = {day: f"{day} 00:00:00,1\n" for day in DAYS[:2]}
     load_table(events, "sets", "(toYYYYMMDD(at), n)", "{YYYY-MM-DD}", by_pair)
     load_table(events, "gone", "toYYYYMMDD(at)", "{YYYY-MM-DD}", by_pair)
@@ -175,7 +175,7 @@ def test_earlier_periods_are_asked_for_when_somebody_looks_at_them(
     page.goto(page.url.rstrip("/") + PAGE)
     strip = page.get_by_role("toolbar", name=f"Periods of {events.database}.events")
     strip.get_by_role("button", name=f"{DAYS[-1]}: published").wait_for()
-    # What is not read yet is not counted.
+    # Periods that are not read yet are not counted.
     page.get_by_role("status").get_by_text("The others are being read").wait_for()
     states = page.get_by_role("group", name="States")
     assert (states.count(), page.get_by_text("No period needs attention").count()) == (0, 0)

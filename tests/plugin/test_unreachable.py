@@ -1,4 +1,4 @@
-"""What the page says while Airflow's API server cannot be reached, and that it recovers."""
+"""The page says so while Airflow's API server cannot be reached, and recovers."""
 
 from __future__ import annotations
 

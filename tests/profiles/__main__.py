@@ -38,7 +38,7 @@ def main() -> int:
     parser.add_argument("--resume", type=Path, help="the file of results, made if it is not there")
     parser.add_argument("--only", default="", help="only cases whose name holds this")
     given = parser.parse_args()
-    # What is full under such a profile stays full.
+    # Waiting frees nothing under such a profile.
     retry_policy.WAIT_SECONDS = 0
     with ClickHouseCluster.start(1) as cluster:
         hostile = Hostile(cluster)
@@ -80,7 +80,7 @@ def _run(s3: S3Server, cases: list[Case], results: Path, told: dict[str, Any]) -
 
 
 def _now(results: Path) -> list[dict[str, Any]]:
-    """What this code has done."""
+    """Return the results of this code so far."""
     if not results.exists():
         return []
     lines = (json.loads(line) for line in results.read_text(encoding="utf-8").splitlines())

@@ -10,7 +10,7 @@ from typing import Any
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.nodes import User
 
-#: What is not tried, and why.
+#: Settings that are not tried, and why.
 SKIPPED = {
     "sleep_after_receiving_query_ms": "only slow: it makes a server wait",
     "sleep_in_send_data_ms": "only slow: it makes a server wait",

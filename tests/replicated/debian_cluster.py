@@ -79,7 +79,7 @@ def clickhouse(folder: Path, node: Node, config: dict[str, Any]) -> Iterator[Non
 
 
 def config(node: Node, nodes: list[Node], *, zookeeper_port: int, ports: tuple[int, int]) -> dict[str, Any]:
-    """What a server of the cluster `c` must be told; its ports are those for HTTP and for other replicas."""
+    """Return the configuration of a server of the cluster `c`; its ports are those for HTTP and for other replicas."""
     http_port, interserver_port = ports
     shards = [
         {

@@ -1,4 +1,4 @@
-"""What the doctor asks of replicas, on real ones."""
+"""The doctor's questions to replicas, on real ones."""
 
 from __future__ import annotations
 

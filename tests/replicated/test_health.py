@@ -1,4 +1,4 @@
-"""Merge health of real replicas. What is asked of a server of 2018 is how the replica stands; the rest is made up."""
+"""Merge health of real replicas. The state of the replica comes from a server of 2018; the rest is made up."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class AirflowServices:
             "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
             # Only what a test asks for is run.
             "AIRFLOW__SCHEDULER__USE_JOB_SCHEDULE": "False",
-            # What dies is missed soon.
+            # A dead service is missed soon.
             "AIRFLOW__SCHEDULER__TRIGGER_TIMEOUT_CHECK_INTERVAL": "2",
             "AIRFLOW__TRIGGERER__JOB_HEARTBEAT_SEC": "1",
             "AIRFLOW__TRIGGERER__TRIGGERER_HEALTH_CHECK_THRESHOLD": "5",

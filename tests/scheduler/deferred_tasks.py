@@ -19,7 +19,7 @@ from tests.scheduler.airflow_services import AirflowServices
 _TIMEOUT_SECONDS = 300
 _TASKS_AT_ONCE = "8"
 
-#: What befalls each task: its worker dies while its query runs, triggerer and scheduler die while it is deferred, or
+#: The fate of each task: its worker dies while its query runs, triggerer and scheduler die while it is deferred, or
 #: people end it. It has the name of its fate.
 FATES = ("worker_killed", "triggerer_killed", "failed", "cleared")
 

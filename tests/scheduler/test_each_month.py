@@ -31,7 +31,7 @@ TIMEOUT_SECONDS = 240
 
 @pytest.fixture
 def taxi(chs3_cluster: Cluster, chs3_s3: Any) -> Iterator[None]:
-    """What the DAGs' params name by default: two periods of trips in the bucket `taxi`, and tables."""
+    """The defaults of the DAGs' params: two periods of trips in the bucket `taxi`, and tables."""
     s3 = chs3_s3.client()
     s3.create_bucket(Bucket="taxi")
     keys = [key for period in PERIODS for key in TRIPS.upload(s3, period, bucket="taxi", prefix=f"trips/{period}/")]

@@ -26,7 +26,7 @@ DIFFERENT, NONE = "other rows with select", "no case"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a case."""
+    """The outcome of a case."""
 
     kind: str
     case: str = ""

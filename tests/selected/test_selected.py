@@ -13,7 +13,7 @@ from tests.selected.running import DIFFERENT, SAME, run
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster
 
-#: Of the long run, `python -m tests.selected`, which has hundreds; the same ones each time.
+#: Cases from the long run, `python -m tests.selected`, which has hundreds; the same ones each time.
 _FEW, _MANY = range(12), range(12, 100)
 
 

@@ -72,7 +72,7 @@ class Nodes:
         lake.on_every_node(f"SYSTEM SYNC REPLICA {lake.database}.{lake.table}")
 
     def facts_on(self, node: int) -> PeriodFacts:
-        """What a node sees of both shards."""
+        """Return the rows of both shards, as a node sees them."""
         with self.cluster.nodes[node].client() as client:
             return read_facts(
                 client, f"cluster('{self.cluster.name}', {self.lake.database}, {self.lake.table})", PERIOD

@@ -1,4 +1,4 @@
-"""What is held of replicated tables, on real servers: two shards of two replicas."""
+"""Held rows of replicated tables, on real servers: two shards of two replicas."""
 
 from __future__ import annotations
 

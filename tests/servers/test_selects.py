@@ -1,4 +1,4 @@
-"""What a SELECT makes of a replicated table is loaded into another one, from one replica of each shard."""
+"""A SELECT over a replicated table fills another one, from one replica of each shard."""
 
 from __future__ import annotations
 

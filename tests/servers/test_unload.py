@@ -41,7 +41,7 @@ def as_any(lake: Lake, monkeypatch: pytest.MonkeyPatch, **settings: int) -> None
 
 
 def unloaded(lake: Lake, s3: Any) -> PeriodFacts:
-    """What the files that the manifest names hold, as a server reads them."""
+    """Return the rows of the files that the manifest names, as a server reads them."""
     names = ",".join(each["key"].removeprefix("exports/") for each in manifest(lake)["files"])
     where = f"'{s3.endpoint_url}/{lake.bucket}/exports/{{{names}}}', '{s3.access_key}', '{s3.secret_key}', 'Parquet'"
     with lake.cluster.nodes[0].client() as client:

@@ -68,7 +68,7 @@ class ChangingPeriod:
         return {"overwritten": self.overwrite, "longer": self.grow, "deleted": self.delete, "added": self.add}
 
     def facts(self) -> PeriodFacts:
-        """What the storage holds, as a server reads it."""
+        """Return the storage's rows, as a server reads them."""
         function = self.lake.objects.function(f"trips/{PERIOD}/*", file_format=_FORMATS[self.kind])
         with self.lake.cluster.nodes[0].client() as client:
             return read_facts(client, function, PERIOD)

@@ -90,7 +90,7 @@ class KafkaServer(LocalServer):
 
 
 def _properties(folder: Path, *, ports: tuple[int, int, int], user: str, password: str) -> dict[str, Any]:
-    """What the broker must be told: only clients log in, as what is between its own parts is not for tests."""
+    """Return the broker's configuration: only clients log in, as traffic between its own parts is not for tests."""
     port, inner_port, controller_port = ports
     internal_topics = ("offsets.topic", "transaction.state.log")
     return {

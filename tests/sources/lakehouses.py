@@ -58,7 +58,7 @@ class Lakehouse(ABC):
 
 
 class IcebergTable(Lakehouse):
-    """Of pyiceberg, with a catalog in SQLite; those with other catalogs come from it."""
+    """A table of pyiceberg, with a catalog in SQLite; those with other catalogs come from it."""
 
     def put(self, table: pa.Table) -> None:
         rows = known_types(table)
@@ -118,7 +118,7 @@ class IcebergTable(Lakehouse):
 
 
 class DeltaTable(Lakehouse):
-    """Of delta-rs; its partition column, `period`, is one more than trips have."""
+    """A table of delta-rs; its partition column, `period`, is one more than trips have."""
 
     def put(self, table: pa.Table) -> None:
         from deltalake import write_deltalake

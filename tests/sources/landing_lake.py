@@ -19,7 +19,7 @@ HOUR = timedelta(hours=1)
 
 
 class Dead(BaseException):
-    """What ends a worker."""
+    """The error that ends a worker."""
 
 
 class LandingLake:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_chs3.testbed.nodes import Cluster
 
-#: What a view by zone and month keeps: sums, and states.
+#: The columns of a view by zone and month: sums, and states.
 BY_ZONE = "SELECT toStartOfMonth(at) AS month, zone, count() AS trips, sum(fare) AS fares, uniqState(id) AS ids"
 ZONES = (
     "month Date, zone LowCardinality(String), trips SimpleAggregateFunction(sum, UInt64), "
@@ -87,7 +87,7 @@ class SelectLake(TripsTarget):
                     )
 
     def made(self, sql: str, merged: str = MERGED) -> list[list[tuple[Any, ...]]]:
-        """What a SELECT makes on each node, merged as people read it."""
+        """Return the rows that a SELECT makes on each node, merged as people read them."""
         keys = "month, zone" if merged == MERGED else merged
         return self.on_every_node(f"SELECT {merged} FROM ({sql}) GROUP BY {keys} ORDER BY ALL")
 

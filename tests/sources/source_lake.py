@@ -28,6 +28,6 @@ def wait_for_insert(lake: SourceLake) -> None:
 
 
 def inputs_of(operator: PeriodLoadTask) -> list[tuple[str, str, dict[str, Any]]]:
-    """What a task that is done tells OpenLineage of its inputs."""
+    """Return the inputs that a finished task reports to OpenLineage."""
     lineage = operator.get_openlineage_facets_on_complete(None)
     return [(each.namespace, each.name, each.inputFacets) for each in lineage.inputs]

@@ -64,7 +64,7 @@ class StoreLake(TripsTarget):
 
     @property
     def counted_by(self) -> str:
-        """What proves the rows of text."""
+        """The proof of the rows of text."""
         return "second read" if isinstance(self.objects, HdfsObjects) else "insert"
 
     def store(self) -> Storage:

@@ -67,7 +67,7 @@ def s3_lake(
 
 
 def refusal(operator: type[Any], arguments: dict[str, Any], **options: Any) -> str:
-    """What a task says that lacks a library."""
+    """Return the error of a task that lacks a library."""
     error: str = run_operator(operator, arguments, **options)["error"]
     return error
 

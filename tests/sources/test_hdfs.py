@@ -1,4 +1,4 @@
-"""What is of HDFS alone: its listing, its permissions, and how servers call its files."""
+"""Matters of HDFS alone: its listing, its permissions, and how servers call its files."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_what_is_no_url_of_a_name_node_is_refused(url: str) -> None:
 def storage_check(
     capsys: pytest.CaptureFixture[str], lake: StoreLake, url: str, *, period: str | None = None
 ) -> dict[str, Any]:
-    """What the doctor says of the storage; of a period, no check may have a finding."""
+    """Return the doctor's text about the storage; with a period, no check may have a finding."""
     where = ["--storage", "hdfs", "--hdfs-url", url, "--key", f"/{lake.place}/trips/{{YYYY-MM}}/*.parquet"]
     table = ["--database", lake.database, "--table", "trips", "--cluster", lake.cluster.name]
     capsys.readouterr()

@@ -106,7 +106,7 @@ def test_a_worker_that_dies_at_any_write_leaves_what_the_next_try_completes(
             lake.land(1, messages_per_object=3)
             break
         except Dead:
-            # What comes between tries is in no object of theirs.
+            # Messages between tries are in none of their objects.
             lake.topic.send(NIGHTS[3], b"much later")
     # The topic's id, a record of the run, two of offsets, the periods of four ranges, and the result.
     assert len(deadly) == 1 + 1 + 2 + 7 + 1

@@ -1,4 +1,4 @@
-"""What landing a topic refuses, and says of it."""
+"""Refusals of landing a topic, with their messages."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def test_an_object_that_was_cut_off_is_refused(store_lake: StoreLake) -> None:
     lines = b"".join(b"%d,2026-01-05 12:00:00,%r\n" % (number, random.random()) for number in range(500_000))
     whole = lz4.frame.compress(b"trip_id,pickup_at,more\n" + lines, block_size=lz4.frame.BLOCKSIZE_MAX64KB)
     key = f"trips/{PERIOD}/a.csv.lz4"
-    # Of more than one piece.
+    # An object of more than one piece.
     assert len(whole) > 9 * 1024**2
     store_lake.objects.put(key, whole[:-100])
     with pytest.raises(AirflowFailException, match=r"a.csv.lz4 was cut off, or is damaged: its LZ4 data has no end"):
@@ -238,7 +238,7 @@ class TestAzure:
     def test_a_named_collection_has_container_and_key(
         self, store_lake: StoreLake, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        # What the user of loads may read is fixed when servers start.
+        # The rights of the loads' user are fixed when servers start.
         connection = json.dumps(store_lake.cluster.airflow_connection())
         monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", connection)
         string, place = store_lake.objects.server.connection_string, store_lake.place

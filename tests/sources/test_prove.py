@@ -25,7 +25,7 @@ def proved(lake: TripsTarget, objects: Storage) -> dict[str, Any]:
 
 
 def reasons(lake: TripsTarget, objects: Storage) -> list[str]:
-    """What a proof says before and after somebody changes a value."""
+    """Return a proof's results before and after somebody changes a value."""
     equal = proved(lake, objects)
     for node in lake.cluster.nodes:
         with node.client(settings={"mutations_sync": 2}) as client:

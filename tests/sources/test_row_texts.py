@@ -1,4 +1,4 @@
-"""What a plan, a load, the ledger's commands and the doctor say of a table of a database: rows, and no objects."""
+"""Texts of plans, loads, the ledger's commands and the doctor about a table of a database: rows, and no objects."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def lake(row_lake: RowLake) -> RowLake:
 
 
 def said(capsys: pytest.CaptureFixture[str], lake: RowLake, command: str, *options: str) -> str:
-    """What a command prints of a period."""
+    """Return a command's output about a period."""
     capsys.readouterr()
     table = ["--database", lake.database, "--table", "trips", "--cluster", lake.cluster.name]
     main([command, *lake.doctor_options, *table, *options])

@@ -63,7 +63,7 @@ def _has_tls(rows: PostgresRows) -> bool:
 
 
 def strict(lake: RowLake, tmp_path: Path) -> dict[str, str]:
-    """What an Airflow connection has that checks the certificate; its file is the worker's."""
+    """Return the extra of an Airflow connection that checks the certificate; its file is the worker's."""
     root = tmp_path / "root.crt"
     shutil.copy(lake.rows.server.folder / "data" / "server.crt", root)
     return {"sslmode": "verify-full", "sslrootcert": str(root)}

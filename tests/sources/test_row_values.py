@@ -153,7 +153,7 @@ def test_values_arrive_as_they_are(row_lake: RowLake) -> None:
 
 @pytest.mark.thorough
 def test_columns_may_have_names_that_a_load_gives(row_lake: RowLake) -> None:
-    # Of a whole number that is 1 where a text looks like hexadecimal digits, too.
+    # Among them is that of the whole number that is 1 where a text looks like hexadecimal digits.
     names = {"chs3_0": "int", "chs3_1": "varchar(9)", "chs3_is_other": "int", "chs30_0": "int", "chs3_value_0": "int"}
     columns = {name: (of, "String" if of.startswith("v") else "Int32") for name, of in names.items()}
     name = _make(row_lake, columns, [["1", "'6162'", "1", "2", "3"]])
@@ -188,7 +188,7 @@ def test_any_double_keeps_its_last_bit(row_lake: RowLake) -> None:
     kind = "double" if row_lake.is_mysql else "double precision"
     name = _make(row_lake, {"d": (kind, "Float64")}, [[f"'{double!r}'"] for double in doubles])
     if not row_lake.is_mysql:
-        # What roles set to have short texts.
+        # Settings of roles that want short texts.
         row_lake.run("ALTER ROLE CURRENT_USER SET extra_float_digits = -5")
     try:
         _load(row_lake, name)

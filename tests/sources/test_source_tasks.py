@@ -37,7 +37,7 @@ OF_FILES: dict[str, Any] = {
 }
 
 
-#: Of four sources, two always run: what differs between them is in their loads.
+#: Two of four sources always run: they differ only in their loads.
 pytestmark = pytest.mark.thorough(but=2)
 
 
@@ -202,7 +202,7 @@ def test_the_command_line_suggests_a_table_for_files_alone(
 
 
 def storage_check(capsys: pytest.CaptureFixture[str], lake: SourceLake, *options: str) -> dict[str, Any]:
-    """What the doctor says of the source; no other check may have a finding."""
+    """Return the doctor's text about the source; no other check may have a finding."""
     capsys.readouterr()
     table = ["--database", lake.database, "--table", "trips", "--cluster", lake.cluster.name]
     main(["doctor", "--output=json", *lake.doctor_options, *table, *options])

@@ -25,7 +25,7 @@ from tests.sources.table_lake import TableLake
 from tests.sources.trips_target import PERIOD
 
 TRIPS = Trips(rows_per_period=2_000)
-#: What a worker needs of Glue, and what worker and servers need of S3.
+#: The rights that a worker needs in Glue, and worker and servers in S3.
 LEAST_RIGHTS = ("glue:GetTable", "s3:GetObject", "s3:ListBucket")
 
 

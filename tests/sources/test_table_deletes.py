@@ -248,7 +248,7 @@ def test_equality_deletes_are_refused_until_the_table_is_compacted(lake: TableLa
     with pytest.raises(AirflowFailException, match=r"has rows that equality deletes remove.*Compact the table"):
         lake.load()
     assert lake.facts() == TRIPS.facts(PERIOD)
-    # What is written after them they do not touch.
+    # They do not touch rows that are written after them.
     other = Trips(seed=2, rows_per_period=700)
     lake.table.overwrite(other.table(PERIOD), PERIOD)
     lake.load(max_shrink_fraction=1)

@@ -52,7 +52,7 @@ _RECORDS = {
 
 @dataclass
 class Trace:
-    """What loads do, line by line."""
+    """The steps of loads, line by line."""
 
     cluster: Cluster
     names: dict[str, str]
@@ -158,7 +158,7 @@ class Trace:
         return self._numbers.setdefault(found[0], f"<id {len(self._numbers) + 1}>")
 
 
-#: What nodes share among themselves differs from run to run.
+#: Values that depend on how nodes share the work, which differs from run to run.
 _BY_CHANCE = ("rows", "loaded_rows", "parts", "min_block", "max_block", "data_version", "checks")
 
 _HASH = re.compile(r"\b[0-9a-f]{32}(?:-\d+)?\b|\b[0-9a-f]{24}\b")

@@ -33,7 +33,7 @@ class Doubles(shared_poll.Subject[int, int]):
 
     conn_id: str = "chs3_default"
     table: str = "numbers(1000)"
-    #: What was asked, in order; no part of what makes subjects equal.
+    #: The questions in order; they do not count when subjects are compared.
     polls: list[frozenset[int]] = field(default_factory=list, compare=False)
 
     def asker(self, hook: ClickHouseHook) -> Callable[[frozenset[int]], Mapping[int, int]]:

@@ -40,7 +40,7 @@ _MOST_ROUNDS = 3
 _EXACT = "exact"
 _TIMEOUT_SECONDS = 300.0
 _NUMBERS = count(1)
-#: Of a row, the same in whatever types its values are kept.
+#: A checksum of a row, the same in whatever types its values are kept.
 _HASH = ", ".join(
     f"toString(toDateTime64({name}, 6, 'UTC'))" if kind.startswith("DateTime") else f"ifNull(toString({name}), 'NULL')"
     for name, kind in COLUMNS.items()
@@ -49,14 +49,14 @@ _HASH = ", ".join(
 
 @dataclass(frozen=True)
 class Contents:
-    """What is in a table, or in files."""
+    """The contents of a table, or of files."""
 
     rows: int
     different: int
     checksum: int
 
     def beside(self, expected: Contents) -> str:
-        """What is wrong with them."""
+        """Return what is wrong with them."""
         if self == expected:
             return _EXACT
         missing = expected.different - self.different
@@ -105,11 +105,11 @@ class Arena:
         return Forked(way.run, given, {name: json.dumps(value) for name, value in variables.items()})
 
     def expected(self, files: int) -> Contents:
-        """What is in the first so many files."""
+        """Return the contents of the first files, this many."""
         return self._expected[files]
 
     def contents(self, given: Given, table: str) -> Contents:
-        """What is in a table on all nodes."""
+        """Return the contents of a table on all nodes."""
         found = f"clusterAllReplicas('{self.cluster.name}', system.tables)"
         if not self._clients[0].execute(
             f"SELECT 1 FROM {found} WHERE (database, name) = ('{given.database}', '{table}')"
@@ -181,7 +181,7 @@ def run(bench: TrialContext) -> Iterator[Comparison | Table]:
 
 
 def _is_for(way: Way, nodes: int) -> bool:
-    # What takes minutes writes to one node, however many there are.
+    # Ways that take minutes write to one node, however many there are.
     return not (way.is_of_several if nodes == 1 else way.is_slow)
 
 
@@ -257,7 +257,7 @@ def _killed(struck: Sequence[Mapping[str, str | float]]) -> Table:
 
 
 def _chosen_between(measured: Mapping[int, Comparison], struck: Sequence[Mapping[str, Any]]) -> Table:
-    """What a reader chooses between: a way, what it takes, and what is in the table if it is killed and tried again."""
+    """Tabulate a reader's choices: a way, its cost, and the table's contents if it is killed and tried again."""
 
     def seconds(way: Way, nodes: int) -> str:
         found = measured[nodes]
@@ -284,7 +284,7 @@ def _chosen_between(measured: Mapping[int, Comparison], struck: Sequence[Mapping
 
 
 def _killed_and_retried(arena: Arena, way: Way) -> dict[str, str | float]:
-    """What is there when all queries of the dead worker have ended, and after the retry."""
+    """Return the contents when all queries of the dead worker have ended, and after the retry."""
     files = _FEW_FILES if way.is_slow else _FILES
     expected = arena.expected(files)
     with arena.table(files) as given, tempfile.TemporaryDirectory(prefix="chs3-bench-worker-") as other:

@@ -1,4 +1,4 @@
-"""What a proof at any time costs, beside one read of the same objects."""
+"""The cost of a proof at any time, beside one read of the same objects."""
 
 from __future__ import annotations
 

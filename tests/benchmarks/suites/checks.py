@@ -1,4 +1,4 @@
-"""What checks cost: of each value, whether its column can hold it as the file has it; and the user's, of all rows."""
+"""The cost of checks: of each value, whether its column can hold it as the file has it; and the user's, of all rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CHECKED = (
 )
 _UNCHECKED, _PACKAGE = "without the checks", "this package"
 _MOST = 1.05
-#: Of the statement alone: servers analyze the checks, however few the rows are.
+#: Figures of the statement alone: servers analyze the checks, however few the rows are.
 _CPU = "the INSERT's CPU ms"
 #: Those of which docs/how-to/checks.md says what they cost.
 _OF_ROWS = {

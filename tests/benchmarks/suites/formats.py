@@ -119,7 +119,7 @@ def write(lake: Lake, one: Format, files: int) -> int:
 
 
 def load_of(lake: Lake, one: Format, rows: int, files: int, **arguments: Any) -> Callable[[], Figures]:
-    """What measures the load of files that were written."""
+    """Return the measurement of a load of written files."""
     periods = Periods(prefix=_prefix(one, files), names=[PERIOD], rows=rows, files=files)
     key = f"{periods.prefix}/{{YYYY-MM}}/*.{one.ending}"
     create_sql = create_table_sql(f"default.{TABLE}")

@@ -102,7 +102,7 @@ def _played(
 
 
 def _cpu_seconds(lake: Lake, began_at: float) -> float:
-    """What all queries since then took of all nodes; `_played` asks little besides."""
+    """Return the cost of all queries since then on all nodes; `_played` asks little besides."""
     lake.ask_every_node("SYSTEM FLUSH LOGS")
     used = "ProfileEvents['UserTimeMicroseconds'] + ProfileEvents['SystemTimeMicroseconds']"
     since = f"toFloat64(event_time_microseconds) >= {began_at}"

@@ -25,7 +25,7 @@ _CORES = 2
 _MEMORY_BYTES = 1024**3
 _PERIODS = ["2026-01", "2026-02", "2026-03"]
 
-#: What the guide's servers did by default.
+#: The defaults of the guide's servers.
 _THEN: SettingValues = {
     "max_insert_threads": 1,
     "max_insert_threads_min_free_memory_per_thread": 0,

@@ -1,4 +1,4 @@
-"""What staging, proof and ledger cost: beside the plain insert of the same settings, and beside reading alone."""
+"""The cost of staging, proof and ledger: beside the plain insert of the same settings, and beside reading alone."""
 
 from __future__ import annotations
 

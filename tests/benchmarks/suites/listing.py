@@ -57,7 +57,7 @@ def run(bench: TrialContext) -> Iterator[Table]:
 
 
 def _list(objects: MadeUp, way: str) -> tuple[Taken, float]:
-    """What it took, and the CPU seconds of the server."""
+    """Return its cost, and the CPU seconds of the server."""
     with made_up_server(objects) as server:
         connection = {"AIRFLOW_CONN_AWS_DEFAULT": json.dumps(server.endpoint.airflow_connection())}
         given = Listing(key=objects.key, prefix=objects.key.partition("{")[0])

@@ -1,4 +1,4 @@
-"""What a load takes of a node's memory, beside the share that it was given: more data, more periods, wide rows."""
+"""The memory that a load takes on a node, beside its share: more data, more periods, wide rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _GROUP_ROWS = 100_000
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """What is loaded."""
+    """The data to load."""
 
     name: str
     rows: int
@@ -53,7 +53,7 @@ def run(bench: TrialContext) -> Iterator[Table]:
         for number, case in enumerate(cases):
             with _SIZE.lake(s3) as lake:
                 _write(lake, case, prefix=str(number))
-                # What the node took to write the files is no load's.
+                # The node's memory for writing the files is no load's.
                 lake.cluster.restart(0)
                 found.append(_measured(bench, lake, case, prefix=str(number)))
     yield Table(

@@ -48,7 +48,7 @@ with DAG("twenty", schedule=None, start_date=datetime(2026, 1, 1)):
     for number in range(20):
         {load}
 """
-#: What a further file of twenty loads is compared with: an operator of Airflow's own, one task instead of six.
+#: The comparison for a further file of twenty loads: an operator of Airflow's own, one task instead of six.
 _TWENTY_BY = {
     "scheduled_load": _TWENTY.format(
         import_line=f"from {_GROUP} import scheduled_load",

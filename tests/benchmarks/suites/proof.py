@@ -1,4 +1,4 @@
-"""What it costs to prove that compressed objects were not cut off, where the worker has to look."""
+"""The cost of proving that compressed objects were not cut off, where the worker has to look."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def run(bench: TrialContext) -> Iterator[Table]:
 
 
 def _seconds(bench: TrialContext, lake: Lake, versions: list[Periods]) -> list[float]:
-    """Of each load but the first two."""
+    """Return the seconds of each load but the first two."""
     seconds = []
     for number in range(bench.rounds + 2):
         began = time.monotonic()

@@ -1,4 +1,4 @@
-"""What many deferred sensors take of a triggerer and of the servers."""
+"""The cost of many deferred sensors for a triggerer and the servers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _TABLE = "waiting"
 
 @dataclass(frozen=True, kw_only=True)
 class Waited:
-    """What was measured of so many triggers."""
+    """Figures for a number of triggers."""
 
     triggers: int
     share: bool

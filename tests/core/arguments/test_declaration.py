@@ -25,7 +25,7 @@ from airflow_provider_chs3.exceptions import ConfigurationError
 @pytest.mark.parametrize(
     ("group", "given", "name", "value"),
     [
-        # What templates render is text.
+        # Templates render text.
         (PolicyGroup, {"max_shrink_fraction": "0.75"}, "max_shrink_fraction", 0.75),
         (PolicyGroup, {"replace_unknown": "True"}, "replace_unknown", True),
         (PolicyGroup, {"replace_unknown": "false"}, "replace_unknown", False),

@@ -1,4 +1,4 @@
-"""What the doctor makes of disks and replicas."""
+"""The doctor on disks and replicas."""
 
 from __future__ import annotations
 

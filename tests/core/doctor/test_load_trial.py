@@ -1,4 +1,4 @@
-"""What the doctor says of a table."""
+"""The doctor on a table."""
 
 from __future__ import annotations
 

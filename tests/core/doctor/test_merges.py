@@ -1,4 +1,4 @@
-"""What the doctor makes of many parts, mutations and broken parts."""
+"""The doctor on many parts, mutations and broken parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the doctor makes of declared cores and memory."""
+"""The doctor on declared cores and memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the doctor makes of what nodes say of themselves: their clocks and versions."""
+"""The doctor on the clocks and versions of nodes."""
 
 from __future__ import annotations
 

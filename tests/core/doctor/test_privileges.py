@@ -1,4 +1,4 @@
-"""What the doctor makes of the user's privileges, by what the user is for."""
+"""The doctor on the user's privileges, by the user's purpose."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ PUBLISHED = Record(
     rows=10,
     min_block=5,
     max_block=7,
-    # Of more parts than are recorded.
+    # Evidence of more parts than are recorded.
     evidence=Evidence(rows=10, parts=None).as_text(),
 )
 NO_ROWS = Evidence(rows=0, parts=None).as_text()

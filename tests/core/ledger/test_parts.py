@@ -1,4 +1,4 @@
-"""What the recorded parts of a partition explain, and what is a change."""
+"""Parts that the recorded ones explain, and those that are a change."""
 
 from __future__ import annotations
 

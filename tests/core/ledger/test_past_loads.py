@@ -1,4 +1,4 @@
-"""What past loads say of the next ones."""
+"""Forecasts of loads from past ones."""
 
 from __future__ import annotations
 

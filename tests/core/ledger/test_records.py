@@ -1,4 +1,4 @@
-"""What is asked of a ledger, and what its answers mean."""
+"""Questions to a ledger, and the meaning of its answers."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class TestAnswer:
     def found(
         self, *records: tuple[Record, bool], known: bool = True, partitions: Sequence[object] = PARTITIONS
     ) -> PeriodOnNode:
-        """Of an answer with these records, each with whether all partitions of its period have one."""
+        """Return an answer with these records, each with whether all partitions of its period have one."""
         names = Record.__dataclass_fields__
         rows = [
             ("2026-10", tuple(getattr(each, name) for name in names), [""] if is_whole else ["", "another"], *NOT_HELD)

@@ -1,4 +1,4 @@
-"""What becomes of a period: one table, which every asker gives the answers of."""
+"""The decision on a period: one table, whose answers every asker gives."""
 
 from __future__ import annotations
 

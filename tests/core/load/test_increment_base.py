@@ -1,4 +1,4 @@
-"""What new rows may be added to."""
+"""Published rows that new ones may be added to."""
 
 from __future__ import annotations
 

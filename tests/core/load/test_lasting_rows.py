@@ -1,4 +1,4 @@
-"""Of which partitions merges leave rows."""
+"""Partitions of which merges leave rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user asks of a load."""
+"""A user's request to a load."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a load took, in lines."""
+"""The cost of a load, in lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the conf of a run asks to be loaded again."""
+"""Reloads that the conf of a run asks for."""
 
 from __future__ import annotations
 

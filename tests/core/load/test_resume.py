@@ -1,4 +1,4 @@
-"""What is recorded of an insert that another process may go on with."""
+"""The record of an insert that another process may resume."""
 
 from __future__ import annotations
 

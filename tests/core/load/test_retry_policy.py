@@ -1,4 +1,4 @@
-"""What a load does by itself after an error."""
+"""The reaction of a load to an error."""
 
 from __future__ import annotations
 

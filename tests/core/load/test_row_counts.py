@@ -56,7 +56,7 @@ def rows(under_way, read: SourceRead | None, *answers, read_rows: int = 5, secon
 
 
 def counted(rows_of_a: int, rows_of_b: int = 2):
-    """What a second read tells of each object, and of one that a wildcard opens beside them."""
+    """Return the rows that a second read counts in each object, and in one that a wildcard opens beside them."""
     return [("lake/a.csv", rows_of_a), ("lake/b.csv", rows_of_b), ("lake/c.csv", 100)]
 
 

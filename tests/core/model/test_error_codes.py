@@ -1,4 +1,4 @@
-"""What an error means for a retry."""
+"""The meaning of an error for a retry."""
 
 from __future__ import annotations
 

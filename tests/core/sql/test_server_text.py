@@ -1,4 +1,4 @@
-"""What a server wrote: its errors, and lists and clauses of SQL."""
+"""Text of a server: its errors, and lists and clauses of SQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where conversions in an expression are written anew. What they do then is tested with real servers."""
+"""Where conversions in an expression are written anew. Tests with real servers show their effect."""
 
 from __future__ import annotations
 

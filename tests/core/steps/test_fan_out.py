@@ -1,4 +1,4 @@
-"""What is asked of several nodes, some of which do not answer."""
+"""Questions to several nodes, some of which do not answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node has for loads, and who says so."""
+"""The capacity of a node for loads, and who says so."""
 
 from __future__ import annotations
 

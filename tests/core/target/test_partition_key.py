@@ -34,17 +34,17 @@ def instants(step: QueryNodes) -> list[str]:
 
 
 def described(*types: str) -> dict[Node, list[tuple[str, str]]]:
-    """What a server tells of the target, whose key has parts of these types."""
+    """Return a server's facts about the target, whose key has parts of these types."""
     return {ONE: [("at", "DateTime"), ("_partition_value", f"Tuple({', '.join(types or ('UInt32',))})")]}
 
 
 def answer(function, step: QueryNodes) -> dict[Node, list[tuple[int, object]]]:
-    """What a server answers whose partition key does `function` to an instant."""
+    """Return the answer of a server whose partition key does `function` to an instant."""
     return {ONE: list({(int(instant[:4] + instant[5:7]), function(instant)) for instant in instants(step)})}
 
 
 def monthly(step: QueryNodes) -> dict[Node, list[tuple[int, object]]]:
-    """What a server answers where the partition key is monthly."""
+    """Return the answer of a server where the partition key is monthly."""
     return answer(lambda instant: instant[:7], step)
 
 

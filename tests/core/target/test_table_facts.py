@@ -1,4 +1,4 @@
-"""What a table's engine and its clauses say of its rows."""
+"""A table's engine and clauses, and what follows for its rows."""
 
 from __future__ import annotations
 

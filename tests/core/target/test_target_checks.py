@@ -1,4 +1,4 @@
-"""What is in the way of a load: each finding names the node, the fact and the way out."""
+"""Obstacles to a load: each finding names the node, the fact and the way out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a table goes by the zone of its server, whatever a statement sends."""
+"""Parts of a table that follow the zone of its server, whatever a statement sends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the parts and merges of a period on a node mean, and whether there is anything left to wait for."""
+"""The meaning of a period's parts and merges on a node, and whether there is anything left to wait for."""
 
 from __future__ import annotations
 

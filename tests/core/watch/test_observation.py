@@ -1,4 +1,4 @@
-"""What is asked of every node, and how its answer is read; what servers really answer, the integration tests know."""
+"""The questions to every node, and how answers are read; integration tests have the servers' real answers."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def test_what_is_as_the_manifest_says_is_not_written_again(loaded: Lake) -> None
 @pytest.mark.three_nodes
 def test_a_changed_period_replaces_the_older_objects(loaded: Lake) -> None:
     older = unload(loaded)["files"]
-    # Of few files, one node may have read none.
+    # With few files, a node may have read none.
     loaded.on_every_node(
         f"ALTER TABLE {loaded.database}.{loaded.table} UPDATE fare = fare + 1 WHERE 1 SETTINGS mutations_sync = 1"
     )

@@ -1,4 +1,4 @@
-"""What tells that a period is still what was published, and what tells of those who changed it."""
+"""Evidence that a period is still as published, and of those who changed it."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class TestLostRows:
 
     @pytest.mark.thorough
     def test_columns_that_have_changed_their_names_are_a_change(self, events: Lake) -> None:
-        """Of a compact part the data stay byte by byte what they were."""
+        """The data of a compact part stay the same, byte by byte."""
         create(events, columns=", text String")
         upload(events, files=1, text="x")
         load(events)
@@ -104,7 +104,7 @@ class TestLostRows:
         load(events)
         rows = events.rows_per_node()
         number = rows.index(10)
-        # What is there after REPLACE PARTITION is in the block after it: a period that was inserted, and adopted.
+        # Rows after REPLACE PARTITION are in the block after it: a period that was inserted, and adopted.
         name, (before,) = f"{events.database}.events", parts(events, number)
         events.on_every_node(f"DROP TABLE {name} SYNC")
         create(events)

@@ -132,7 +132,7 @@ class TestOtherSchema:
         alter_records(loaded, "chs3_loads", numbers=(0,))
         follow(loaded, refused(loaded))
         assert loaded.load()["status"] == "unchanged"
-        # What was adopted has been counted alone, so that the first change takes all objects.
+        # Adopted rows were only counted, so the first change takes all objects.
         for name, objects in (("a", 4), ("b", 1)):
             loaded.put(f"trips/{PERIOD}/{name}.parquet", parquet(OTHER_TRIPS.table(PERIOD)))
             assert loaded.load()["loaded_objects"] == objects

@@ -1,4 +1,4 @@
-"""What a look-up reads of a ledger in which loads have written for years."""
+"""A look-up reads little of a ledger in which loads have written for years."""
 
 from __future__ import annotations
 

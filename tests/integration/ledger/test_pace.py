@@ -1,4 +1,4 @@
-"""What past loads say of the next ones: in the log of a plan, at the command line, and where a load was slow."""
+"""Past loads forecast the next ones: in the log of a plan, at the command line, and where a load was slow."""
 
 from __future__ import annotations
 

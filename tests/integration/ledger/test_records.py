@@ -1,4 +1,4 @@
-"""What records are good for once some of them are lost or of another attempt."""
+"""Records are of use even if some of them are lost or of another attempt."""
 
 from __future__ import annotations
 

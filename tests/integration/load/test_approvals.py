@@ -16,7 +16,7 @@ from tests.integration.load.test_hold import HOLDS, decide, discard, hold, of_pe
 #: A fixture.
 __all__ = ["trips"]
 
-#: What a load says of its files that nobody who approves it says again.
+#: Arguments of a load about its files, which an approval does not repeat.
 TOLD: dict[str, Any] = {
     "select": {"at": "moment", "id": "number", "fare": "euros"},
     "csv": {"delimiter": ";", "null": "NA", "skip_lines": 1},
@@ -47,7 +47,7 @@ def test_who_approves_needs_nothing_that_the_load_was_told(trips: Trips, approve
     assert found == [(datetime(2026, 10, 5, 12, tzinfo=UTC), None)]
     assert trips.ids() == [*range(40)]
     assert versions(trips) == [(30, "")]
-    # What is published counts as of the load: it finds nothing to do.
+    # The published rows count as the load's: it finds nothing to do.
     assert trips.load(NO_NULLS, policies=HOLDS, **TOLD)["status"] == "unchanged"
 
 

@@ -104,6 +104,6 @@ def test_progress_never_goes_back_where_shards_are_done_at_different_times(
     # The shard with the large file reads on after the others.
     assert max(shards) > shards[-1], lines
     assert shares == sorted(shares), lines
-    # What is left becomes less, or the line says why it does not.
+    # The time left becomes less, or the line says why it does not.
     for (_, before), (line, after) in pairwise(left_of(log)):
         assert after <= before or "more than before: " in line, log

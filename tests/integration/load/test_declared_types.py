@@ -1,4 +1,4 @@
-"""What files declare of their values: lengths, byte orders, time zones, and types that differ from file to file."""
+"""Files declare facts about their values: lengths, byte orders, time zones, and types that differ from file to file."""
 
 from __future__ import annotations
 

@@ -203,7 +203,7 @@ def test_a_worker_that_dies_over_files_of_another_type(periods: Periods, at: str
 
 
 def asked_before_the_insert(lake: Lake, s3: S3Endpoint, period: str) -> list[str]:
-    """What servers ask the storage in a load before its insert is sent."""
+    """Return the requests of servers to the storage before a load's insert is sent."""
     asked, before, is_sent = list[str](), list[str](), Event()
     storage = StorageProxy(s3.endpoint_url)
 

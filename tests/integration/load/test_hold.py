@@ -329,7 +329,7 @@ def test_people_decide_in_a_shell(trips: Trips, capsys: pytest.CaptureFixture[st
 @pytest.mark.three_nodes
 @pytest.mark.parametrize("increment", [False, True])
 def test_partitions_that_the_held_version_empties_are_emptied(lake: Lake, increment: bool) -> None:
-    """Of three months of tenants on three nodes one is held, which has lost a tenant and got another."""
+    """One of three months of tenants on three nodes is held, which has lost a tenant and got another."""
     tenants = Tenants(lake, Case("(tenant, toYYYYMM(at))", "LowCardinality(String)"))
     months, others = ["2026-09", "2026-10", "2026-11"], ("eu", "us")
     for month in months:

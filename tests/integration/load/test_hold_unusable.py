@@ -1,4 +1,4 @@
-"""What is held and cannot be published any more: everybody says why, and the next load holds the period anew."""
+"""Held rows that cannot be published any more: everybody says why, and the next load holds the period anew."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.integration.load.test_hold import HOLDS, approve, decide, hold, plan,
 __all__ = ["trips"]
 
 TABLE, HELD = "ALTER TABLE {table} ", "ALTER TABLE {held} "
-#: What is done between hold and approval → what the approval says.
+#: A change between hold and approval → the approval's answer.
 UNUSABLE = {
     TABLE
     + "DROP COLUMN `odd ``name`": "the table was altered since it was held: its column odd `name was String, .* gone",

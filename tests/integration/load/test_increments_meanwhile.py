@@ -1,4 +1,4 @@
-"""What others change while objects are added, and what expressions look up: old and new rows must fit together."""
+"""Changes while objects are added, and values that expressions look up: old and new rows must fit together."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def function(events: Lake) -> Iterator[str]:
 
 
 class TestLookups:
-    """What an expression looks up may have changed since: old and new rows must show one state of it."""
+    """A value that an expression looks up may have changed since: old and new rows must show one state of it."""
 
     @pytest.mark.thorough
     @pytest.mark.parametrize("expression", ["`dictGet`({})", "dictGet /* why */ ({})", "{function}(n)"])

@@ -268,7 +268,7 @@ def test_files_that_no_glob_tells_apart_are_read_by_their_own_columns(numbers_la
     assert values(numbers_lake, "n") == [1, 2**40]
 
 
-#: Of keys that are alike but for one or two of these, a glob of one matches others.
+#: If keys differ only in one or two of these, a glob of one matches others.
 HOSTILE = "ab{}[]*?%#&,;:'\"\\ +=~!$^()|<>@`ü東"
 
 

@@ -1,4 +1,4 @@
-"""What the how-to guide on materialized views says is true, and what a load tells of them fills them."""
+"""The guide on materialized views is right, and the statements that a load logs fill them."""
 
 from __future__ import annotations
 

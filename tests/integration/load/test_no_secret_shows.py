@@ -36,7 +36,7 @@ pytestmark = pytest.mark.three_nodes
 TRIPS = Trips(rows_per_period=900, files_per_period=3)
 WRONG = {"secret_key": "wr0ng/secret+key/of/forty/characters/AAAA", "session_token": "wr0ngT0kenOfNoSession" * 8}
 WRONG_PASSWORD = "wr0ng'p\\ssword"
-#: What text_log would hold, each node's log file holds.
+#: Each node's log file holds what text_log would.
 SYSTEM_LOGS = ("query_log", "query_thread_log", "part_log")
 #: Makes the insert take a minute or so.
 SLOW = {
@@ -85,7 +85,7 @@ def text_of(error: BaseException | None) -> str:
 
 
 def text_of_objects(operator: Any) -> str:
-    """What an operator's parts look like where somebody prints them."""
+    """Return an operator's parts as they look where somebody prints them."""
     listing = S3Listing(operator.aws_conn_id)
     source = operator.source(listing)
     request = load_request(operator, {}, listing, period=Period.parse(operator.period), resumes=None)
@@ -153,7 +153,7 @@ class Secrets:
     def all(self) -> dict[str, str]:
         held = {"secret key": self.keys.secret_key}
         if not IS_OLDEST:
-            # Of no use without the secret key; 25.8 does not hide it.
+            # It is useless without the secret key; 25.8 does not hide it.
             held["session token"] = self.keys.session_token
         return {**held, **WRONG, "password": NARROW.password, "wrong password": WRONG_PASSWORD}
 

@@ -1,4 +1,4 @@
-"""What a load does when things are not as usual, as the user chose."""
+"""Loads in unusual situations do as the user chose."""
 
 from __future__ import annotations
 

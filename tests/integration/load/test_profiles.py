@@ -1,4 +1,4 @@
-"""What a profile says changes nothing of what a load publishes: of the user's, and of who nodes ask each other as."""
+"""No profile changes what a load publishes: neither the user's nor that of the user between nodes."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_a_setting_that_servers_refuse_is_not_blamed_on_a_file(
 
 
 CUTTING = ["cutting", "nullish", "extreme"]
-#: What nodes that ask each other under such a profile would not answer, no statement can change.
+#: Profiles that cut off answers between nodes, which no statement can change.
 LIMITED = ["limited", "offset"]
 
 

@@ -32,7 +32,7 @@ __all__ = ["periods"]
 
 @dataclass
 class Rounds:
-    """How many there were. Of what is asked side by side, the longest counts."""
+    """Their number. Among those side by side, the longest counts."""
 
     count: int = 0
 
@@ -41,7 +41,7 @@ _COUNTED: ContextVar[Rounds] = ContextVar("_COUNTED")
 
 
 def _counting(rounds: Rounds, steps: Steps[Any]) -> Steps[Any]:
-    # Of workflows that run side by side, each has a context of its own.
+    # Workflows that run side by side have separate contexts.
     _COUNTED.set(rounds)
     return (yield from steps)
 
@@ -93,7 +93,7 @@ def test_loads_wait_for_servers_no_more_often_than(periods: Periods, nodes: int)
 
 
 def asked_of_the_storage(trips_lake: Lake, chs3_s3: S3Endpoint) -> Counter[str]:
-    """What servers ask the storage, by method, for the load of one Parquet file."""
+    """Return the servers' requests to the storage, by method, for the load of one Parquet file."""
     trips, asked = Trips(rows_per_period=600, files_per_period=1), Counter[str]()
 
     def noted(method: str, path: str, true: Answer) -> Answer:

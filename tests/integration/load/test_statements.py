@@ -25,11 +25,11 @@ MOST = {"first": (21, 17), "unchanged": (6, 5), "new file": (27, 21)}
 KEPT = 3
 #: Most connections to the node that the others are found by, and to each other one.
 OPENED = {"first": (5, 2), "unchanged": (3, 2), "new file": (6, 3)}
-#: Of a night in which one of several periods got a file: the others are compared in the same statements.
+#: A night in which one of several periods got a file: the others are compared in the same statements.
 OF_A_NIGHT = (30, 24)
-#: Of a load of several periods, however many; one statement more for those without rows on a node.
+#: A load of several periods, however many; one statement more for those without rows on a node.
 OF_SEVERAL = (28, 23)
-#: Of a plan, and of one look of the merge sensor. If a plan looked up on the cluster, servers would ask each other for
+#: A plan, and one look of the merge sensor. If a plan looked up on the cluster, servers would ask each other for
 #: nine statements on each node.
 OF_A_PLAN, OF_A_POLL = (3, 3), (3, 3)
 

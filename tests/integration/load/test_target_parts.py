@@ -1,4 +1,4 @@
-"""What the target's parts tell of a period: who changed it, and who did not."""
+"""The target's parts show who changed a period, and who did not."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_a_user_whose_profile_bounds_queries_can_load(
 ) -> None:
     with lake_on(bounding_cluster, chs3_s3, chs3_bucket, monkeypatch) as lake:
         lake.create_table()
-        # Of so many small files 8 threads would read.
+        # So many small files would be read by 8 threads.
         lake.upload(Trips(rows_per_period=600, files_per_period=30))
         settings = lake.load(node_specs={"default": {"cores": 2, "memory": "4GiB"}})["settings"]
     assert (settings["max_memory_usage"], settings["max_threads"]) == (PROFILE_BYTES, 3)

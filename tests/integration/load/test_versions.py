@@ -70,7 +70,7 @@ class Days:
         return self.of(ListVersionsOperator, **options)
 
     def room(self) -> str:
-        """What the doctor says of the disks."""
+        """Return the doctor's text about the disks."""
         lister = ListLedgerOperator(
             task_id="task", table=self.lake.table, database=self.lake.database, cluster=self.lake.cluster.name
         )
@@ -161,7 +161,7 @@ def test_the_newest_versions_are_kept_and_any_of_them_is_restored(days: Days) ->
         days.restore(version=nights[0])
     days.restore(version=nights[1])
     assert days.values() == [*range(1, 41)]
-    # What it replaced is a version, too.
+    # The replaced rows are a version, too.
     days.restore(version=nights[3])
     assert days.values() == [*range(3, 43)]
 

@@ -24,7 +24,7 @@ __all__ = ["gate"]
 FIRST = Trips(rows_per_period=900, files_per_period=3)
 SECOND = Trips(seed=2, rows_per_period=1_200, files_per_period=3)
 
-#: What a view by zone and month keeps: sums, and states.
+#: The columns of a view by zone and month: sums, and states.
 ZONES = (
     "SELECT toStartOfMonth(pickup_at) AS month, zone, count() AS trips, sum(fare) AS fares, uniqState(trip_id) AS ids "
     "FROM {base} GROUP BY month, zone"

@@ -21,7 +21,7 @@ def test_a_period_is_loaded_with_the_required_libraries_alone(trips_lake: Lake) 
         "cluster": trips_lake.cluster.name,
     }
     told = run_operator(S3ToClickHouseOperator, arguments, extras=())
-    # What is absent is there for other tests.
+    # The libraries that are absent here are installed for other tests.
     assert {"zstd", "pyarrow", "moto", "apache-airflow-providers-microsoft-azure"} <= set(told["absent"])
     assert told["result"]["rows"] == 600
     assert trips_lake.facts() == TRIPS.facts(PERIOD)

@@ -42,7 +42,7 @@ def plan(lake: Lake, *, start: datetime | None = None, end: datetime | None = No
 
 @pytest.fixture
 def said(monkeypatch: pytest.MonkeyPatch) -> list[logging.LogRecord]:
-    """What plans log from now on."""
+    """The lines that plans log from now on."""
     log, handler = logging.Logger("plan"), logging.handlers.BufferingHandler(100)
     log.addHandler(handler)
     monkeypatch.setattr(PlanLoadsOperator, "log", log)

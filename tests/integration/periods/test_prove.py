@@ -235,7 +235,7 @@ def test_the_command_names_the_run_that_repairs_what_differs_and_nothing_else(
     assert main(line.split()) == 0
 
 
-#: What a load says of its files; without it, a proof would find other values.
+#: The arguments of a load about its files; without them, a proof would find other values.
 TOLD: dict[str, Any] = {
     "select": {"id": "id", "ts": "toDateTime(ts) - 3600", "name": "upper(name)", "fare": "fare", "tip": "tip"},
     "settings": {"session_timezone": "Europe/Berlin"},

@@ -1,4 +1,4 @@
-"""What stands around loads of tables by day and of whole ones: merges, ledger, plan, unload, new tables."""
+"""The things around loads of tables by day and of whole ones: merges, ledger, plan, unload, new tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.integration.lake import Lake
 
 BY_DAY = Case("toDate(at)", "{YYYY-MM-DD}", "2025-10-31", "2025-11-01")
 WHOLE = Case("", "{YYYY-MM}", "all")
-#: Of which no id tells the period.
+#: Partitions whose ids do not show their period.
 HASHED = Case("formatDateTime(at, '%Y-%m-%d')", "{YYYY-MM-DD}", "2025-10-31", "2025-11-01")
 
 

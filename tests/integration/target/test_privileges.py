@@ -1,4 +1,4 @@
-"""What a load's user must be granted: exactly that, and without any of it nothing is written."""
+"""The grants that a load's user needs: exactly these, and without any of them nothing is written."""
 
 from __future__ import annotations
 
@@ -297,7 +297,7 @@ def test_the_periods_page_needs_no_privilege_to_write_or_to_read_rows(
 
 @pytest.mark.thorough
 def test_merging_a_period_takes_optimize(own_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Else the server itself may have merged the period before the task looks. Of three parts, one of two nodes has two.
+    # Else the server itself may have merged the period before the task looks. With three, one of two nodes has two.
     own_lake.on_every_node(f"ALTER TABLE {own_lake.database}.trips MODIFY SETTING min_parts_to_merge_at_once = 1000")
     for _ in range(3):
         own_lake.insert_objects()

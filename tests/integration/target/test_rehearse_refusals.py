@@ -1,4 +1,4 @@
-"""What a rehearsal cannot be carried out with: exit code 2, and the reason once."""
+"""A rehearsal that cannot run ends with exit code 2, and the reason once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said, or refused, of a target before a load writes anything."""
+"""Warnings about a target, and refusals, before a load writes anything."""
 
 from __future__ import annotations
 

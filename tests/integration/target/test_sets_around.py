@@ -1,4 +1,4 @@
-"""What stands around loads of periods of several partitions: ledger, plan, merges, unload, adoption."""
+"""The things around loads of periods of several partitions: ledger, plan, merges, unload, adoption."""
 
 from __future__ import annotations
 

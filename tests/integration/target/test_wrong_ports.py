@@ -82,7 +82,7 @@ def _hang_up(listener: socket.socket) -> None:
 
 
 def refused(lake: Lake) -> str:
-    """What a deferred load says that cannot send its insert."""
+    """Return the error of a deferred load that cannot send its insert."""
     lake.upload(TRIPS)
     with pytest.raises((AirflowFailException, Chs3Error)) as caught:
         deferring.run(lake, {})

@@ -53,7 +53,7 @@ def restored(lake: Lake, **options: Any) -> MergeHealthTrigger:
 
 
 def event_of(trigger: MergeHealthTrigger, *, meanwhile: Callable[[], object]) -> dict[str, Any]:
-    """What the trigger fires with; `meanwhile` happens when it has looked once."""
+    """Return the trigger's event; `meanwhile` happens when it has looked once."""
 
     answer = shared_poll.answer
 

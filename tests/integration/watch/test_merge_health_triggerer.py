@@ -57,7 +57,7 @@ with DAG("merges", schedule=None, start_date=datetime(2026, 1, 1), default_args=
 
 @dataclass
 class Ended:
-    """What is left of the run."""
+    """Return what is left of the run."""
 
     home: Path
 

@@ -23,7 +23,7 @@ SIZE = ("26.9.2.1", 60, 8, 30 * GIB, [], ["asynchronous_metrics", "replication_q
 
 
 def state(**other: Any) -> tuple[Any, ...]:
-    """What a node answers that is at rest."""
+    """Return the answers of a node at rest."""
     rest = {
         "machine": 32.0 * GIB,
         "in_use": 5,

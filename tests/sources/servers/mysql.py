@@ -32,7 +32,7 @@ class MySqlServer(DatabaseServer):
             command = [server, "--no-defaults", f"--datadir={data}", f"--port={port}", f"--bind-address={HOST}"]
             command += [f"--socket={folder}/socket", f"--pid-file={folder}/pid", f"--init-file={folder}/users.sql"]
             command += ["--skip-name-resolve", "--default-time-zone=+00:00", "--character-set-server=utf8mb4"]
-            # What is committed outlives a kill of the server, though not a power cut.
+            # Commits outlive a kill of the server, though not a power cut.
             command += ["--innodb-flush-log-at-trx-commit=2"]
             process = launch(
                 command,

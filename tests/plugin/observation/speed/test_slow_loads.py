@@ -36,7 +36,7 @@ def test_more_rows_may_take_longer() -> None:
 
 
 def test_few_rows_may_take_as_long_as_many() -> None:
-    # What a load takes whatever its rows: a small late period has a low rate, and nobody waited for it.
+    # The fixed cost of a load: a small late period has a low rate, and nobody waited for it.
     assert judged(load(rows=10)) == Judgement()
 
 
