@@ -132,7 +132,7 @@ class BaseChangedError(TransientError):
 
 
 class ReplicasBehindError(TransientError):
-    """Replicas of a shard have not caught up with each other in time. Published rows stay."""
+    """Replicas of a shard have not caught up with each other in time. Published periods stay."""
 
 
 class InsertLostError(TransientError):

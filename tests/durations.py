@@ -1,7 +1,7 @@
 """Where the seconds of the tests go: kept in `.dev`, and told at the end of a run, beside what grew since the last.
 
-What fixtures of a module or of the session take counts for them and not for the test that happens to ask first; it
-shows under the name of the fixture.
+The seconds of fixtures of a module or of the session count for them and not for the test that happens to ask first;
+they show under the name of the fixture.
 """
 
 from __future__ import annotations

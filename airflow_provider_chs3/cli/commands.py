@@ -334,7 +334,7 @@ def _rehearse(given: argparse.Namespace) -> CommandResult:
     text = (
         "Every period held exactly the rows of its objects."
         if rehearsal.is_exact
-        else "The promise does not hold here."
+        else "A period did not hold exactly the rows of its objects."
     )
     return CommandResult(asdict(rehearsal), text, rehearsal.is_exact)
 

@@ -125,7 +125,7 @@ class DoorConnections(OpenConnections):
                     raise
                 host, port = self.options.hosts[0]
                 _LOG.info(
-                    "%s:%s is silent for %.0f s: waits for the service to answer, it may be waking (up to %s s).",
+                    "%s:%s is silent for %.0f s: waiting for the service to answer, as it may be waking (up to %s s).",
                     host,
                     port,
                     tried - began,

@@ -218,10 +218,8 @@ class Session:
         known = [name for (name,) in self.query("SELECT DISTINCT cluster FROM system.clusters")]
         if self._cluster() in known:
             return ""
-        return (
-            f", which knows no cluster {self.options.cluster!r}: change the extra 'cluster' to one of "
-            f"{', '.join(sorted(known)) or 'its own, but it has none'}"
-        )
+        way_out = f"change the extra 'cluster' to one of {', '.join(sorted(known))}" if known else "it has no clusters"
+        return f", which knows no cluster {self.options.cluster!r}: {way_out}"
 
     def _cluster(self) -> str:
         cluster = self.options.cluster or ""

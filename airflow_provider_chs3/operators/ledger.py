@@ -156,8 +156,8 @@ class AdoptPeriodsOperator(ComparedPeriodsOperator):
 
     For each period the operator counts the rows of its objects, and those of its partition on every node. If the counts
     match, it records the period as published, so that the next load of the same objects finds it unchanged; otherwise
-    it refuses the period. Values are compared only with `prove`. Without `definition` it records periods as of loads
-    without any of these arguments: a load with others finds the definition changed, and loads.
+    it refuses the period. Values are compared only with `prove`. Without `definition` it records periods as loaded
+    without arguments: a load that has some finds the definition changed, and loads.
 
     Returns:
         For each period whether it was adopted, with the rows by node, as JSON-safe values. If a period was refused, the

@@ -82,8 +82,8 @@ class ProvePeriodsOperator(ComparedPeriodsOperator):
     The operator reads the objects again, as a load with these arguments would, and the periods' rows, and compares
     numbers and hashes of rows, in any order. It writes nothing, needs no ledger, and reads both once; hashing
     costs more than reading. Columns that no file has are left out, unless `definition` names the columns. Without
-    `definition`, each period is compared as the ledger records that it was loaded; if no load published it, as by a
-    load without arguments.
+    `definition`, each period is compared by the load's arguments in the ledger; if no load published it, without
+    arguments.
 
     Returns:
         For each period its `status` (`equal`, `differs`, or `refused` if it could not be compared), `reason`, `rows`,

@@ -43,7 +43,7 @@ class KafkaToS3Operator(BaseOperator):
         end: The second point, exclusive. Default: the end of the data interval.
         timezone: Time zone in which days and longer periods begin; hours are in UTC. Default: the DAG's.
         messages_per_object: How many offsets of a partition may share an object. Default: 500,000.
-        on_expired: What to do if Kafka has deleted messages before they were landed: `fail`, or `land_rest`.
+        on_expired: The reaction if Kafka has deleted messages before they were landed: `fail`, or `land_rest`.
             Default: `fail`.
         kafka_conn_id: Connection of type `kafka`. Default: `kafka_default`.
         aws_conn_id: AWS connection, which may list, read and write. Default: Airflow's

@@ -94,7 +94,7 @@ class MergeWait:
     Args:
         merges: Those of the table.
         periods: The periods.
-        thresholds: What counts as few, many and long.
+        thresholds: Limits for few, many and long.
         reactions: What to do where merges are stuck, or leave too many parts.
         poll_interval_seconds: Time between two looks while things change; it grows while they don't.
     """

@@ -142,7 +142,7 @@ def asleep(
 def test_a_service_that_wakes_is_waited_for(asleep: ClickHouseHook, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO", logger=one_door.__name__):
         assert asleep.query("SELECT 1") == [(1,)]
-    assert "waits for the service to answer, it may be waking (up to 120 s)" in caplog.text
+    assert "waiting for the service to answer, as it may be waking (up to 120 s)" in caplog.text
 
 
 @pytest.mark.parametrize("asleep", [10], indirect=True)

@@ -270,8 +270,8 @@ CSV = Argument(
 FILES = _group("files", "How files are read")
 CASTS = _group("casts", "How values are converted that a column cannot hold as they are")
 INCREMENTS = _group("increments", "Whether only the new objects of a period are loaded")
-POLICIES = _group("policies", "What a load does in special cases")
-CHECKS = _group("checks", "What must be true of a period's rows before they are published")
+POLICIES = _group("policies", "The reactions of a load to special cases")
+CHECKS = _group("checks", "Conditions that a period's rows must meet before they are published")
 TUNING = _group("tuning", "The size of the nodes, and the share that loads may use")
 DISTRIBUTION = Argument(
     name="distribution",
@@ -340,8 +340,8 @@ MERGE_HEALTH = Argument(
 
 LOOKBACK = Argument(
     name="lookback",
-    help="Check the run's periods, those of its data interval, and this many periods before the last of them. Of "
-    "these, periods that were never loaded and have no objects are skipped.",
+    help="Check the run's periods, those of its data interval, and this many periods before the last of them. "
+    "Those that were never loaded and have no objects are skipped.",
     type="int | str | None",
     least=0,
 )

@@ -131,7 +131,7 @@ def _simulate_load(
         plan = yield from capturing_logs(plan_insert(load, states, reading, history), [])
         warnings.append((yield from _look_at_values(load, plan)))
     except (SourceError, ConfigurationError) as error:
-        raise error if is_told else SourceError(f"{error} That is of a load without arguments. {_TO_TELL}") from error
+        raise error if is_told else SourceError(f"{error} This is for a load without arguments. {_TO_TELL}") from error
     counted = [] if reading.rows is None else [f"{reading.rows:,} rows"]
     sizes = (source.kind.contents.sizes(manifest), *counted)
     summary = f"{', '.join(sizes)}, into {partitions}: {decision.reason}"

@@ -145,7 +145,7 @@ def held_version(
     """
     held = held_on(periods)
     if len(held) < len(periods) or len({version.record.attempt for version in held.values()}) != 1:
-        return None, "nothing is held of it"
+        return None, "it has no held rows"
     records = {node: version.record for node, version in held.items()}
     comparison = _compared(records, spread(periods, table_facts), wanted)
     if comparison is not _AS_PUBLISHED:

@@ -31,9 +31,7 @@ def clean_up(load: LoadContext, *, done: Sequence[Attempt] = ()) -> Steps[None]:
         else:
             yield from end_attempts_with(load.context, load.request.nonce)
     except Chs3Error as error:
-        yield from Log(
-            name=f"Staging of {load.periods} could not be removed; the next load of it will remove it. ({error})"
-        )
+        yield from Log(name=f"Staging of {load.periods} could not be removed; the next such load removes it. ({error})")
 
 
 def clean_up_published(
@@ -55,7 +53,7 @@ def clean_up_published(
     try:
         yield from end_attempts(loads[0].context, *sorted(attempts, key=lambda attempt: attempt.name))
     except Chs3Error as error:
-        yield from Log(name=f"Staging of earlier loads could not be removed; the next load will remove it. ({error})")
+        yield from Log(name=f"Staging of earlier loads could not be removed; the next load removes it. ({error})")
 
 
 def drop_dead_groups(loads: Collection[LoadContext], own_attempts: Collection[tuple[Period, str]]) -> Steps[None]:

@@ -36,7 +36,7 @@ def insert_as_expected(
         Chs3Error: As in `plan_objects` and `insert`; errors of the files come first.
     """
     load, running = planned.load, _Running()
-    yield from Log(name="The files are expected to be like those of the last loads, and looked at during the insert.")
+    yield from Log(name="Expecting files like those of the last loads, and checking them during the insert.")
     both = (_read_files(planned, running), _try_insert(planned, record, running))
     reading, done = yield from Gather(name="Look at the files, and insert", workflows=both)
     planned = planned.with_reading(reading)

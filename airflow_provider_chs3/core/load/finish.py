@@ -170,7 +170,7 @@ def check_approved(load: LoadContext) -> None:
     if load.request.is_approval:
         raise TransientError(
             f"{load.context.target} {load.request.period} was approved, but could not be published: the log says why. "
-            "Nothing is held of it any more: load it again."
+            "Its rows are no longer held: load it again."
         )
 
 
@@ -197,8 +197,8 @@ def _prepare_approval(period_load: PeriodLoad) -> Steps[None]:
         staged = yield from link_partitions(load, source.staging(load.context), approval, wanted)
         if not all(wanted[node].has_parts_of(of_node) for node, of_node in staged.items()):
             raise VerificationError(
-                f"What is held of {load.request.period} is not what was checked: somebody wrote to its table. The "
-                "period was not published. Discard it, and load it again."
+                f"The held rows of {load.request.period} are not those that were checked: somebody wrote to their "
+                "table. The period was not published. Discard it, and load it again."
             )
         # Versions must be kept here: a later process may find nodes already replaced.
         yield from keep_versions(

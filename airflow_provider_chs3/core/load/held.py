@@ -128,4 +128,5 @@ def drop_held_of(load: LoadContext, *, but: str = "") -> Steps[None]:
     try:
         yield from drop_held(load.context, held_attempt(load, but))
     except Chs3Error as error:
-        yield from Log(name=f"What was held of {load.request.period} could not be dropped; cleaning does it. ({error})")
+        name = f"Held rows of {load.request.period} could not be dropped; chs3 clean drops them. ({error})"
+        yield from Log(name=name)

@@ -126,7 +126,7 @@ def keep_versions(periods: Periods, members: Mapping[Period, Mapping[Node, Seque
             for node in context.publishers
         }
         if reason := _why_not_kept(members[item.period], states):
-            yield from Log(name=f"{item.period}: no version of it is kept: {reason}.")
+            yield from Log(name=f"{item.period}: no version is kept, as {reason}.")
         elif any(states.values()):
             kept[item.period] = states
     for number in range(_MOST_TRIES if kept else 0):
@@ -149,7 +149,7 @@ def keep_versions(periods: Periods, members: Mapping[Period, Mapping[Node, Seque
 def _why_not_kept(members: Mapping[Node, Sequence[Member]], states: Mapping[Node, _States]) -> str:
     records = [member.was.record for of_node in members.values() for member in of_node if member.was.record]
     if any(record.event != "published" for record in records) or len({record.attempt for record in records}) > 1:
-        return "a load died while it published it, which has kept what was there before"
+        return "a load that died while publishing it has kept what was there before"
     every = [(key, state) for of_node in states.values() for key, state in of_node.items()]
     if any(wait_for(state.mutations, key) for key, state in every):
         return "a mutation of it has not ended"

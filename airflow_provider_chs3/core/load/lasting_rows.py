@@ -35,7 +35,7 @@ def find_lasting(context: TargetContext, partitions: Mapping[Node, Sequence[str]
                     lasting.setdefault(node.shard_num, set()).update(key for key, _ in rows)
                 else:
                     reason = f"the server did not say what merges leave of it: {rows}"
-                    yield from Log(name=f"{context.target} on {node}: nobody will notice if it is emptied, as {reason}")
+                    yield from Log(name=f"{context.target} on {node}: an emptied partition goes unnoticed, as {reason}")
     # Replicas of a shard have the same parts.
     return {node: frozenset(lasting.get(node.shard_num, ())) for node in context.nodes}
 

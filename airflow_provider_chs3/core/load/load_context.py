@@ -254,7 +254,7 @@ class LoadContext:
         claims = {period.held.record.attempt for period in before.values() if period.held}
         if of_dead and self.request.is_approval and of_dead not in claims:
             # An approval publishes nothing but the approved version: it leaves other publications to their loads.
-            of_dead, why_not_held = "", "a load of other rows is publishing it, or died at that; if it runs, let it end"
+            of_dead, why_not_held = "", "a load of other rows is publishing it, or died doing so; let it end if it runs"
         published = (period.record.source_bytes for period in before.values() if period.record)
         return PeriodFacts(
             comparison=comparison,

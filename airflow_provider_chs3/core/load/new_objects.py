@@ -92,7 +92,7 @@ def _compare_objects(
 ) -> tuple[ObjectChanges | None, str]:
     """Return the changes of objects, if known, and why a whole load is needed; empty if it is not."""
     if published.fingerprint != record.fingerprint:
-        return None, "the record of those loaded before does not match the period's"
+        return None, "the record of the objects loaded before does not match the period's"
     changes = ObjectChanges.between(published, listed)
     is_whole = changes.removed(listed) and not policies.object_column
     return changes, f"since the period was published, {changes}" if is_whole else ""

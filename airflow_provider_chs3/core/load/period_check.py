@@ -287,7 +287,7 @@ def look_at_period(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -> St
     facts = yield from validate_held(load.context, load.request.period, known, before)
     if known.held and not facts.held:
         yield from Log(
-            name=f"What is held of {load.request.period} cannot be published any more: {facts.why_not_held}."
+            name=f"The held rows of {load.request.period} cannot be published any more: {facts.why_not_held}."
         )
     if facts.comparison.status is not ComparisonStatus.TARGET_CHANGED:
         return facts

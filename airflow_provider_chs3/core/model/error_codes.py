@@ -90,8 +90,8 @@ _TERMINAL: tuple[tuple[frozenset[int], str], ...] = (
     ),
     (
         frozenset({158, 161, 162, 165, 167, 168, 290, 306, 307, 396, 718}),
-        "The user's profile, or the connection's settings, set a limit that is too low for this load: raise the one "
-        "that the message names, or give loads a user of their own.",
+        "The user's profile, or the connection's settings, set a limit that is too low for this load: raise the "
+        "limit that the message names, or give loads a user of their own.",
     ),
     (frozenset({277}), "The user's profile demands an index for each statement: give loads a user of their own."),
     (

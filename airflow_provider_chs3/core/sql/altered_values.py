@@ -37,7 +37,7 @@ ALTERATIONS = {
         "Float32",
         "NOT (abs({value}) < 6.103515625e-5 AND toFloat64({value}) * 33554432 = trunc(toFloat64({value}) * 33554432) "
         "AND bitAnd(reinterpretAsUInt32({value}), 8388607) != 0)",
-        "a float below 0.000061, of which servers before 26.9 make another if it has 16 bits",
+        "a float below 0.000061, which servers before 26.9 change if it has 16 bits",
     ),
     "wrapped": Alteration(
         "DateTime64",

@@ -85,8 +85,8 @@ def _listed_twice(context: TargetContext) -> Iterator[str]:
             shards = ", ".join(str(node.shard_num) for node in nodes)
             yield (
                 f"Cluster {context.cluster!r} lists one server more than once: {_named(nodes)} (shards {shards}). Each "
-                "entry would replace what the other has published. Name a cluster with each server once, such as one "
-                "of this server alone; or if only the connection's node_addresses lead to one server, correct these."
+                "entry would replace what the other has published. Name a cluster that lists each server once; or if "
+                "only the connection's node_addresses lead to one server, correct these."
             )
 
 

@@ -88,11 +88,11 @@ def _periods_of(
     }
     if unknown := [partition_id for partition_id in partition_ids if partition_id not in periods]:
         yield from Log(
-            name=f"Skip partitions {', '.join(unknown)}: their ids do not show the period. To merge them, name their "
-            "periods in periods."
+            name=f"Skipping partitions {', '.join(unknown)}: their ids do not show the period. To merge them, name "
+            "their periods in periods."
         )
     if WHOLE_TABLE in known:
-        yield from Log(name="Skip the whole table: new rows may always follow. To merge it, give periods=['all'].")
+        yield from Log(name="Skipping the whole table: new rows may always follow. To merge it, give periods=['all'].")
     return {partition_id: period for partition_id, period in periods.items() if period.end <= request.closed_by}
 
 

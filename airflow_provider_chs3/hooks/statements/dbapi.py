@@ -1,6 +1,6 @@
 """The driver's DB-API, with what common-sql's operators expect of one.
 
-Over the driver's own: every statement has an id and a `log_comment`; errors are this package's; positional parameters
+Beyond the driver's own: every statement has an id and a `log_comment`; errors are this package's; positional parameters
 (`%s`) work, and a lone `%` needs no doubling; rows of an INSERT go out as typed blocks; nothing of an earlier statement
 is left in the cursor.
 """

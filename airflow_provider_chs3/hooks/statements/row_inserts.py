@@ -39,7 +39,7 @@ class RowInserts(DbApiHook):
             **kwargs: As common-sql has them.
 
         Raises:
-            RowError: A row does not fit the table; it names row and column. Blocks before its own were inserted.
+            RowError: A row does not fit the table; it names row and column. Earlier blocks were inserted.
             ConfigurationError: `replace` is given.
             ClickHouseServerError: The server answered with an error.
             ClickHouseConnectionError: It did not answer.
@@ -77,7 +77,7 @@ class RowInserts(DbApiHook):
             The number of rows.
 
         Raises:
-            RowError: A row does not fit the table; it names row and column. The batches before its own were inserted.
+            RowError: A row does not fit the table; it names row and column. Earlier batches were inserted.
             ConfigurationError: `batch_size` is not a number of rows, or a name is empty.
             ClickHouseServerError: The server answered with an error.
             ClickHouseConnectionError: It did not answer.

@@ -152,8 +152,8 @@ class PeriodTask(OnTable, BaseOperator):
         reload = self.reload_of_run(context)
         if reload and self.has_dag() and _loads_nothing(self.dag.tasks, context["ti"], reason):
             raise ConfigurationError(
-                f"This run reloads {reload}, but no task of the DAG does, and {self.task_id!r}, the last one that "
-                f"could, does not load it: {reason}. If the DAG takes the table or the period from a run's conf or "
+                f"This run reloads {reload}, but no task of the DAG loads it. The last one that could, "
+                f"{self.task_id!r}, does not: {reason}. If the DAG takes the table or the period from a run's conf or "
                 "data interval, give this run the same."
             )
 

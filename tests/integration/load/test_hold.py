@@ -230,7 +230,7 @@ def test_an_approval_is_undone_as_a_load_is(trips: Trips) -> None:
     with pytest.raises(AirflowFailException, match="cannot be approved: pinned since"):
         decide(trips)
     decide(trips, UnpinPeriodsOperator)
-    with pytest.raises(AirflowFailException, match="cannot be approved: nothing is held of it"):
+    with pytest.raises(AirflowFailException, match="cannot be approved: it has no held rows"):
         decide(trips)
     assert trips.ids() == [*range(100, 130)]
     hold(trips, says="the table is unchanged: checks failed")
@@ -296,7 +296,7 @@ def test_what_is_discarded_is_gone_and_the_next_load_loads_again(trips: Trips) -
     ]
     assert (tables(trips), trips.ids()) == ([], [])
     assert not decide(trips, DiscardPeriodsOperator)[0]["was_held"]
-    with pytest.raises(AirflowFailException, match="cannot be approved: nothing is held of it"):
+    with pytest.raises(AirflowFailException, match="cannot be approved: it has no held rows"):
         decide(trips)
     with pytest.raises(AirflowSkipException, match="the table is unchanged: checks failed"):
         load(trips, hold_limit_days=1e-9)
@@ -318,7 +318,7 @@ def test_people_decide_in_a_shell(trips: Trips, capsys: pytest.CaptureFixture[st
     assert main(["discard", *of_table]) == 0
     assert f"{PERIOD}   discarded   checks failed: null_check of fare is 40" in capsys.readouterr().out
     assert main(["approve", *of_table, *place]) == 2
-    assert "cannot be approved: nothing is held of it" in capsys.readouterr().err
+    assert "cannot be approved: it has no held rows" in capsys.readouterr().err
     hold(trips)
     assert main(["approve", *of_table, *place]) == 0
     assert f"{PERIOD}   published     40   it was held, and is approved" in capsys.readouterr().out

@@ -90,7 +90,7 @@ def _longer_ttl(lake: Lake) -> None:
             [*range(27), *range(30, 70)],
         ),
         (_delete, r"since the period was published, 1 new, 1 deleted \(.*2.csv\)", [*range(20), *range(30, 70)]),
-        (_lose_records, "the record of those loaded before does not match", [*range(70)]),
+        (_lose_records, "the record of the objects loaded before does not match", [*range(70)]),
         (_longer_ttl, "engine, keys or TTL of the table changed", [*range(70)]),
     ],
     ids=lambda each: getattr(each, "__name__", None),

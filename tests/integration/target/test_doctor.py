@@ -226,7 +226,7 @@ class TestValues:
         (finding,) = findings(checks)[f"period {PERIOD}"]
         assert code == 1
         assert finding.endswith(
-            " That is of a load without arguments. If its DAG gives it any, such as select or csv, give them as "
+            " This is for a load without arguments. If its DAG gives it any, such as select or csv, give them as "
             "--definition."
         )
         _, checks, _ = doctor(*where(numbers), "--definition", json.dumps(told))

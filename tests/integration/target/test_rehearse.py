@@ -66,7 +66,7 @@ def test_a_row_of_somebody_else_is_noticed(lake: Lake, rehearse: Rehearse, monke
     monkeypatch.setattr(Rehearsal, "_check", check_after_an_insert)
     code, out, _ = rehearse()
     *_, scene, verdict = out.splitlines()
-    assert (code, verdict) == (1, "The promise does not hold here.")
+    assert (code, verdict) == (1, "A period did not hold exactly the rows of its objects.")
     assert scene.startswith("WRONG ")
     assert "the table holds 81 rows and the objects 80" in scene
     assert left(lake) == ([], 0)
