@@ -88,6 +88,8 @@ def _server(node: RunningNode, nodes: Sequence[RunningNode], *, options: Options
         "part_log": {"database": "system", "table": "part_log"},
         # The servers' defaults are for large machines; here, several nodes share one.
         "mark_cache_size": 64 * 1024**2,
+        # Servers have 512 by default, chDB 2: two tasks that wait for each other then stop the queues of all replicas.
+        "background_schedule_pool_size": 16,
         # Each of sixteen threads would wake a hundred times a second, and this one twenty times.
         "async_insert_threads": 1,
         "memory_worker_period_ms": 1000,
