@@ -59,7 +59,7 @@ def link_partitions(
     )
     attached = yield from count_staged(with_attempt(load, to), name=f"Count what {target} holds")
     for node, staged in wanted.items():
-        if attached[node] != Staged(staged.partitions):
+        if attached[node].counts != (staged.counts[0], {}):
             raise VerificationError(
                 f"{target} on {node} got {attached[node].rows} of the {staged.rows} rows of {load.request.period} that "
                 f"{source} held: somebody drops parts of these tables. The period was not published."

@@ -33,6 +33,11 @@ class Staged:
         """Rows of the period."""
         return sum(partition.rows for partition in self.partitions.values())
 
+    @property
+    def counts(self) -> tuple[Mapping[str, int], Mapping[str, int]]:
+        """Rows by partition of the period and of other periods."""
+        return {key: contents.rows for key, contents in self.partitions.items()}, self.other_rows
+
     def has_parts_of(self, other: Staged) -> bool:
         """Check whether both are known to have the same parts."""
         return all(contents.has_parts_of(other.at(key)) for key, contents in self.partitions.items())

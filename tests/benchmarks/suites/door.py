@@ -32,13 +32,11 @@ _DATABASE = "shop"
 class _ThroughDoor(Lake):
     """The servers of another lake behind a load balancer; the engine makes all tables on all of them."""
 
-    tcp_port: int = 0
+    balancer: LoadBalancer | None = None
 
     def connect(self) -> None:
-        """Make Airflow's connections, of which that of ClickHouse has the port of the load balancer."""
-        connection = self.cluster.airflow_connection()
-        if self.tcp_port:
-            connection |= {"port": self.tcp_port, "extra": connection["extra"] | {"one_door": True}}
+        """Make Airflow's connections, of which that of ClickHouse leads to the load balancer."""
+        connection = (self.balancer or self.cluster).airflow_connection()
         os.environ[f"AIRFLOW_CONN_{self.clickhouse_conn_id.upper()}"] = json.dumps(connection)
         os.environ["AIRFLOW_CONN_AWS_DEFAULT"] = json.dumps(self.s3.airflow_connection())
 
@@ -66,7 +64,7 @@ def run(bench: TrialContext) -> Iterator[Comparison]:
             periods.upload(s3.endpoint)
         lakes = {
             _AT_ADDRESSES: _ThroughDoor(cluster, s3.endpoint, "bench_addresses"),
-            _THROUGH_DOOR: _ThroughDoor(cluster, s3.endpoint, "bench_door", tcp_port=balancer.tcp_port),
+            _THROUGH_DOOR: _ThroughDoor(cluster, s3.endpoint, "bench_door", balancer=balancer),
         }
         engine = f"Replicated('/databases/{_DATABASE}', '{{shard}}', '{{replica}}')"
         lakes[_AT_ADDRESSES].ask_every_node(f"CREATE DATABASE {_DATABASE} ENGINE = {engine}")
