@@ -9,6 +9,7 @@ from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, T
 
 #: Codes that a load reacts to, besides explaining them.
 BAD_ARGUMENTS = 36
+INCOMPATIBLE_COLUMNS = 122
 UNKNOWN_FUNCTION = 46
 UNKNOWN_IDENTIFIER = 47
 UNKNOWN_TABLE = 60
@@ -67,7 +68,7 @@ _TERMINAL: tuple[tuple[frozenset[int], str], ...] = (
     (frozenset({107, 636}), "Files are missing or cannot be read: check the bucket, the key and the format."),
     (frozenset({115}), "That node does not know the setting: leave it out, or upgrade the node."),
     (frozenset({456, 457}), "A parameter of the statement is missing, or is not of its placeholder's type."),
-    (frozenset({122}), "Tables differ in structure: give the table the same columns on every node."),
+    (frozenset({INCOMPATIBLE_COLUMNS}), "Tables differ in structure: give the table the same columns on every node."),
     (
         frozenset({164}),
         "The user may only read: remove `readonly` from its profile and from the connection's settings (for plans and "

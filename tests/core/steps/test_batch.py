@@ -127,11 +127,12 @@ TARGET = TableName("d", "t")
 
 def test_one_alter_has_the_commands_of_all_partitions() -> None:
     commands = [Command(ONE, f"ATTACH {number}") for number in (1, 2, 3)]
-    statements = alter_partitions(surroundings(), TARGET, commands, name="Attach").sql
-    assert statements[ONE].text == "ALTER TABLE `d`.`t` ATTACH 1, ATTACH 2, ATTACH 3"
+    step = next(alter_partitions(surroundings(), TARGET, commands, name="Attach"))
+    assert isinstance(step, QueryNodes)
+    assert step.sql[ONE].text == "ALTER TABLE `d`.`t` ATTACH 1, ATTACH 2, ATTACH 3"
 
 
 def test_commands_of_unlike_settings_are_never_in_one_statement() -> None:
     commands = [Command(ONE, "REPLACE 1", "x = 1"), Command(ONE, "REPLACE 2", "x = 0")]
     with pytest.raises(ValueError, match="too many values"):
-        alter_partitions(surroundings(), TARGET, commands, name="Replace")
+        next(alter_partitions(surroundings(), TARGET, commands, name="Replace"))

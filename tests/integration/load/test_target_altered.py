@@ -74,6 +74,35 @@ def test_nothing_is_published_and_the_next_run_loads(
     assert trips_lake.facts() == SECOND.facts(PERIOD)
 
 
+INDEX = ("ALTER TABLE {} ADD INDEX i (fare) TYPE minmax", "")
+
+
+@pytest.mark.three_nodes
+@pytest.mark.thorough(but=1)
+@pytest.mark.parametrize(
+    ("step", "change"),
+    # REPLACE accepts parts that lack a projection or an index.
+    [("Publish", COLUMN), ("Keep what", COLUMN), ("Keep what", INDEX)],
+)
+def test_an_alter_right_before_partitions_are_moved_is_an_error_that_a_retry_mends(
+    trips_lake: Lake, strikes: Strikes, step: str, change: tuple[str, str]
+) -> None:
+    trips_lake.upload(FIRST)
+    trips_lake.load()
+    trips_lake.upload(SECOND)
+    alter = change[0].format(f"{trips_lake.database}.trips")
+    strikes.before(step, lambda: trips_lake.on_node(2, alter))
+    with pytest.raises(TransientError, match="was altered"):
+        trips_lake.load(keep_versions=1)
+    assert strikes.struck
+    for node in (0, 1):
+        trips_lake.on_node(node, alter)
+    strikes.reset()
+    trips_lake.load()
+    assert trips_lake.facts() == SECOND.facts(PERIOD)
+    assert trips_lake.left_behind() == []
+
+
 @pytest.mark.thorough
 @pytest.mark.three_nodes
 def test_a_table_that_was_made_anew_gets_nothing_of_what_was_staged_for_the_old_one(
