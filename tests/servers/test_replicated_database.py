@@ -16,11 +16,13 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 from clickhouse_driver.errors import ServerException
 
+from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.core.load.staging_tables import Attempt
 from airflow_provider_chs3.core.model.models import TableName
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.target.topology import RECORDS_SCHEMA
 from airflow_provider_chs3.exceptions import Chs3Error, TransientError
+from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.programs import keeper
 from tests.faults.killing import writes
@@ -122,9 +124,19 @@ def test_a_plain_target_is_refused(lake: Lake) -> None:
         lake.load(cluster=lake.cluster.single_node_name)
 
 
-def test_a_cluster_without_one_of_the_databases_servers_is_refused(lake: Lake) -> None:
-    with pytest.raises(Exception, match=f"has 2 servers, of which cluster '{lake.cluster.single_node_name}' names 1"):
-        lake.load(cluster=lake.cluster.single_node_name)
+def test_a_cluster_without_one_of_the_databases_servers_is_refused(
+    lake: Lake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    alone = lake.cluster.single_node_name
+    refusal = f"has 2 servers, of which cluster '{alone}' names 1"
+    place = {"table": lake.table, "database": lake.database, "cluster": alone, "bucket": lake.bucket}
+    plan = PlanLoadsOperator(task_id="plan", **place, key="trips/{YYYY-MM}/", periods=[PERIOD])
+    for run in (lambda: lake.load(cluster=alone), lambda: plan.execute({})):
+        with pytest.raises(Exception, match=refusal):
+            run()
+    options = [f"--{name}={value}" for name, value in place.items()]
+    assert main(["doctor", *options, "--key", "trips/{YYYY-MM}/", "--period", PERIOD]) == 1
+    assert refusal in capsys.readouterr().out
 
 
 @pytest.mark.thorough

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -36,6 +36,7 @@ from airflow_provider_chs3.core.steps.operations import Steps
 from airflow_provider_chs3.core.target.node_capacity import NodeNow, ask_nodes_now
 from airflow_provider_chs3.core.target.node_facts import TargetContext
 from airflow_provider_chs3.core.target.period_partitions import partitions_of_one
+from airflow_provider_chs3.core.target.replicas import check_databases, check_shards
 from airflow_provider_chs3.core.target.target_checks import check_target
 from airflow_provider_chs3.core.tuning.exact_settings import REQUIRED_SETTINGS
 from airflow_provider_chs3.core.tuning.insert_settings import load_settings, without_exact
@@ -45,7 +46,7 @@ from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError, Pref
 #: A look at the first values takes a moment; only a load reads all of them.
 _SAMPLED_OBJECTS, _SAMPLED_ROWS = 5, 10_000
 #: The doctor cannot know what a DAG gives a load that has not run yet.
-_TO_TELL = "If its DAG gives it any, such as select or csv, give them as --definition."
+_TO_TELL = "If its DAG gives it any, such as select or csv, name the load with --dag or --loads."
 _IS_DURABLE = re.compile(r"\bfsync_after_insert\s*=\s*1\b")
 
 
@@ -62,12 +63,17 @@ class TrialSetup:
     definition: Mapping[str, Any] | None
 
 
-def check_table(context: TargetContext, *, user_settings: SettingValues) -> Check:
-    """Check that the table can be loaded period by period."""
+def check_table(context: TargetContext, nodes: Collection[Node], *, user_settings: SettingValues) -> Steps[Check]:
+    """Check that the table on these nodes can be loaded period by period; not all of them may have answered."""
     try:
         check_target(context, required_settings=REQUIRED_SETTINGS, settings=user_settings)
+        check_databases(replace(context, absent=tuple(node for node in nodes if node not in context.nodes)))
+        yield from check_shards(context)
     except PreflightError as error:
         return Check(name="table", findings=tuple(map(in_a_line, error.findings)))
+    except Chs3Error:
+        # Other checks report a node that does not answer, and missing privileges.
+        pass
     table_facts = context.table_facts
     summary = f"{context.target}: {table_facts.engine} PARTITION BY {table_facts.partition_key}"
     return Check(name="table", summary=summary, remarks=tuple(_power_cut_remarks(context)))

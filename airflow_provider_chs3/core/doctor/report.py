@@ -108,8 +108,10 @@ def describe_error(error: Chs3Error, remedy: str = "") -> str:
         # Without the host and the query id: the line itself names the node, and there is no load to look up.
         message = in_a_line(f"ClickHouse error {error.code}{error.name and f' ({error.name})'}: {error.message}")
     elif isinstance(error, ClickHouseConnectionError):
-        message, hint = f"no answer: {in_a_line(error.message)}", "Check that it is up and reachable from here."
-    return in_a_line(f"{message}{'' if message.endswith(('.', '!', '?')) else '.'} {remedy or hint}")
+        message = f"no answer: {in_a_line(error.message)}"
+        # In brackets, a step says what to check.
+        hint = "" if message.endswith(".)") else "Check that it is up and reachable from here."
+    return in_a_line(f"{message}{'' if message.endswith(('.', '!', '?', '.)')) else '.'} {remedy or hint}")
 
 
 def in_lines(errors: Mapping[Node, Chs3Error], remedy: Callable[[Chs3Error], str] = lambda _: "") -> tuple[str, ...]:

@@ -42,7 +42,7 @@ from airflow_provider_chs3.core.tuning.exact_settings import needed_settings
 from airflow_provider_chs3.core.tuning.insert_settings import names_to_look_up
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, PreflightError
 
-_NO_NODE = "no node answers"
+_FIX_FIRST = "fix the findings above first"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +126,7 @@ def _explain(error: Chs3Error, hosts: Sequence[tuple[bool, str]], store: StoreKi
 def _without_servers(request: DoctorRequest, connection: Check) -> Steps[Diagnosis]:
     storage, _ = yield from _check_storage(request, ())
     rest = ("versions", "clocks", "privileges", "node specs", "disks", "replication", "merges", "settings")
-    return Diagnosis(checks=(connection, *(Check(name=name, skipped=_NO_NODE) for name in rest), storage))
+    return Diagnosis(checks=(connection, *(Check(name=name, skipped=_FIX_FIRST) for name in rest), storage))
 
 
 def _ask_servers(request: DoctorRequest, location: TableLocation, probes: Mapping[Node, NodeProbe]) -> Steps[_Servers]:
@@ -208,7 +208,7 @@ def _check_load(
     table = Check(name="table", skipped="give --table")
     if request.has_table:
         table = (
-            check_table(context, user_settings=request.settings)
+            (yield from check_table(context, servers.location.nodes, user_settings=request.settings))
             if context.nodes
             else Check(name="table", skipped="no node reported its table")
         )
@@ -218,7 +218,7 @@ def _check_load(
     elif (
         request.source is None or request.period is None or not table.summary or servers.sizes.wrong or storage.findings
     ):
-        period = replace(period, skipped="fix the findings above first")
+        period = replace(period, skipped=_FIX_FIRST)
     else:
         period, settings = yield from check_period(scene, request.source, request.period, at=request.now)
     sent, settings = check_settings(scene, settings, period=request.period)

@@ -33,6 +33,7 @@ from airflow_provider_chs3.core.model.quantities import duration_text, quantity,
 from airflow_provider_chs3.core.steps.operations import Log, Steps
 from airflow_provider_chs3.core.target.node_facts import TargetContext, inspect_target
 from airflow_provider_chs3.core.target.period_partitions import partitions_of
+from airflow_provider_chs3.core.target.replicas import check_databases
 from airflow_provider_chs3.core.target.row_policies import OF_A_PERIOD
 from airflow_provider_chs3.core.target.target_checks import check_target, find_grain
 from airflow_provider_chs3.core.target.topology import TableRequest
@@ -140,6 +141,7 @@ def compare_periods(request: PlanRequest) -> Steps[tuple[list[PlannedPeriod], Ta
         return [_planned(request, request.target, *values) for values in sorted(listed.items())], None
     context = context or (yield from inspect_target(request, policies_on=OF_A_PERIOD))
     check_target(context, settings=request.settings)
+    check_databases(context)
     # An empty list of periods has no partition to ask for.
     owns = (yield from partitions_of(context, sorted(listed))) if listed else {}
     published = yield from look_up_periods(context, owns)

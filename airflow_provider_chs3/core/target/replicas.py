@@ -24,8 +24,7 @@ def find_replicas(context: TargetContext) -> Steps[TargetContext]:
     Raises:
         PreflightError: If privileges are missing, or the nodes do not replicate as the cluster's definition says.
     """
-    if findings := [*_databases(context)]:
-        raise PreflightError(*findings)
+    check_databases(context)
     if not context.table_facts.is_replicated:
         return context
     needed = privileges_of_replication(context.target, context.ledger, is_shared=bool(context.shared))
@@ -34,6 +33,16 @@ def find_replicas(context: TargetContext) -> Steps[TargetContext]:
     if findings := [*_shards(context, places)]:
         raise PreflightError(*findings)
     return replace(context, nodes={node: replace(facts, keeper=places[node]) for node, facts in context.nodes.items()})
+
+
+def check_databases(context: TargetContext) -> None:
+    """Check that statements of a load take effect where they are sent, and on all servers that share the table.
+
+    Raises:
+        PreflightError: If a database of engine Replicated is not fit for it, or the cluster leaves out servers of it.
+    """
+    if findings := [*_databases(context)]:
+        raise PreflightError(*findings)
 
 
 def check_shards(context: TargetContext) -> Steps[None]:
