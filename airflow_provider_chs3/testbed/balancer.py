@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import threading
 from collections import deque
@@ -10,6 +11,8 @@ from typing import Any
 
 from airflow_provider_chs3.testbed.nodes import Cluster
 from airflow_provider_chs3.testbed.processes import HOST, Stoppable
+
+_LOG = logging.getLogger(__name__)
 
 
 class Door(Stoppable):
@@ -27,34 +30,47 @@ class Door(Stoppable):
         self.is_sticky = False
         self._addresses = deque(addresses)
         self._open: list[socket.socket] = []
+        self._lock = threading.Lock()
+        self._is_stopped = False
         self._listener = socket.create_server((HOST, 0))
         self.port: int = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
 
     def cut(self) -> None:
         """Hang up on all clients and servers."""
-        connected, self._open = self._open, []
+        with self._lock:
+            connected, self._open = self._open, []
         hang_up(*connected)
 
     def stop(self) -> None:
         """Stop listening, and hang up."""
-        self._listener.close()
+        self._is_stopped = True
+        hang_up(self._listener)
         self.cut()
 
     def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                client, _ = self._listener.accept()
-                server = self._connect()
-                if server is None:
-                    client.close()
-                    continue
-                for peer in (client, server):
-                    # A small packet would wait 40 ms for the answer to the one before.
-                    peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                self._open += client, server
-                threading.Thread(target=copy, args=(client, server), daemon=True).start()
-                threading.Thread(target=self._answer, args=(server, client), daemon=True).start()
+        while not self._is_stopped:
+            try:
+                self._lead(self._listener.accept()[0])
+            except OSError as error:
+                if not self._is_stopped:
+                    # As a text: its traceback would keep the connection open.
+                    _LOG.warning("A connection led nowhere: %s", str(error))
+
+    def _lead(self, client: socket.socket) -> None:
+        server = self._connect()
+        if server is None:
+            client.close()
+            return
+        for peer in (client, server):
+            # A small packet would wait 40 ms for the answer to the one before.
+            peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with self._lock:
+            self._open += client, server
+        threading.Thread(target=copy, args=(client, server), daemon=True).start()
+        threading.Thread(target=self._answer, args=(server, client), daemon=True).start()
+        if self._is_stopped:
+            self.cut()
 
     def _connect(self) -> socket.socket | None:
         """Return a connection to the next server that takes one; None if none does."""

@@ -94,7 +94,7 @@ def writes(step: Step) -> bool:
 
 def kind_of(step: Step) -> str:
     """A step's name without the name of staging, which each attempt has of its own."""
-    return re.sub(r"chs3_\w+", "…", step.name)
+    return re.sub(r"chs3_\w*[0-9a-f]{16}\w*", "…", step.name)
 
 
 def numbered(steps: list[Step]) -> Iterator[tuple[int, Step]]:

@@ -85,13 +85,18 @@ def test_far_too_little_memory_is_an_error_after_a_few_steps(trips_lake: Lake, s
 
 
 def limit_parts(lake: Lake, limit: int) -> None:
-    lake.on_every_node(f"ALTER TABLE {lake.database}.{lake.table} MODIFY SETTING parts_to_throw_insert = {limit}")
+    lake.on_every_node(f"ALTER TABLE {lake.database}.{lake.table} MODIFY SETTING max_parts_in_total = {limit}")
+
+
+def load_in_parts(lake: Lake) -> None:
+    """Load on one node, each file in a part of its own."""
+    lake.load(cluster=lake.cluster.single_node_name, settings={"min_insert_block_size_rows": 1})
 
 
 @pytest.fixture
 def crowded_lake(trips_lake: Lake) -> Lake:
-    """Staging takes the table's limit of one part over, and an odd key takes an insert of its own."""
-    limit_parts(trips_lake, 1)
+    """Staging takes the table's limit of two parts over, and an odd key takes an insert of its own."""
+    limit_parts(trips_lake, 2)
     *files, (_, last) = TRIPS.files(PERIOD)
     for name, content in files:
         trips_lake.put(f"trips/{PERIOD}/{name}", content)
@@ -102,7 +107,7 @@ def crowded_lake(trips_lake: Lake) -> Lake:
 @pytest.mark.thorough
 def test_a_load_waits_while_there_are_too_many_parts_and_goes_on(crowded_lake: Lake, strikes: Strikes) -> None:
     strikes.before("Wait", lambda: limit_parts(crowded_lake, 3000))
-    crowded_lake.load(cluster=crowded_lake.cluster.single_node_name)
+    load_in_parts(crowded_lake)
     assert strikes.pauses_seconds == [20]
     assert_exact(crowded_lake, TRIPS)
 
@@ -110,7 +115,7 @@ def test_a_load_waits_while_there_are_too_many_parts_and_goes_on(crowded_lake: L
 @pytest.mark.thorough
 def test_too_many_parts_for_ever_are_told_after_three_waits(crowded_lake: Lake, strikes: Strikes) -> None:
     with pytest.raises(ClickHouseServerError, match=r"(?s)252 .*Wait for merges"):
-        crowded_lake.load(cluster=crowded_lake.cluster.single_node_name)
+        load_in_parts(crowded_lake)
     assert strikes.pauses_seconds == [20, 40, 60]
     assert_untouched(crowded_lake, None)
     assert crowded_lake.left_behind() == []

@@ -49,6 +49,7 @@ def test_after_kill_9_at_every_fifth_step_a_run_ends_in_the_objects_rows(
     trips_lake.load()
     trips_lake.upload(VERSIONS[1])
     points = list(strikes(steps_of(trips_lake.load)))[first::5]
+    assert points
     for number, strike in enumerate(points):
         trips = VERSIONS[number % 2]
         trips_lake.upload(trips)
@@ -57,7 +58,6 @@ def test_after_kill_9_at_every_fifth_step_a_run_ends_in_the_objects_rows(
         trips_lake.load()
         assert_exact(trips_lake, trips)
         assert trips_lake.load()["status"] == "unchanged"
-    assert len(points) > 1
 
 
 @pytest.mark.thorough

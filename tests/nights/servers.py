@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from clickhouse_driver.errors import NetworkError, ServerException
@@ -58,17 +57,18 @@ class Servers:
         self.cluster.kill(place)
         self.cluster.restart(place)
         self._follow_database(place)
+        self.settle()
 
     def cut(self, place: int) -> None:
         """Cut the power of a node and start it again."""
         assert self.power
         self.power.cut(place)
         self._follow_database(place)
+        self.settle()
 
     def _follow_database(self, place: int) -> None:
         if self.lake.cluster.database_engine:
             _wait_until(lambda: self._runs_statements(place))
-        self.settle()
 
     def _runs_statements(self, place: int) -> bool:
         """Whether a server follows its database, or will once a load has dropped its staging; else mend it.
@@ -108,8 +108,7 @@ class Servers:
         for place in sorted(self.down):
             self.cluster.restart(place)
             self.down.discard(place)
-            if self.lake.cluster.database_engine:
-                _wait_until(partial(self._runs_statements, place))
+            self._follow_database(place)
 
     def settle(self) -> None:
         """Wait until replicas can be written to."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import socket
 import urllib.request
+from contextlib import closing
 
 import pytest
 from clickhouse_driver import Client
 from clickhouse_driver.errors import NetworkError
 
-from airflow_provider_chs3.testbed.balancer import LoadBalancer
+from airflow_provider_chs3.testbed.balancer import Door, LoadBalancer
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 
 
@@ -56,3 +58,42 @@ def test_a_node_that_is_down_is_passed_over():
         # The end of a connection or its reset, whichever the client sees first.
         with pytest.raises((EOFError, OSError, NetworkError)):
             name_of_next(balancer, cluster)
+
+
+class TestDoor:
+    @pytest.fixture
+    def server(self):
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            listener.settimeout(10)
+            yield listener
+
+    def through(self, door, server):
+        """Return the next connection's two ends."""
+        client = socket.create_connection(("127.0.0.1", door.port), timeout=10)
+        return client, server.accept()[0]
+
+    def test_once_stopped_it_leads_no_further_connection(self, server):
+        door = Door(server.getsockname())
+        client, end = self.through(door, server)
+        door.stop()
+        with client, end:
+            assert client.recv(1) == end.recv(1) == b""
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", door.port), timeout=10)
+
+    def test_after_a_connection_that_fails_it_leads_the_next(self, server, monkeypatch, caplog):
+        with Door(server.getsockname()) as door:
+            lead = door._connect
+
+            def fail_once():
+                monkeypatch.setattr(door, "_connect", lead)
+                raise OSError("too many files are open")
+
+            monkeypatch.setattr(door, "_connect", fail_once)
+            with closing(socket.create_connection(("127.0.0.1", door.port), timeout=10)) as failing:
+                assert failing.recv(1) == b""
+            client, end = self.through(door, server)
+            with client, end:
+                client.sendall(b"a")
+                assert end.recv(1) == b"a"
+        assert "too many files are open" in caplog.text
