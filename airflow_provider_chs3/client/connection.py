@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from airflow_provider_chs3.client.extras import Extras, check_names, parse_port
@@ -16,9 +16,6 @@ from airflow_provider_chs3.core.model.models import NodeSpec
 from airflow_provider_chs3.core.target.node_capacity import parse_memory
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.get_provider_info import CONNECTION_FIELDS
-
-if TYPE_CHECKING:
-    from airflow.providers.common.compat.sdk import Connection
 
 Address = tuple[str, int]
 SettingValue = str | int | float
@@ -98,11 +95,11 @@ class ConnectionOptions:
         return f"clickhouse://{f'[{host}]' if ':' in host else host}:{port}"
 
     @classmethod
-    def from_airflow(cls, connection: Connection) -> ConnectionOptions:
+    def from_airflow(cls, connection: Any) -> ConnectionOptions:
         """Read and check an Airflow connection.
 
         Args:
-            connection: A connection of type `chs3`; or `clickhouse`, the type of Airflow's own provider.
+            connection: A connection of Airflow's, of type `chs3`; or `clickhouse`, the type of Airflow's own provider.
 
         Raises:
             ConfigurationError: If a field is wrong: it names the field, its value and the values that it may have.
@@ -176,7 +173,7 @@ class ConnectionOptions:
         return addresses.get(f"{host_name}:{port}") or addresses.get(host_name) or (host_name, port)
 
 
-def _described(connection: Connection, *, where: str) -> tuple[int | None, Mapping[str, Any]]:
+def _described(connection: Any, *, where: str) -> tuple[int | None, Mapping[str, Any]]:
     """Return the native port, None for the usual one, and the extras, of a connection of either type.
 
     Raises:

@@ -15,7 +15,6 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from airflow_provider_chs3.client.connection import Address, ConnectionOptions
-from airflow_provider_chs3.client.log_comment import airflow_log_comment
 from airflow_provider_chs3.client.open_connections import OpenConnections
 from airflow_provider_chs3.client.server import Server
 from airflow_provider_chs3.core.sql.complete_answers import READABLE
@@ -34,7 +33,7 @@ _WAKING_SECONDS = 120
 #: A connection that fails sooner was refused.
 _SHARE_OF_TIMEOUT = 0.9
 #: A search ends after so many times the time to connect: a frozen server takes all of it, each time.
-_LONGEST_SEARCH_CONNECTS = 3
+_LONGEST_SEARCH_CONNECTS = 6
 #: Idle connections that are kept for each server.
 _KEPT_CONNECTIONS = 8
 
@@ -46,8 +45,9 @@ _WHO_ARE_YOU = "SELECT toString(serverUUID()), groupArray((cluster, host_name, p
 class DoorConnections(OpenConnections):
     """Connections that wait for the next statement, by the server that they lead to. Threads may share them."""
 
-    def __init__(self, options: ConnectionOptions) -> None:
+    def __init__(self, options: ConnectionOptions, log_comment: str) -> None:
         super().__init__(options)
+        self._log_comment = log_comment
         # One search at a time: it may find what another one is after.
         self._searching = threading.Lock()
         self._server_of_node: dict[Address, tuple[str, str]] = {}
@@ -108,7 +108,7 @@ class DoorConnections(OpenConnections):
                 self.keep(client, address)
             if time.monotonic() - began > _LONGEST_SEARCH_CONNECTS * self.options.connect_timeout_seconds:
                 break
-        if latest and not met:
+        if latest and not self._node_count:
             raise latest
         raise self._not_met(address, met, tries, latest)
 
@@ -140,7 +140,7 @@ class DoorConnections(OpenConnections):
         client = open_client(self.options)
         # Connections to look at the address would take turns of a load balancer, so that searches met the same servers.
         with translated_errors(client, is_address_right=self._node_count > 0):
-            settings = {**READABLE, "log_comment": airflow_log_comment()}
+            settings = {**READABLE, "log_comment": self._log_comment}
             client.connection.deadline = time.monotonic() + self.options.connect_timeout_seconds
             ((uuid, rows),) = client.execute(_WHO_ARE_YOU, settings=settings)
             client.connection.deadline = None
@@ -188,11 +188,11 @@ class DoorConnections(OpenConnections):
         self, address: Address | None, met: Counter[str], tries: int, latest: ClickHouseConnectionError | None
     ) -> ClickHouseConnectionError:
         host, port = address or self.options.hosts[0]
-        led = ", ".join(f"{times} to {name}" for name, times in met.most_common())
-        failed = f", and {tries - met.total()} failed ({latest.message})" if latest else ""
+        led = [f"{times} to {name}" for name, times in met.most_common()]
+        led += [f"{tries - met.total()} to a server that did not answer ({latest.message})"] if latest else []
         return ClickHouseConnectionError(
-            f"none of {tries} connections led to this node: {led}{failed}. It is down, or the load balancer is sticky "
-            "or leaves it out: have it choose a server for each connection, or replace the connection's 'one_door' by "
-            "'node_addresses'",
+            f"none of {tries} connections led to this node: {', '.join(led)}. It is down, or the load balancer is "
+            "sticky or leaves it out: have it choose a server for each connection, or replace the connection's "
+            "'one_door' by 'node_addresses'",
             f"{host}:{port}",
         )

@@ -17,7 +17,6 @@ from airflow_provider_chs3.client.connection import Address
 from airflow_provider_chs3.client.diagnosis import check_one_server
 from airflow_provider_chs3.client.insert import ProgressLog, Quiet, run_insert
 from airflow_provider_chs3.client.listing import Listing, SnapshotListing, WritableListing
-from airflow_provider_chs3.client.log_comment import airflow_log_comment
 from airflow_provider_chs3.client.session import Session
 from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.model.table_snapshot import TableSnapshot
@@ -116,7 +115,7 @@ class Runner:
         self.in_turns = in_turns
         self.inserts: list[Insert] = []
         # Read here, because Airflow's context is not available in the threads that query nodes.
-        self.log_comment = {"log_comment": airflow_log_comment()}
+        self.log_comment = {"log_comment": session.log_comment}
 
     def run(self, steps: Steps[T]) -> T:
         """Run a workflow to its end."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_chs3.client.connection import Address, ConnectionOptions, check_settings
 from airflow_provider_chs3.client.deadline import NEVER, Deadline
 from airflow_provider_chs3.client.diagnosis import explain_server_error
-from airflow_provider_chs3.client.log_comment import airflow_log_comment
+from airflow_provider_chs3.client.log_comment import process_log_comment
 from airflow_provider_chs3.client.one_door import DoorConnections
 from airflow_provider_chs3.client.open_connections import OpenConnections
 from airflow_provider_chs3.client.waiting_turn import in_turn
@@ -50,6 +50,11 @@ class Session:
         session = Session()
         session.options = options
         return session
+
+    @property
+    def log_comment(self) -> str:
+        """The sender of its statements, as JSON."""
+        return process_log_comment()
 
     @cached_property
     def servers_seen(self) -> defaultdict[Address | None, set[str]]:
@@ -152,7 +157,7 @@ class Session:
 
         query_id = query_id or str(uuid.uuid4())
         if "log_comment" not in settings:
-            settings = {**settings, "log_comment": airflow_log_comment()}
+            settings = {**settings, "log_comment": self.log_comment}
         with (
             self._connected(address, send_receive_timeout_seconds) as client,
             translated_errors(client, query_id=query_id, secrets=secrets),
@@ -181,7 +186,9 @@ class Session:
 
     @cached_property
     def _connections(self) -> OpenConnections:
-        made = DoorConnections(self.options) if self.options.one_door else OpenConnections(self.options)
+        made = (
+            DoorConnections(self.options, self.log_comment) if self.options.one_door else OpenConnections(self.options)
+        )
         weakref.finalize(self, made.close)
         return made
 

@@ -22,17 +22,20 @@ Answer = TypeVar("Answer")
 class Topic:
     """A topic; close it, or use it in a `with` block.
 
-    Raises:
-        ConfigurationError: If a library of the extra `kafka` is missing, or the connection lacks `bootstrap.servers`.
+    Args:
+        name: Its name.
+        kafka_conn_id: The connection's id, for messages.
+        settings: The settings of librdkafka that the connection holds.
     """
 
-    def __init__(self, name: str, kafka_conn_id: str) -> None:
+    def __init__(self, name: str, kafka_conn_id: str, settings: Mapping[str, Any]) -> None:
         self.name = name
         self._kafka_conn_id = kafka_conn_id
+        self._settings = settings
         self._refusal: Any = None
         self._error: Any = None
         self._is_stopped = False
-        self._consumer = _consumer(settings_of(kafka_conn_id), self._note)
+        self._consumer = _consumer(settings, self._note)
 
     def __enter__(self) -> Self:
         return self
@@ -55,7 +58,7 @@ class Topic:
         from confluent_kafka import TopicCollection
         from confluent_kafka.admin import AdminClient
 
-        settings: dict[str, Any] = {**settings_of(self._kafka_conn_id), "error_cb": self._note}
+        settings: dict[str, Any] = {**self._settings, "error_cb": self._note}
         settings.pop("on_commit", None)
         client = AdminClient(settings)
         asked = client.describe_topics(TopicCollection([self.name]), request_timeout=_ANSWER_SECONDS)[self.name]
@@ -198,32 +201,6 @@ class Topic:
             self._consumer.poll(0)
             self._check_login()
             raise TransientError(f"Kafka did not answer: {error.args[0].str()}{self._why()}.") from error
-
-
-def settings_of(kafka_conn_id: str) -> Mapping[str, Any]:
-    """Return the settings of librdkafka that a connection holds.
-
-    Raises:
-        ConfigurationError: If a library of the extra `kafka` is missing, or the connection lacks `bootstrap.servers`.
-    """
-    try:
-        # Import now what the extra brings, rather than after the first messages were read.
-        import pyarrow  # noqa: F401
-        from airflow.providers.apache.kafka.hooks.base import KafkaBaseHook
-    except ImportError as error:
-        raise ConfigurationError(
-            "Kafka needs a library that is not installed: install the extra kafka of airflow-provider-chs3."
-        ) from error
-
-    class Settings(KafkaBaseHook):
-        def _get_client(self, config: Any) -> Any:
-            return config
-
-    try:
-        settings: Mapping[str, Any] = Settings(kafka_config_id=kafka_conn_id).get_conn
-    except ValueError as error:
-        raise ConfigurationError(f"Kafka connection {kafka_conn_id!r}: {error}") from error
-    return settings
 
 
 def _consumer(settings: Mapping[str, Any], note: Callable[[Any], None]) -> Any:

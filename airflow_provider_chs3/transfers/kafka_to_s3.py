@@ -107,6 +107,7 @@ class KafkaToS3Operator(BaseOperator):
         from airflow_provider_chs3.client.landing import Landing
         from airflow_provider_chs3.client.shared_objects import SharedObjects
         from airflow_provider_chs3.client.topic import Topic
+        from airflow_provider_chs3.hooks.kafka import settings_of
         from airflow_provider_chs3.sources.s3.client import QuickS3Hook
 
         with airflow_errors():
@@ -115,7 +116,7 @@ class KafkaToS3Operator(BaseOperator):
             request, store = self._request(context), self.store
             client = QuickS3Hook(aws_conn_id=store.conn_id).get_conn()
             objects = SharedObjects(store.source(store.listing()).bucket, client)
-            with Topic(self.topic, self.kafka_conn_id) as topic:
+            with Topic(self.topic, self.kafka_conn_id, settings_of(self.kafka_conn_id)) as topic:
                 lands_the_rest = self.on_expired == "land_rest"
                 self._topic = topic
                 landing = Landing(
@@ -134,9 +135,9 @@ class KafkaToS3Operator(BaseOperator):
         from airflow.providers.openlineage.extractors import OperatorLineage
         from openlineage.client.event_v2 import InputDataset, OutputDataset
 
-        from airflow_provider_chs3.client.topic import settings_of
         from airflow_provider_chs3.core.files.key_template import KeyTemplate
         from airflow_provider_chs3.core.model.period import Period
+        from airflow_provider_chs3.hooks.kafka import settings_of
 
         broker = str(settings_of(self.kafka_conn_id)["bootstrap.servers"]).partition(",")[0]
         periods = map(Period.parse, (self._result or {}).get("periods", ()))

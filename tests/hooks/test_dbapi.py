@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_chs3.client.log_comment import airflow_log_comment
 from airflow_provider_chs3.client.parameters import bind
 from airflow_provider_chs3.exceptions import ClickHouseServerError, ConfigurationError
+from airflow_provider_chs3.hooks.log_comment import airflow_log_comment
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook

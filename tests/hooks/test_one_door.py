@@ -153,7 +153,7 @@ def test_one_that_does_not_wake_in_time_is_an_error(asleep: ClickHouseHook, monk
 
 
 def test_a_node_that_two_servers_say_to_be_is_refused(door: ClickHouseHook) -> None:
-    connections = DoorConnections(door.options)
+    connections = DoorConnections(door.options, "{}")
     address = ("ch", 9000)
     servers = [Server(name=name, uuid="", nodes=frozenset([address]), clusters=()) for name in ("one", "two")]
     connections._check_is_only_one(address, servers[0])

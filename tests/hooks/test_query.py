@@ -18,10 +18,10 @@ import pytest
 
 from airflow_provider_chs3 import __version__
 from airflow_provider_chs3.client import connection, driver_connection, server_errors
-from airflow_provider_chs3.client.log_comment import airflow_log_comment
 from airflow_provider_chs3.core.sql.quoting import literal
 from airflow_provider_chs3.core.sql.server_text import readable
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ClickHouseServerError, ConfigurationError
+from airflow_provider_chs3.hooks.log_comment import airflow_log_comment
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.nodes import LOADER
 from tests.core.sql.test_server_text import WITH_STACK_TRACE

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from airflow_provider_chs3.client.topic import Topic as LandedTopic
+from airflow_provider_chs3.hooks.kafka import settings_of
 from airflow_provider_chs3.transfers.kafka_to_s3 import KafkaToS3Operator
 from tests.sources.topics import Topic
 
@@ -56,7 +57,7 @@ class LandingLake:
 
 def settled(lake: LandingLake) -> datetime:
     """Now, when Kafka shows all that was sent."""
-    with LandedTopic(lake.topic.name, "kafka_default") as topic:
+    with LandedTopic(lake.topic.name, "kafka_default", settings_of("kafka_default")) as topic:
         end = -1
         while (held := topic.held(0)[1]) != end or held == 0:
             end = held

@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_chs3.client.connection import check_settings
-from airflow_provider_chs3.client.log_comment import airflow_log_comment
 from airflow_provider_chs3.client.parameters import Bound, Parameters, bound
 from airflow_provider_chs3.client.session import Session
 from airflow_provider_chs3.client.waiting_turn import in_turn
 from airflow_provider_chs3.core.sql.complete_answers import READABLE
 from airflow_provider_chs3.core.sql.quoting import literal
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError, ConfigurationError
+from airflow_provider_chs3.hooks.log_comment import airflow_log_comment
 from airflow_provider_chs3.hooks.statements.row_inserts import RowInserts
 
 if TYPE_CHECKING:
@@ -29,6 +29,11 @@ class StatementRuns(RowInserts, Session):
     """The part of the hook that runs statements with everything that the driver can send along."""
 
     _running: tuple[str, Client] | None = None
+
+    @property
+    def log_comment(self) -> str:
+        """The running task, as JSON."""
+        return airflow_log_comment()
 
     def execute(
         self,
@@ -78,7 +83,7 @@ class StatementRuns(RowInserts, Session):
             "types_check": types_check,
             "columnar": columnar,
         }
-        sent = {**READABLE, "log_comment": airflow_log_comment(), **check_settings(settings or {}, where="settings")}
+        sent = {**READABLE, "log_comment": self.log_comment, **check_settings(settings or {}, where="settings")}
         result = None
         with self.client() as client:
             client.connection.deadline = self.deadline.at
