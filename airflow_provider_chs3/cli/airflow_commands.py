@@ -38,6 +38,7 @@ def _argument(action: argparse.Action) -> Arg:
     return Arg(
         **common,
         action="append" if isinstance(action, argparse._AppendAction) else "store",
+        nargs=action.nargs,
         default=action.default,
         type=action.type or str,
         choices=action.choices,

@@ -9,6 +9,7 @@ from dataclasses import MISSING, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_chs3 import __version__
 from airflow_provider_chs3.core.arguments.declaration import REQUIRED, Argument, declared
 from airflow_provider_chs3.core.arguments.load_arguments import (
     CLUSTER,
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
 #: The formats of results; only a table comes with lines of progress, and text.
 OUTPUTS = ("table", "json", "yaml")
 #: The command that does without a source, and then skips its checks.
-_DOCTOR = "doctor"
-#: The option that always has a value: empty for a public bucket.
+DOCTOR = "doctor"
+#: The option that may be empty: a public bucket.
 _AWS = "aws_conn_id"
 
 _ABOUT = """Check what loads depend on, and maintain their records, from the shell. Connections are Airflow's, named by
@@ -64,6 +65,7 @@ def parser() -> argparse.ArgumentParser:
         epilog=_EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action="version", version=f"chs3 {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     _add_ledger(commands)
     _add_plan(commands)
@@ -79,6 +81,7 @@ def parser() -> argparse.ArgumentParser:
     _add_doctor(commands)
     _add_rehearse(commands)
     _add_ddl(commands)
+    _command(commands, "schema", "print the JSON schema of files of loads, by which editors check them", asks=False)
     return parser
 
 
@@ -103,16 +106,16 @@ def periods_of(given: argparse.Namespace) -> tuple[str, ...]:
     return tuple(str(period) for period in sorted(periods))
 
 
-def source_arguments(given: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments of operators that say where the periods are.
+def storage_of(given: argparse.Namespace) -> Storage | None:
+    """Return the storage of the objects; None for the doctor, who may do without.
 
     Raises:
         ConfigurationError: If an option is of another storage, or one is missing.
     """
     storage, options = storage_class(given.storage), _options(given)
-    if given.command == _DOCTOR and "key" in _missing(storage, options):
-        return {"objects": None}
-    return {"objects": _made(storage, options, given)}
+    if given.command == DOCTOR and "key" in _missing(storage, options):
+        return None
+    return _made(storage, options, given)
 
 
 def object_storage(given: argparse.Namespace, key: str) -> Storage:
@@ -137,7 +140,6 @@ def _add_plan(commands: Any) -> None:
     _add_table(command)
     _add_source(command)
     _add_periods(command, all_periods="all periods in the bucket")
-    _add_definition(command, "if given, periods loaded with another definition are loaded again")
 
 
 def _add_adopt(commands: Any) -> None:
@@ -149,7 +151,6 @@ def _add_adopt(commands: Any) -> None:
     _add_table(command)
     _add_source(command)
     _add_periods(command, all_periods="all periods in the bucket")
-    _add_definition(command, "by default {}")
     command.add_argument("--prove", action="store_true", help="compare the values, too, as chs3 prove does")
 
 
@@ -159,7 +160,6 @@ def _add_prove(commands: Any) -> None:
     _add_table(command)
     _add_source(command)
     _add_periods(command, all_periods="all periods in the bucket")
-    _add_definition(command, "by default as the ledger records it, or {}")
     _add(command, OBJECT_COLUMN, metavar="NAME")
     _add(command, SAMPLE, metavar="OBJECTS")
 
@@ -206,10 +206,9 @@ def _add_doctor(commands: Any) -> None:
     command = _command(
         commands, "doctor", "check everything that loads depend on, and report problems; nothing is written"
     )
-    _add_table(command, is_required=False)
+    _add_table(command)
     _add_source(command)
     command.add_argument("--period", metavar="2026-10", help="check a load of this period, up to its first write")
-    _add_definition(command, "by default that of the table's newest load, or {}")
     command.add_argument(
         "--for",
         dest="purposes",
@@ -242,16 +241,14 @@ def _add_rehearse(commands: Any) -> None:
 def _add_ddl(commands: Any) -> None:
     about = "print CREATE TABLE for the files of a period, with the reason of each choice; nothing is written"
     command = _command(commands, "ddl", about)
-    command.add_argument("--table", required=True, help="name of the new table on every node: [DATABASE.]TABLE")
-    _add(command, DATABASE)
-    _add(command, CLUSTER)
+    _add_table(command)
     _add_source(command)
     command.add_argument("--period", required=True, metavar="2026-10", help="period whose files define the columns")
     _add(command, declared(Files)["file_format"], metavar="NAME")
     _add(command, CSV, type=_json_object, metavar="JSON")
 
 
-def _command(commands: Any, name: str, about: str) -> argparse.ArgumentParser:
+def _command(commands: Any, name: str, about: str, *, asks: bool = True) -> argparse.ArgumentParser:
     command: argparse.ArgumentParser = commands.add_parser(
         name,
         help=about,
@@ -259,7 +256,8 @@ def _command(commands: Any, name: str, about: str) -> argparse.ArgumentParser:
         epilog=_EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    command.add_argument("--conn-id", help="connection of type chs3 ([chs3] clickhouse_conn_id)")
+    if asks:
+        command.add_argument("--conn-id", help="connection of type chs3 ([chs3] clickhouse_conn_id)")
     command.add_argument(
         "-o",
         "--output",
@@ -271,8 +269,18 @@ def _command(commands: Any, name: str, about: str) -> argparse.ArgumentParser:
     return command
 
 
-def _add_table(command: argparse.ArgumentParser, *, is_required: bool = True) -> None:
-    _add(command, TABLE, required=is_required)
+def _add_table(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--loads",
+        nargs="+",
+        metavar=("FILE", "NAME"),
+        help="file of loads, instead of --table, and the names of those that it is about (all)",
+    )
+    command.add_argument(
+        "--dag", metavar="ID", help="DAG whose loads it is about, instead of --table: their tasks say all the rest"
+    )
+    command.add_argument("--task", metavar="ID", help="with --dag: only this task or group of tasks")
+    _add(command, TABLE)
     _add(command, DATABASE)
     _add(command, CLUSTER)
     _add(command, STAGING_DATABASE, metavar="DATABASE")
@@ -325,15 +333,6 @@ def _add_periods(command: argparse.ArgumentParser, *, all_periods: str | None) -
         command.add_argument("--all-periods", action="store_true", help=all_periods)
 
 
-def _add_definition(command: argparse.ArgumentParser, default: str) -> None:
-    command.add_argument(
-        "--definition",
-        type=_json_object,
-        metavar="JSON",
-        help=f'definition of the loads, such as {{"columns": ["a", "b"]}}; {default}',
-    )
-
-
 def _add(command: argparse.ArgumentParser, declaration: Argument, **given: Any) -> None:
     """Add the option of an argument that operators take, too."""
     by_default = f"; by default {declaration.default_text}" if declaration.default_text else ""
@@ -360,13 +359,23 @@ def _json_object(text: str) -> Mapping[str, Any]:
     return value
 
 
+def storage_options() -> tuple[str, ...]:
+    """Return the options of all storages."""
+    return tuple(dict.fromkeys(name for storage in STORAGES for name in storage_class(storage).options))
+
+
+def flag(name: str) -> str:
+    """Return an option as it is written."""
+    return f"--{name.replace('_', '-')}"
+
+
 def _options(given: argparse.Namespace) -> dict[str, Any]:
     """Return the options of the storage that have a value."""
     accepted = storage_class(given.storage).options
-    every = {name: getattr(given, name, None) for storage in STORAGES for name in storage_class(storage).options}
-    if refused := [f"--{name.replace('_', '-')}" for name in every if every[name] and name not in (*accepted, _AWS)]:
+    every = {name: getattr(given, name, None) for name in storage_options()}
+    if refused := [flag(name) for name in every if every[name] and name not in (*accepted, _AWS)]:
         raise ConfigurationError(f"{', '.join(refused)}: --storage {given.storage} does not take this.")
-    return {name: every[name] or None for name in accepted if every[name] or name == _AWS}
+    return {name: every[name] or None for name in accepted if every[name] or (name == _AWS and every[name] == "")}
 
 
 def _missing(storage: type[Storage], options: Mapping[str, Any]) -> list[str]:
@@ -376,6 +385,6 @@ def _missing(storage: type[Storage], options: Mapping[str, Any]) -> list[str]:
 
 def _made(storage: type[Storage], options: Mapping[str, Any], given: argparse.Namespace) -> Storage:
     if missing := _missing(storage, options):
-        names = " and ".join(f"--{name.replace('_', '-')}" for name in missing)
+        names = " and ".join(map(flag, missing))
         raise ConfigurationError(f"--storage {given.storage} needs more options: give {names}.")
     return storage.of_options(options)

@@ -1,4 +1,4 @@
-"""The commands: each runs an operator and prints its result."""
+"""The commands: each asks the tables of its loads, and prints one result."""
 
 from __future__ import annotations
 
@@ -11,42 +11,25 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from airflow_provider_chs3.cli.arguments import object_storage, periods_of, source_arguments
+from airflow_provider_chs3.cli.arguments import object_storage, periods_of
 from airflow_provider_chs3.cli.doctor_output import described, diagnosis
+from airflow_provider_chs3.cli.errors import describe_error
+from airflow_provider_chs3.cli.loads import ChosenLoad, choose_loads, hook_of
 from airflow_provider_chs3.cli.rehearse import Rehearsal
 from airflow_provider_chs3.cli.tables import age, rendered, size
-from airflow_provider_chs3.core.files.csv_dialect import Dialect
-from airflow_provider_chs3.core.files.table_suggestion import NewTable, NewTableRequest, suggest_table
-from airflow_provider_chs3.core.load.cleanup_on_request import Orphan
-from airflow_provider_chs3.core.load.load_result import LoadResult
+from airflow_provider_chs3.core.arguments.proof_arguments import SAMPLE
 from airflow_provider_chs3.core.load.reload import RELOAD
-from airflow_provider_chs3.core.model.formats import format_named
 from airflow_provider_chs3.core.model.models import PeriodObjects, TableName
-from airflow_provider_chs3.core.model.period import Period
-from airflow_provider_chs3.core.periods.adopt import AdoptedPeriod
-from airflow_provider_chs3.core.periods.discard import DiscardedPeriod
-from airflow_provider_chs3.core.periods.forget import ForgottenPeriod
+from airflow_provider_chs3.core.model.period import parse_periods
+from airflow_provider_chs3.core.model.quantities import quantity
 from airflow_provider_chs3.core.periods.objects import LoadedObject
 from airflow_provider_chs3.core.periods.plan import PlannedPeriod, forecast_text
 from airflow_provider_chs3.core.periods.proved_period import DIFFERS, EQUAL, ProvedPeriod
-from airflow_provider_chs3.core.periods.restore import ListedVersion, RestoredPeriod
+from airflow_provider_chs3.core.periods.restore import RestoredPeriod
 from airflow_provider_chs3.core.periods.status import PeriodInLedger
 from airflow_provider_chs3.exceptions import ConfigurationError
-from airflow_provider_chs3.operators.held import ApprovePeriodsOperator, DiscardPeriodsOperator
-from airflow_provider_chs3.operators.ledger import (
-    AdoptPeriodsOperator,
-    CleanStagingOperator,
-    ForgetPeriodsOperator,
-    ListLedgerOperator,
-)
-from airflow_provider_chs3.operators.period import PeriodOperator
-from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
-from airflow_provider_chs3.operators.prove import ProvePeriodsOperator
-from airflow_provider_chs3.operators.versions import (
-    ListVersionsOperator,
-    RestorePeriodsOperator,
-    UnpinPeriodsOperator,
-)
+from airflow_provider_chs3.load.schema import schema
+from airflow_provider_chs3.table import clean
 
 
 @dataclass(frozen=True)
@@ -56,35 +39,107 @@ class CommandResult:
     as_json: list[dict[str, Any]] | dict[str, Any]
     as_text: str
     is_fine: bool
+    has_failed: bool = False
 
 
-def _ledger(given: argparse.Namespace) -> CommandResult:
-    periods = periods_of(given)
-    operator = ListLedgerOperator(task_id="ledger", periods=periods, **_table(given))
-    if given.objects:
-        return _objects(operator)
-    listed = operator.listed()
-    header = ["period", "partition", "state", "rows", "size", "objects", "published (UTC)", "rows/s", "attempt"]
-    rows = [
-        [period.period, period.partition_id, period.state, period.rows, size(period.size_bytes), *_published(period)]
-        for period in listed
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What a command found of one load: rows of a table, the same as values, and notes below the table."""
+
+    header: Sequence[str]
+    rows: list[list[object]]
+    values: list[dict[str, Any]] | dict[str, Any]
+    summary: str
+    is_fine: bool = True
+    notes: Sequence[str] = ()
+    nothing: str = ""
+    text: str = ""
+
+    def __str__(self) -> str:
+        table = rendered(self.header, self.rows) if self.rows else self.nothing
+        return self.text or "\n\n".join(filter(None, (table, *self.notes)))
+
+
+Command = Callable[[argparse.Namespace, ChosenLoad], Report]
+
+
+def _for_loads(command: Command) -> Callable[[argparse.Namespace], CommandResult]:
+    """Return a command for all loads that the command line names: one table, and a line as each is done."""
+
+    def run(given: argparse.Namespace) -> CommandResult:
+        if "first" in given:
+            # A wrong one is an error before anything is looked up.
+            periods_of(given)
+        chosen = choose_loads(given)
+        if not chosen[0].is_declared:
+            report = command(given, chosen[0])
+            return CommandResult(report.values, str(report), report.is_fine)
+        reports: dict[str, Report] = {}
+        errors: dict[str, str] = {}
+        for load in chosen:
+            try:
+                reports[load.name] = command(given, load)
+                given.tell(f"{load.name}: {reports[load.name].summary}")
+            except Exception as error:
+                # One table that cannot be reached must not hide the others.
+                errors[load.name] = describe_error(error)
+                given.warn(f"{load.name}: {errors[load.name]}")
+        return _joined(reports, errors)
+
+    return run
+
+
+def _joined(reports: Mapping[str, Report], errors: Mapping[str, str]) -> CommandResult:
+    header = next((["load", *report.header] for report in reports.values()), [])
+    rows = [[name, *row] for name, report in reports.items() for row in report.rows]
+    values = [
+        {"load": name, **value}
+        for name, report in reports.items()
+        for value in (report.values if isinstance(report.values, list) else [report.values])
     ]
-    nothing = "The ledger has no such period." if periods else "The ledger has no periods of this table."
-    text = rendered(header, rows) if rows else nothing
+    notes = [f"{name}: {note}" for name, report in reports.items() for note in report.notes if note]
+    texts = ("", rendered(header, rows) if rows else "", *notes)
     return CommandResult(
-        [period.as_json() for period in listed], text, all(period.is_as_published for period in listed)
+        [*values, *({"load": name, "error": text} for name, text in errors.items())],
+        "\n".join(texts),
+        all(report.is_fine for report in reports.values()),
+        has_failed=bool(errors),
     )
 
 
-def _objects(operator: ListLedgerOperator) -> CommandResult:
-    listed = operator.listed_objects()
-    header = ["period", "object", "size", "rows", "loaded (UTC)", "attempt", "published"]
-    rows = [
+def _ledger(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
+    periods = periods_of(given)
+    if given.objects:
+        return _objects(chosen, periods)
+    listed = chosen.table.list_periods(periods)
+    rows: list[list[object]] = [
+        [period.period, period.partition_id, period.state, period.rows, size(period.size_bytes), *_published(period)]
+        for period in listed
+    ]
+    changed = sum(not period.is_as_published for period in listed)
+    return Report(
+        header=["period", "partition", "state", "rows", "size", "objects", "published (UTC)", "rows/s", "attempt"],
+        rows=rows,
+        values=[period.as_json() for period in listed],
+        summary=f"{changed} of {quantity(len(listed), 'period')} not as published",
+        is_fine=not changed,
+        nothing="The ledger has no such period." if periods else "The ledger has no periods of this table.",
+    )
+
+
+def _objects(chosen: ChosenLoad, periods: Sequence[str]) -> Report:
+    listed = chosen.table.list_objects(periods)
+    rows: list[list[object]] = [
         [unit.period, unit.path, size(unit.size_bytes), unit.rows, unit.loaded_at, unit.attempt, _is_current(unit)]
         for unit in listed
     ]
-    text = rendered(header, rows) if rows else "No load of these periods has recorded its objects."
-    return CommandResult([unit.as_json() for unit in listed], text, is_fine=True)
+    return Report(
+        header=["period", "object", "size", "rows", "loaded (UTC)", "attempt", "published"],
+        rows=rows,
+        values=[unit.as_json() for unit in listed],
+        summary=quantity(len(listed), "object"),
+        nothing="No load of these periods has recorded its objects.",
+    )
 
 
 def _is_current(unit: LoadedObject) -> str:
@@ -98,88 +153,80 @@ def _published(period: PeriodInLedger) -> list[object]:
     return [period.objects, period.published_at, speed, period.attempt]
 
 
-def _plan(given: argparse.Namespace) -> CommandResult:
-    operator = PlanLoadsOperator(
-        task_id="plan", definition=given.definition, **_table(given), **source_arguments(given), **_named_periods(given)
+def _plan(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
+    periods = _named_periods(given)
+    planned = chosen.table.plan(
+        chosen.known_load, parse_periods(periods) if periods else None, compares_definition=chosen.is_declared
     )
-    planned: list[PlannedPeriod] = operator.planned({})
-    rows = [
-        [
-            period.period,
-            period.to_do,
-            period.reason,
-            *_amount(period.objects),
-        ]
-        for period in planned
-    ]
-    values = [
-        {
-            "period": str(period.period),
-            "is_to_load": period.is_to_load,
-            "is_blocked": period.is_blocked,
-            "reason": period.reason,
-            "objects": period.objects.count,
-            "source_bytes": period.objects.size_bytes,
-            "rows": period.objects.rows,
-            "fingerprint": period.objects.fingerprint,
-            "forecast": asdict(period.forecast) if period.forecast else None,
-        }
-        for period in planned
-    ]
+    to_load = sum(period.is_to_load for period in planned)
     is_of_rows = any(period.objects.rows is not None for period in planned)
-    text = rendered(["period", "to do", "reason", *(["rows"] if is_of_rows else ["objects", "size"])], rows)
-    text = "\n\n".join(filter(None, (text, forecast_text(planned))))
-    return CommandResult(values, text, not any(period.is_to_load for period in planned))
+    return Report(
+        header=["period", "to do", "reason", *(["rows"] if is_of_rows else ["objects", "size"])],
+        rows=[[period.period, period.to_do, period.reason, *_amount(period.objects)] for period in planned],
+        values=[_planned_as_json(period) for period in planned],
+        summary=f"{to_load} of {quantity(len(planned), 'period')} to load",
+        is_fine=not to_load,
+        notes=[forecast_text(planned)],
+    )
+
+
+def _planned_as_json(period: PlannedPeriod) -> dict[str, Any]:
+    return {
+        "period": str(period.period),
+        "is_to_load": period.is_to_load,
+        "is_blocked": period.is_blocked,
+        "reason": period.reason,
+        "objects": period.objects.count,
+        "source_bytes": period.objects.size_bytes,
+        "rows": period.objects.rows,
+        "fingerprint": period.objects.fingerprint,
+        "forecast": asdict(period.forecast) if period.forecast else None,
+    }
 
 
 def _amount(objects: PeriodObjects) -> list[object]:
     return [objects.count, size(objects.size_bytes)] if objects.rows is None else [objects.rows]
 
 
-def _adopt(given: argparse.Namespace) -> CommandResult:
-    operator = AdoptPeriodsOperator(
-        task_id="adopt",
-        definition=given.definition,
-        prove=given.prove,
-        **_table(given),
-        **source_arguments(given),
-        **_named_periods(given),
-    )
-    adopted: list[AdoptedPeriod] = operator.adopted()
-    rows = [[period.period, period.status, sum(period.rows_by_node.values()), period.reason] for period in adopted]
-    return CommandResult(
-        [period.as_json() for period in adopted],
-        rendered(["period", "status", "rows", "reason"], rows),
-        all(period.status != "refused" for period in adopted),
+def _adopt(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
+    adopted = chosen.table.adopt(chosen.known_load, _named_periods(given), proves=given.prove)
+    refused = sum(period.status == "refused" for period in adopted)
+    return Report(
+        header=["period", "status", "rows", "reason"],
+        rows=[[period.period, period.status, sum(period.rows_by_node.values()), period.reason] for period in adopted],
+        values=[period.as_json() for period in adopted],
+        summary=f"{refused} of {quantity(len(adopted), 'period')} refused",
+        is_fine=not refused,
     )
 
 
-def _prove(given: argparse.Namespace) -> CommandResult:
-    operator = ProvePeriodsOperator(
-        task_id="prove",
-        definition=given.definition,
+def _prove(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
+    proved = chosen.table.prove(
+        chosen.known_load,
+        _named_periods(given),
         object_column=given.object_column,
-        sample=given.sample,
-        **_table(given),
-        **source_arguments(given),
-        **_named_periods(given),
+        sample=SAMPLE.checked(given.sample),
+        is_as_recorded=not chosen.is_declared,
     )
-    proved: list[ProvedPeriod] = operator.proved()
-    rows = [[period.period, period.status, period.rows, period.source_rows, period.reason] for period in proved]
-    texts = [
-        rendered(["period", "status", "rows", "of the objects", "reason"], rows),
-        "\n".join(f"Not compared: {name}, as {reason}." for name, reason in _left_out_of(proved).items()),
-        _to_repair(proved, operator),
-    ]
-    unlike = [period for period in proved if period.status != EQUAL]
-    return CommandResult([period.as_json() for period in proved], "\n\n".join(filter(None, texts)), not unlike)
+    unlike = sum(period.status != EQUAL for period in proved)
+    return Report(
+        header=["period", "status", "rows", "of the objects", "reason"],
+        rows=[[period.period, period.status, period.rows, period.source_rows, period.reason] for period in proved],
+        values=[period.as_json() for period in proved],
+        summary=f"{unlike} of {quantity(len(proved), 'period')} not equal",
+        is_fine=not unlike,
+        notes=[
+            "\n".join(f"Not compared: {name}, as {reason}." for name, reason in _left_out_of(proved).items()),
+            _to_repair(proved, chosen.table.name),
+        ],
+    )
 
 
 def _left_out_of(proved: Sequence[ProvedPeriod]) -> dict[str, str]:
     return {name: reason for period in proved for name, reason in period.left_out.items()}
 
 
-def _to_repair(proved: Sequence[ProvedPeriod], operator: ProvePeriodsOperator) -> str:
+def _to_repair(proved: Sequence[ProvedPeriod], table: TableName) -> str:
     """Return the command that loads the periods that differ, and nothing else; of rows of others, how to prove first.
 
     As long as it is not known how their load reads the objects, the rows that it would replace may be right.
@@ -191,12 +238,10 @@ def _to_repair(proved: Sequence[ProvedPeriod], operator: ProvePeriodsOperator) -
     if of_others:
         texts.append(
             f"No load is known to have written the rows of {', '.join(of_others)}, so the objects were read as by a "
-            "load without arguments. Prove them again with those that the DAG's load has, as --definition "
-            "'{\"select\": …}', or with --definition '{}' for none."
+            "load without arguments. Prove them again as their load reads them, with --dag or --loads."
         )
     if known:
-        named = operator.of_table(operator.hook().options)["target"]
-        asked = {"database": named.database, "table": named.table, "periods": known, "replace_rows_of_others": True}
+        asked = {"database": table.database, "table": table.table, "periods": known, "replace_rows_of_others": True}
         texts.append(
             "To load just what differs, trigger the DAG that loads the table:\n"
             f"airflow dags trigger <dag_id> --conf {shlex.quote(json.dumps({RELOAD: asked}))}"
@@ -204,91 +249,96 @@ def _to_repair(proved: Sequence[ProvedPeriod], operator: ProvePeriodsOperator) -
     return "\n\n".join(texts)
 
 
-def _forget(given: argparse.Namespace) -> CommandResult:
+def _forget(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
     periods = periods_of(given)
+    header = ["period", "status", "rows that stay"]
     if given.all_periods and not periods:
-        listed = ListLedgerOperator(task_id="ledger", **_table(given)).listed()
-        periods = tuple(str(period.period) for period in listed if period.period)
+        periods = tuple(str(period.period) for period in chosen.table.list_periods() if period.period)
         if not periods:
-            return CommandResult([], "The ledger has no periods.", is_fine=True)
-    operator = ForgetPeriodsOperator(task_id="forget", periods=periods, **_table(given))
-    forgotten: list[ForgottenPeriod] = operator.forgotten()
-    rows = [[period.period, "forgotten" if period.was_known else "was not known", period.rows] for period in forgotten]
-    text = rendered(["period", "status", "rows that stay"], rows)
-    return CommandResult([period.as_json() for period in forgotten], text, is_fine=True)
-
-
-def _versions(given: argparse.Namespace) -> CommandResult:
-    operator = ListVersionsOperator(task_id="versions", periods=periods_of(given), **_table(given))
-    listed: list[ListedVersion] = operator.listed()
-    header = ["period", "version", "replaced (UTC)", "rows", "held alone", "problem"]
-    rows = [
-        [version.period, version.attempt, version.kept_at, version.rows, size(version.size_bytes), version.why_broken]
-        for version in listed
-    ]
-    nothing = "No versions are kept of this table: loads keep some with policies={'keep_versions': 1}."
-    text = rendered(header, rows) if rows else nothing
-    if rows:
-        text += f"\n{size(sum(version.size_bytes for version in listed))} on disk would be free without them."
-    return CommandResult(
-        [version.as_json() for version in listed], text, not any(version.why_broken for version in listed)
+            return Report(header=header, rows=[], values=[], summary="nothing", nothing="The ledger has no periods.")
+    forgotten = chosen.table.forget(periods)
+    return Report(
+        header=header,
+        rows=[
+            [period.period, "forgotten" if period.was_known else "was not known", period.rows] for period in forgotten
+        ],
+        values=[period.as_json() for period in forgotten],
+        summary=f"{quantity(len(forgotten), 'period')} forgotten",
     )
 
 
-def _restore(given: argparse.Namespace) -> CommandResult:
-    operator = RestorePeriodsOperator(
-        task_id="restore",
-        periods=periods_of(given),
-        version=given.version,
-        replace_changed=given.replace_changed,
-        **_table(given),
-    )
-    return _restored(operator.restored(getpass.getuser()))
-
-
-def _unpin(given: argparse.Namespace) -> CommandResult:
-    return _restored(UnpinPeriodsOperator(task_id="unpin", periods=periods_of(given), **_table(given)).unpinned())
-
-
-def _approve(given: argparse.Namespace) -> CommandResult:
-    operator = ApprovePeriodsOperator(
-        task_id="approve",
-        periods=periods_of(given),
-        **_table(given),
-        **source_arguments(given),
-    )
-    results: list[LoadResult] = operator.approved()
-    rows = [[result.period, result.status, result.rows, result.reason] for result in results]
-    return CommandResult(
-        [result.as_json() for result in results], rendered(["period", "status", "rows", "reason"], rows), is_fine=True
+def _versions(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
+    listed = chosen.table.list_versions(periods_of(given))
+    free = f"{size(sum(version.size_bytes for version in listed))} on disk would be free without them."
+    return Report(
+        header=["period", "version", "replaced (UTC)", "rows", "held alone", "problem"],
+        rows=[[of.period, of.attempt, of.kept_at, of.rows, size(of.size_bytes), of.why_broken] for of in listed],
+        values=[version.as_json() for version in listed],
+        summary=quantity(len(listed), "version"),
+        is_fine=not any(version.why_broken for version in listed),
+        notes=[free] if listed else [],
+        nothing="No versions are kept of this table: loads keep some with policies={'keep_versions': 1}.",
     )
 
 
-def _discard(given: argparse.Namespace) -> CommandResult:
-    operator = DiscardPeriodsOperator(task_id="discard", periods=periods_of(given), **_table(given))
-    discarded: list[DiscardedPeriod] = operator.discarded()
-    rows = [[period.period, "discarded" if period.was_held else "was not held", period.why] for period in discarded]
-    return CommandResult(
-        [period.as_json() for period in discarded], rendered(["period", "status", "why"], rows), is_fine=True
+def _restore(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
+    by, how = getpass.getuser(), {"version": given.version, "replaces_changed": given.replace_changed}
+    return _restored(chosen.table.restore(periods_of(given), by=by, **how))
+
+
+def _unpin(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
+    return _restored(chosen.table.unpin(periods_of(given)))
+
+
+def _restored(periods: Sequence[RestoredPeriod]) -> Report:
+    return Report(
+        header=["period", "status", "version", "rows", "reason"],
+        rows=[[period.period, period.status, period.version, period.rows, period.reason] for period in periods],
+        values=[period.as_json() for period in periods],
+        summary=quantity(len(periods), "period"),
     )
 
 
-def _restored(periods: Sequence[RestoredPeriod]) -> CommandResult:
-    rows = [[period.period, period.status, period.version, period.rows, period.reason] for period in periods]
-    text = rendered(["period", "status", "version", "rows", "reason"], rows)
-    return CommandResult([period.as_json() for period in periods], text, is_fine=True)
+def _approve(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
+    results = chosen.table.approve(chosen.known_load, periods_of(given))
+    return Report(
+        header=["period", "status", "rows", "reason"],
+        rows=[[result.period, result.status, result.rows, result.reason] for result in results],
+        values=[result.as_json() for result in results],
+        summary=f"{quantity(len(results), 'period')} approved",
+    )
+
+
+def _discard(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
+    discarded = chosen.table.discard(periods_of(given))
+    return Report(
+        header=["period", "status", "why"],
+        rows=[[period.period, "discarded" if period.was_held else "was not held", period.why] for period in discarded],
+        values=[period.as_json() for period in discarded],
+        summary=quantity(sum(period.was_held for period in discarded), "period") + " discarded",
+    )
+
+
+def _ddl(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
+    suggestion = chosen.table.suggest(chosen.known_load, given.period)
+    return Report(
+        header=["statement"],
+        rows=[],
+        values=suggestion.as_json(),
+        summary="1 table",
+        notes=[suggestion.as_text],
+        text=suggestion.as_text,
+    )
 
 
 def _clean(given: argparse.Namespace) -> CommandResult:
-    operator = CleanStagingOperator(
-        task_id="clean",
+    orphans = clean(
+        hook_of(given),
         database=given.database,
         cluster=given.cluster,
         older_than_seconds=given.older_than_hours * 3600,
-        dry_run_only=given.dry_run,
-        clickhouse_conn_id=given.conn_id,
+        is_dry_run=given.dry_run,
     )
-    orphans: list[Orphan] = operator.cleaned()
     rows = [
         [
             orphan.name,
@@ -306,19 +356,24 @@ def _clean(given: argparse.Namespace) -> CommandResult:
     return CommandResult([orphan.as_json() for orphan in orphans], text, all(orphan.was_dropped for orphan in orphans))
 
 
-def _doctor(given: argparse.Namespace) -> CommandResult:
-    arguments = {**_table(given), **source_arguments(given)}
-    result = diagnosis(
-        arguments, period=given.period, purposes=tuple(given.purposes or ("load",)), definition=given.definition
+def _doctor(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
+    result = diagnosis(chosen, period=given.period, purposes=tuple(given.purposes or ("load",)))
+    findings: list[list[object]] = [[check.name, text] for check in result.checks for text in check.findings]
+    return Report(
+        header=["check", "finding"],
+        rows=findings,
+        values=result.as_json(),
+        summary=quantity(len(findings), "finding"),
+        is_fine=result.is_ok,
+        text=described(result),
     )
-    return CommandResult(result.as_json(), described(result), result.is_ok)
 
 
 def _rehearse(given: argparse.Namespace) -> CommandResult:
-    arguments = {"cluster": given.cluster, "clickhouse_conn_id": given.conn_id}
     like = given.like.rpartition(".") if given.like else None
     rehearsed = Rehearsal(
-        arguments,
+        hook_of(given),
+        cluster=given.cluster,
         store_of=partial(object_storage, given),
         database=given.database,
         prefix=given.prefix,
@@ -339,67 +394,40 @@ def _rehearse(given: argparse.Namespace) -> CommandResult:
     return CommandResult(asdict(rehearsal), text, rehearsal.is_exact)
 
 
-def _ddl(given: argparse.Namespace) -> CommandResult:
-    arguments = {**_named_table(given), **source_arguments(given)}
-    suggestion = _suggested_table(arguments, given)
-    return CommandResult(suggestion.as_json(), suggestion.as_text, is_fine=True)
-
-
-def _suggested_table(arguments: Mapping[str, Any], given: argparse.Namespace) -> NewTable:
-    task = PeriodOperator(task_id="ddl", **arguments)
-    listing = task.listing()
-    runner = task.runner(listing)
-    options = runner.session.options
-    request = NewTableRequest(
-        source=task.source(listing),
-        table=TableName.of(arguments["table"], arguments["database"], default_database=options.database),
-        cluster=arguments["cluster"] or options.cluster,
-        file_format=format_named(given.file_format) if given.file_format else None,
-        csv=Dialect.of(given.csv),
-    )
-    return runner.run(suggest_table(request, Period.parse(given.period)))
-
-
 def _cleaned(count: int) -> str:
     if not count:
         return "No table of a rehearsal was left."
     return f"Removed the remains of {count} rehearsal{'' if count == 1 else 's'}."
 
 
-def _table(given: argparse.Namespace) -> dict[str, Any]:
-    return {**_named_table(given), "staging_database": given.staging_database}
+def _schema(given: argparse.Namespace) -> CommandResult:
+    described = schema()
+    return CommandResult(described, json.dumps(described, indent=2), is_fine=True)
 
 
-def _named_table(given: argparse.Namespace) -> dict[str, Any]:
-    return {
-        "table": given.table,
-        "database": given.database,
-        "cluster": given.cluster,
-        "clickhouse_conn_id": given.conn_id,
-    }
-
-
-def _named_periods(given: argparse.Namespace) -> dict[str, Any]:
+def _named_periods(given: argparse.Namespace) -> tuple[str, ...] | None:
+    """Return the periods; None for all."""
     periods = periods_of(given)
     if bool(periods) == given.all_periods:
         raise ConfigurationError("Name the periods: --period, --from and --to, or --all-periods.")
-    return {"periods": periods, "all_periods": given.all_periods}
+    return periods or None
 
 
 #: The function of each command.
 COMMANDS: Mapping[str, Callable[[argparse.Namespace], CommandResult]] = {
-    "ledger": _ledger,
-    "plan": _plan,
-    "adopt": _adopt,
-    "prove": _prove,
-    "forget": _forget,
-    "versions": _versions,
-    "restore": _restore,
-    "unpin": _unpin,
-    "approve": _approve,
-    "discard": _discard,
+    "ledger": _for_loads(_ledger),
+    "plan": _for_loads(_plan),
+    "adopt": _for_loads(_adopt),
+    "prove": _for_loads(_prove),
+    "forget": _for_loads(_forget),
+    "versions": _for_loads(_versions),
+    "restore": _for_loads(_restore),
+    "unpin": _for_loads(_unpin),
+    "approve": _for_loads(_approve),
+    "discard": _for_loads(_discard),
     "clean": _clean,
-    "doctor": _doctor,
+    "doctor": _for_loads(_doctor),
     "rehearse": _rehearse,
-    "ddl": _ddl,
+    "ddl": _for_loads(_ddl),
+    "schema": _schema,
 }

@@ -3,98 +3,86 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from airflow_provider_chs3.cli.loads import ChosenLoad
 from airflow_provider_chs3.cli.tables import rendered, size
-from airflow_provider_chs3.client.connection import ConnectionOptions, check_settings
+from airflow_provider_chs3.client.connection import check_settings
 from airflow_provider_chs3.client.runner import Runner
-from airflow_provider_chs3.core.arguments.load_arguments import check_definition
+from airflow_provider_chs3.client.session import Session
 from airflow_provider_chs3.core.doctor.report import Check, CheckOutcome, Diagnosis, NodeReport
 from airflow_provider_chs3.core.doctor.run import DoctorRequest, examine
 from airflow_provider_chs3.core.files.source import Source
-from airflow_provider_chs3.core.model.models import TableName
 from airflow_provider_chs3.core.model.period import Period
-from airflow_provider_chs3.core.model.store_kind import StoreKind
 from airflow_provider_chs3.core.tuning.insert_settings import settings_table, tunable
 from airflow_provider_chs3.exceptions import Chs3Error
-from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-from airflow_provider_chs3.operators.period import PeriodOperator
+from airflow_provider_chs3.load import Load
 from airflow_provider_chs3.sources.s3 import S3Objects
 from airflow_provider_chs3.sources.s3.listing import S3Listing
-from airflow_provider_chs3.sources.storage import Storage
+from airflow_provider_chs3.table import Table
 
 _LOG = logging.getLogger(__name__)
 
 #: Timeout for a node that accepts a connection and does not answer.
 _PATIENCE_SECONDS = 30.0
+#: Behind one door, each search for a server may meet one that is frozen, several times.
+_CONNECT_SECONDS = 3.0
 
 _SIGNS = {CheckOutcome.OK: "ok", CheckOutcome.FINDING: "FINDING", CheckOutcome.SKIPPED: "skipped"}
 
 
-def diagnosis(
-    arguments: Mapping[str, Any],
-    *,
-    period: str | None,
-    purposes: tuple[str, ...],
-    definition: Mapping[str, Any] | None = None,
-) -> Diagnosis:
+def diagnosis(chosen: ChosenLoad, *, period: str | None, purposes: tuple[str, ...]) -> Diagnosis:
     """Check everything that loads depend on.
 
     Raises:
         ConfigurationError: If the connection, the period or the key is invalid.
     """
-    check_definition(definition)
-    requested_period = Period.parse(period) if period else None
-    conn_id = arguments["clickhouse_conn_id"]
-    options = ClickHouseHook(clickhouse_conn_id=conn_id).options
+    table, load = chosen.table, chosen.load
+    options, storage = table.session.options, load.store if load else None
     patience_seconds = min(_PATIENCE_SECONDS, options.send_receive_timeout_seconds)
-    hasty = replace(options, send_receive_timeout_seconds=patience_seconds)
-    storage: Storage | None = arguments.get("objects")
+    connect_seconds = min(_CONNECT_SECONDS, options.connect_timeout_seconds)
+    hasty = Session.of(
+        replace(options, send_receive_timeout_seconds=patience_seconds, connect_timeout_seconds=connect_seconds)
+    )
     if storage is None or isinstance(storage, S3Objects):
         listing: Any = S3Listing(storage.aws_conn_id if storage else None, is_patient=False)
     else:
         listing = storage.listing()
-    hook = ClickHouseHook.with_options(hasty, clickhouse_conn_id=conn_id)
-    runner = Runner(session=hook, listing=listing, log=_LOG)
+    source, error = _source(table, load, listing)
     kind = storage.kind() if storage else S3Objects.kind()
-    source, error = _source(arguments, listing)
-    request = _request(arguments, options, purposes, kind)
-    user_settings = check_settings((definition or {}).get("settings") or {}, where="settings")
-    request = replace(request, settings={**request.settings, **user_settings}, definition=definition)
-    return runner.run(examine(replace(request, source=source, source_error=error, period=requested_period)))
-
-
-def _request(
-    arguments: Mapping[str, Any], options: ConnectionOptions, purposes: tuple[str, ...], store: StoreKind
-) -> DoctorRequest:
-    return DoctorRequest(
-        target=TableName.of(arguments["table"] or "", arguments["database"], default_database=options.database),
-        cluster=arguments["cluster"] or None,
+    of_load = check_settings(load.given_settings if load else {}, where="settings")
+    request = DoctorRequest(
+        target=table.name,
+        cluster=table.cluster,
         default_cluster=options.cluster,
-        staging_database=arguments["staging_database"],
+        staging_database=table.staging_database,
         declared=options.node_specs,
         addresses=tuple(options.node_addresses),
-        settings=tunable(options.settings, store),
+        settings={**tunable(options.settings, kind), **of_load},
+        definition=load.definition if load and chosen.is_declared else None,
         purposes=purposes,
         now=datetime.now(UTC),
-        store=store,
+        store=kind,
+        source=source,
+        source_error=error,
+        period=Period.parse(period) if period else None,
     )
+    return Runner(session=hasty, listing=listing, log=_LOG).run(examine(request))
 
 
-def _source(arguments: Mapping[str, Any], listing: Any) -> tuple[Source | None, str]:
+def _source(table: Table, load: Load | None, listing: Any) -> tuple[Source | None, str]:
     """Return the source of the objects, or why it is not known."""
-    store: Storage | None = arguments.get("objects")
+    store = load.store if load else None
     collection, is_s3 = getattr(store, "named_collection", None), isinstance(store, S3Objects)
-    if store is None or (is_s3 and not (store.place or collection)):
+    if load is None or store is None or (is_s3 and not (store.place or collection)):
         return None, ""
-    operator = PeriodOperator(task_id="doctor", **{**arguments, "table": arguments["table"] or "none"})
     try:
         if not collection:
             listing.check_connection()
-        return operator.source(listing), ""
+        return table.source(load, listing), ""
     except Chs3Error as error:
         return None, str(error)
     except Exception as error:

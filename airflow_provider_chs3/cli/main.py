@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow_provider_chs3.cli.arguments import OUTPUTS, parser
-from airflow_provider_chs3.core.model.error_codes import is_terminal, with_hint
-from airflow_provider_chs3.exceptions import Chs3Error
+from airflow_provider_chs3.cli.errors import describe_error
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.cli.commands import CommandResult
@@ -63,7 +62,9 @@ def perform(given: argparse.Namespace) -> int:
     except Exception as error:
         if given.verbose:
             traceback.print_exc()
-        sys.stderr.write(f"{given.command}: {_describe_error(error)}\n")
+        sys.stderr.write(f"{given.command}: {describe_error(error)}\n")
+        return ERROR
+    if outcome.has_failed:
         return ERROR
     return FINE if outcome.is_fine else NOT_AS_IT_SHOULD_BE
 
@@ -88,26 +89,8 @@ def _as_airflow_prints(values: Any, output: str) -> str:
     return f"{written.getvalue().rstrip()}\n"
 
 
-def _describe_error(error: Exception) -> str:
-    """Return an error's message, with the hint that does not depend on a retry."""
-    text = str(error) or type(error).__name__
-    if type(error).__name__ == "AirflowNotFoundException":
-        return f"{text}: create this connection in Airflow (docs/reference/connection.md), or name another one."
-    return with_hint(error, text) if isinstance(error, Chs3Error) and is_terminal(error) else text
-
-
 def _run(given: argparse.Namespace) -> CommandResult:
     # Imports Airflow, which takes seconds that `--help` need not wait for.
     from airflow_provider_chs3.cli.commands import COMMANDS
 
-    return COMMANDS[given.command](with_default_connections(given))
-
-
-def with_default_connections(given: argparse.Namespace) -> argparse.Namespace:
-    """Name the connections that the command line leaves out, as Airflow's configuration does."""
-    from airflow_provider_chs3.defaults import AWS_CONN_ID, CLICKHOUSE_CONN_ID
-
-    for name, default in (("conn_id", CLICKHOUSE_CONN_ID), ("aws_conn_id", AWS_CONN_ID)):
-        if getattr(given, name, "") is None:
-            setattr(given, name, default)
-    return given
+    return COMMANDS[given.command](given)

@@ -7,12 +7,13 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from airflow_provider_chs3.cli.rehearsed_objects import CLEAN, RehearsedObjects, stage
 from airflow_provider_chs3.client.runner import Runner
+from airflow_provider_chs3.core.arguments.merge_arguments import Reactions, Thresholds
 from airflow_provider_chs3.core.doctor import rehearsal_tables as scratch
 from airflow_provider_chs3.core.doctor.rehearsal_cleaning import Cleaned, clean_database
 from airflow_provider_chs3.core.doctor.rehearsal_report import Scenario, ScenarioResult
@@ -34,10 +35,10 @@ from airflow_provider_chs3.exceptions import (
 )
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
-from airflow_provider_chs3.operators._support.load_request import load_request
-from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
+from airflow_provider_chs3.load import Load
 from airflow_provider_chs3.sources.storage import Storage
-from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
+from airflow_provider_chs3.table import Table
+from airflow_provider_chs3.triggers.merge_health import Merges, MergeWait
 
 _LOG = logging.getLogger(__name__)
 
@@ -64,8 +65,9 @@ class Rehearsal:
 
     def __init__(
         self,
-        arguments: Mapping[str, Any],
+        hook: ClickHouseHook,
         *,
+        cluster: str | None,
         store_of: Callable[[str], Storage],
         database: str,
         prefix: str,
@@ -74,18 +76,18 @@ class Rehearsal:
         tell: Callable[[str], object],
         warn: Callable[[str], object],
     ) -> None:
-        self.arguments = dict(arguments)
         self.staging_database = staging_database
         self.tell = tell
         self.warn = warn
-        self.hook = ClickHouseHook(clickhouse_conn_id=arguments["clickhouse_conn_id"])
+        self.hook = hook
+        self.conn_id = str(getattr(hook, hook.conn_name_attr))
         name = f"{NAME_PREFIX}{uuid.uuid4().hex[:8]}"
         self.objects = RehearsedObjects(store_of, prefix=prefix, name=name)
         self.listing = self.objects.listing
         self.runner = Runner(session=self.hook, listing=self.listing, log=_LOG)
         self.where = Where(
             target=TableName(database, name),
-            cluster=arguments["cluster"],
+            cluster=cluster,
             default_cluster=self.hook.options.cluster,
             like=like,
         )
@@ -191,21 +193,17 @@ class Rehearsal:
             raise MismatchError(f"replicas of shard {', '.join(map(str, unlike))} hold different rows")
         return len(held)
 
-    def _operator(self, **options: Any) -> S3ToClickHouseOperator:
-        return S3ToClickHouseOperator(
-            task_id="rehearse",
+    def _steps(self, **options: Any) -> Steps[LoadsOutcome]:
+        load = Load(
             table=self.where.target.table,
             database=self.where.target.database,
+            cluster=self.where.cluster,
             objects=self.objects.store,
             files={"file_format": "JSONEachRow"},
-            period=str(PERIOD),
             policies={"max_shrink_fraction": 1},
-            **self.arguments,
             **options,
         )
-
-    def _steps(self, **options: Any) -> Steps[LoadsOutcome]:
-        request = load_request(self._operator(**options), {}, self.listing, period=PERIOD, resumes=None)
+        request = Table.of(self.hook, load).request(load, PERIOD, listing=self.listing)
         return load_periods(request, [PERIOD])
 
     def _load(self, *, status: str = "published") -> str:
@@ -220,7 +218,7 @@ class Rehearsal:
 
     def _load_over_new_connections(self) -> str:
         """Behind a load balancer, each statement then begins at another server."""
-        hook = PooledClickHouseHook(clickhouse_conn_id=self.arguments["clickhouse_conn_id"])
+        hook = PooledClickHouseHook(clickhouse_conn_id=self.conn_id)
         # It keeps no connection any more.
         hook.close()
         return str(Runner(session=hook, listing=self.listing, log=_LOG).run(self._steps()).unwrap().status)
@@ -258,16 +256,24 @@ class Rehearsal:
             return "gave way"
 
     def _wait_for_merges(self) -> str:
-        sensor = ClickHouseMergeHealthSensor(
-            task_id="rehearse",
+        merges = Merges(
+            conn_id=self.conn_id,
             table=self.where.target.table,
             database=self.where.target.database,
-            cluster=self.arguments["cluster"],
-            clickhouse_conn_id=self.arguments["clickhouse_conn_id"],
-            periods=[str(PERIOD)],
+            cluster=self.where.cluster,
         )
-        ends = time.monotonic() + _MERGES_TIMEOUT_SECONDS
-        while not sensor.poke({}):
+        wait = MergeWait(
+            merges=merges,
+            periods=(PERIOD,),
+            thresholds=Thresholds(),
+            reactions=Reactions(),
+            poll_interval_seconds=1,
+        )
+        watch, ends = wait.watch(), time.monotonic() + _MERGES_TIMEOUT_SECONDS
+        while True:
+            watch.judge(merges.look(self.hook, wait.periods))
+            if watch.is_over():
+                break
             if time.monotonic() > ends:
                 raise TransientError(f"merges have not settled in {_MERGES_TIMEOUT_SECONDS} s.")
             time.sleep(1)

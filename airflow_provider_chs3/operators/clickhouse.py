@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowTaskTimeout, conf
 
-from airflow_provider_chs3.client.deadline import Deadline
-from airflow_provider_chs3.client.log_comment import owner_of
 from airflow_provider_chs3.defaults import PROGRESS_INTERVAL_SECONDS
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
+from airflow_provider_chs3.hooks.deadline import TaskDeadline
+from airflow_provider_chs3.hooks.log_comment import owner_of
 from airflow_provider_chs3.operators._support.statement_task import BaseClickHouseOperator
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class ClickHouseOperator(BaseClickHouseOperator):
         """Run the statements; a deferrable or durable task continues with one that an earlier try left running."""
         from airflow_provider_chs3.core.model.json_values import as_json
 
-        self._deadline = Deadline(self.execution_timeout)
+        self._deadline = TaskDeadline(self.execution_timeout)
         options = self._options()
         if (self.deferrable or self.durable) and not self._is_held(options):
             return self._detach(context, None)

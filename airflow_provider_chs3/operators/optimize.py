@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperator, conf
+from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperator
 
 from airflow_provider_chs3.core.arguments.load_arguments import (
     CLOSED_FOR_DAYS,
@@ -14,12 +14,9 @@ from airflow_provider_chs3.core.arguments.load_arguments import (
     OF_MERGING,
     POLL_INTERVAL_SECONDS,
     TARGET_PARTS,
-    templated,
 )
-from airflow_provider_chs3.defaults import CLICKHOUSE_CONN_ID, OPTIMIZE_POLL_INTERVAL_SECONDS
 from airflow_provider_chs3.exceptions import TransientError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
-from airflow_provider_chs3.operators._support.declared import takes
 from airflow_provider_chs3.operators._support.loads_page import OnLoadsPage
 
 if TYPE_CHECKING:
@@ -29,8 +26,7 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.core.watch.optimize_request import OptimizeRequest
 
 
-@takes(*OF_MERGING)
-class OptimizePartitionOperator(OnLoadsPage, BaseOperator):
+class OptimizePartitionOperator(OnLoadsPage, BaseOperator, takes=OF_MERGING):
     """Merge closed periods that have too many parts, on every node, and wait for the merges.
 
     OPTIMIZE continues on the servers when the task dies; a retry finds the running ones and starts the missing ones. A
@@ -43,38 +39,15 @@ class OptimizePartitionOperator(OnLoadsPage, BaseOperator):
         was skipped, the reason, as JSON-safe values. Periods with few parts are not listed.
     """
 
-    template_fields: Sequence[str] = templated(OF_MERGING)
     ui_color = "#d8e4e8"
-
-    def __init__(
-        self,
-        *,
-        table: str,
-        periods: Sequence[str] | str | None = None,
-        closed_for_days: float | str = 7,
-        target_parts: int | str = 1,
-        max_running: int | str = 2,
-        poll_interval_seconds: float = OPTIMIZE_POLL_INTERVAL_SECONDS,
-        database: str | None = None,
-        cluster: str | None = None,
-        clickhouse_conn_id: str = CLICKHOUSE_CONN_ID,
-        cancel_on_kill: bool = True,
-        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.table = table
-        self.periods = periods
-        self.closed_for_days = closed_for_days
-        self.target_parts = target_parts
-        self.max_running = max_running
-        self.poll_interval_seconds = poll_interval_seconds
-        self.database = database
-        self.cluster = cluster
-        self.clickhouse_conn_id = clickhouse_conn_id
-        self.cancel_on_kill = cancel_on_kill
-        self.deferrable = deferrable
-        self._running: tuple[OptimizeRequest, Mapping[str, Any]] | None = None
+    periods: Sequence[str] | str | None
+    closed_for_days: float | str
+    target_parts: int | str
+    max_running: int | str
+    poll_interval_seconds: float
+    cancel_on_kill: bool
+    deferrable: bool
+    _running: tuple[OptimizeRequest, Mapping[str, Any]] | None = None
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Merge the periods."""

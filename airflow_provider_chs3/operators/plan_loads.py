@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import conf
 
@@ -14,32 +13,24 @@ from airflow_provider_chs3.core.arguments.load_arguments import (
     LOOKBACK,
     OF_PLANS,
     PERIODS_PER_TASK,
-    VIEWS,
-    check_definition,
-    templated,
+    check_groups,
 )
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
-from airflow_provider_chs3.operators._support.declared import takes
 from airflow_provider_chs3.operators.period import PeriodOperator
 from airflow_provider_chs3.plugin.constants import PLAN_KEY
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
-    from airflow_provider_chs3.client.listing import Listing
-    from airflow_provider_chs3.core.load.reload import Reload
-    from airflow_provider_chs3.core.model.models import TableName
     from airflow_provider_chs3.core.model.period import Grain, Period
-    from airflow_provider_chs3.core.periods.plan import PlannedPeriod, PlanRequest, WantedPeriods
-    from airflow_provider_chs3.core.steps.operations import Steps
+    from airflow_provider_chs3.core.periods.plan import PlannedPeriod, WantedPeriods
 
 #: A plan over a whole bucket reports only the newest periods to the page.
 _MOST_SHOWN = 1_200
 
 
-@takes(*OF_PLANS)
-class PlanLoadsOperator(PeriodOperator):
+class PlanLoadsOperator(PeriodOperator, takes=OF_PLANS):
     """Find the periods whose objects or partition changed since they were published.
 
     The operator lists the objects, queries ClickHouse once for all periods, and logs for each period why it will be
@@ -58,36 +49,20 @@ class PlanLoadsOperator(PeriodOperator):
     """
 
     loads_periods = True
-    template_fields: Sequence[str] = (*PeriodOperator.template_fields, *templated(OF_PLANS))
-    file_fields: ClassVar[Sequence[str]] = ("definition",)
     ui_color = "#e8f0d8"
+    periods: Sequence[str] | str | None
+    lookback: int | str | None
+    last_period: str | None
+    all_periods: bool
+    periods_per_task: int | None
+    create_table: str
+    views: str
 
-    def __init__(
-        self,
-        *,
-        periods: Sequence[str] | str | None = None,
-        lookback: int | str | None = None,
-        last_period: str | None = None,
-        all_periods: bool = False,
-        definition: Mapping[str, Any] | None = None,
-        periods_per_task: int | None = None,
-        create_table: str = "never",
-        views: str = "warn",
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.periods = periods
-        self.lookback = lookback
-        self.last_period = last_period
-        self.all_periods = all_periods
-        self.definition = definition
-        self.periods_per_task = periods_per_task
-        self.create_table = create_table
-        self.views = views
-        PERIODS_PER_TASK.checked(periods_per_task)
-        if all_periods and lookback is not None:
+    def _arguments_taken(self) -> None:
+        PERIODS_PER_TASK.checked(self.periods_per_task)
+        if self.all_periods and self.lookback is not None:
             raise ConfigurationError("Give either all_periods or lookback.")
-        check_definition(definition)
+        check_groups(vars(self))
 
     @property
     def argument_for_period(self) -> str | None:
@@ -98,44 +73,15 @@ class PlanLoadsOperator(PeriodOperator):
 
     def planned(self, context: Context) -> list[PlannedPeriod]:
         """Return each period, compared with its published state."""
-        from airflow_provider_chs3.client.runner import Runner
-        from airflow_provider_chs3.core.periods.plan import plan_loads
-
         with airflow_errors(), closing(self.pooled_hook()) as hook:
             reload = self.reload_of_run(context)
-            periods = reload.periods if reload else self._periods(context)
-            listing = self.listing()
-            runner = Runner(session=hook, listing=listing, log=self.log)
-            planned = runner.run(plan_loads(self._request(periods, reload, listing)))
-            if VIEWS.checked(self.views) == "follow" and (planned or reload):
-                return runner.run(self._with_views(planned, reload, listing))
-            return planned
-
-    def _with_views(
-        self, planned: Sequence[PlannedPeriod], reload: Reload | None, listing: Listing
-    ) -> Steps[list[PlannedPeriod]]:
-        """Return the plan with those periods to load, too, for which the table of a view is behind, or is reloaded."""
-        from airflow_provider_chs3.core.load.load_request import LoadRequest
-        from airflow_provider_chs3.core.periods.following import behind, find_views
-        from airflow_provider_chs3.core.periods.plan import periods_of_other_table
-        from airflow_provider_chs3.core.steps.operations import Log
-        from airflow_provider_chs3.operators._support.load_request import what_is_loaded
-
-        if not planned and reload:
-            planned = yield from periods_of_other_table(self._request(reload.periods, reload, listing), reload)
-        if not planned:
-            return []
-        loaded, periods = what_is_loaded(self, listing, self.definition or {}), [period.period for period in planned]
-        request = LoadRequest(**loaded, period=periods[0], reload=reload, follows_views=True)
-        views = yield from find_views(request, periods)
-        reasons = behind(views, reload)
-        periods_with_views = []
-        for period in planned:
-            if not period.is_to_load and period.period in reasons:
-                yield from Log(name=f"{period.period} to load: {reasons[period.period]}.")
-                period = replace(period, is_to_load=True, reason=reasons[period.period])
-            periods_with_views.append(period)
-        return periods_with_views
+            return self.on_connection(hook).plan(
+                self.as_load(),
+                reload.periods if reload else self._periods(context),
+                compares_definition=self.is_compared,
+                leave_out_empty=self._is_looking_back and not reload,
+                reload=reload,
+            )
 
     def execute(self, context: Context) -> list[str] | list[list[str]]:
         """Compare, and return the periods to load."""
@@ -151,7 +97,9 @@ class PlanLoadsOperator(PeriodOperator):
             )
         if not to_load:
             with airflow_errors():
-                self.refuse_to_reload_nothing(context, "; ".join(map(str, planned)) or f"it plans {self._target()}")
+                self.refuse_to_reload_nothing(
+                    context, "; ".join(map(str, planned)) or f"it plans {self.on_connection().name}"
+                )
         tasks: list[str] | list[list[str]] = to_load
         if self.periods_per_task is not None:
             tasks = self._groups(planned, most_periods=self.periods_per_task)
@@ -235,36 +183,3 @@ class PlanLoadsOperator(PeriodOperator):
             return tuple(sorted({last.shifted(-back) for back in range(count + 1)}))
         except ConfigurationError as error:
             raise ConfigurationError(f"lookback={count} before {last} is too many: {error}") from error
-
-    def _target(self) -> TableName:
-        from airflow_provider_chs3.core.model.models import TableName
-
-        return TableName.of(self.table, self.database, default_database=self.hook().options.database)
-
-    def _request(self, periods: WantedPeriods, reload: Reload | None, listing: Listing) -> PlanRequest:
-        from airflow_provider_chs3.core.periods.plan import PlanRequest
-        from airflow_provider_chs3.operators._support.load_request import new_table_of, what_is_loaded
-
-        loaded = what_is_loaded(self, listing, self.definition or {})
-        table = {name: loaded[name] for name in ("target", "cluster", "default_cluster", "staging_database")}
-        return PlanRequest(
-            **table,
-            source=loaded["source"],
-            periods=periods,
-            leave_out_empty=self._is_looking_back and not reload,
-            reload=reload,
-            new_table=new_table_of(self.create_table, loaded),
-            **_compared(loaded, with_settings="settings" in self.definition) if self.definition is not None else {},
-        )
-
-
-def _compared(loaded: Mapping[str, Any], *, with_settings: bool) -> dict[str, Any]:
-    """Return the arguments of `PlanRequest` for what a plan compares besides the objects."""
-    from airflow_provider_chs3.core.load.load_request import definition_of, digest_of
-
-    policies, files = loaded["policies"], {"file_format": loaded["format"], "compression": loaded["compression"]}
-    return {
-        "definition": digest_of(definition_of(loaded["selection"], policies, **files)),
-        "policies": policies,
-        "settings": loaded["settings"] if with_settings else None,
-    }

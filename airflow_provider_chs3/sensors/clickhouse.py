@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException, BaseSensorOperator, PokeReturnValue, conf
 
-from airflow_provider_chs3.client.deadline import Deadline
+from airflow_provider_chs3.hooks.deadline import TaskDeadline
 from airflow_provider_chs3.operators._support.statement_task import BaseClickHouseOperator
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class ClickHouseSensor(BaseClickHouseOperator, BaseSensorOperator):
 
     def execute(self, context: Context) -> Any:
         """Poke until the wait is over."""
-        self._deadline = Deadline(self.execution_timeout)
+        self._deadline = TaskDeadline(self.execution_timeout)
         return super().execute(context)
 
     def poke(self, context: Context) -> PokeReturnValue:

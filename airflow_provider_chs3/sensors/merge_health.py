@@ -6,16 +6,15 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.common.compat.sdk import AirflowFailException, BaseSensorOperator, PokeReturnValue, conf
+from airflow.providers.common.compat.sdk import AirflowFailException, BaseSensorOperator, PokeReturnValue
 
 from airflow_provider_chs3.client.deadline import NEVER, Deadline
-from airflow_provider_chs3.core.arguments.load_arguments import templated
+from airflow_provider_chs3.core.arguments.declaration import declared
 from airflow_provider_chs3.core.arguments.merge_arguments import OF_SENSOR, Reactions, Thresholds
-from airflow_provider_chs3.defaults import CLICKHOUSE_CONN_ID
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
+from airflow_provider_chs3.hooks.deadline import TaskDeadline
 from airflow_provider_chs3.hooks.metrics import count_merges, counts_failures, running_seconds
-from airflow_provider_chs3.operators._support.declared import takes
 from airflow_provider_chs3.operators._support.loads_page import OnLoadsPage
 
 if TYPE_CHECKING:
@@ -27,8 +26,7 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.triggers.merge_health import MergeWait
 
 
-@takes(*OF_SENSOR)
-class ClickHouseMergeHealthSensor(OnLoadsPage, BaseSensorOperator):
+class ClickHouseMergeHealthSensor(OnLoadsPage, BaseSensorOperator, takes=OF_SENSOR):
     """Wait until background merges of a table's periods have settled on every node.
 
     Each poke queries every node once and does not depend on earlier pokes, so the result is the same in every mode,
@@ -38,51 +36,21 @@ class ClickHouseMergeHealthSensor(OnLoadsPage, BaseSensorOperator):
         The overall verdict, and the verdict, parts, bytes and reason of each period on each node, as JSON-safe values.
     """
 
-    template_fields: Sequence[str] = templated(OF_SENSOR)
     ui_color = "#fcf7d6"
+    period: str | None
+    periods: Sequence[str] | None
+    on_settled_with_too_many_parts: str
+    on_stuck: str
+    deferrable: bool
     _watch: MergeWatch | None = None
-    _deadline = NEVER
+    _deadline: Deadline = NEVER
 
-    def __init__(
-        self,
-        *,
-        table: str,
-        period: str | None = None,
-        periods: Sequence[str] | None = None,
-        database: str | None = None,
-        cluster: str | None = None,
-        clickhouse_conn_id: str = CLICKHOUSE_CONN_ID,
-        on_settled_with_too_many_parts: str = "continue",
-        on_stuck: str = "fail",
-        spare_parts: int = 10,
-        settled_after_seconds: float = 120,
-        stuck_after_seconds: float = 600,
-        stuck_fraction: float = 0.5,
-        max_replica_delay_seconds: float = 300,
-        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.table = table
-        self.period = period
-        self.periods = periods
-        self.database = database
-        self.cluster = cluster
-        self.clickhouse_conn_id = clickhouse_conn_id
-        self.on_settled_with_too_many_parts = on_settled_with_too_many_parts
-        self.on_stuck = on_stuck
-        self.deferrable = deferrable
-        self.thresholds = Thresholds(
-            spare_parts=spare_parts,
-            settled_after_seconds=settled_after_seconds,
-            stuck_after_seconds=stuck_after_seconds,
-            stuck_fraction=stuck_fraction,
-            max_replica_delay_seconds=max_replica_delay_seconds,
-        )
+    def _arguments_taken(self) -> None:
+        self.thresholds = Thresholds(**{name: getattr(self, name) for name in declared(Thresholds)})
 
     def execute(self, context: Context) -> Any:
         """Poke until the merges have settled."""
-        self._deadline = Deadline(self.execution_timeout)
+        self._deadline = TaskDeadline(self.execution_timeout)
         return super().execute(context)
 
     @counts_failures

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
+from inspect import cleandoc
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
+from airflow_provider_chs3.core.arguments.declaration import Argument
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 if TYPE_CHECKING:
@@ -54,6 +56,18 @@ class Storage(ABC):
             given: The options that have a value.
         """
         return cls(**{cls.options[name]: value for name, value in given.items()})
+
+    @classmethod
+    def arguments(cls) -> dict[str, Argument]:
+        """Return its fields as arguments, with the help that its docstring has."""
+        entries = re.findall(r"^    (\w+): (.*?)(?=^    \w|\Z)", cleandoc(cls.__doc__ or ""), re.MULTILINE | re.DOTALL)
+        helps = {name: " ".join(text.split()) for name, text in entries}
+        return {
+            field.name: Argument(
+                name=field.name, help=helps.get(field.name, ""), type=str(field.type), default=field.default
+            )
+            for field in fields(cls)
+        }
 
     @property
     def location(self) -> Location:

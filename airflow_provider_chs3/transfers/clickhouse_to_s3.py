@@ -112,7 +112,7 @@ class ClickHouseToS3Operator(PeriodTask):
         from airflow_provider_chs3.core.model.period import Period
         from airflow_provider_chs3.sources.s3.reading import S3Source
 
-        source = self.source(self.listing())
+        source = self.store.source(self.store.listing())
         assert isinstance(source, S3Source)  # of S3Objects
         return UnloadRequest(
             **self.of_table(self.hook().options),

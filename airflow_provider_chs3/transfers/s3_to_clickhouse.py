@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from airflow_provider_chs3.operators._support.declared import takes
 from airflow_provider_chs3.operators._support.period_load_task import PeriodLoadTask
 from airflow_provider_chs3.operators.period import PeriodOperator
 
 
-@takes()
-class S3ToClickHouseOperator(PeriodLoadTask, PeriodOperator):
+class S3ToClickHouseOperator(PeriodLoadTask, PeriodOperator, takes=()):
     """Make the partition of a period, or of each of several, hold exactly the rows of that period's objects.
 
     The operator compares the objects (keys, sizes, ETags) with those last published. If nothing changed, it does
@@ -31,7 +27,3 @@ class S3ToClickHouseOperator(PeriodLoadTask, PeriodOperator):
         and, if it waited for them, `merges` with the verdict on each node. With `periods`, a list of these, in the
         order of the periods.
     """
-
-    template_fields: Sequence[str] = tuple(
-        dict.fromkeys((*PeriodOperator.template_fields, *PeriodLoadTask.template_fields))
-    )

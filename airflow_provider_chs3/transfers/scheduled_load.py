@@ -10,12 +10,11 @@ from typing import Any
 from airflow.providers.common.compat.sdk import Asset, BaseOperator, TaskGroup, TriggerRule, task_group
 from airflow.providers.standard.operators.empty import EmptyOperator
 
-from airflow_provider_chs3.core.arguments.load_arguments import PLANNED
+from airflow_provider_chs3.core.arguments.declaration import declared
 from airflow_provider_chs3.exceptions import ConfigurationError
-from airflow_provider_chs3.operators._support.period_task import PeriodTask
-from airflow_provider_chs3.operators._support.tasks import LoadTask
+from airflow_provider_chs3.load import Load
+from airflow_provider_chs3.operators._support.declared import said_twice
 from airflow_provider_chs3.operators.emit_period import EmitPeriodOperator
-from airflow_provider_chs3.operators.period import PeriodOperator
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
@@ -26,9 +25,6 @@ def _arguments_of(*operators: type) -> frozenset[str]:
     return frozenset(names) - {"kwargs"}
 
 
-_SHARED = _arguments_of(PeriodTask, PeriodOperator)
-_OF_THE_SENSOR = (_SHARED | {"deferrable"}) & _arguments_of(ClickHouseMergeHealthSensor)
-
 #: The outcome, once the load has ended.
 _OUTCOME = "{{ ': ' ~ outcome if outcome is defined else '' }}"
 #: Airflow 3.2 and later know the periods before the task runs; in older versions the task sets it. Airflow keeps 250
@@ -38,7 +34,7 @@ _LABEL = (
     "{{ period if period is defined else task.periods[0] ~ (' …' if task.periods | length > 1 else '') }}" + _OUTCOME
 )
 #: Arguments with these values take a load for each period.
-_ONE_BY_ONE: Mapping[str, Any] = {
+_ONE_BY_ONE: Mapping[str, Mapping[str, Any]] = {
     "casts": {"null_as_default": True},
     "policies": {"on_other_periods": "leave_out"},
 }
@@ -46,7 +42,8 @@ _ONE_BY_ONE: Mapping[str, Any] = {
 
 def scheduled_load(
     *,
-    group_id: str = "scheduled_load",
+    load: Load | None = None,
+    group_id: str | None = None,
     periods: Sequence[str] | str | None = None,
     lookback: int | str | None = None,
     last_period: str | None = None,
@@ -70,7 +67,8 @@ def scheduled_load(
     load failed for some periods of its task, the others are waited for and emitted.
 
     Args:
-        group_id: Id of the group. Default: `scheduled_load`.
+        load: The load as a value, in place of its arguments. Default: they are given one by one.
+        group_id: Id of the group. Default: the name of `load`, else `scheduled_load`.
         periods: Like the next three, as in `PlanLoadsOperator`. Default of all four: the run's own period.
         lookback: Load the run's periods, those of its data interval, and this many before the last of them.
         last_period: The period to look back from, instead of the run's.
@@ -93,34 +91,33 @@ def scheduled_load(
         ConfigurationError: If an argument is unknown.
     """
     _check_names(load_arguments)
-    load_arguments["parallel_loads"] = parallel_loads
-    shared = {name: value for name, value in load_arguments.items() if name in _SHARED}
-    of_the_sensor = {name: value for name, value in load_arguments.items() if name in _OF_THE_SENSOR}
-    of_the_sensor = {"mode": "reschedule", **of_the_sensor, **(merge_health or {})}
-    with TaskGroup(group_id=group_id, default_args=dict(default_args or {})) as group:  # type: ignore[arg-type]
+    name = group_id or (load.name if load else None) or "scheduled_load"
+    with TaskGroup(group_id=name, default_args=dict(default_args or {})) as group:  # type: ignore[arg-type]
+        load, of_tasks = _split(load, load_arguments, {**group.dag.default_args, **group.default_args})
+        of_the_sensor = {"load": load, "mode": "reschedule", **(merge_health or {})}
+        if "deferrable" in of_tasks:
+            of_the_sensor = {"deferrable": of_tasks["deferrable"], **of_the_sensor}
+        of_the_load = {"load": load, "parallel_loads": parallel_loads, **of_tasks}
         plan = PlanLoadsOperator(
             task_id="plan",
+            load=load,
             periods=periods,
             lookback=lookback,
             last_period=last_period,
             all_periods=all_periods,
-            definition=_compared(load_arguments),
-            periods_per_task=periods_per_task if _can_be_grouped(load_arguments) else 1,
-            create_table=load_arguments.get("create_table", "never"),
-            views=load_arguments.get("views", "warn"),
-            **shared,
+            periods_per_task=periods_per_task if _can_be_grouped(load) else 1,
         )
 
         # An empty plan skips the periods, but must not skip the tasks that follow; a failed period must.
         end = EmptyOperator(task_id="end", trigger_rule=TriggerRule.NONE_FAILED)
         events = {"outlets": list(outlets), "key_format": key_format}
-        _loads(plan, load_arguments, of_the_sensor, events, end) >> end
+        _loads(plan, of_the_load, of_the_sensor, events, end) >> end
     return group
 
 
 def _loads(
     plan: PlanLoadsOperator,
-    load_arguments: Mapping[str, Any],
+    of_the_load: Mapping[str, Any],
     of_the_sensor: Mapping[str, Any],
     events: Mapping[str, Any],
     end: EmptyOperator,
@@ -133,9 +130,9 @@ def _loads(
         load = S3ToClickHouseOperator(
             task_id="load",
             periods=periods,
-            max_active_tis_per_dagrun=load_arguments["parallel_loads"],
+            max_active_tis_per_dagrun=of_the_load["parallel_loads"],
             map_index_template=_LABEL,
-            **load_arguments,
+            **of_the_load,
         )
         merges = ClickHouseMergeHealthSensor(
             task_id="merges", periods=periods, map_index_template=_LABEL, **{"trigger_rule": then, **of_the_sensor}
@@ -168,19 +165,22 @@ def _check_names(load_arguments: Mapping[str, Any]) -> None:
         raise ConfigurationError(f"{where} has no argument {', '.join(unknown)}{meant}")
 
 
-def _can_be_grouped(load_arguments: Mapping[str, Any]) -> bool:
-    defaults = inspect.signature(LoadTask.__init__).parameters
-
-    def has(name: str, value: Any) -> bool:
-        if isinstance(value, Mapping):
-            group = load_arguments.get(name)
-            return isinstance(group, Mapping) and value.items() <= group.items()
-        return bool(load_arguments.get(name, defaults[name].default) == value)
-
-    return not any(has(name, value) for name, value in _ONE_BY_ONE.items())
+def _can_be_grouped(load: Load) -> bool:
+    groups = {name: getattr(load, name) for name in _ONE_BY_ONE}
+    return not any(
+        isinstance(group, Mapping) and _ONE_BY_ONE[name].items() <= group.items() for name, group in groups.items()
+    )
 
 
-def _compared(load_arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments that the plan compares besides the objects; settings also if the load has none now."""
-    given = {name: value for name, value in load_arguments.items() if name in PLANNED}
-    return {**given, "settings": load_arguments.get("settings") or {}}
+def _split(
+    load: Load | None, given: Mapping[str, Any], by_default: Mapping[str, Any]
+) -> tuple[Load, Mapping[str, Any]]:
+    """Return the load, and the arguments that are not its own, but its tasks'."""
+    fields = declared(Load)
+    of_load = {name: value for name, value in given.items() if name in fields}
+    of_tasks = {name: value for name, value in given.items() if name not in fields}
+    if load is None:
+        return Load.of({name: value for name, value in {**by_default, **of_load}.items() if name in fields}), of_tasks
+    if of_load:
+        raise said_twice(load, of_load)
+    return load, of_tasks

@@ -22,7 +22,7 @@ from airflow_provider_chs3.testbed.nodes import Cluster
 
 LINES = [
     "ledger --table t --period 2026-01 --period 2026-02 --objects --output json",
-    'plan --table t --key k --from 2026-01 --to 2026-03 --definition {"columns":["a"]} --role-arn r',
+    "plan --table t --key k --from 2026-01 --to 2026-03 --role-arn r",
     "adopt --table t --key k --all-periods --aws-conn-id x",
     "prove --table t --key k --all-periods --object-column file --sample 3",
     "forget --table t --all-periods --verbose",
@@ -35,6 +35,9 @@ LINES = [
     "doctor --table t --for load --for page",
     "rehearse --database d --bucket b --prefix p --clean",
     "ddl --table t --key k --period 2026-01 --file-format ORC",
+    "plan --loads loads.yaml trips fares --all-periods",
+    "doctor --dag trips_nightly --task trips",
+    "schema --output yaml",
 ]
 
 

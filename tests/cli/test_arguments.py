@@ -48,8 +48,6 @@ def test_a_beginning_without_an_end_is_told() -> None:
     [
         [],
         ["frobnicate"],
-        ["ledger"],
-        ["plan", "--table", "trips", "--key", "k", "--definition", "[]"],
         ["clean", "--older-than-hours", "long"],
         ["ddl", "--table", "trips", "--key", "k"],
         ["doctor", "--frobnicate", "--table", "trips", "--key", "k", "--period", "2026-01"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -74,6 +75,32 @@ def loads(server: ClickHouseCluster, s3: S3Server, monkeypatch: pytest.MonkeyPat
     return load
 
 
+#: The file of loads, and the DAG, that commands name.
+LOADS = [{"name": name, "table": "trips", "bucket": "my-bucket", "key": KEY} for name in ("trips", "refunds")]
+DAG = f"""
+from airflow.sdk import DAG
+from airflow_provider_chs3.transfers.scheduled_load import scheduled_load
+
+with DAG("trips_nightly", schedule=None):
+    scheduled_load(table="trips", bucket="my-bucket", key="{KEY}", all_periods=True)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder in which commands run, which is that of DAG files, too."""
+    (tmp_path / "loads.yaml").write_text(json.dumps({"loads": LOADS}), encoding="utf-8")
+    (tmp_path / "nightly.py").write_text(DAG, encoding="utf-8")
+    bundle = {
+        "name": "of-test",
+        "classpath": "airflow.dag_processing.bundles.local.LocalDagBundle",
+        "kwargs": {"path": str(tmp_path)},
+    }
+    monkeypatch.setenv("AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST", json.dumps([bundle]))
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.usefixtures("folder")
 def test_they_run(loads: Any, capsys: pytest.CaptureFixture[str]) -> None:
     loads(OLD, *PERIODS)
     loads(NEW, "2026-10", policies={"keep_versions": 1})

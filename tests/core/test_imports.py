@@ -98,7 +98,10 @@ def test_reading_a_dag_imports_what_checks_arguments_and_nothing_that_loads(load
         "airflow_provider_chs3.core.arguments",
         *(
             f"airflow_provider_chs3.core.arguments.{each}"
-            for each in ("check_arguments", "declaration", "load_arguments", "merge_arguments", "proof_arguments")
+            for each in (
+                *("check_arguments", "declaration", "load_arguments", "merge_arguments", "named_files"),
+                "proof_arguments",
+            )
         ),
     }
     loading = {"airflow_provider_chs3.hooks.clickhouse", "airflow_provider_chs3.client.runner"}

@@ -73,8 +73,8 @@ def test_what_is_deferrable_is_the_load_and_the_wait_for_merges() -> None:
 
 
 def test_the_plan_compares_what_the_load_makes_of_the_objects() -> None:
-    made = tasks(select={"id": "trip_id"}, settings={"max_threads": 2})
-    assert made["plan"].definition == {"select": {"id": "trip_id"}, "settings": {"max_threads": 2}}
+    plan = tasks(select={"id": "trip_id"}, settings={"max_threads": 2})["plan"]
+    assert (plan.select, plan.settings, plan.is_compared) == ({"id": "trip_id"}, {"max_threads": 2}, True)
 
 
 def test_parallel_periods_limits_the_tasks_and_sets_the_share_of_each() -> None:

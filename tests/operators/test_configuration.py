@@ -23,7 +23,7 @@ EFFECTS = {
         "SENSOR.clickhouse_conn_id",
         "MERGE.clickhouse_conn_id",
         "ClickHouseHook().get_conn_id()",
-        "asked('clean').conn_id",
+        "of_shell(parser().parse_args(['clean'])).get_conn_id()",
     ),
     "aws_conn_id": (
         "LOAD.store.aws_conn_id",
@@ -40,7 +40,8 @@ EFFECTS = {
 PROGRAM = """
 import gc, json
 from airflow_provider_chs3.cli.arguments import parser
-from airflow_provider_chs3.cli.main import with_default_connections
+from airflow_provider_chs3.cli.loads import choose_loads
+from airflow_provider_chs3.cli.loads import hook_of as of_shell
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.sources.delta import DeltaTable
 from airflow_provider_chs3.sources.s3 import S3Objects
@@ -60,7 +61,8 @@ MERGE = OptimizePartitionOperator(task_id="merge", table="t")
 APP = create_app()
 
 def asked(*words):
-    return with_default_connections(parser().parse_args(words))
+    (chosen,) = choose_loads(parser().parse_args(words))
+    return chosen.load.store
 """
 
 

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import inspect
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from airflow.providers.common.compat.sdk import DAG, BaseOperator, conf
+from airflow.providers.common.compat.sdk import DAG, BaseOperator
 from airflow.serialization.serialized_objects import DagSerialization
 
-from airflow_provider_chs3 import defaults
-from airflow_provider_chs3.core.arguments.declaration import REQUIRED, Argument, declared
-from airflow_provider_chs3.core.arguments.load_arguments import GROUPS
+from airflow_provider_chs3.core.arguments.declaration import REQUIRED, declared
+from airflow_provider_chs3.core.arguments.load_arguments import GROUPS, LOAD
+from airflow_provider_chs3.defaults import CLICKHOUSE_CONN_ID
 from airflow_provider_chs3.exceptions import ConfigurationError
-from airflow_provider_chs3.operators._support.declared import DECLARED, arguments_of
+from airflow_provider_chs3.load import Load
+from airflow_provider_chs3.operators._support.declared import DECLARED, arguments_of, default_of
+from airflow_provider_chs3.operators.ledger import ListLedgerOperator
+from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from airflow_provider_chs3.transfers.scheduled_load import scheduled_load
 from tests.operator_pages import operators
@@ -31,26 +35,26 @@ _BY_HAND = {
 }
 
 
-def _default(argument: Argument) -> Any:
-    if argument.default is REQUIRED:
-        return inspect.Parameter.empty
-    section, _, option = argument.option.partition(".")
-    if section == "operators":
-        return conf.getboolean(section, option, fallback=False)
-    return getattr(defaults, option.upper()) if section else argument.default
-
-
-@pytest.mark.parametrize("taking", [*DECLARED], ids=lambda taking: taking.__name__)
+@pytest.mark.parametrize("taking", [taking for taking, arguments in DECLARED.items() if arguments])
 def test_a_signature_is_the_declaration(taking: type) -> None:
-    parameters = [
-        parameter
-        for parameter in inspect.signature(taking.__init__).parameters.values()
-        if parameter.kind.name != "VAR_KEYWORD"
+    parameters = list(inspect.signature(taking.__init__).parameters.values())[1:-1]
+    assert [(parameter.name, parameter.annotation, parameter.default) for parameter in parameters] == [
+        (
+            argument.name,
+            argument.type,
+            None if argument.default is REQUIRED or argument is LOAD else default_of(argument),
+        )
+        for argument in DECLARED[taking]
     ]
-    own = parameters[1:] if "__init__" in vars(taking) else []
-    assert [(each.name, each.annotation, each.default) for each in own] == [
-        (each.name, each.type, _default(each)) for each in DECLARED[taking]
-    ]
+
+
+def test_a_load_is_the_arguments_of_a_load() -> None:
+    fields = {name: (argument.type, argument.help) for name, argument in declared(Load).items()}
+    taken = {name: (argument.type, argument.help) for name, argument in arguments_of(S3ToClickHouseOperator).items()}
+    # A path of Airflow's is its text there.
+    assert fields.pop("key") == ("str | None", taken["key"][1])
+    assert fields.pop("name")[0] == "str | None"
+    assert fields.items() <= taken.items()
 
 
 def test_all_operators_are_declared() -> None:
@@ -69,8 +73,8 @@ def test_what_is_declared_as_a_template_is_one(kind: type[BaseOperator]) -> None
 
 
 def test_a_reader_of_the_operator_sees_fewer_than_before() -> None:
-    """Six groups hold 28 of the arguments."""
-    assert len(arguments_of(S3ToClickHouseOperator)) == 32
+    """Six groups hold 28 of the arguments, and a load nearly all."""
+    assert len(arguments_of(S3ToClickHouseOperator)) == 33
     assert sum(len(declared(kind)) for kind in GROUPS.values()) == 28
 
 
@@ -136,3 +140,43 @@ def test_an_unknown_name_in_a_group_is_an_error_of_the_dag_file() -> None:
         pytest.raises(ConfigurationError, match="files has format: it takes "),
     ):
         scheduled_load(lookback=1, files={"format": "CSV"}, **PLACE)
+
+
+TRIPS = Load(table="taxi.trips", key="s3://lake/trips/{YYYY-MM}/", select={"id": "id"}, aws_conn_id=None)
+
+
+def test_a_task_takes_a_load_in_place_of_its_arguments() -> None:
+    with DAG("d", schedule=None):
+        load = S3ToClickHouseOperator(task_id="load", load=TRIPS, period="2026-01", deferrable=True)
+        plan = PlanLoadsOperator(task_id="plan", load=TRIPS, all_periods=True)
+        ledger = ListLedgerOperator(task_id="ledger", load=TRIPS)
+    assert (load.table, load.key, load.select, load.deferrable) == (TRIPS.table, TRIPS.key, TRIPS.select, True)
+    assert (load.as_load(), load.store.aws_conn_id) == (replace(TRIPS, clickhouse_conn_id=CLICKHOUSE_CONN_ID), None)
+    assert (plan.select, plan.is_compared, ledger.table) == (TRIPS.select, True, "taxi.trips")
+
+
+def test_a_load_overrides_default_args_and_nothing_else() -> None:
+    with DAG("d", schedule=None, default_args={"table": "other", "aws_conn_id": "other", "retries": 3}):
+        task = S3ToClickHouseOperator(task_id="load", load=TRIPS, period="2026-01")
+        with pytest.raises(ConfigurationError) as raised:
+            S3ToClickHouseOperator(task_id="twice", load=TRIPS, period="2026-01", select={}, table="trips")
+    assert (task.table, task.aws_conn_id, task.retries) == ("taxi.trips", None, 3)
+    assert str(raised.value) == (
+        "table, select: load=… of table 'taxi.trips' says this. Leave it out, or change the load: "
+        "dataclasses.replace(load, table=…)."
+    )
+
+
+def test_a_task_without_a_table_says_what_to_give() -> None:
+    with DAG("d", schedule=None), pytest.raises(ConfigurationError) as raised:
+        ListLedgerOperator(task_id="ledger")
+    assert str(raised.value) == "LedgerOperator needs table=…, or load=…, which has it."
+
+
+def test_a_mapped_task_takes_a_load() -> None:
+    with DAG("d", start_date=datetime(2026, 1, 1, tzinfo=UTC), schedule=None) as dag:
+        S3ToClickHouseOperator.partial(task_id="t", load=TRIPS).expand(period=["2026-01", "2026-02"])
+    loaded: Any = DagSerialization.deserialize_dag(json.loads(json.dumps(DagSerialization.serialize_dag(dag))))
+    assert loaded.get_task("t").operator_class["task_type"] == "S3ToClickHouseOperator"
+    task = dag.get_task("t").unmap({"period": "2026-01"})
+    assert (task.select, task.aws_conn_id, task.period) == (TRIPS.select, None, "2026-01")

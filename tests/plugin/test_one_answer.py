@@ -16,6 +16,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSki
 from fastapi.testclient import TestClient
 
 from airflow_provider_chs3.cli.main import main
+from airflow_provider_chs3.load import Load
 from airflow_provider_chs3.operators.held import ApprovePeriodsOperator, DiscardPeriodsOperator
 from airflow_provider_chs3.operators.ledger import ForgetPeriodsOperator
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
@@ -69,7 +70,7 @@ def refused(run: Callable[[], Any]) -> str:
 
 def answers(as_user: AsUser, lake: Lake, period: str = PERIOD, **options: Any) -> Said:
     source = {"bucket": lake.bucket, "key": "trips/{YYYY-MM}/", "table": lake.table, **where(lake)}
-    planner = PlanLoadsOperator(task_id="plan", periods=[period], definition={}, **source)
+    planner = PlanLoadsOperator(task_id="plan", periods=[period], load=Load(**source))
     listed = refused(lambda: [each["state"] for each in ledger(lake) if each["period"] in (period, None)])
     page = periods(as_user, lake).get(period, {"state": "", "why": ""})
     return Said(

@@ -19,6 +19,7 @@ from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.plugin.constants import PLAN_KEY
 from airflow_provider_chs3.testbed.trips import Trips
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
+from tests.arguments import grouped
 from tests.integration.lake import PERIOD, Lake
 from tests.plugin.test_periods import TRIPS, loaded, periods
 
@@ -35,7 +36,7 @@ def _arguments(lake: Lake) -> dict[str, Any]:
 
 def plan(lake: Lake, run_dag: RunDag, *, dag_id: str = "plans", definition: Any = None) -> DagRun:
     with DAG(dag_id=dag_id, schedule=None) as dag:
-        PlanLoadsOperator(task_id="plan", periods=[PERIOD], definition=definition, **_arguments(lake))
+        PlanLoadsOperator(**grouped(task_id="plan", periods=[PERIOD], definition=definition, **_arguments(lake)))
     return run_dag(dag)
 
 

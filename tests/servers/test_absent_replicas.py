@@ -13,6 +13,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError, TransientError
+from airflow_provider_chs3.load import Load
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
@@ -168,7 +169,7 @@ def test_a_night_plans_loads_and_waits_for_merges(nodes: Nodes, lake: Lake) -> N
     nodes.kill(*SECOND)
     names = {"table": lake.table, "database": lake.database, "cluster": lake.cluster.name}
     plan = PlanLoadsOperator(
-        task_id="plan", bucket=lake.bucket, key="trips/{YYYY-MM}/", periods=[PERIOD], definition={}, **names
+        task_id="plan", periods=[PERIOD], load=Load(bucket=lake.bucket, key="trips/{YYYY-MM}/", **names)
     )
     assert plan.execute({}) == []
     lake.upload(OTHER)

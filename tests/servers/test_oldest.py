@@ -10,6 +10,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.cli.main import main
+from airflow_provider_chs3.load import Load
 from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
@@ -125,15 +126,13 @@ def test_merges_are_waited_for_by_load_and_sensor(old_lake: Lake) -> None:
 
 def test_periods_are_planned(old_lake: Lake) -> None:
     old_lake.upload(OLD)
-    plan = PlanLoadsOperator(
-        task_id="plan",
+    load = Load(
         bucket=old_lake.bucket,
         key="trips/{YYYY-MM}/",
         table="trips",
         database=old_lake.database,
-        periods=[PERIOD],
-        definition={},
     )
+    plan = PlanLoadsOperator(task_id="plan", load=load, periods=[PERIOD])
     assert plan.execute({}) == [PERIOD]
     old_lake.load()
     assert plan.execute({}) == []

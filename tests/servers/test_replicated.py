@@ -9,6 +9,7 @@ import pytest
 
 from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.exceptions import Chs3Error, PeriodsNotLoadedError
+from airflow_provider_chs3.load import Load
 from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
@@ -122,16 +123,14 @@ def test_a_load_goes_on_without_its_process(lake: Lake) -> None:
 @pytest.mark.thorough
 def test_a_file_that_comes_later_is_planned_and_loaded(lake: Lake) -> None:
     lake.load()
-    plan = PlanLoadsOperator(
-        task_id="plan",
+    load = Load(
         bucket=lake.bucket,
         key="trips/{YYYY-MM}/",
         table=lake.table,
         database=lake.database,
         cluster=lake.cluster.name,
-        periods=[PERIOD],
-        definition={},
     )
+    plan = PlanLoadsOperator(task_id="plan", load=load, periods=[PERIOD])
     assert plan.execute({}) == []
     lake.upload(OTHER)
     assert plan.execute({}) == [PERIOD]

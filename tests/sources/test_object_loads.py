@@ -209,7 +209,7 @@ class TestAzure:
         store_lake.objects.upload(TRIPS, PERIOD)
         operator = store_lake.operator()
         operator.execute({})
-        shown = f"{caplog.text}{operator.insert_sql}{vars(operator)}{operator.source(operator.listing())!r}"
+        shown = f"{caplog.text}{operator.insert_sql}{vars(operator)}{operator.store.source(operator.store.listing())!r}"
         wrong = "d3Jvbmcta2V5LW9mLXRoZS1hY2NvdW50LXRoYXQtaXMtbG9uZy1lbm91Z2g="
         store_lake.connect(monkeypatch, password=wrong)
         with pytest.raises(AirflowFailException, match="the key or the SAS token is wrong or") as failed:
@@ -265,7 +265,7 @@ class TestAzure:
         store_lake.objects.connect_by(form, monkeypatch)
         operator.execute({})
         assert store_lake.facts() == TRIPS.facts(PERIOD)
-        access = operator.listing().access()
+        access = operator.store.listing().access()
         secret = access.account_key or access.sas_token.partition("sig=")[2].partition("&")[0]
         assert secret not in f"{access}{operator.insert_sql}{caplog.text}"
 

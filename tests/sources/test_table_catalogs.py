@@ -135,7 +135,7 @@ def test_no_secret_shows(lake: TableLake, caplog: pytest.LogCaptureFixture) -> N
     operator = lake.operator()
     caplog.clear()
     operator.execute({})
-    shown = f"{caplog.text}{operator.insert_sql}{vars(operator)}{operator.source(operator.listing())!r}"
+    shown = f"{caplog.text}{operator.insert_sql}{vars(operator)}{operator.store.source(operator.store.listing())!r}"
     assert lake.table.s3.secret_key not in shown
     assert "rest-secret" not in shown
 

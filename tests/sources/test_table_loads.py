@@ -141,7 +141,9 @@ def test_no_key_shows(table_lake: TableLake, caplog: pytest.LogCaptureFixture) -
     caplog.clear()
     operator = table_lake.operator()
     operator.execute({})
-    shown: Any = f"{caplog.text}{operator.insert_sql}{vars(operator)}{operator.source(operator.listing())!r}"
+    shown: Any = (
+        f"{caplog.text}{operator.insert_sql}{vars(operator)}{operator.store.source(operator.store.listing())!r}"
+    )
     assert table_lake.table.s3.secret_key not in shown
     assert "[HIDDEN]" in operator.insert_sql
 

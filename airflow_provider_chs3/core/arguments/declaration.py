@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from typing import Any, ClassVar, Self, TypeVar
@@ -13,6 +14,9 @@ T = TypeVar("T")
 
 #: The default of an argument that must be given.
 REQUIRED: Any = MISSING
+#: The default of a connection's id: the one that Airflow's configuration names.
+CONFIGURED = "[chs3]"
+_KIND = re.compile(r"\w+(?:\[[^\]]*\])?")
 _BOOLEANS = {"true": True, "false": False}
 
 
@@ -56,14 +60,35 @@ class Argument:
         Raises:
             ConfigurationError: If it is of another type, or not allowed.
         """
-        is_optional = self.type.endswith(" | None")
-        if is_optional and value in (None, ""):
+        if "None" in self.kinds and value in (None, ""):
             return None
-        kind = self.type.partition("[")[0].removesuffix(" | None").removesuffix(" | str")
-        read = _READ.get(kind, _as_is)(value)
+        read = _READ.get(self._kind, _as_is)(value)
         if read is None or not self._is_allowed(read):
-            raise ConfigurationError(f"{self.written}={value!r} is not allowed: give {self._wanted(kind)}.")
+            raise ConfigurationError(f"{self.written}={value!r} is not allowed: give {self.wanted}.")
         return read
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The alternatives in the type, such as `Mapping[str, str]`, `str` and `None`."""
+        return tuple(_KIND.findall(self.type))
+
+    @property
+    def _kind(self) -> str:
+        return self.kinds[0].partition("[")[0]
+
+    @property
+    def wanted(self) -> str:
+        """The values that are allowed, in words."""
+        if self.choices:
+            return f"one of {', '.join(choice or repr(choice) for choice in self.choices)}"
+        limits = {"above {:g}": self.above, "at least {:g}": self.least, "at most {:g}": self.most}
+        given = [text.format(limit) for text, limit in limits.items() if limit is not None]
+        return " ".join([_WANTED.get(self._kind, "another value"), " and ".join(given)]).rstrip()
+
+    @property
+    def may_be_a_file(self) -> bool:
+        """Whether the argument is a dict that a JSON file may hold."""
+        return self.type.startswith("Mapping") and " | str" in self.type
 
     def _is_allowed(self, value: Any) -> bool:
         if self.choices and value not in self.choices:
@@ -73,13 +98,6 @@ class Argument:
             and (self.above is None or value > self.above)
             and (self.most is None or value <= self.most)
         )
-
-    def _wanted(self, kind: str) -> str:
-        if self.choices:
-            return f"one of {', '.join(choice or repr(choice) for choice in self.choices)}"
-        limits = {"above {:g}": self.above, "at least {:g}": self.least, "at most {:g}": self.most}
-        given = [text.format(limit) for text, limit in limits.items() if limit is not None]
-        return " ".join([_WANTED.get(kind, "another value"), " and ".join(given)]).rstrip()
 
 
 def _as_is(value: Any) -> Any:
@@ -194,6 +212,12 @@ def _of_field(declaring: Field[Any], group: type[Group]) -> Argument:
     return replace(declaration, name=declaring.name, type=str(declaring.type), group=getattr(owner, "group", ""))
 
 
+def elements_of(kind: str) -> tuple[str, ...]:
+    """Return the alternatives of what a list or a mapping of a kind contains; see `Argument.kinds`."""
+    inner = kind.partition("[")[2].removesuffix("]").removesuffix(", ...")
+    return tuple((inner.removeprefix("str, ") if kind.startswith("Mapping") else inner).split(" | "))
+
+
 def check_names(where: str, given: Any, names: Iterable[str]) -> None:
     """Check the names in a dict of arguments.
 
@@ -216,3 +240,19 @@ def check_destination(key: Any, bucket: str | None) -> None:
     is_without_bucket = isinstance(key, str) and not any(sign in key for sign in ("://", "{{"))
     if bucket is None and is_without_bucket:
         raise ConfigurationError("Give the objects' destination: key=… and bucket=…, or key='s3://my-bucket/…'.")
+
+
+def is_of_a_run(value: Any) -> bool:
+    """Check whether only a run knows a value: a template of Jinja, or the output of another task, or a dict with one.
+
+    Args:
+        value: The value.
+    """
+    if isinstance(value, str):
+        return "{{" in value or "{%" in value
+    if isinstance(value, Mapping):
+        return any(map(is_of_a_run, value.values()))
+    if isinstance(value, list | tuple):
+        return any(map(is_of_a_run, value))
+    # What tasks return.
+    return hasattr(value, "operator")

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_chs3.core.arguments.check_arguments import Checks
-from airflow_provider_chs3.core.arguments.declaration import REQUIRED, Argument, Group, argument, check_names, declared
+from airflow_provider_chs3.core.arguments.declaration import (
+    CONFIGURED,
+    REQUIRED,
+    Argument,
+    Group,
+    argument,
+    check_names,
+    declared,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,9 +195,21 @@ def _group(name: str, help: str) -> Argument:
 
 def _conn_id(name: str, option: str, help: str, *, type: str = "str") -> Argument:
     without = f"Airflow's `[chs3] {option}`, `{option.removesuffix('_conn_id').replace('clickhouse', 'chs3')}_default`"
-    return Argument(name=name, help=help, type=type, option=f"chs3.{option}", without=without)
+    return Argument(name=name, help=help, type=type, default=CONFIGURED, option=f"chs3.{option}", without=without)
 
 
+NAME = Argument(
+    name="name",
+    help="The load's name in a file of loads, and of its group of tasks.",
+    without="the table's, without the database",
+    is_template=False,
+)
+LOAD = Argument(
+    name="load",
+    help="The load as a value, `airflow_provider_chs3.load.Load`, in place of its arguments.",
+    type="Load | None",
+    is_template=False,
+)
 TABLE = Argument(
     name="table",
     help="A MergeTree table on every node of `cluster`, partitioned by period or not; or a Distributed table over it.",
@@ -298,7 +318,7 @@ VIEWS = Argument(
 SETTINGS = Argument(
     name="settings",
     help="ClickHouse settings for the insert; they override computed ones.",
-    type="Mapping[str, str | int] | str | None",
+    type="Mapping[str, str | int | float | bool] | str | None",
 )
 PARALLEL_LOADS = Argument(
     name="parallel_loads",
@@ -351,14 +371,6 @@ LAST_PERIOD = Argument(
     without="the run's last period, which needs a data interval or a partition key",
 )
 ALL_PERIODS = _flag("all_periods", "Whether to take all periods in the bucket.")
-DEFINITION = Argument(
-    name="definition",
-    help="The load's arguments that define its rows, as the load has them: `columns`, `select`, `csv`, `files`, "
-    "`casts`, `policies`, `distribution`, `settings`; `{}` for none. A change to them, or to the table's columns, is a "
-    "reason to load; settings are compared if it contains them.",
-    type="Mapping[str, Any] | None",
-    without="only the load compares them",
-)
 PERIODS_PER_TASK = Argument(
     name="periods_per_task",
     help="Group small periods, at most this many of them and 1 GiB of objects, for the argument `periods` of a load.",
@@ -417,31 +429,25 @@ REPLACE_CHANGED = _flag(
 DRY_RUN_ONLY = _flag("dry_run_only", "Whether to only report the tables, and drop none.")
 
 #: In the order of the operators' signatures.
-OF_PERIOD_TASKS = (TABLE, TIMEZONE, DATABASE, CLUSTER, STAGING_DATABASE, CLICKHOUSE_CONN_ID, OBJECTS)
+OF_PERIOD_TASKS = (LOAD, TABLE, TIMEZONE, DATABASE, CLUSTER, STAGING_DATABASE, CLICKHOUSE_CONN_ID, OBJECTS)
 OF_S3 = (KEY, BUCKET, AWS_CONN_ID)
-OF_READING = (PERIOD, COLUMNS, SELECT, CSV, FILES, CASTS, DISTRIBUTION, SETTINGS, TUNING, CANCEL_ON_KILL)
 OF_LOADS = (
-    *(PERIODS_OF_LOAD, CREATE_TABLE, VIEWS, POLICIES, CHECKS, INCREMENTS),
-    *(PARALLEL_LOADS, PROGRESS_INTERVAL_SECONDS, DEFERRABLE, DURABLE, WAIT_FOR_MERGES, MERGE_HEALTH),
+    *(PERIOD, PERIODS_OF_LOAD, COLUMNS, SELECT, CSV, FILES, CASTS, DISTRIBUTION, SETTINGS, CREATE_TABLE, VIEWS),
+    *(POLICIES, CHECKS, INCREMENTS, TUNING, PARALLEL_LOADS, PROGRESS_INTERVAL_SECONDS, CANCEL_ON_KILL),
+    *(DEFERRABLE, DURABLE, WAIT_FOR_MERGES, MERGE_HEALTH),
 )
-OF_PLANS = (PERIODS, LOOKBACK, LAST_PERIOD, ALL_PERIODS, DEFINITION, PERIODS_PER_TASK, CREATE_TABLE, VIEWS)
-OF_ADOPTION = (PERIODS, ALL_PERIODS, DEFINITION)
+#: Those that a plan and a proof compare by, and those that may stop the load.
+COMPARED = (COLUMNS, SELECT, CSV, FILES, CASTS, POLICIES, INCREMENTS, DISTRIBUTION, SETTINGS)
+OF_PLANS = (PERIODS, LOOKBACK, LAST_PERIOD, ALL_PERIODS, *COMPARED, PERIODS_PER_TASK, CREATE_TABLE, VIEWS)
+OF_ADOPTION = (PERIODS, ALL_PERIODS, *COMPARED)
 OF_APPROVAL = (PERIODS,)
 OF_CLEANING = (DATABASE, CLUSTER, OLDER_THAN_SECONDS, DRY_RUN_ONLY, CLICKHOUSE_CONN_ID)
 OF_MERGING = (
-    *(TABLE, PERIODS, CLOSED_FOR_DAYS, TARGET_PARTS, MAX_RUNNING, POLL_INTERVAL_SECONDS, DATABASE, CLUSTER),
+    *(LOAD, TABLE, PERIODS, CLOSED_FOR_DAYS, TARGET_PARTS, MAX_RUNNING, POLL_INTERVAL_SECONDS, DATABASE, CLUSTER),
     *(CLICKHOUSE_CONN_ID, CANCEL_ON_KILL, DEFERRABLE),
 )
 OF_RESTORING = (VERSION, REPLACE_CHANGED)
-OF_LEDGERS = (TABLE, PERIODS, DATABASE, CLUSTER, STAGING_DATABASE, CLICKHOUSE_CONN_ID)
-
-#: Arguments of a load that a plan takes, where given: those that it compares by, and those that may stop the load.
-PLANNED = ("columns", "select", "csv", "files", "casts", "policies", "increments", "distribution", "settings")
-
-
-def templated(arguments: tuple[Argument, ...]) -> tuple[str, ...]:
-    """Return the names of those that operators render."""
-    return tuple(argument.name for argument in arguments if argument.is_template)
+OF_LEDGERS = (LOAD, TABLE, PERIODS, DATABASE, CLUSTER, STAGING_DATABASE, CLICKHOUSE_CONN_ID)
 
 
 def check_groups(given: Mapping[str, Any]) -> None:
@@ -453,13 +459,3 @@ def check_groups(given: Mapping[str, Any]) -> None:
     for name, kind in GROUPS.items():
         if isinstance(values := given.get(name), Mapping):
             check_names(name, values, declared(kind))
-
-
-def check_definition(given: Any) -> None:
-    """Check the names of the arguments in a load's definition.
-
-    Raises:
-        ConfigurationError: If a name is unknown.
-    """
-    check_names("definition", given, PLANNED)
-    check_groups(given or {})

@@ -12,6 +12,7 @@ from airflow_provider_chs3.core.arguments.load_arguments import (
     CLUSTER,
     DATABASE,
     DEFERRABLE,
+    LOAD,
     PERIOD,
     PERIODS,
     TABLE,
@@ -65,6 +66,7 @@ class Reactions(Group):
 
 #: In the order of the sensor's signature.
 OF_SENSOR = (
+    LOAD,
     TABLE,
     replace(PERIOD, help="The period, such as `2026-10`; or give `periods`.", without=""),
     replace(PERIODS, help="Several periods, as a list, which may be empty.", type="Sequence[str] | None"),

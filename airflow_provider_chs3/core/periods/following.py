@@ -215,6 +215,24 @@ def _periods_of(view: View, results: Iterable[LoadResult], reload: Reload | None
     )
 
 
+def plan_with_views(
+    planned: Sequence[PlannedPeriod], load_of_period: Callable[[Period], LoadRequest], reload: Reload | None
+) -> Steps[list[PlannedPeriod]]:
+    """Return a plan with those periods to load, too, for which the table of a view is behind, or is reloaded."""
+    if not planned:
+        return []
+    periods = [period.period for period in planned]
+    request = replace(load_of_period(periods[0]), reload=reload, follows_views=True)
+    views = yield from find_views(request, periods)
+    reasons, periods_with_views = behind(views, reload), list[PlannedPeriod]()
+    for period in planned:
+        if not period.is_to_load and period.period in reasons:
+            yield from Log(name=f"{period.period} to load: {reasons[period.period]}.")
+            period = replace(period, is_to_load=True, reason=reasons[period.period])
+        periods_with_views.append(period)
+    return periods_with_views
+
+
 def behind(views: Iterable[View], reload: Reload | None) -> dict[Period, str]:
     """Return the periods of the table that is loaded first for which a view's table is behind, each with the reason."""
     reasons = dict[Period, str]()

@@ -161,7 +161,7 @@ def _limit_to_recorded(
         return proof
     reason = (
         f"cannot tell: as a load without arguments reads the objects, {proof.reason}, and the ledger does not say "
-        "which arguments its load had. Give them as definition (--definition; {} for none)"
+        "which arguments its load had. Name the load: load=…, or --dag or --loads in the shell"
     )
     return replace(proof, status=REFUSED, reason=reason, columns=(), objects=(), as_of=None)
 
@@ -254,7 +254,7 @@ def _explain_not_compared(
     if column.default_kind == "MATERIALIZED":
         return "the table computes it"
     if column.name not in (selection.columns or selection.select or [column.name]):
-        return "`definition` leaves it out"
+        return "the load leaves it out"
     if not has_digest(column.type):
         return f"it is {column.type}"
     if loaded is None:

@@ -1,43 +1,134 @@
-"""Arguments of operators, declared once; their docstrings are made from them."""
+"""Operators take arguments as they are declared: signature, docstring, templates and attributes follow."""
 
 from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable
-from inspect import cleandoc
-from typing import TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from inspect import Parameter, Signature, cleandoc
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow_provider_chs3.core.arguments.declaration import Argument
+from airflow.providers.common.compat.sdk import conf
 
-Class = TypeVar("Class", bound=type)
+from airflow_provider_chs3 import defaults
+from airflow_provider_chs3.core.arguments.declaration import REQUIRED, Argument
+from airflow_provider_chs3.core.arguments.load_arguments import LOAD
+from airflow_provider_chs3.exceptions import ConfigurationError
 
-#: Class → the arguments of its own `__init__`, in their order; a test compares them.
+if TYPE_CHECKING:
+    from airflow_provider_chs3.load import Load
+
+#: Class → the arguments that it adds to those of its bases.
 DECLARED: dict[type, tuple[Argument, ...]] = {}
 _WIDTH = 116
+_SELF = Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)
+_KWARGS = Parameter("kwargs", Parameter.VAR_KEYWORD)
 
 
-def takes(*arguments: Argument) -> Callable[[Class], Class]:
-    """Describe arguments in the docstring of the class that takes them, after those of its bases."""
+class Declared:
+    """The base of tasks whose arguments are declared: `class Operator(Declared, BaseOperator, takes=(TABLE, …))`.
 
-    def describe(taking: Class) -> Class:
-        DECLARED[taking] = arguments
-        entries = "\n".join(map(_entry, arguments_of(taking).values()))
-        text, head, rest = cleandoc(taking.__doc__ or ""), "Args:\n", f"{entries}\n"
-        if head in text:
-            taking.__doc__ = text.replace(head, head + rest, 1)
-        else:
-            at = re.search(r"^(?:Returns|Raises):$|\Z", text, re.MULTILINE)
-            start = at.start() if at else len(text)
-            taking.__doc__ = f"{text[:start].rstrip()}\n\n{head}{rest}\n{text[start:]}".rstrip()
-        return taking
+    A class that checks its arguments, or derives something from them, does so in `_arguments_taken`.
+    """
 
-    return describe
+    template_fields_renderers: ClassVar[dict[str, str]]
+    #: Arguments that may be files of the DAG folder.
+    file_fields: ClassVar[Sequence[str]] = ()
+    #: Whether `load` was given.
+    has_load = False
+
+    def __init_subclass__(cls, *, takes: tuple[Argument, ...] | None = None, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if takes is None:
+            return
+        DECLARED[cls] = takes
+        cls.__doc__ = _documented(cls)
+        cls.file_fields = _fields(cls, "file_fields", (argument for argument in takes if argument.may_be_a_file))
+        rendered = (argument for argument in takes if argument.is_template)
+        cls.template_fields = _fields(cls, "template_fields", rendered)  # type: ignore[attr-defined]  # Airflow's
+        cls.template_fields_renderers = {
+            **getattr(cls, "template_fields_renderers", {}),
+            **dict.fromkeys(cls.file_fields, "json"),
+        }
+        if takes:
+            cls.__init__ = _init_of(cls, takes)  # type: ignore[method-assign]  # wrapped by Airflow's metaclass
 
 
 def arguments_of(taking: type) -> dict[str, Argument]:
     """Return the declared arguments of a class, those of its bases first."""
     return {argument.name: argument for base in reversed(taking.__mro__) for argument in DECLARED.get(base, ())}
+
+
+def default_of(argument: Argument) -> Any:
+    """Return the default of an argument, which Airflow's configuration may have."""
+    section, _, option = argument.option.partition(".")
+    if section == "operators":
+        return conf.getboolean(section, option, fallback=False)
+    return getattr(defaults, option.upper()) if section else argument.default
+
+
+def _init_of(cls: Any, takes: tuple[Argument, ...]) -> Any:
+    by_default = {argument.name: default_of(argument) for argument in takes if argument is not LOAD}
+
+    def __init__(self: Any, *, load: Load | None = None, **kwargs: Any) -> None:
+        if load is not None:
+            self.has_load, kwargs = True, _with_load(type(self), load, kwargs)
+        values = {name: kwargs.pop(name, default) for name, default in by_default.items()}
+        if missing := [name for name, value in values.items() if value is REQUIRED]:
+            instead = f", or load=…, which has {'it' if len(missing) == 1 else 'them'}" if LOAD in takes else ""
+            raise ConfigurationError(f"{cls.__name__} needs {'=…, '.join(missing)}=…{instead}.")
+        super(cls, self).__init__(**kwargs)
+        for name, value in values.items():
+            setattr(self, name, value)
+        if (check := vars(cls).get("_arguments_taken")) is not None:
+            check(self)
+
+    # Airflow names an argument without a default that is missing before a load could bring it.
+    parameters = [
+        Parameter(
+            argument.name,
+            Parameter.KEYWORD_ONLY,
+            default=None if (default := by_default.get(argument.name)) is REQUIRED else default,
+            annotation=argument.type,
+        )
+        for argument in takes
+    ]
+    __init__.__signature__ = Signature([_SELF, *parameters, _KWARGS])  # type: ignore[attr-defined]
+    __init__.__qualname__ = f"{cls.__qualname__}.__init__"
+    return __init__
+
+
+def _with_load(taking: type, load: Load, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments with those of a load; they override the `default_args` of a DAG, as what is given does."""
+    names, defaults_of_dag = arguments_of(taking), given.get("default_args") or {}
+    of_load = {name: value for name, value in load.arguments.items() if name in names}
+    if twice := [name for name in of_load if name in given and given[name] is not defaults_of_dag.get(name)]:
+        raise said_twice(load, twice)
+    return {**given, **of_load}
+
+
+def said_twice(load: Load, names: Iterable[str]) -> ConfigurationError:
+    """Return the error of arguments that a load has, too."""
+    first = next(iter(names))
+    return ConfigurationError(
+        f"{', '.join(names)}: load=… of table {load.table!r} says this. Leave it out, or change the load: "
+        f"dataclasses.replace(load, {first}=…)."
+    )
+
+
+def _fields(cls: type, name: str, takes: Iterable[Argument]) -> tuple[str, ...]:
+    inherited = (field for base in cls.__bases__ for field in getattr(base, name, ()))
+    return tuple(dict.fromkeys((*inherited, *(argument.name for argument in takes), *vars(cls).get(name, ()))))
+
+
+def _documented(cls: type) -> str:
+    entries = "\n".join(map(_entry, arguments_of(cls).values()))
+    text, head, rest = cleandoc(cls.__doc__ or ""), "Args:\n", f"{entries}\n"
+    if head in text:
+        return text.replace(head, head + rest, 1)
+    at = re.search(r"^(?:Returns|Raises):$|\Z", text, re.MULTILINE)
+    start = at.start() if at else len(text)
+    return f"{text[:start].rstrip()}\n\n{head}{rest}\n{text[start:]}".rstrip()
 
 
 def _entry(argument: Argument) -> str:

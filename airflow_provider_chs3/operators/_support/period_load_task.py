@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 
 
-class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask):
+class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask, takes=()):
     """Make a period's partition hold exactly the rows of its objects; arguments as in `S3ToClickHouseOperator`."""
 
     loads_periods = True
-    template_fields: Sequence[str] = (*LoadTask.template_fields, "insert_sql")
-    template_fields_renderers: ClassVar[dict[str, str]] = {**LoadTask.template_fields_renderers, "insert_sql": "sql"}
+    template_fields: Sequence[str] = ("insert_sql",)
+    template_fields_renderers: ClassVar[dict[str, str]] = {"insert_sql": "sql"}
     ui_color = "#fcf7d6"
     #: Airflow shows rendered fields as they were before the task ran, unless it reads them again when it has.
     #: Before 3.2 that would end a try which is to be retried with an error, without its callbacks.
@@ -65,7 +65,7 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask):
             AirflowTaskTimeout: If the task took longer than its `execution_timeout`.
         """
         if event["is_late"]:
-            self._ask(context, self.listing(), resumes=event["attempt"])
+            self._ask(context, self.store.listing(), resumes=event["attempt"])
             self.on_kill()
             raise AirflowTaskTimeout(f"The insert took longer than execution_timeout={self.execution_timeout}.")
         return self._load(context, resumes=event["attempt"])
@@ -125,7 +125,7 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask):
         with airflow_errors(), closing(self.pooled_hook()) as hook:
             merge_health(self.merge_health)
             # One for all steps: making its client takes a tenth of a second.
-            listing = self.listing()
+            listing = self.store.listing()
             request = self._ask(context, listing, resumes=resumes)
             periods = self._loading
             context["period"] = range_text(periods)  # type: ignore[typeddict-unknown-key]  # for map_index_template

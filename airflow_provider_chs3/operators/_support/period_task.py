@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from copy import copy
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.providers.common.compat.sdk import BaseOperator
 
-from airflow_provider_chs3.core.arguments.load_arguments import OF_PERIOD_TASKS, templated
-from airflow_provider_chs3.defaults import CLICKHOUSE_CONN_ID
+from airflow_provider_chs3.core.arguments.declaration import declared, is_of_a_run
+from airflow_provider_chs3.core.arguments.load_arguments import OF_PERIOD_TASKS
 from airflow_provider_chs3.exceptions import ConfigurationError
-from airflow_provider_chs3.operators._support.declared import takes
+from airflow_provider_chs3.load import Load
 from airflow_provider_chs3.operators._support.on_table import OnTable
 from airflow_provider_chs3.operators._support.schedules import (
     check_schedule,
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     import jinja2
     from airflow.providers.common.compat.sdk import Context
 
-    from airflow_provider_chs3.client.listing import Listing
-    from airflow_provider_chs3.core.files.source import Source
     from airflow_provider_chs3.core.load.reload import Reload
     from airflow_provider_chs3.core.model.period import Grain, Period
     from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
@@ -39,38 +37,18 @@ if TYPE_CHECKING:
 _LOADS_NOTHING = "chs3_loads_nothing"
 
 
-@takes(*OF_PERIOD_TASKS)
-class PeriodTask(OnTable, BaseOperator):
+class PeriodTask(OnTable, BaseOperator, takes=OF_PERIOD_TASKS):
     """Work on periods of objects and a table."""
 
-    template_fields: Sequence[str] = templated(OF_PERIOD_TASKS)
-
-    #: Arguments that may be files of the DAG folder.
-    file_fields: ClassVar[Sequence[str]] = ()
+    timezone: str | None
+    staging_database: str | None
+    objects: Storage | None
     #: Whether it loads periods, or names the periods to load.
     loads_periods: ClassVar[bool] = False
 
-    def __init__(
-        self,
-        *,
-        table: str,
-        timezone: str | None = None,
-        database: str | None = None,
-        cluster: str | None = None,
-        staging_database: str | None = None,
-        clickhouse_conn_id: str = CLICKHOUSE_CONN_ID,
-        objects: Storage | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(**kwargs)
-        self.table = table
-        self.timezone = timezone
-        self.database = database
-        self.cluster = cluster
-        self.staging_database = staging_database
-        self.clickhouse_conn_id = clickhouse_conn_id
+    def _arguments_taken(self) -> None:
         # Airflow renders it in place, and tasks may share one.
-        self.objects = copy(objects)
+        self.objects = copy(self.objects)
 
     def prepare_template(self) -> None:
         """Check, while the DAG is parsed, what its arguments say together.
@@ -81,7 +59,7 @@ class PeriodTask(OnTable, BaseOperator):
         """
         super().prepare_template()
         read_files(self, self.file_fields, self.get_template_env)
-        if "key" in self.store.options and not _is_of_a_run(self.store.template):
+        if "key" in self.store.options and not is_of_a_run(self.store.template):
             self._check_key(self.store.template)
         if name := self.argument_for_period:
             check_schedule(self, instead=f'{name}="{{{{ ds[:7] }}}}" or other periods')
@@ -112,7 +90,7 @@ class PeriodTask(OnTable, BaseOperator):
         template = KeyTemplate(text)
         for given in (getattr(self, name, None) for name in ("period", "periods", "last_period")):
             texts = [given] if isinstance(given, str) else given
-            if isinstance(texts, list | tuple) and texts and not any(map(_is_of_a_run, texts)):
+            if isinstance(texts, list | tuple) and texts and not any(map(is_of_a_run, texts)):
                 template.at(parse_periods(given)[0].grain)
 
     @property
@@ -178,13 +156,11 @@ class PeriodTask(OnTable, BaseOperator):
 
     def grain(self) -> Grain:
         """Ask the servers how long the periods are that the table is partitioned by."""
-        from airflow_provider_chs3.core.target.target_checks import find_grain
-        from airflow_provider_chs3.core.target.topology import TableRequest
+        return self.on_connection().grain(may_lack=getattr(self, "create_table", "never") != "never")
 
-        runner = self.runner()
-        request = TableRequest(**self.of_table(runner.session.options), staging_database=self.staging_database)
-        grain, _ = runner.run(find_grain(request, may_lack=getattr(self, "create_table", "never") != "never"))
-        return grain
+    def as_load(self) -> Load:
+        """Return the load that the task's arguments are, once they are rendered."""
+        return Load(**{name: value for name, value in vars(self).items() if name in declared(Load)})
 
     def period_of_run(self, context: Context, grain: Grain) -> Period:
         """Return the run's period: that of its partition key, else of its data interval.
@@ -235,27 +211,14 @@ class PeriodTask(OnTable, BaseOperator):
             conf={name: value for name, value in conf.items() if dag is None or name not in dag.params},
         )
 
-    def source(self, listing: Listing) -> Source:
-        """Return the location of the objects, with the credentials that the servers read them with."""
-        return self.store.beside(self.servers).source(listing)
-
-    def listing(self) -> Listing:
-        """Return the listing of the bucket, as seen from the worker."""
-        return self.store.listing()
-
     def pooled_hook(self) -> PooledClickHouseHook:
         """Return a connection for many queries, until the task's time is over: it stays open until it is closed."""
-        from airflow_provider_chs3.client.deadline import Deadline
+        from airflow_provider_chs3.hooks.deadline import TaskDeadline
         from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
 
         hook = PooledClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)
-        hook.deadline = Deadline(self.execution_timeout, lambda: self.is_ended)
+        hook.deadline = TaskDeadline(self.execution_timeout, lambda: self.is_ended)
         return hook
-
-
-def _is_of_a_run(given: Any) -> bool:
-    """Check whether only a run knows what is given: a template of Jinja, or what another task returns."""
-    return not isinstance(given, str) or any(sign in given for sign in ("{{", "{%"))
 
 
 def _loads_nothing(tasks: Iterable[Any], ti: Any, reason: str) -> bool:

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from airflow_provider_chs3.core.arguments.load_arguments import GROUPS
+from airflow_provider_chs3.core.arguments.named_files import Keys, NamedFiles
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 if TYPE_CHECKING:
     import jinja2
     from airflow.providers.common.compat.sdk import BaseOperator
-
-
-#: Arguments that are objects, and those of loads within the definition of a plan.
-_OBJECTS = frozenset({"select", "csv", "settings", "node_specs", "definition", *GROUPS})
 
 
 def read_files(task: BaseOperator, fields: Sequence[str], environment: Callable[[], jinja2.Environment]) -> None:
@@ -28,42 +23,29 @@ def read_files(task: BaseOperator, fields: Sequence[str], environment: Callable[
     Raises:
         ConfigurationError: If a file is missing, or holds no JSON object.
     """
-    environment = cache(environment)
+    files = _TemplateFiles(cache(environment))
     for field in fields:
-        setattr(task, field, _read(field, field, getattr(task, field), environment))
+        setattr(task, field, files.read((field,), getattr(task, field)))
 
 
-def _read(name: str, where: str, value: Any, environment: Callable[[], jinja2.Environment]) -> Any:
-    """Return a value in which files that it names are replaced by their content; without such names it is unchanged."""
-    if isinstance(value, str) and name in _OBJECTS and value.endswith((".json", ".sql")):
-        value = _object(where, value, environment())
-    if isinstance(value, Mapping):
-        read = {key: _read(key, f"{where}[{key!r}]", element, environment) for key, element in value.items()}
-        return value if read == value else read
-    if isinstance(value, str) and value.endswith(".sql"):
-        return _text(where, value, environment()).strip()
-    return value
+class _TemplateFiles(NamedFiles):
+    def __init__(self, environment: Callable[[], jinja2.Environment]) -> None:
+        self._environment = environment
 
+    def where(self, keys: Keys, name: str) -> str:
+        field, *rest = keys
+        return f"{field}{''.join(f'[{key!r}]' for key in rest)}={name!r}"
 
-def _text(where: str, name: str, environment: jinja2.Environment) -> str:
-    from jinja2 import TemplateNotFound
+    def text(self, keys: Keys, name: str) -> str:
+        from jinja2 import TemplateNotFound
 
-    try:
-        assert environment.loader is not None  # a DAG's environment has its folder
-        return environment.loader.get_source(environment, name)[0]
-    except TemplateNotFound:
-        folders = ", ".join(getattr(environment.loader, "searchpath", ()))
-        raise ConfigurationError(
-            f"{where}={name!r}: there is no such file in {folders}. Give its path from the folder of the DAG file, or "
-            "name its folder in DAG(template_searchpath=[…])."
-        ) from None
-
-
-def _object(where: str, name: str, environment: jinja2.Environment) -> Mapping[str, Any]:
-    try:
-        values = json.loads(_text(where, name, environment))
-    except ValueError as error:
-        raise ConfigurationError(f"{where}={name!r} holds no JSON: {error}.") from None
-    if not isinstance(values, dict):
-        raise ConfigurationError(f'{where}={name!r} holds no JSON object: write one, such as {{"max_threads": 8}}.')
-    return values
+        environment = self._environment()
+        try:
+            assert environment.loader is not None  # a DAG's environment has its folder
+            return environment.loader.get_source(environment, name)[0]
+        except TemplateNotFound:
+            folders = ", ".join(getattr(environment.loader, "searchpath", ()))
+            raise ConfigurationError(
+                f"{self.where(keys, name)}: there is no such file in {folders}. Give its path from the folder of the "
+                "DAG file, or name its folder in DAG(template_searchpath=[…])."
+            ) from None

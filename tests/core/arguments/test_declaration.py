@@ -15,7 +15,6 @@ from airflow_provider_chs3.core.arguments.load_arguments import (
     Files,
     PolicyGroup,
     Tuning,
-    check_definition,
 )
 from airflow_provider_chs3.core.arguments.merge_arguments import merge_health
 from airflow_provider_chs3.core.files.csv_dialect import Dialect
@@ -82,14 +81,6 @@ def test_columns_are_a_list_of_names(given: Any) -> None:
 def test_days_are_a_number(given: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"^closed_for_days=.* is not allowed: give a number at least 0\.$"):
         CLOSED_FOR_DAYS.checked(given)
-
-
-def test_a_definition_takes_what_a_plan_compares() -> None:
-    check_definition({"columns": ["a"], "policies": {"on_other_periods": "leave_out", "on_no_objects": "skip"}})
-    with pytest.raises(ConfigurationError, match="definition has period: it takes columns, select, csv, files"):
-        check_definition({"period": "2026-01"})
-    with pytest.raises(ConfigurationError, match="casts has null: it takes null_as_default"):
-        check_definition({"casts": {"null": True}})
 
 
 def test_a_wait_for_merges_takes_thresholds_and_reactions() -> None:

@@ -164,7 +164,7 @@ class TestOtherSchema:
         several = [PERIOD, "2026-11"]
         for operator in (
             S3ToClickHouseOperator(task_id="load", periods=several, **source, **where),
-            PlanLoadsOperator(task_id="plan", periods=several, definition={}, **source, **where),
+            PlanLoadsOperator(task_id="plan", periods=several, **source, **where),
             AdoptPeriodsOperator(task_id="adopt", periods=several, **source, **where),
             ForgetPeriodsOperator(task_id="forget", periods=several, **where),
             ListLedgerOperator(task_id="list", **where),

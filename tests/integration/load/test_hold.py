@@ -103,7 +103,7 @@ def decide(trips: Trips, kind: Any = ApprovePeriodsOperator, **options: Any) -> 
     of_table = {"database": trips.lake.database, "table": trips.lake.table, "cluster": trips.lake.cluster.name}
     if kind in (AdoptPeriodsOperator, ApprovePeriodsOperator):
         place = {"bucket": trips.lake.bucket, "key": options.pop("key", "t/{YYYY-MM}/")}
-        options |= place | ({"definition": {"files": CSV}} if kind is AdoptPeriodsOperator else {})
+        options |= place | ({"files": CSV} if kind is AdoptPeriodsOperator else {})
     return kind(task_id="decide", periods=[PERIOD], **of_table, **options).execute({})
 
 

@@ -87,7 +87,7 @@ def text_of(error: BaseException | None) -> str:
 def text_of_objects(operator: Any) -> str:
     """Return an operator's parts as they look where somebody prints them."""
     listing = S3Listing(operator.aws_conn_id)
-    source = operator.source(listing)
+    source = operator.store.source(listing)
     request = load_request(operator, {}, listing, period=Period.parse(operator.period), resumes=None)
     rendered = {name: getattr(operator, name) for name in operator.template_fields}
     hook = operator.hook()

@@ -161,9 +161,9 @@ class TestNothing:
     def test_of_a_pinned_period_says_so(self, loaded: Lake) -> None:
         reload(loaded, keep_versions=1)
         table = {"table": loaded.table, "database": loaded.database, "cluster": loaded.cluster.name}
-        (version,) = ListVersionsOperator(task_id="versions", **table).listed()
-        restore = RestorePeriodsOperator(task_id="restore", periods=PERIOD, version=version.attempt, **table)
-        assert [each.status for each in restore.restored("ann")] == ["restored"]
+        (version,) = ListVersionsOperator(task_id="versions", **table).execute({})
+        by_ann = RestorePeriodsOperator(task_id="ann", periods=PERIOD, version=version["attempt"], **table)
+        assert [each["status"] for each in by_ann.execute({})] == ["restored"]
         with pytest.raises(AirflowSkipException, match=r"pinned since .* by ann, who restored"):
             reload(loaded)
         of_task = {"xcom_pull": lambda **_: ["noted"], "get_ti_count": lambda **_: 1}

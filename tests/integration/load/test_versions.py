@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,8 +14,11 @@ from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSki
 from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.core.doctor.disks import check_room
+from airflow_provider_chs3.core.model.models import TableName
 from airflow_provider_chs3.core.steps.operations import Step, Steps
 from airflow_provider_chs3.core.target.node_facts import inspect_target
+from airflow_provider_chs3.core.target.topology import TableRequest
+from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.operators.ledger import ListLedgerOperator
 from airflow_provider_chs3.operators.versions import (
     ListVersionsOperator,
@@ -71,15 +75,14 @@ class Days:
 
     def room(self) -> str:
         """Return the doctor's text about the disks."""
-        lister = ListLedgerOperator(
-            task_id="task", table=self.lake.table, database=self.lake.database, cluster=self.lake.cluster.name
-        )
+        hook, target = ClickHouseHook(), TableName(self.lake.database, self.lake.table)
+        request = TableRequest(target=target, cluster=self.lake.cluster.name, default_cluster=None)
 
         def steps() -> Steps[str]:
-            context = yield from inspect_target(lister.request())
+            context = yield from inspect_target(request)
             return (yield from check_room(context.nodes))[0].summary
 
-        return lister.runner().run(steps())
+        return Runner(session=hook, log=logging.getLogger(__name__)).run(steps())
 
     def values(self, period: str = PERIOD) -> list[int]:
         table = f"cluster('{self.lake.cluster.name}', {self.lake.database}, {self.lake.table})"

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_provider_chs3.core.arguments.load_arguments import PLANNED
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.target.topology import OBJECTS_TABLE
+from airflow_provider_chs3.load import Load
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from tests.arguments import grouped
 from tests.integration.grains import Case, Source
@@ -41,9 +41,8 @@ def planned(table: Source, **options: Any) -> str:
     lake = table.lake
     place = {"bucket": lake.bucket, "key": table.pattern, "database": lake.database, "table": lake.table}
     given = grouped(**{"file_format": "CSV", "columns": ["at", "number"], **options})
-    definition = {name: value for name, value in given.items() if name in PLANNED and value is not None}
-    plan = PlanLoadsOperator(**grouped(task_id="plan", periods=["all"], cluster=lake.cluster.name, **place))
-    plan.definition = {**definition, "settings": {}}
+    load = Load(cluster=lake.cluster.name, **place, **given)
+    plan = PlanLoadsOperator(task_id="plan", periods=["all"], load=load)
     (found,) = plan.planned({})
     return found.reason
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from airflow_provider_chs3.core.load.reload import Reload, reload_of
 from airflow_provider_chs3.core.model.models import TableName
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.operators.prove import ProvePeriodsOperator
+from tests.arguments import grouped
 from tests.integration.lake import PERIOD, Lake
 
 _COLUMNS = "id Int64, ts DateTime('UTC'), name String, fare Nullable(Float64), tip Float64"
@@ -72,7 +74,8 @@ def proved(lake: Lake, **options: Any) -> list[dict[str, Any]]:
         "periods": [PERIOD],
         "fail_on_difference": False,
     }
-    return ProvePeriodsOperator(**(arguments | options)).execute({})
+    given = arguments | options
+    return ProvePeriodsOperator(**(grouped(**given) if "definition" in given else given)).execute({})
 
 
 def prove(lake: Lake, **options: Any) -> dict[str, Any]:
@@ -92,7 +95,7 @@ def test_a_table_that_a_cron_job_filled_is_equal_to_its_objects_in_all_columns_t
 def test_columns_that_the_definition_leaves_out_are_not_missing_from_files(fares: Lake) -> None:
     for definition in ({"columns": ["id", "ts"]}, {"select": {"id": "id", "ts": "ts"}}):
         left_out = prove(fares, definition=definition)["left_out"]
-        assert left_out == dict.fromkeys(("name", "fare", "tip", "file", "seen"), "`definition` leaves it out")
+        assert left_out == dict.fromkeys(("name", "fare", "tip", "file", "seen"), "the load leaves it out")
 
 
 FAULTS: dict[str, tuple[Callable[[Lake], None], str, list[str]]] = {
@@ -210,7 +213,7 @@ def test_all_periods_are_those_of_the_bucket_and_those_that_only_the_table_has(f
 
 
 def test_the_command_names_the_run_that_repairs_what_differs_and_nothing_else(
-    fares: Lake, capsys: pytest.CaptureFixture[str]
+    fares: Lake, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     line = f"prove --table {fares.database}.fares --bucket {fares.bucket} --key fares/{{YYYY-MM}}/ --period {PERIOD}"
     assert main(line.split()) == 0
@@ -221,7 +224,9 @@ def test_the_command_names_the_run_that_repairs_what_differs_and_nothing_else(
     of_others = capsys.readouterr().out
     assert f"No load is known to have written the rows of {PERIOD}" in of_others
     assert "airflow" not in of_others
-    assert main([*line.split(), "--definition", "{}"]) == 1
+    file, names = tmp_path / "loads.yaml", {"table": "fares", "database": fares.database}
+    file.write_text(json.dumps({"loads": [{**names, "bucket": fares.bucket, "key": "fares/{YYYY-MM}/"}]}))
+    assert main(["prove", "--loads", str(file), "--period", PERIOD]) == 1
     *_, asked = capsys.readouterr().out.splitlines()
     assert asked.startswith("airflow dags trigger <dag_id> --conf ")
     conf = json.loads(shlex.split(asked)[-1])

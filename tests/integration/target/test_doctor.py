@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,7 +44,8 @@ def doctor(capsys: pytest.CaptureFixture[str]) -> Doctor:
         code = main(["doctor", "--output=json", *arguments])
         out, err = capsys.readouterr()
         assert err == ""
-        found = json.loads(out)
+        told = json.loads(out)
+        (found,) = told if isinstance(told, list) else [told]  # of a file of loads, one for each
         return code, {check["name"]: check for check in found["checks"]}, found
 
     return run
@@ -147,7 +149,7 @@ class TestServers:
         code, checks, found = doctor(*where(trips_lake))
         assert code == 1
         assert "or the password is wrong (516)" in findings(checks)["connection"][0]
-        assert checks["merges"]["skipped"] == "no node answers"
+        assert checks["merges"]["skipped"] == "fix the findings above first"
         assert "this machine lists in" in checks["storage"]["summary"]
         assert "hunter2" not in json.dumps(found)
 
@@ -213,11 +215,13 @@ class TestValues:
         bad = f"{numbers.bucket}/trips/{PERIOD}/1.{ending}"
         assert code == 1
         assert f"{problem}{bad}" in finding
-        assert finding.endswith(" give them as --definition.")
+        assert finding.endswith(" name the load with --dag or --loads.")
         with pytest.raises(AirflowFailException, match=f"row 2 of {bad}"):
             numbers.load()
 
-    def test_what_select_makes_of_files_is_looked_at_once_it_is_known(self, numbers: Lake, doctor: Doctor) -> None:
+    def test_what_select_makes_of_files_is_looked_at_once_it_is_known(
+        self, numbers: Lake, doctor: Doctor, tmp_path: Path
+    ) -> None:
         """It is given, or that of the table's newest load: which the next period is likely to have, too."""
         for month in (PERIOD, "2026-11"):
             numbers.put(f"trips/{month}/0.csv", f"number;day\n1;{month}-05\n".encode())
@@ -226,10 +230,14 @@ class TestValues:
         (finding,) = findings(checks)[f"period {PERIOD}"]
         assert code == 1
         assert finding.endswith(
-            " This is for a load without arguments. If its DAG gives it any, such as select or csv, give them as "
-            "--definition."
+            " This is for a load without arguments. If its DAG gives it any, such as select or csv, name the "
+            "load with --dag or --loads."
         )
-        _, checks, _ = doctor(*where(numbers), "--definition", json.dumps(told))
+        place = {"bucket": numbers.bucket, "key": "trips/{YYYY-MM}/"}
+        load = {"table": numbers.table, "database": numbers.database, **place, **told}
+        file = tmp_path / "loads.yaml"
+        file.write_text(json.dumps({"loads": [load]}), encoding="utf-8")
+        _, checks, _ = doctor("--loads", str(file), "--period", PERIOD)
         assert findings(checks) == {}
         assert checks[f"period {PERIOD}"]["summary"].endswith(": never loaded")
         numbers.load(**told)

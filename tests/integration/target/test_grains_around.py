@@ -74,7 +74,7 @@ def test_periods_are_adopted_listed_planned_and_forgotten(source: Source, capsys
     periods, lake = periods_of(source.case), source.lake
     place = {name: objects(source)[name] for name in ("bucket", "key")}
     definition = {"columns": ["at", "number"], "files": {"file_format": "CSV"}}
-    adopt = AdoptPeriodsOperator(**table(lake), **place, periods=periods, definition=definition)
+    adopt = AdoptPeriodsOperator(**table(lake), **place, periods=periods, **definition)
     assert [each["status"] for each in adopt.execute({})] == ["adopted"] * len(periods)
     assert source.load(period=periods[0]) == ["unchanged"]
     listed = shell(source, capsys, "ledger")

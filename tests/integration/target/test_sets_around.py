@@ -37,7 +37,7 @@ def test_periods_are_adopted_listed_planned_and_forgotten(tenants: Tenants, caps
         lake.on_node(0, f"INSERT INTO {tenants.name} VALUES {values}")
     place = {"bucket": lake.bucket, "key": "tenants/{YYYY-MM}/*.csv"}
     definition = {"columns": ["at", "tenant", "kind", "number"], "files": {"file_format": "CSV"}}
-    adopt = AdoptPeriodsOperator(**table(lake), **place, periods=BOTH, definition=definition)
+    adopt = AdoptPeriodsOperator(**table(lake), **place, periods=BOTH, **definition)
     assert [(each["status"], each["rows"]) for each in adopt.execute({})] == [("adopted", 4)] * 2
     assert tenants.load(periods=BOTH) == ["unchanged", "unchanged"]
     listed = shell(tenants, capsys, "ledger")

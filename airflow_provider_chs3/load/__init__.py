@@ -1,0 +1,171 @@
+"""A load as a value: where its objects are, the table that takes them, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_chs3.core.arguments.declaration import CONFIGURED, Group, declared, field_of, is_of_a_run
+from airflow_provider_chs3.core.arguments.load_arguments import (
+    AWS_CONN_ID,
+    BUCKET,
+    CASTS,
+    CHECKS,
+    CLICKHOUSE_CONN_ID,
+    CLUSTER,
+    COLUMNS,
+    COMPARED,
+    CREATE_TABLE,
+    CSV,
+    DATABASE,
+    DISTRIBUTION,
+    FILES,
+    GROUPS,
+    INCREMENTS,
+    KEY,
+    NAME,
+    OBJECTS,
+    POLICIES,
+    SELECT,
+    SETTINGS,
+    STAGING_DATABASE,
+    TABLE,
+    TIMEZONE,
+    TUNING,
+    VIEWS,
+    check_groups,
+)
+from airflow_provider_chs3.exceptions import ConfigurationError
+
+if TYPE_CHECKING:
+    from airflow_provider_chs3.sources.storage import Storage
+
+
+@dataclass(frozen=True, kw_only=True)
+class Load(Group):
+    """A load: its objects, its table, and how it loads them. Tasks, the shell and `Table` take it as `load`.
+
+    Its fields are the arguments of `S3ToClickHouseOperator` by the same names. A text may be a template of Jinja where
+    a task takes the load, which renders it. `dataclasses.replace` makes a load that differs from another one.
+
+    Raises:
+        ConfigurationError: If a value is wrong, or it is not clear where the objects are.
+    """
+
+    name: str | None = field_of(NAME)
+    table: str = field_of(TABLE)
+    key: str | None = field_of(KEY)
+    bucket: str | None = field_of(BUCKET)
+    aws_conn_id: str | None = field_of(AWS_CONN_ID)
+    objects: Storage | None = field_of(OBJECTS)  # noqa: RUF009 - a field, whatever its type
+    database: str | None = field_of(DATABASE)
+    cluster: str | None = field_of(CLUSTER)
+    staging_database: str | None = field_of(STAGING_DATABASE)
+    clickhouse_conn_id: str = field_of(CLICKHOUSE_CONN_ID)
+    timezone: str | None = field_of(TIMEZONE)
+    columns: Sequence[str] | None = field_of(COLUMNS)
+    select: Mapping[str, str] | str | None = field_of(SELECT)
+    csv: Mapping[str, Any] | str | None = field_of(CSV)
+    files: Mapping[str, Any] | str | None = field_of(FILES)
+    casts: Mapping[str, Any] | str | None = field_of(CASTS)
+    distribution: str = field_of(DISTRIBUTION)
+    settings: Mapping[str, str | int | float | bool] | str | None = field_of(SETTINGS)
+    create_table: str = field_of(CREATE_TABLE)
+    views: str = field_of(VIEWS)
+    policies: Mapping[str, Any] | str | None = field_of(POLICIES)
+    checks: Mapping[str, Any] | str | None = field_of(CHECKS)
+    increments: Mapping[str, Any] | str | None = field_of(INCREMENTS)
+    tuning: Mapping[str, Any] | str | None = field_of(TUNING)
+
+    def __post_init__(self) -> None:
+        if self.key is not None:
+            # A path of Airflow's, too.
+            object.__setattr__(self, "key", str(self.key))
+        for name, argument in declared(Load).items():
+            value = getattr(self, name)
+            if not argument.may_be_a_file and not is_of_a_run(value):
+                object.__setattr__(self, name, argument.checked(value))
+        check_groups(self.arguments)
+        for name, group in GROUPS.items():
+            if isinstance(value := getattr(self, name), Mapping) and not is_of_a_run(value):
+                group.of(value)
+        given = [name for name in ("key", "bucket") if getattr(self, name)]
+        if self.objects is not None and given:
+            raise ConfigurationError(f"{', '.join(given)}: objects=… says where the objects are; leave this out.")
+        if self.objects is None and self.key is None:
+            raise ConfigurationError("Nothing says where the objects are: give key=… and bucket=…, or objects=….")
+        if self.name is None and not is_of_a_run(self.table):
+            object.__setattr__(self, "name", self.table.rpartition(".")[2])
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Load:
+        """Create a load from arguments by name.
+
+        Args:
+            given: The arguments; those of operators that are no fields of a load are an error.
+
+        Raises:
+            ConfigurationError: If an argument is unknown, missing or wrong.
+        """
+        known = declared(cls)
+        if unknown := sorted(str(name) for name in given if name not in known):
+            near = get_close_matches(unknown[0], known, n=1)
+            meant = f": do you mean {near[0]}?" if near else f": it takes {', '.join(known)}."
+            raise ConfigurationError(f"A load has no argument {', '.join(unknown)}{meant}")
+        if "table" not in given:
+            raise ConfigurationError("The load has no table: give table=….")
+        return cls(**given)
+
+    @classmethod
+    def read(cls, path: str | Path) -> tuple[Load, ...]:
+        """Read the loads of a YAML or JSON file: `defaults`, and `loads`, a list with the arguments of each load.
+
+        Args:
+            path: The file's path. Those of files that it names are relative to its folder.
+
+        Returns:
+            The loads, in the order of the file; no two have the same name.
+
+        Raises:
+            ConfigurationError: If the file cannot be read, or something in it is wrong; the error names the line.
+        """
+        from airflow_provider_chs3.load.file import read_loads
+
+        return read_loads(path, declared(cls), cls.of)
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments that differ from their defaults."""
+        return self.changes
+
+    @property
+    def given_settings(self) -> Mapping[str, Any]:
+        """The settings.
+
+        Raises:
+            ConfigurationError: If they are the name of a file, which no task has read.
+        """
+        if isinstance(self.settings, str):
+            raise ConfigurationError(
+                f"settings={self.settings!r}: give a dict; only tasks read files of the DAG folder."
+            )
+        return self.settings or {}
+
+    @property
+    def definition(self) -> dict[str, Any]:
+        """The arguments that plans and proofs compare by, without defaults."""
+        names = {argument.name for argument in COMPARED}
+        return {name: value for name, value in self.arguments.items() if name in names}
+
+    @property
+    def store(self) -> Storage:
+        """The place of the objects."""
+        from airflow_provider_chs3.sources import storage_class
+
+        if self.objects is not None:
+            return self.objects
+        access = {} if self.aws_conn_id == CONFIGURED else {"aws_conn_id": self.aws_conn_id}
+        return storage_class("s3")(key=self.key, bucket=self.bucket, **access)  # type: ignore[call-arg]  # S3's

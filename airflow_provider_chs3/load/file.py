@@ -1,0 +1,159 @@
+"""Loads from a YAML or JSON file: `defaults`, and `loads` with the arguments of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from airflow_provider_chs3.core.arguments.check_arguments import Checks
+from airflow_provider_chs3.core.arguments.declaration import REQUIRED, Argument, Group, declared, is_of_a_run
+from airflow_provider_chs3.core.arguments.load_arguments import GROUPS, NAME, OBJECTS, TABLE
+from airflow_provider_chs3.core.arguments.named_files import Keys
+from airflow_provider_chs3.core.files.csv_dialect import Dialect
+from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.load.document import Document
+from airflow_provider_chs3.sources import STORAGES, storage_class
+
+#: Arguments that are dicts with names of their own.
+ALL_GROUPS: Mapping[str, type[Group]] = {**GROUPS, Dialect.group: Dialect}
+#: Arguments of a single load, which `defaults` cannot have.
+OF_A_LOAD = (NAME.name, TABLE.name)
+#: Where editors find the schema of a JSON file.
+SCHEMA = "$schema"
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str | None: ...
+
+
+L = TypeVar("L", bound=_Named)
+
+
+def read_loads(
+    path: str | Path, known: Mapping[str, Argument], create: Callable[[Mapping[str, Any]], L]
+) -> tuple[L, ...]:
+    """Return the loads of a file.
+
+    Args:
+        path: The file's path.
+        known: The arguments of a load.
+        create: Creates a load from its arguments.
+
+    Raises:
+        ConfigurationError: If the file cannot be read, or something in it is wrong.
+    """
+    document = Document(Path(path))
+    if document.values is None:
+        raise ConfigurationError(f"{path} is empty: give loads, a list of mappings, each with a table.")
+    document.check_names((), document.values, ("defaults", "loads", SCHEMA))
+    defaults = _arguments(document, ("defaults",), document.values.get("defaults", {}), known)
+    for name in OF_A_LOAD:
+        if name in defaults:
+            raise ConfigurationError(f"{document.at(('defaults', name))} is of a single load: give it there.")
+    entries = document.values.get("loads")
+    if not isinstance(entries, list) or not entries:
+        raise ConfigurationError(f"{document.at(('loads',))} is no list of loads: give mappings, each with a table.")
+    loads: dict[str, L] = {}
+    lines: dict[str, int] = {}
+    for number, entry in enumerate(entries):
+        keys: Keys = ("loads", number)
+        given = _arguments(document, keys, entry, known)
+        try:
+            load = create(_merged(defaults, given))
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{document.at(keys)}: {error}") from None
+        naming = (*keys, "name" if given.get("name") else "table")
+        if load.name is None:
+            raise ConfigurationError(f"{document.at(naming)} is a template: give the load a name, too.")
+        if load.name in loads:
+            raise ConfigurationError(
+                f"{document.at(naming)} gives the load the name {load.name!r}, which that of line {lines[load.name]} "
+                "has: give one of them another name."
+            )
+        loads[load.name], lines[load.name] = load, document.line(naming)
+    return tuple(loads.values())
+
+
+def _arguments(document: Document, keys: Keys, given: Any, known: Mapping[str, Argument]) -> dict[str, Any]:
+    document.check_names(keys, given, known)
+    return {name: _argument(document, (*keys, name), known[name], value) for name, value in given.items()}
+
+
+def _argument(document: Document, keys: Keys, argument: Argument, value: Any) -> Any:
+    if argument.name == OBJECTS.name:
+        return None if value is None else _storage(document, keys, value)
+    if argument.may_be_a_file:
+        value = document.read(keys, value)
+    document.check(keys, argument, value)
+    if argument.name in ALL_GROUPS and isinstance(value, dict):
+        _check_group(document, keys, ALL_GROUPS[argument.name], value)
+    return value
+
+
+def _check_group(document: Document, keys: Keys, kind: type[Group], given: Mapping[str, Any]) -> None:
+    _check_all(document, keys, given, declared(kind))
+    if is_of_a_run(given):
+        return
+    try:
+        group = kind.of(given)
+        if isinstance(group, Checks):
+            # They are read as a whole.
+            _ = group.requested
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{document.at(keys)}: {error}") from None
+
+
+def _check_all(
+    document: Document,
+    keys: Keys,
+    given: Mapping[str, Any],
+    known: Mapping[str, Argument],
+    meant: Mapping[str, str] | None = None,
+) -> None:
+    document.check_names(keys, given, known, meant=meant)
+    for name, value in given.items():
+        document.check((*keys, name), known[name], value)
+
+
+def _storage(document: Document, keys: Keys, given: Any) -> Any:
+    """Return the place of objects, such as `{storage: gcs, bucket: lake, object_name: …}`."""
+    if not isinstance(given, dict) or "storage" not in given:
+        raise ConfigurationError(
+            f"{document.at(keys)} names no storage: give a mapping with storage, one of {', '.join(STORAGES)}."
+        )
+    name = given["storage"]
+    if str(name) not in STORAGES:
+        near = get_close_matches(str(name), STORAGES, n=1)
+        hint = f"do you mean {near[0]}?" if near else f"give one of {', '.join(STORAGES)}."
+        raise ConfigurationError(f"{document.at((*keys, 'storage'))}={name!r} is not known: {hint}")
+    storage = storage_class(name)
+    values = {name: value for name, value in given.items() if name != "storage"}
+    known = storage.arguments()
+    _check_all(document, keys, values, known, storage.options)
+    required = (argument.name for argument in known.values() if argument.default is REQUIRED)
+    if missing := [argument for argument in required if argument not in values]:
+        raise ConfigurationError(f"{document.at(keys)} needs {', '.join(missing)}: give what is missing.")
+    return storage(**values)
+
+
+def _merged(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a load, with those that it takes from the defaults.
+
+    Objects have one place: where a load says it, that of the defaults does not count.
+    """
+    key = given.get("key") or ""
+    left_out = {
+        "objects": key or given.get("bucket"),
+        "key": given.get("objects"),
+        # A URL names the bucket, too.
+        "bucket": given.get("objects") or "://" in key,
+    }
+    kept = {name: value for name, value in defaults.items() if not left_out.get(name)}
+    merged = {**kept, **given}
+    for name in ALL_GROUPS:
+        if isinstance(default := defaults.get(name), dict) and isinstance(value := given.get(name), dict):
+            merged[name] = {**default, **value}
+    return merged
