@@ -33,7 +33,7 @@ _WAKING_SECONDS = 120
 #: A connection that fails sooner was refused.
 _SHARE_OF_TIMEOUT = 0.9
 #: A search ends after so many times the time to connect: a frozen server takes all of it, each time.
-_LONGEST_SEARCH_CONNECTS = 6
+_LONGEST_SEARCH_CONNECTS = 3
 #: Idle connections that are kept for each server.
 _KEPT_CONNECTIONS = 8
 
@@ -53,6 +53,7 @@ class DoorConnections(OpenConnections):
         self._server_of_node: dict[Address, tuple[str, str]] = {}
         self._known_alone: set[Address] = set()
         self._node_count = 0
+        self._is_awake = False
 
     def take(self, address: Address | None) -> Client:
         """Return a connection to a node, idle or new.
@@ -108,7 +109,7 @@ class DoorConnections(OpenConnections):
                 self.keep(client, address)
             if time.monotonic() - began > _LONGEST_SEARCH_CONNECTS * self.options.connect_timeout_seconds:
                 break
-        if latest and not self._node_count:
+        if latest and not self._is_awake:
             raise latest
         raise self._not_met(address, met, tries, latest)
 
@@ -121,7 +122,7 @@ class DoorConnections(OpenConnections):
             except ClickHouseConnectionError:
                 seconds, tried = time.monotonic() - tried, time.monotonic()
                 is_silent = seconds > _SHARE_OF_TIMEOUT * self.options.connect_timeout_seconds
-                if self._node_count or not is_silent or tried - began > _WAKING_SECONDS:
+                if self._is_awake or not is_silent or tried - began > _WAKING_SECONDS:
                     raise
                 host, port = self.options.hosts[0]
                 _LOG.info(
@@ -139,11 +140,12 @@ class DoorConnections(OpenConnections):
 
         client = open_client(self.options)
         # Connections to look at the address would take turns of a load balancer, so that searches met the same servers.
-        with translated_errors(client, is_address_right=self._node_count > 0):
+        with translated_errors(client, is_address_right=self._is_awake):
             settings = {**READABLE, "log_comment": self._log_comment}
             client.connection.deadline = time.monotonic() + self.options.connect_timeout_seconds
             ((uuid, rows),) = client.execute(_WHO_ARE_YOU, settings=settings)
             client.connection.deadline = None
+            self._is_awake = True
             clusters: dict[str, set[Address]] = {}
             for cluster, host, port, _ in rows:
                 clusters.setdefault(cluster, set()).add((host, port))

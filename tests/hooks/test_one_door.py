@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -110,6 +111,37 @@ def test_nobody_behind_the_door_is_said_at_once(door: ClickHouseHook, chs3_balan
     chs3_balancer.stop()
     with pytest.raises(ClickHouseConnectionError, match="nothing listens on this port"):
         door.query(WHERE, address=("node9", 9000))
+
+
+class Freezing(Door):
+    """It leads to one server, and after that to one that accepts connections and says nothing."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.silent: socket.socket | None = None
+        super().__init__((cluster.nodes[0].host, cluster.nodes[0].tcp_port))
+
+    def _connect(self) -> socket.socket | None:
+        return socket.create_connection(self.silent.getsockname()) if self.silent else super()._connect()
+
+
+def test_a_server_that_freezes_is_no_service_that_wakes(
+    chs3_cluster: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Freezing(chs3_cluster) as freezing, socket.create_server(("127.0.0.1", 0)) as silent:
+        connection = chs3_cluster.airflow_connection()
+        extra = {**connection["extra"], "one_door": True, "connect_timeout_seconds": 0.3}
+        named = json.dumps({**connection, "port": freezing.port, "extra": extra})
+        monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", named)
+        door = ClickHouseHook()
+        assert door.query("SELECT 1") == [(1,)]
+        freezing.silent = silent
+        freezing.cut()
+        with (
+            caplog.at_level("INFO", logger=one_door.__name__),
+            pytest.raises(ClickHouseConnectionError, match=r"led to this node: .* to a server that did not answer"),
+        ):
+            door.query("SELECT 1", address=("node9", 9000))
+    assert "waking" not in caplog.text
 
 
 class Sleeping(Door):
