@@ -22,6 +22,7 @@ def test_it_goes_on_where_its_results_end_and_tells_how_many_nights_were_differe
     if why := power.missing() if servers == "engine" else keeper.missing():
         pytest.skip(why)
     options = ["--on", servers, "--seed", "7", "--each", "2", "--resume", str(tmp_path)]
+    options += ["--engine", "plain", "--engine", "replacing"]
     if servers == "engine":
         options.append("--power")
     for nights in (2, 4):
