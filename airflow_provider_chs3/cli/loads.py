@@ -101,9 +101,10 @@ def _of_file(given: argparse.Namespace) -> list[tuple[str, Load]]:
 def _of_dag(given: argparse.Namespace) -> Iterator[tuple[str, Load]]:
     """Yield the loads of a DAG's tasks, each once."""
     from airflow_provider_chs3.operators._support.period_load_task import PeriodLoadTask
+    from airflow_provider_chs3.operators._support.period_task import class_of
 
     dag = _parsed(given.dag)
-    tasks = {task.task_id: task for task in dag.tasks if issubclass(_class_of(task), PeriodLoadTask)}
+    tasks = {task.task_id: task for task in dag.tasks if issubclass(class_of(task), PeriodLoadTask)}
     wanted = {name for name in tasks if not given.task or given.task in (name, name.partition(".")[0])}
     if not wanted:
         what = f"no load {given.task!r}" if given.task else "no task that loads periods"
@@ -111,10 +112,6 @@ def _of_dag(given: argparse.Namespace) -> Iterator[tuple[str, Load]]:
         raise ConfigurationError(f"DAG {given.dag!r} has {what}{known}.")
     for name in filter(wanted.__contains__, tasks):
         yield name, _load_of(tasks[name], dag)
-
-
-def _class_of(task: Any) -> type:
-    return getattr(task, "operator_class", type(task))  # type: ignore[no-any-return]  # that of a mapped one
 
 
 def _parsed(dag_id: str) -> DAG:
@@ -139,10 +136,10 @@ def _parsed(dag_id: str) -> DAG:
 
 def _load_of(task: Any, dag: DAG) -> Load:
     """Return the load of a task, with its templates rendered as far as that needs no run."""
-    given = task.partial_kwargs if hasattr(task, "partial_kwargs") else vars(task)
-    if (load := given.get("load")) is None:
-        of_class = {} if hasattr(task, "partial_kwargs") else {"objects": given.get("objects")}
-        load = Load(**{name: value for name, value in {**given, **of_class}.items() if name in declared(Load)})
+    if (given := getattr(task, "partial_kwargs", None)) is None:
+        load = task.as_load()
+    elif (load := given.get("load")) is None:
+        load = Load(**{name: value for name, value in given.items() if name in declared(Load)})
     rendered = {name: _rendered(task, dag, name, getattr(load, name)) for name in declared(Load)}
     return replace(load, **rendered)
 

@@ -18,6 +18,7 @@ from airflow_provider_chs3.testbed.nodes import LOADER, User
 from airflow_provider_chs3.testbed.s3 import S3Server
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
+from tests.dag_bag import bundles_in
 from tests.test_docs import commands, statements
 
 #: The names in them.
@@ -91,12 +92,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The folder in which commands run, which is that of DAG files, too."""
     (tmp_path / "loads.yaml").write_text(json.dumps({"loads": LOADS}), encoding="utf-8")
     (tmp_path / "nightly.py").write_text(DAG, encoding="utf-8")
-    bundle = {
-        "name": "of-test",
-        "classpath": "airflow.dag_processing.bundles.local.LocalDagBundle",
-        "kwargs": {"path": str(tmp_path)},
-    }
-    monkeypatch.setenv("AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST", json.dumps([bundle]))
+    monkeypatch.setenv("AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST", bundles_in(tmp_path))
     monkeypatch.chdir(tmp_path)
 
 

@@ -228,7 +228,7 @@ def _loads_nothing(tasks: Iterable[Any], ti: Any, reason: str) -> bool:
     same time, the last one sees all others.
     """
     ti.xcom_push(key=_LOADS_NOTHING, value=reason)
-    loads = {task.task_id: task for task in tasks if getattr(_class_of(task), "loads_periods", False)}
+    loads = {task.task_id: task for task in tasks if getattr(class_of(task), "loads_periods", False)}
 
     @cache
     def is_so(task_id: str) -> bool:
@@ -243,5 +243,6 @@ def _loads_nothing(tasks: Iterable[Any], ti: Any, reason: str) -> bool:
     return all(map(is_so, last))
 
 
-def _class_of(task: Any) -> type:
+def class_of(task: Any) -> type:
+    """Return the class of a task, mapped or not."""
     return getattr(task, "operator_class", type(task))  # type: ignore[no-any-return]  # that of a mapped one

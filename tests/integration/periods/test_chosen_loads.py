@@ -12,6 +12,7 @@ import pytest
 
 from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.testbed.trips import Trips
+from tests.dag_bag import bundles_in
 from tests.integration.lake import PERIOD, Lake
 
 TRIPS = Trips(rows_per_period=300, files_per_period=3)
@@ -41,12 +42,7 @@ def dag(trips_lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         "bucket": trips_lake.bucket,
     }
     (tmp_path / "nightly.py").write_text(DAG.format(where=where, bucket=trips_lake.bucket), encoding="utf-8")
-    bundle = {
-        "name": "of-test",
-        "classpath": "airflow.dag_processing.bundles.local.LocalDagBundle",
-        "kwargs": {"path": str(tmp_path)},
-    }
-    monkeypatch.setenv("AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST", json.dumps([bundle]))
+    monkeypatch.setenv("AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST", bundles_in(tmp_path))
 
 
 @pytest.fixture
