@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from dataclasses import astuple, replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from airflow_provider_chs3.core.arguments.check_arguments import Checks
 from airflow_provider_chs3.core.files.file_groups import Reading
-from airflow_provider_chs3.core.files.loaded_columns import Selection
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import Contents
 from airflow_provider_chs3.core.ledger.queries import look_up_periods
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record, records_of_replicas
-from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.load.insert import Inserted, verify
 from airflow_provider_chs3.core.load.load_request import Policies
-from airflow_provider_chs3.core.load.period_load import PeriodLoad, Staged, periods_of
+from airflow_provider_chs3.core.load.period_load import PeriodLoad, periods_of
+from airflow_provider_chs3.core.load.publication import Publication, Staged
 from airflow_provider_chs3.core.load.publish import publish
+from airflow_provider_chs3.core.load.retry_policy import RetryState
 from airflow_provider_chs3.core.load.staged_rows import partitions_of
 from airflow_provider_chs3.core.load.staging_tables import Attempt, create_staging
 from airflow_provider_chs3.core.model.models import Manifest, Node, TableName
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.sql.quoting import Sql
+from airflow_provider_chs3.core.steps.batch import Batch
 from airflow_provider_chs3.core.steps.operations import QueryNodes
 from airflow_provider_chs3.core.target.node_facts import ReplicatedDatabase, TargetContext
 from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions
@@ -40,7 +40,6 @@ NODES = (ONE, ONE_B, TWO, TWO_B)
 REPLICATED = with_target(engine="ReplicatedMergeTree")
 PERIOD = Period.of_month(2026, 10)
 ATTEMPT = Attempt(TableName("db", "trips"), (PERIOD,), "ab")
-KEY = LedgerKey(TableName("db", "trips"), "", PERIOD, "202610")
 RECORD = Record("published", "a", "f", "d", 1, 4, 10, 1, 1)
 
 
@@ -184,47 +183,15 @@ class TestRecords:
         return [*drive(look_up_periods(context, {PERIOD: PeriodPartitions("202610")}), answer).result[PERIOD].values()]
 
 
-def load(*, before=()):
-    """A load under way, as far as verifying and publishing look at it; `before` is what the nodes are found to hold."""
-    return SimpleNamespace(
-        context=AROUND,
-        attempt=ATTEMPT,
-        staging=ATTEMPT.staging(AROUND),
-        period_partitions=PeriodPartitions("202610"),
-        key_on=lambda node, partition_id="": KEY,
-        files=SimpleNamespace(manifest=Manifest(())),
-        manifest=Manifest(()),
-        object_count=lambda manifest: len(manifest.objects),
-        increment=None,
-        adds=False,
-        base="ab",
-        shared=None,
-        request=SimpleNamespace(
-            period=PERIOD,
-            nonce="ab",
-            definition="d",
-            recorded_definition=None,
-            policies=Policies(),
-            checks=Checks(),
-            selection=Selection(),
-            structure=lambda context, shard_num: {},
-        ),
-        looks=iter(before),
-        group=None,
-        periods=str(PERIOD),
-    )
-
-
 def of_nodes(*rows: int, block: int = 0):
     return {
         node: PeriodOnNode(
-            None, PartitionState(count, int(count > 0), count, block, block, block, partition_id="202610")
+            None,
+            PartitionState(count, int(count > 0), count, block, block, block, partition_id="202610"),
+            table_uuid=AROUND.table_facts.uuid,
         )
         for node, count in zip(NODES, rows, strict=True)
     }
-
-
-PLAN: Any = SimpleNamespace(reading=Reading(()))
 
 
 def staged_of(rows: int, *parts: str) -> Staged:
@@ -236,16 +203,25 @@ STAGED = {node: staged_of(rows, "hash") for node, rows in zip(NODES, (10, 10, 5,
 STILL_STAGED = {node: [("202610", "202610", "202610", each.rows, ["hash"])] for node, each in STAGED.items()}
 
 
-def published(under_way, *answers, staged=STAGED):
-    """The steps of a publication, or its error."""
+def published(looks, *answers, staged=STAGED, context=AROUND):
+    """The steps of a publication, or its error; `looks` is what the nodes are found to hold."""
+    found = iter(looks)
 
     def look_up_beside(context, owns, beside, *, name, with_records=True):
         ask = QueryNodes(name=name, sql=dict.fromkeys(NODES, Sql(beside)))
         answers = (yield from ask) if beside else {}
-        return {PERIOD: next(under_way.looks)}, {node: row for node, (row,) in answers.items()}
+        return {PERIOD: next(found)}, {node: row for node, (row,) in answers.items()}
 
-    before = of_nodes(0, 0, 0, 0)
-    periods = periods_of(PeriodLoad(load=under_way, before=before, reason="new", plan=PLAN, staged=staged))
+    publication = Publication(
+        context=context,
+        period=PERIOD,
+        period_partitions=PeriodPartitions("202610"),
+        attempt=ATTEMPT,
+        policies=Policies(),
+        before=of_nodes(0, 0, 0, 0),
+        staged=staged,
+    )
+    periods = Batch({PERIOD: publication})
     with pytest.MonkeyPatch.context() as patch:
         for module in ("publish", "published_rows"):
             patch.setattr(f"airflow_provider_chs3.core.load.{module}.look_up_beside", look_up_beside)
@@ -256,9 +232,9 @@ def published(under_way, *answers, staged=STAGED):
 
 class TestPublishing:
     def test_one_replica_of_each_shard_publishes_and_the_others_are_waited_for(self):
-        under_way = load(before=[of_nodes(0, 0, 0, 0), of_nodes(10, 10, 5, 5, block=1)])
+        looks = [of_nodes(0, 0, 0, 0), of_nodes(10, 10, 5, 5, block=1)]
         answers = ({}, as_before(STILL_STAGED), {}, {}, {}, {})
-        *_, intent, replacing, following, recording = published(under_way, *answers)
+        *_, intent, replacing, following, recording = published(looks, *answers)
         assert [set(step.sql) for step in (intent, replacing, following, recording)] == [
             set(NODES),
             {ONE, TWO},
@@ -268,57 +244,64 @@ class TestPublishing:
         assert "REPLACE PARTITION ID '202610'" in statements(replacing)[ONE]
 
     def test_a_replica_that_did_not_follow_is_not_recorded(self):
-        under_way = load(before=[of_nodes(0, 0, 0, 0), of_nodes(10, 0, 5, 5, block=1)])
+        looks = [of_nodes(0, 0, 0, 0), of_nodes(10, 0, 5, 5, block=1)]
         with pytest.raises(VerificationError, match=r"on ch-1b:9000 holds 0 rows .* but 10 were staged"):
-            published(under_way, {}, as_before(STILL_STAGED), {}, {}, {})
+            published(looks, {}, as_before(STILL_STAGED), {}, {}, {})
 
     def test_rows_that_staging_lost_since_they_were_counted_stop_it(self):
-        under_way = load(before=[of_nodes(0, 0, 0, 0)])
+        looks = [of_nodes(0, 0, 0, 0)]
         lost = STILL_STAGED | {TWO: []}
         with pytest.raises(VerificationError, match=r"on ch-2:9000 held 5 rows .* and holds 0 now"):
-            published(under_way, {}, as_before(lost))
+            published(looks, {}, as_before(lost))
 
     def test_other_parts_than_were_staged_stop_it(self):
-        under_way = load(before=[of_nodes(0, 0, 0, 0)])
+        looks = [of_nodes(0, 0, 0, 0)]
         others = {node: staged_of(each.rows, "other") for node, each in STAGED.items()}
         with pytest.raises(VerificationError, match=r"on ch-1:9000 held 10 rows .* and holds 10 now, in other parts"):
-            published(under_way, {}, as_before(STILL_STAGED), staged=others)
+            published(looks, {}, as_before(STILL_STAGED), staged=others)
 
     @pytest.mark.parametrize(("rows", "may_empty"), [(0, 1), (10, 0)])
     def test_only_where_nothing_was_staged_it_may_empty_the_partition(self, rows, may_empty):
-        under_way = load(before=[of_nodes(0, 0, 0, 0), of_nodes(rows, rows, 5, 5, block=1)])
+        looks = [of_nodes(0, 0, 0, 0), of_nodes(rows, rows, 5, 5, block=1)]
         name = "allow_replace_partition_from_empty_source"
         known = {node: replace(facts, known_settings={name: None}) for node, facts in AROUND.nodes.items()}
-        under_way.context = replace(AROUND, nodes=known)
         staged = STAGED | {node: staged_of(rows, "hash") for node in (ONE, ONE_B)}
         again = STILL_STAGED | {node: [("202610", "202610", "202610", rows, ["hash"])] for node in (ONE, ONE_B)}
-        steps = published(under_way, {}, as_before(again), {}, {}, {}, {}, staged=staged)
+        steps = published(
+            looks, {}, as_before(again), {}, {}, {}, {}, staged=staged, context=replace(AROUND, nodes=known)
+        )
         (replacing,) = (step for step in steps if step.name == f"Publish {PERIOD}")
         assert statements(replacing)[ONE].endswith(f"SETTINGS {name} = {may_empty}")
         assert statements(replacing)[TWO].endswith(f"SETTINGS {name} = 0")
 
     def test_the_first_block_of_others_is_noticed_though_replicas_number_from_0(self):
-        under_way = load(before=[of_nodes(3, 3, 0, 0, block=0)])
+        looks = [of_nodes(3, 3, 0, 0, block=0)]
         with pytest.raises(TargetChangedError, match="somebody wrote to partition 202610"):
-            published(under_way, {}, as_before(STILL_STAGED))
+            published(looks, {}, as_before(STILL_STAGED))
 
 
 class TestVerifying:
     @staticmethod
     def verified(*rows: int, source_rows: int):
-        under_way = load()
-        under_way.files.manifest = SimpleNamespace(objects=(1,), changes_in=lambda now: "", added_in=lambda now: 0)
-        under_way.manifest = under_way.files.manifest
-        source = SimpleNamespace(list_periods=lambda periods: nothing(), checksum_of=lambda manifest: None)
-        under_way.files.source = source
-        reading = Reading((), rows=source_rows)
+        source: Any = SimpleNamespace(list_periods=lambda periods: nothing(), checksum_of=lambda manifest: None)
+        manifest: Any = SimpleNamespace(objects=(1,), changes_in=lambda now: "", added_in=lambda now: 0)
         counted = {
             node: partitions_of([("202610", "202610", "202610", each, ["hash"])])
             for node, each in zip(NODES, rows, strict=True)
         }
-        plan: Any = SimpleNamespace(reading=reading)
-        periods = periods_of(PeriodLoad(load=under_way, before={}, reason="new", plan=plan))
-        drive(verify(under_way, plan, Inserted(()), periods, {PERIOD: under_way.manifest}, counted))
+        plan: Any = SimpleNamespace(reading=Reading((), rows=source_rows))
+        load = PeriodLoad(
+            context=AROUND,
+            period=PERIOD,
+            period_partitions=PeriodPartitions("202610"),
+            attempt=ATTEMPT,
+            policies=Policies(),
+            request=cast("Any", None),
+            files=cast("Any", SimpleNamespace(manifest=manifest, source=source)),
+            retry_state=RetryState(),
+        )
+        periods = periods_of(load)
+        drive(verify(load, plan, Inserted(()), periods, {PERIOD: manifest}, counted))
         return periods.unwrap().staged
 
     def test_rows_count_once_however_many_replicas_have_them(self):

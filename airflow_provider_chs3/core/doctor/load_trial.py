@@ -15,10 +15,10 @@ from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus
 from airflow_provider_chs3.core.load.decision import Skip
 from airflow_provider_chs3.core.load.failed_insert import explain_sample
 from airflow_provider_chs3.core.load.history import read_history
-from airflow_provider_chs3.core.load.insert_plan import InsertPlan, plan_insert, read_files
-from airflow_provider_chs3.core.load.load_context import LoadContext
+from airflow_provider_chs3.core.load.insert_plan import plan_insert, read_files
 from airflow_provider_chs3.core.load.load_request import LoadRequest, parsed_definition
 from airflow_provider_chs3.core.load.period_check import judge_period, look_at_period
+from airflow_provider_chs3.core.load.period_load import InsertPlan, PeriodLoad
 from airflow_provider_chs3.core.load.recorded_load import (
     as_recorded,
     is_known,
@@ -118,9 +118,7 @@ def _simulate_load(
     context, period = scene.context, request.period
     partitions = yield from partitions_of_one(context, period)
     source, manifest = yield from request.source.list_period(period)
-    load = LoadContext.of(
-        request, context, RetryState(), source=source, manifest=manifest, period_partitions=partitions
-    )
+    load = PeriodLoad.of(request, context, RetryState(), source=source, manifest=manifest, period_partitions=partitions)
     facts = yield from look_at_period(load, (yield from load.look_up()))
     decision = judge_period(load, facts)
     if isinstance(decision, Skip):
@@ -144,7 +142,7 @@ def _simulate_load(
     return without_exact(plan.settings, source.kind), summary
 
 
-def _look_at_values(load: LoadContext, plan: InsertPlan) -> Steps[str]:
+def _look_at_values(load: PeriodLoad, plan: InsertPlan) -> Steps[str]:
     """Convert the values of a sample as the insert does, and return what was looked at.
 
     Raises:

@@ -29,14 +29,14 @@ from airflow_provider_chs3.core.load.increment_completion import (
     look_at_bases,
 )
 from airflow_provider_chs3.core.load.insert import Inserted, Verified, await_insert, insert, list_again, verify
-from airflow_provider_chs3.core.load.load_context import LoadContext, Loads, look_up_all
 from airflow_provider_chs3.core.load.load_request import LoadRequest
 from airflow_provider_chs3.core.load.new_objects import load_of_resumable
 from airflow_provider_chs3.core.load.newer_records import check_none_newer
 from airflow_provider_chs3.core.load.outcome import record_loads, result_of
 from airflow_provider_chs3.core.load.period_check import check_periods, no_objects_error, skipped_result
-from airflow_provider_chs3.core.load.period_load import PeriodLoad, periods_of
-from airflow_provider_chs3.core.load.planning import Planned, plan_periods, plan_together
+from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, periods_of
+from airflow_provider_chs3.core.load.planning import plan_periods, plan_together
+from airflow_provider_chs3.core.load.publication import look_up_all
 from airflow_provider_chs3.core.load.publish import publish
 from airflow_provider_chs3.core.load.resume import DoneInsert, ResumableLoad, record_insert
 from airflow_provider_chs3.core.load.rivals import take_over
@@ -97,7 +97,7 @@ def _load_round(request: LoadRequest, load_round: Round, tried: Tried) -> Steps[
     context = yield from find_replicas(context)
     partitions = yield from partitions_of(context, sorted(manifests))
     tried.loads = {
-        period: LoadContext.of(
+        period: PeriodLoad.of(
             replace(request, period=period),
             context,
             load_round.retry_state,
@@ -113,7 +113,7 @@ def _load_round(request: LoadRequest, load_round: Round, tried: Tried) -> Steps[
 
 def _load_changed(tried: Tried) -> Steps[None]:
     """Load the periods that differ from their objects."""
-    loads = Loads(tried.loads)
+    loads = Periods(tried.loads)
     done, periods, attempts = yield from check_periods(loads)
     if len(tried.loads) > 1:
         yield from drop_dead_groups(tried.loads.values(), attempts)
@@ -123,24 +123,24 @@ def _load_changed(tried: Tried) -> Steps[None]:
         return
     planned = yield from plan_periods(periods)
     if planned:
-        yield from _load_planned(planned, tried)
+        yield from _load_planned(*planned, tried)
 
 
-def _load_planned(planned: Planned, tried: Tried) -> Steps[None]:
-    load, periods = planned.load, planned.periods
+def _load_planned(load: PeriodLoad, periods: Periods, tried: Tried) -> Steps[None]:
     context = load.context
     yield from try_checks(load)
-    attempts = [period.load.attempt for period in periods]
+    attempts = [period.attempt for period in periods]
     beginning = (
         _make_record_tables(context),
         end_earlier_attempts(context, *dict.fromkeys((load.attempt, *attempts))),
     )
     yield from Gather(name="Make the tables of records, and end earlier attempts", workflows=beginning)
-    load = load.with_ledger(with_loads=True)
-    periods.update(lambda item: item.of(item.load.with_ledger(with_loads=True)))
+    context = context.with_ledger(with_loads=True)
+    load = replace(load, context=context)
+    periods.update(lambda item: replace(item, context=context))
     try:
-        yield from create_staging(load.context, load.attempt)
-        yield from _stage_and_publish(replace(planned, load=load), tried)
+        yield from create_staging(context, load.attempt)
+        yield from _stage_and_publish(load, periods, tried)
     except Exception:
         yield from clean_up(load)
         raise
@@ -154,29 +154,29 @@ def _make_record_tables(context: TargetContext) -> Steps[None]:
 
 
 def _stage_and_publish(
-    planned: Planned,
+    load: PeriodLoad,
+    periods: Periods,
     tried: Tried,
     done: Sequence[DoneInsert] = (),
     late: Mapping[Period, Chs3Error] = MappingProxyType({}),
 ) -> Steps[None]:
     """Insert, verify and publish staged periods, record the outcome, and drop the staging."""
-    load, periods = planned.load, planned.periods
     attempts = [load.attempt]
     try:
-        if planned.is_of_one:
+        if load.group is None:
             yield from take_over(load.context, load.attempt)
             yield from begin_increments(periods)
-            load = periods.unwrap().load
+            load = periods.unwrap()
         load = yield from load.end_step("stage")
-        planned, inserted = yield from _insert_objects(replace(planned, load=load), done)
+        load, inserted = yield from _insert_objects(load, periods, done)
         load = yield from load.end_step("insert", at_least_seconds=inserted.stats.seconds)
         looks = (list_again(load, periods), count_partitions(load, name="Count what is staged"), look_at_bases(periods))
         listed, staged, bases = yield from Gather(name="List again, and count what is staged", workflows=looks)
-        verified = yield from verify(load, planned.plan, inserted, periods, listed, staged)
+        verified = yield from verify(load, load.planned, inserted, periods, listed, staged)
         for period, error in late.items():
             periods.set_aside(period, error)
         check_bases(periods, bases)
-        if planned.is_of_one:
+        if load.group is None:
             periods.unwrap()
             yield from complete_increments(periods)
             periods.unwrap()
@@ -194,55 +194,57 @@ def _stage_and_publish(
         raise
     load = yield from load.end_step("publish")
     tried.errors.update(periods.failed)
-    recording = _record_results(replace(planned, load=load), tried, states, inserted, verified)
+    recording = _record_results(load, periods, tried, states, inserted, verified)
     drop = clean_up(load, done=() if periods.failed else attempts)
     yield from Gather(name="Record the load, and drop its staging", workflows=(recording, drop))
 
 
-def _insert_objects(planned: Planned, done: Sequence[DoneInsert]) -> Steps[tuple[Planned, Inserted]]:
-    load, plan = planned.load, planned.plan
-    record = partial(record_insert, load, plan, list(planned.periods))
+def _insert_objects(
+    load: PeriodLoad, periods: Periods, done: Sequence[DoneInsert]
+) -> Steps[tuple[PeriodLoad, Inserted]]:
+    plan = load.planned
+    record = partial(record_insert, load, plan, list(periods))
     if plan.is_expected:
-        return (yield from insert_as_expected(planned, record))
-    return planned, (yield from insert(load, plan, record=record, done=done))
+        return (yield from insert_as_expected(load, periods, record))
+    return load, (yield from insert(load, plan, record=record, done=done))
 
 
 def _record_results(
-    planned: Planned,
+    load: PeriodLoad,
+    periods: Periods,
     tried: Tried,
     states: Mapping[Period, Mapping[Node, PartitionState]],
     inserted: Inserted,
     verified: Verified,
 ) -> Steps[None]:
     """Record the loads, with the seconds shared out among them."""
-    load, periods = planned.load, planned.periods
-    periods.update(
-        lambda item: item.of(replace(item.load, timer=_scale_timer(load.timer, planned.share_of(item.load))))
-    )
+    read_bytes = max(load.files.manifest.size_bytes, 1)
+    shares = {item.period: item.files.manifest.size_bytes / read_bytes if load.group else 1.0 for item in periods}
+    periods.update(lambda item: replace(item, timer=_scale_timer(load.timer, shares[item.period])))
     results = {
         item.period: result_of(
-            item.load,
+            item,
             states[item.period],
             status="held" if item.held_because else "published",
             reason=item.held_because or item.reason,
             plan=item.plan,
             inserted=inserted
-            if planned.is_of_one
-            else inserted.share(planned.share_of(item.load), verified.rows[item.period]),
+            if load.group is None
+            else inserted.share(shares[item.period], verified.rows[item.period]),
             staged=item.staged,
             verified=verified,
             checks=item.checks,
         )
         for item in periods
     }
-    together = None if planned.is_of_one else (load.periods, round(inserted.stats.seconds, 3))
+    together = None if load.group is None else (load.periods, round(inserted.stats.seconds, 3))
     yield from record_loads(results, periods, together=together)
     tried.results.update(results)
     for item in periods:
         # A load that died before its claim left a table that no record names.
-        may_hold = item.load.request.policies.may_hold
+        may_hold = item.policies.may_hold
         if not item.held_because and (may_hold or any(period.held for period in item.before.values())):
-            yield from drop_held_of(item.load)
+            yield from drop_held_of(item)
 
 
 def _scale_timer(timer: StepTimer, share: float) -> StepTimer:
@@ -257,7 +259,7 @@ def _resume_insert(request: LoadRequest, resumable: ResumableLoad, tried: Tried)
     timer = yield from tried.timer.after(resumable.seconds_by_step).end("list")
     partitions = yield from partitions_of(resumable.context, periods)
     tried.loads = {
-        period: LoadContext.of(
+        period: PeriodLoad.of(
             replace(request, nonce=resumable.nonce, period=period),
             resumable.context,
             resumable.retry_state,
@@ -270,13 +272,12 @@ def _resume_insert(request: LoadRequest, resumable: ResumableLoad, tried: Tried)
     }
     load = tried.loads[periods[0]]
     try:
-        planned = yield from _rebuild_plan(resumable, tried, listed)
-        load, done = yield from _take_over_insert(planned.load, request, resumable)
+        load, rebuilt = yield from _rebuild_plan(resumable, tried, listed)
+        load, done = yield from _take_over_insert(load, request, resumable)
         load = yield from load.end_step("insert")
-        planned = replace(planned, load=load)
-        late = yield from _restore_decisions(planned, resumable)
-        yield from record_insert(load, resumable.plan, list(planned.periods), done, "")
-        yield from _stage_and_publish(planned, tried, done, late)
+        late = yield from _restore_decisions(load, rebuilt, resumable)
+        yield from record_insert(load, resumable.plan, list(rebuilt), done, "")
+        yield from _stage_and_publish(load, rebuilt, tried, done, late)
     except Exception as error:
         # The insert may still run after a broken connection: the next try looks for it.
         if not isinstance(error, ClickHouseConnectionError):
@@ -284,7 +285,9 @@ def _resume_insert(request: LoadRequest, resumable: ResumableLoad, tried: Tried)
         raise
 
 
-def _rebuild_plan(resumable: ResumableLoad, tried: Tried, listed: Mapping[Period, Manifest]) -> Steps[Planned]:
+def _rebuild_plan(
+    resumable: ResumableLoad, tried: Tried, listed: Mapping[Period, Manifest]
+) -> Steps[tuple[PeriodLoad, Periods]]:
     """Rebuild the plan of an earlier process.
 
     Raises:
@@ -293,33 +296,30 @@ def _rebuild_plan(resumable: ResumableLoad, tried: Tried, listed: Mapping[Period
     period_loads = []
     for period, recorded in resumable.periods.items():
         load = yield from load_of_resumable(tried.loads[period], recorded, listed[period])
-        item = PeriodLoad(load=load, before={}, reason=recorded.reason, held_because=recorded.held_because)
-        period_loads.append(replace(item, plan=resumable.plan))
+        period_loads.append(
+            replace(load, plan=resumable.plan, reason=recorded.reason, held_because=recorded.held_because)
+        )
     if len(period_loads) == 1:
-        return Planned(load=period_loads[0].load, plan=resumable.plan, periods=periods_of(*period_loads))
+        return period_loads[0], periods_of(*period_loads)
     planned = yield from plan_together(period_loads, resumable.plan)
     assert planned  # Table and objects are unchanged.
     return planned
 
 
-def _restore_decisions(planned: Planned, resumable: ResumableLoad) -> Steps[dict[Period, Chs3Error]]:
+def _restore_decisions(load: PeriodLoad, periods: Periods, resumable: ResumableLoad) -> Steps[dict[Period, Chs3Error]]:
     """Restore the state by which the load decided; return the periods that other loads have published since.
 
     Raises:
         ObjectsChangedError: If no period is left.
     """
-    mine, periods = planned.load, planned.periods
+    current = dict(zip(periods.items, (yield from look_up_all(list(periods))), strict=True))
     periods.update(
-        lambda item: item.of(
-            replace(item.load, request=replace(mine.request, period=item.period), timer=mine.timer)
-            if mine.group
-            else mine
+        lambda item: replace(
+            item,
+            attempt=replace(item.attempt, nonce=load.attempt.nonce),
+            timer=load.timer,
+            before=resumable.periods[item.period].restore_before(current[item.period]),
         )
-    )
-    looked = zip(list(periods), (yield from look_up_all([period.load for period in periods])), strict=True)
-    current = {item.period: states for item, states in looked}
-    periods.update(
-        lambda item: replace(item, before=resumable.periods[item.period].restore_before(current[item.period]))
     )
     judged = periods.subset(periods.items)
     judged.apply(
@@ -331,10 +331,10 @@ def _restore_decisions(planned: Planned, resumable: ResumableLoad) -> Steps[dict
 
 
 def _take_over_insert(
-    load: LoadContext, request: LoadRequest, resumable: ResumableLoad
-) -> Steps[tuple[LoadContext, tuple[DoneInsert, ...]]]:
+    load: PeriodLoad, request: LoadRequest, resumable: ResumableLoad
+) -> Steps[tuple[PeriodLoad, tuple[DoneInsert, ...]]]:
     """Wait for the insert to end, and take over its staging."""
-    mine = replace(load, request=request)
+    mine = replace(load, attempt=replace(load.attempt, nonce=request.nonce))
     try:
         done = yield from await_insert(load, resumable.plan, resumable)
         yield from rename_staging(load.context, load.attempt.name, to=mine.attempt)

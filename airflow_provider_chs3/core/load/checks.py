@@ -18,8 +18,7 @@ from airflow_provider_chs3.core.arguments.check_arguments import (
     text_of,
 )
 from airflow_provider_chs3.core.files.parse_errors import reason_of
-from airflow_provider_chs3.core.load.load_context import LoadContext
-from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods
+from airflow_provider_chs3.core.load.publication import P, Publication, Publications
 from airflow_provider_chs3.core.model.error_codes import is_of_servers
 from airflow_provider_chs3.core.model.models import TableName
 from airflow_provider_chs3.core.model.period import Period
@@ -32,19 +31,19 @@ from airflow_provider_chs3.exceptions import CheckFailedError, ClickHouseServerE
 _NO_ROWS = "0"
 
 
-def try_checks(load: LoadContext) -> Steps[None]:
+def try_checks(load: Publication) -> Steps[None]:
     """Let the servers analyze all checks before anything is written, so that unknown columns are found early.
 
     Raises:
         ConfigurationError: If a check cannot be computed.
     """
     target = _Rows(load.context, load.context.target, _NO_ROWS)
-    for check in load.request.checks.requested:
+    for check in load.requested_checks:
         sql = f"DESCRIBE ({_render_check(check, target, target)})"
         yield from _query_check(load.context, sql, name=f"Try the check {check.name}", checks=(check,))
 
 
-def check_rows(periods: Periods) -> Steps[dict[Period, int]]:
+def check_rows(periods: Publications[P]) -> Steps[dict[Period, int]]:
     """Run the checks of every period on its staged rows.
 
     Returns:
@@ -55,19 +54,19 @@ def check_rows(periods: Periods) -> Steps[dict[Period, int]]:
     return {period: rows for period, (_, rows) in checked.items()}
 
 
-def _add_results(period_load: PeriodLoad, results: tuple[CheckResult, ...]) -> PeriodLoad:
-    failed = text_of(results) if period_load.load.request.policies.on_failed_check == "hold" else ""
+def _add_results(period_load: P, results: tuple[CheckResult, ...]) -> P:
+    failed = text_of(results) if period_load.policies.on_failed_check == "hold" else ""
     reason = "; ".join(filter(None, (period_load.held_because, f"checks failed: {failed}" if failed else "")))
     return replace(period_load, checks=results, held_because=reason)
 
 
-def check_seen(period_load: PeriodLoad, rows: int) -> None:
+def check_seen(period_load: Publication, rows: int) -> None:
     """Check that the checks have seen all rows that are about to be published.
 
     Raises:
         TransientError: If the numbers differ.
     """
-    staged = sum(period_load.staged[node].rows for node in period_load.load.context.publishers)
+    staged = sum(period_load.staged[node].rows for node in period_load.context.publishers)
     if period_load.checks and rows != staged:
         raise TransientError(
             f"Checks of {period_load.period} saw {rows:,} of {staged:,} staged rows: the replicas that the servers "
@@ -75,8 +74,8 @@ def check_seen(period_load: PeriodLoad, rows: int) -> None:
         )
 
 
-def _check_period(period_load: PeriodLoad) -> Steps[tuple[tuple[CheckResult, ...], int]]:
-    load, checks = period_load.load, period_load.load.request.checks.requested
+def _check_period(period_load: Publication) -> Steps[tuple[tuple[CheckResult, ...], int]]:
+    load, checks = period_load, period_load.requested_checks
     # A dead attempt ran them before its intent.
     if period_load.intended or not checks:
         return (), 0
@@ -93,26 +92,26 @@ def _check_period(period_load: PeriodLoad) -> Steps[tuple[tuple[CheckResult, ...
             )
             results.append(_make_result(check, rows))
     failed = text_of(results)
-    if failed and load.request.policies.on_failed_check == "fail":
+    if failed and load.policies.on_failed_check == "fail":
         raise CheckFailedError(
             f"{load.context.target} {period_load.period} was not published, as checks failed: {failed}. The table is "
             "unchanged. Fix the objects or the checks, or publish anyway with policies={'on_failed_check': 'warn'}."
         )
-    if failed and load.request.policies.on_failed_check == "warn":
+    if failed and load.policies.on_failed_check == "warn":
         yield from Log(name=f"Warning: {period_load.period} is published although checks failed: {failed}.")
     return tuple(results), seen
 
 
-def _check_columns(period_load: PeriodLoad, staged: _Rows) -> Steps[tuple[list[CheckResult], int]]:
+def _check_columns(period_load: Publication, staged: _Rows) -> Steps[tuple[list[CheckResult], int]]:
     """Check all columns with one query, and count the rows: a replica that lacks some must not go unnoticed."""
     seen, results, by_clause = 0, list[CheckResult](), defaultdict[str, list[ColumnCheck]](list, {"": []})
-    for check in period_load.load.request.checks.requested:
+    for check in period_load.requested_checks:
         if isinstance(check, ColumnCheck):
             by_clause[check.clause].append(check)
     for clause, checks in by_clause.items():
         name = f"Check columns of {period_load.period}"
         sql = _render_column_checks(checks, staged, clause)
-        (row,) = yield from _query_check(period_load.load.context, sql, name=name, checks=checks)
+        (row,) = yield from _query_check(period_load.context, sql, name=name, checks=checks)
         seen = seen if clause else int(row[0])
         answers = zip(checks, row[1::2], row[2::2], strict=True)
         results += [

@@ -14,7 +14,8 @@ from airflow_provider_chs3.core.load.end_attempts import (
     find_groups,
 )
 from airflow_provider_chs3.core.load.held import held_attempt
-from airflow_provider_chs3.core.load.load_context import LoadContext
+from airflow_provider_chs3.core.load.period_load import PeriodLoad
+from airflow_provider_chs3.core.load.publication import Publication
 from airflow_provider_chs3.core.load.staging_tables import Attempt
 from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.model.period import Period
@@ -23,19 +24,19 @@ from airflow_provider_chs3.core.steps.operations import Log, Steps
 from airflow_provider_chs3.exceptions import Chs3Error
 
 
-def clean_up(load: LoadContext, *, done: Sequence[Attempt] = ()) -> Steps[None]:
+def clean_up(load: Publication, *, done: Sequence[Attempt] = ()) -> Steps[None]:
     """Remove the staging of an attempt; if that fails, the next load does it."""
     try:
         if done:
             yield from drop_staging(load.context, *done)
         else:
-            yield from end_attempts_with(load.context, load.request.nonce)
+            yield from end_attempts_with(load.context, load.attempt.nonce)
     except Chs3Error as error:
         yield from Log(name=f"Staging of {load.periods} could not be removed; the next such load removes it. ({error})")
 
 
 def clean_up_published(
-    loads: Sequence[LoadContext], periods: Mapping[Period, Mapping[Node, PeriodOnNode]]
+    loads: Sequence[Publication], periods: Mapping[Period, Mapping[Node, PeriodOnNode]]
 ) -> Steps[None]:
     """Remove staging and held rows of attempts that published periods, in case they died right afterwards.
 
@@ -44,7 +45,7 @@ def clean_up_published(
     attempts = {
         attempt
         for load in loads
-        for period in periods[load.request.period].values()
+        for period in periods[load.period].values()
         if period.record
         for attempt in (replace(load.attempt, nonce=period.record.attempt), held_attempt(load, period.record.attempt))
     }
@@ -56,7 +57,7 @@ def clean_up_published(
         yield from Log(name=f"Staging of earlier loads could not be removed; the next load removes it. ({error})")
 
 
-def drop_dead_groups(loads: Collection[LoadContext], own_attempts: Collection[tuple[Period, str]]) -> Steps[None]:
+def drop_dead_groups(loads: Collection[PeriodLoad], own_attempts: Collection[tuple[Period, str]]) -> Steps[None]:
     """Drop the staging of other loads of several periods that nobody publishes from any more.
 
     These are earlier tries of this task, and loads with all periods published, by themselves or by later loads. Other
@@ -77,7 +78,7 @@ def drop_dead_groups(loads: Collection[LoadContext], own_attempts: Collection[tu
         yield from end_named(load.context, dead)
 
 
-def _are_published(load: LoadContext, periods: Collection[str], nonce: str, began: int) -> Steps[bool]:
+def _are_published(load: PeriodLoad, periods: Collection[str], nonce: str, began: int) -> Steps[bool]:
     """Check by the coordinator's records and clock that a load, or a later one, published all its periods."""
     sql = Sql(
         f"SELECT count() FROM (SELECT {newest('event, toUnixTimestamp(recorded_at), attempt')} AS found "

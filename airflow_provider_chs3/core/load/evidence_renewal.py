@@ -4,37 +4,23 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from airflow_provider_chs3.core.files.loaded_columns import LoadedColumn
 from airflow_provider_chs3.core.ledger.comparison import as_recorded, evidence_of
 from airflow_provider_chs3.core.ledger.partition_state import rows_of_shards
 from airflow_provider_chs3.core.ledger.recording import RecordOnNode, Renewal, add_records, renew
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
-from airflow_provider_chs3.core.ledger.structure_record import as_text, loaded_of
+from airflow_provider_chs3.core.ledger.structure_record import as_text
 from airflow_provider_chs3.core.ledger.table import make_ledger
-from airflow_provider_chs3.core.load.load_context import LoadContext, evidence_of_state, periods_text, values_of
+from airflow_provider_chs3.core.load.period_load import PeriodLoad
+from airflow_provider_chs3.core.load.publication import evidence_of_state, periods_text, values_of
 from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.steps.operations import Log, QueryNodes, Steps
 from airflow_provider_chs3.exceptions import Chs3Error
 
 
-def structure_text(
-    load: LoadContext, node: Node, *, loaded: Iterable[LoadedColumn] = (), in_files: Iterable[str] | None = None
-) -> str:
-    """Return the structure for a node's record: the table and the loaded data."""
-    selection = load.request.selection
-    every_column = not selection.columns and not selection.select
-    return as_text(
-        load.request.structure(load.context, shard_num=node.shard_num),
-        loaded_of((loaded_column.column.name for loaded_column in loaded), in_files, every_column=every_column),
-        # This part is not renewed, because a changed TTL may already have removed rows.
-        {"engine": load.context.table_facts.definition, "definition": load.request.recorded_definition},
-    )
-
-
-def renew_records(loads: Sequence[LoadContext], periods: Mapping[Period, Mapping[Node, PeriodOnNode]]) -> Steps[None]:
+def renew_records(loads: Sequence[PeriodLoad], periods: Mapping[Period, Mapping[Node, PeriodOnNode]]) -> Steps[None]:
     """Record the evidence of unchanged periods again after merges or ALTERs.
 
     The fewer merges separate a record from the current parts, the more it proves. New columns are compared from then
@@ -44,7 +30,7 @@ def renew_records(loads: Sequence[LoadContext], periods: Mapping[Period, Mapping
     context = loads[0].context
     renewals, steps = defaultdict[Node, list[Renewal]](list), list[QueryNodes]()
     for load in loads:
-        by_node = periods[load.request.period]
+        by_node = periods[load.period]
         shards = rows_of_shards({node: period.state for node, period in by_node.items()})
         for node, period in by_node.items():
             if period.record and period.is_of_replica:
@@ -69,7 +55,7 @@ def renew_records(loads: Sequence[LoadContext], periods: Mapping[Period, Mapping
 
 
 def _copy_records(
-    load: LoadContext, node: Node, newest: Record, period: PeriodOnNode, shards: Mapping[int, int]
+    load: PeriodLoad, node: Node, newest: Record, period: PeriodOnNode, shards: Mapping[int, int]
 ) -> QueryNodes:
     """Return the step that gives a replica the record written while it was down."""
     structure = _current_structure(load, node, newest)
@@ -81,11 +67,11 @@ def _copy_records(
     return add_records(load.context, "published", records, name=_step_name([load]), number=newest.sequence)
 
 
-def _step_name(loads: Sequence[LoadContext]) -> str:
+def _step_name(loads: Sequence[PeriodLoad]) -> str:
     return f"Record the parts of {periods_text(loads)} again"
 
 
-def _is_up_to_date(load: LoadContext, node: Node, period: PeriodOnNode, shards: Mapping[int, int]) -> bool:
+def _is_up_to_date(load: PeriodLoad, node: Node, period: PeriodOnNode, shards: Mapping[int, int]) -> bool:
     return all(
         partition.record is not None
         and evidence_of(partition.record) == as_recorded(partition).evidence(shards)
@@ -94,6 +80,6 @@ def _is_up_to_date(load: LoadContext, node: Node, period: PeriodOnNode, shards: 
     )
 
 
-def _current_structure(load: LoadContext, node: Node, newest: Record) -> str:
+def _current_structure(load: PeriodLoad, node: Node, newest: Record) -> str:
     """Return the current structure of the table with the recorded files."""
     return as_text(json.loads(newest.structure), load.request.structure(load.context, shard_num=node.shard_num))

@@ -25,9 +25,9 @@ from airflow_provider_chs3.core.load.end_attempts import (
 )
 from airflow_provider_chs3.core.load.held import held_attempt, link_partitions
 from airflow_provider_chs3.core.load.kept_versions import keep_versions
-from airflow_provider_chs3.core.load.load_context import LoadContext, SharedStaging, look_up_all, values_of
 from airflow_provider_chs3.core.load.members import members_of, members_on
-from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, Staged, periods_of
+from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, periods_of
+from airflow_provider_chs3.core.load.publication import Staged, look_up_all, values_of
 from airflow_provider_chs3.core.load.publish import publish
 from airflow_provider_chs3.core.load.rivals import settle_with_rivals, take_over
 from airflow_provider_chs3.core.load.shared_table import find_superseded
@@ -47,9 +47,9 @@ def finish(periods: Periods) -> Steps[dict[Period, dict[Node, PartitionState]]]:
     """
     states, attempts = dict[Period, dict[Node, PartitionState]](), defaultdict[str, list[Period]](list)
     for item in periods:
-        attempts[item.load.facts(item.before).intended].append(item.period)
+        attempts[item.facts(item.before).intended].append(item.period)
     for nonce, intended in attempts.items():
-        tables = yield from find_published_from(periods.first.load.context, nonce)
+        tables = yield from find_published_from(periods.first.context, nonce)
         for name, of_table in tables.items():
             part = periods.subset([period for period in intended if str(period) in of_table])
             if part.items:
@@ -60,15 +60,14 @@ def finish(periods: Periods) -> Steps[dict[Period, dict[Node, PartitionState]]]:
 
 
 def _finish_table(name: str, nonce: str, periods: Periods) -> Steps[dict[Period, dict[Node, PartitionState]]]:
-    first = periods.first.load
+    first = periods.first
     # A load that finds the period published ends all attempts with this prefix.
-    request = replace(first.request, nonce=f"{nonce}{first.request.nonce}")
-    attempt = Attempt(first.context.target, tuple(periods.items), request.nonce, number=int(len(periods.items) > 1))
-    shared = SharedStaging(attempt, frozenset(item.load.period_partitions.value for item in periods), is_finished=True)
-    load = replace(first, request=request, shared=shared)
+    began, all_periods = f"{nonce}{first.attempt.nonce}", tuple(periods.items)
+    attempt = Attempt(first.context.target, all_periods, began, number=int(len(all_periods) > 1))
+    load = replace(first, attempt=attempt)
     part = periods.subset(periods.items)
     try:
-        yield from part.run_together(_take_over(name, nonce, part, shared))
+        yield from part.run_together(_take_over(name, nonce, part, attempt))
         for period, error in part.failed.items():
             yield from Log(
                 name=f"{period}: attempt {nonce} died while it published it, and cannot be completed. {error}"
@@ -89,28 +88,27 @@ def _finish_table(name: str, nonce: str, periods: Periods) -> Steps[dict[Period,
     return states
 
 
-def _take_over(name: str, nonce: str, periods: Periods, shared: SharedStaging) -> Steps[None]:
+def _take_over(name: str, nonce: str, periods: Periods, attempt: Attempt) -> Steps[None]:
     """Take the table over, and check that it holds the intended rows. Other periods leave.
 
     If the process of the attempt still runs, it no longer finds its table.
     """
-    context, attempt = periods.first.load.context, shared.attempt
+    context, staged = periods.first.context, frozenset(item.period_partitions.value for item in periods)
     yield from rename_staging(context, name, to=attempt)
     yield from end_named(context, [name])
-    rivals = yield from settle_with_rivals(context, attempt, [period.load.attempt for period in periods])
-    periods.apply(lambda item: _check_alone(item.load, rivals))
-    periods.update(lambda item: item.of(replace(item.load, shared=shared)))
-    loads = [period.load for period in periods]
-    if not loads:
+    rivals = yield from settle_with_rivals(context, attempt, [period.attempt for period in periods])
+    periods.apply(lambda item: _check_alone(item, rivals))
+    periods.update(lambda item: replace(item, attempt=attempt, others_in_staging=staged))
+    if not periods.items:
         return
-    looks = (look_up_all(loads), count_partitions(loads[0], name="Count what is staged"))
+    looks = (look_up_all(list(periods)), count_partitions(periods.first, name="Count what is staged"))
     states, partitions = yield from Gather(name="Look at what was being published", workflows=looks)
     current = dict(zip(periods.items, states, strict=True))
-    periods.update(lambda item: _check_intended(item, nonce, current[item.period], staged_of(item.load, partitions)))
-    yield from periods.run(lambda item: _check_objects(item.load, nonce, item.intended))
+    periods.update(lambda item: _check_intended(item, nonce, current[item.period], staged_of(item, partitions)))
+    yield from periods.run(lambda item: _check_objects(item, nonce, item.intended))
 
 
-def _check_alone(load: LoadContext, rivals: list[Attempt]) -> None:
+def _check_alone(load: PeriodLoad, rivals: list[Attempt]) -> None:
     if load.attempt in rivals:
         raise TransientError("Another load of it has begun since.")
 
@@ -118,34 +116,34 @@ def _check_alone(load: LoadContext, rivals: list[Attempt]) -> None:
 def _check_intended(
     period_load: PeriodLoad, nonce: str, current: Mapping[Node, PeriodOnNode], staged: Mapping[Node, Staged]
 ) -> PeriodLoad:
-    if period_load.load.facts(current).intended != nonce:
+    if period_load.facts(current).intended != nonce:
         raise TransientError("It was changed meanwhile.")
     records = {node: period.record for node, period in current.items() if period.record}
+    finished = replace(period_load, before=current, staged=staged, intended=records)
     for node, period in current.items():
-        for member in members_on(period_load, period, staged[node]):
+        for member in members_on(finished, period, staged[node]):
             wanted = (
                 intended_contents(member.was.record) if member.was.record and not member.is_kept else NOTHING_BESIDE
             )
             if wanted.rows != member.staged.rows or not wanted.has_parts_of(member.staged):
                 raise TransientError(f"Staging on {node} does not hold the parts that were to be published.")
-    return replace(period_load, before=current, staged=staged, intended=records)
+    return finished
 
 
-def _check_objects(load: LoadContext, nonce: str, records: Mapping[Node, Record]) -> Steps[None]:
+def _check_objects(load: PeriodLoad, nonce: str, records: Mapping[Node, Record]) -> Steps[None]:
     for node, record in records.items():
         ask = recorded_objects(load.context.ledger, node, [(load.key_on(node), record.base)], intended=nonce)
         (objects,) = yield from ask
         if objects.fingerprint != record.fingerprint:
-            raise TransientError(f"On {node}, the record of the objects of {load.request.period} is not complete.")
+            raise TransientError(f"On {node}, the record of the objects of {load.period} is not complete.")
 
 
-def with_held_policies(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -> LoadContext:
+def with_held_policies(load: PeriodLoad, before: Mapping[Node, PeriodOnNode]) -> PeriodLoad:
     """Return an approval with the relevant policies of the load that holds the period."""
     held = next(iter(_held_by_node(before).values()), None)
     if held is None or not load.request.is_approval:
         return load
-    policies = replace(load.request.policies, keep_versions=held.keep_versions)
-    return replace(load, request=replace(load.request, policies=policies))
+    return replace(load, policies=replace(load.policies, keep_versions=held.keep_versions))
 
 
 def approve(periods: Periods) -> Steps[None]:
@@ -154,14 +152,13 @@ def approve(periods: Periods) -> Steps[None]:
     Replicas number claims by the creation of the staging table, so the held table is too old.
     """
     yield from periods.run(_prepare_approval)
-    loads = [period.load for period in periods]
-    if loads:
-        states = yield from look_up_all(loads)
+    if periods.items:
+        states = yield from look_up_all(list(periods))
         before = dict(zip(periods.items, states, strict=True))
         periods.update(lambda item: replace(item, before=before[item.period]))
 
 
-def check_approved(load: LoadContext) -> None:
+def check_approved(load: PeriodLoad) -> None:
     """Fail if an approved period could not be published.
 
     Raises:
@@ -169,26 +166,26 @@ def check_approved(load: LoadContext) -> None:
     """
     if load.request.is_approval:
         raise TransientError(
-            f"{load.context.target} {load.request.period} was approved, but could not be published: the log says why. "
+            f"{load.context.target} {load.period} was approved, but could not be published: the log says why. "
             "Its rows are no longer held: load it again."
         )
 
 
-def not_held_error(load: LoadContext, reason: str) -> TargetChangedError:
+def not_held_error(load: PeriodLoad, reason: str) -> TargetChangedError:
     """Return the error of an approval without a publishable version."""
     return TargetChangedError(
-        f"{load.context.target} {load.request.period} cannot be approved: {reason}. The approval changed nothing. Load "
+        f"{load.context.target} {load.period} cannot be approved: {reason}. The approval changed nothing. Load "
         "the period: what its policies hold is held again."
     )
 
 
 def _prepare_approval(period_load: PeriodLoad) -> Steps[None]:
-    load, held = period_load.load, _held_by_node(period_load.before)
+    load, held = period_load, _held_by_node(period_load.before)
     nonce = next(iter(held.values())).record.attempt
     source = held_attempt(load, nonce)
-    yield from Log(name=f"Publishing {load.request.period}, which was {period_load.reason.partition('. ')[0]}.")
+    yield from Log(name=f"Publishing {load.period}, which was {period_load.reason.partition('. ')[0]}.")
     # `finish` renames it, without the last letter: that prefix ends all of its attempts.
-    approval = Attempt(load.context.target, (load.request.period,), f"{nonce}{load.request.nonce}a", of=nonce)
+    approval = Attempt(load.context.target, (load.period,), f"{nonce}{load.attempt.nonce}a", of=nonce)
     yield from end_earlier_attempts(load.context, approval)
     try:
         yield from create_staging(load.context, approval)
@@ -197,7 +194,7 @@ def _prepare_approval(period_load: PeriodLoad) -> Steps[None]:
         staged = yield from link_partitions(load, source.staging(load.context), approval, wanted)
         if not all(wanted[node].has_parts_of(of_node) for node, of_node in staged.items()):
             raise VerificationError(
-                f"The held rows of {load.request.period} are not those that were checked: somebody wrote to their "
+                f"The held rows of {load.period} are not those that were checked: somebody wrote to their "
                 "table. The period was not published. Discard it, and load it again."
             )
         # Versions must be kept here: a later process may find nodes already replaced.
@@ -210,7 +207,7 @@ def _prepare_approval(period_load: PeriodLoad) -> Steps[None]:
             for attempt in (approval, source):
                 yield from check_not_superseded(load.context, attempt, error)
         finally:
-            yield from clean_up(replace(load, request=replace(load.request, nonce=approval.nonce)))
+            yield from clean_up(replace(load, attempt=approval))
         raise
 
 
@@ -223,7 +220,7 @@ def _staged(held: Held) -> Staged:
     return Staged({key: contents for key, contents in by_partition.items() if contents.rows})
 
 
-def _record_intent(load: LoadContext, approval: Attempt, held: Mapping[Node, Held]) -> Steps[None]:
+def _record_intent(load: PeriodLoad, approval: Attempt, held: Mapping[Node, Held]) -> Steps[None]:
     """Record the intent, unless another approval of the same version did."""
     current = yield from load.look_up()
     facts, nonce = load.facts(current), approval.of
@@ -231,7 +228,7 @@ def _record_intent(load: LoadContext, approval: Attempt, held: Mapping[Node, Hel
         return
     if facts.held is None or facts.held.record.attempt != nonce:
         raise TargetChangedError(
-            f"{load.context.target} {load.request.period} was changed, or published, just as it was approved: "
+            f"{load.context.target} {load.period} was changed, or published, just as it was approved: "
             f"{facts.why_not_held or facts.comparison.reason}. It was not published. Look at it, and load it again if "
             "need be."
         )
@@ -245,7 +242,7 @@ def _record_intent(load: LoadContext, approval: Attempt, held: Mapping[Node, Hel
         load.context,
         "intent",
         records,
-        name=f"Record the intent to publish {load.request.period}",
+        name=f"Record the intent to publish {load.period}",
         staging=approval.staging(load.context),
         query_id=f"{approval.name}_intent",
     )

@@ -12,8 +12,7 @@ from airflow_provider_chs3.core.ledger.records import Held, PeriodOnNode
 from airflow_provider_chs3.core.load.alter_statement import attach_partitions
 from airflow_provider_chs3.core.load.decision import PeriodFacts
 from airflow_provider_chs3.core.load.end_attempts import drop_held, end_named
-from airflow_provider_chs3.core.load.load_context import LoadContext, SharedStaging
-from airflow_provider_chs3.core.load.period_load import PeriodLoad, Staged
+from airflow_provider_chs3.core.load.publication import Publication, Staged
 from airflow_provider_chs3.core.load.staged_rows import count_staged
 from airflow_provider_chs3.core.load.staging_tables import Attempt, create_staging
 from airflow_provider_chs3.core.model.models import Node, TableName
@@ -25,22 +24,21 @@ from airflow_provider_chs3.core.target.table_facts import TableFacts, difference
 from airflow_provider_chs3.exceptions import Chs3Error, VerificationError
 
 
-def keep_held(period_load: PeriodLoad) -> Steps[dict[Node, Staged]]:
+def keep_held(load: Publication) -> Steps[dict[Node, Staged]]:
     """Link the staged rows of a period to a table that later loads spare, and count them there.
 
     Raises:
         VerificationError: If that table does not hold the staged rows.
     """
-    load = period_load.load
-    attempt = held_attempt(load, load.request.nonce)
+    attempt = held_attempt(load, load.attempt.nonce)
     # An earlier process of the same attempt may have died here.
     yield from end_named(load.context, [attempt.name])
     yield from create_staging(load.context, attempt)
-    return (yield from link_partitions(period_load.load, load.staging, attempt, period_load.staged))
+    return (yield from link_partitions(load, load.staging, attempt, load.staged))
 
 
 def link_partitions(
-    load: LoadContext, source: TableName, to: Attempt, wanted: Mapping[Node, Staged]
+    load: Publication, source: TableName, to: Attempt, wanted: Mapping[Node, Staged]
 ) -> Steps[dict[Node, Staged]]:
     """Attach partitions of one table to another by hard links, and count the rows there.
 
@@ -53,7 +51,7 @@ def link_partitions(
         source,
         target,
         ((node, key) for node in of_shards.values() for key in wanted[node].partitions),
-        name=f"Take the rows of {load.request.period} out of {source}",
+        name=f"Take the rows of {load.period} out of {source}",
         # The prefix is that of the load's attempt, so that ending the attempt ends these statements.
         query_id=f"{load.attempt.name if to.hold_limit_days else to.name}_link",
     )
@@ -61,21 +59,21 @@ def link_partitions(
     for node, staged in wanted.items():
         if attached[node].counts != (staged.counts[0], {}):
             raise VerificationError(
-                f"{target} on {node} got {attached[node].rows} of the {staged.rows} rows of {load.request.period} that "
+                f"{target} on {node} got {attached[node].rows} of the {staged.rows} rows of {load.period} that "
                 f"{source} held: somebody drops parts of these tables. The period was not published."
             )
     return attached
 
 
-def with_attempt(load: LoadContext, attempt: Attempt) -> LoadContext:
+def with_attempt(load: Publication, attempt: Attempt) -> Publication:
     """Return a load of one period with the staging of an attempt."""
-    return replace(load, shared=SharedStaging(attempt, frozenset([load.period_partitions.value])))
+    return replace(load, attempt=attempt, others_in_staging=frozenset())
 
 
-def held_attempt(load: LoadContext, nonce: str) -> Attempt:
+def held_attempt(load: Publication, nonce: str) -> Attempt:
     """Return the attempt that names the table with the held rows."""
-    days = load.request.policies.hold_limit_days
-    return Attempt(load.context.target, (load.request.period,), nonce, hold_limit_days=days)
+    days = load.policies.hold_limit_days
+    return Attempt(load.context.target, (load.period,), nonce, hold_limit_days=days)
 
 
 def validate_held(
@@ -123,10 +121,10 @@ def _why_unusable(
     return ""
 
 
-def drop_held_of(load: LoadContext, *, but: str = "") -> Steps[None]:
+def drop_held_of(load: Publication, *, but: str = "") -> Steps[None]:
     """Drop the held rows of a replaced period; if that fails, cleaning does it."""
     try:
         yield from drop_held(load.context, held_attempt(load, but))
     except Chs3Error as error:
-        name = f"Held rows of {load.request.period} could not be dropped; chs3 clean drops them. ({error})"
+        name = f"Held rows of {load.period} could not be dropped; chs3 clean drops them. ({error})"
         yield from Log(name=name)

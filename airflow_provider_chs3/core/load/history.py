@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.files.file_groups import Reading
-from airflow_provider_chs3.core.load.load_context import LoadContext
+from airflow_provider_chs3.core.load.period_load import PeriodLoad
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.steps.operations import Row, Steps
 
@@ -33,7 +33,7 @@ class TableHistory:
     expected: Reading | None = None
 
 
-def read_history(load: LoadContext) -> Steps[TableHistory]:
+def read_history(load: PeriodLoad) -> Steps[TableHistory]:
     """Read the table's history from the first node's ledger."""
     context = load.context
     if not context.nodes[context.coordinator].has_loads:
@@ -48,7 +48,7 @@ def read_history(load: LoadContext) -> Steps[TableHistory]:
     )
 
 
-def _expected(load: LoadContext, rows: Sequence[Row]) -> Reading | None:
+def _expected(load: PeriodLoad, rows: Sequence[Row]) -> Reading | None:
     if len({text for text, *_ in rows}) != 1 or rows[0][0] == _NOT_ALIKE:
         return None
     text, row_count, size_bytes, uncompressed_bytes = rows[0]
@@ -58,14 +58,14 @@ def _expected(load: LoadContext, rows: Sequence[Row]) -> Reading | None:
     return replace(reading, rows=round(row_count * times), uncompressed_bytes=round(uncompressed_bytes * times))
 
 
-def values_of_reading(load: LoadContext, reading: Reading) -> dict[str, str | int]:
+def values_of_reading(load: PeriodLoad, reading: Reading) -> dict[str, str | int]:
     """Return the values of a load's record that let the next load expect its files."""
     is_typed = load.files.format.name == "Parquet" and bool(reading.groups)
     text = reading.of_others.as_text if reading.of_others else _NOT_ALIKE
     return {"reading": text if is_typed else "", "uncompressed_bytes": reading.uncompressed_bytes or 0}
 
 
-def _history_query(load: LoadContext) -> Sql:
+def _history_query(load: PeriodLoad) -> Sql:
     context, key = load.context, load.key_on(load.context.coordinator)
     newest_load = (
         f"SELECT memory_steps, memory_bytes FROM {table(context.loads)} "

@@ -10,9 +10,9 @@ from typing import NamedTuple
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.load.alter_statement import attach_partitions
 from airflow_provider_chs3.core.load.increment_base import why_no_base
-from airflow_provider_chs3.core.load.load_context import LoadContext, look_up_all, node_key, periods_text
 from airflow_provider_chs3.core.load.object_removal import check_objects, remove_objects
-from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, Staged
+from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods
+from airflow_provider_chs3.core.load.publication import P, Publication, Staged, look_up_all, node_key, periods_text
 from airflow_provider_chs3.core.load.staged_rows import count_partitions, staged_of
 from airflow_provider_chs3.core.model.error_codes import QUERY_WAS_CANCELLED
 from airflow_provider_chs3.core.model.models import Node
@@ -39,35 +39,31 @@ class Bases(NamedTuple):
 
 def look_at_bases(periods: Periods, *, first: bool = False) -> Steps[Bases]:
     """Wait for merges of periods and for replicas, and look the periods up again; `check_bases` comes next."""
-    looked = periods.select(lambda item: item.load.adds and item.load.attaches_first is first)
+    looked = periods.select(lambda item: item.adds and item.attaches_first is first)
     if not looked.items:
         return Bases(looked, {})
-    context = looked.first.load.context
+    context = looked.first.context
     yield from looked.run_together(follow(context, context.target))
-    looks = (_wait_for_merges(list(looked)), looked.ask(_look_up))
+    looks = (_wait_for_merges(list(looked)), looked.ask(look_up_all))
     has_waited, current = yield from Gather(name="Look at what is published", workflows=looks)
     if has_waited:
         # Merges have replaced parts meanwhile.
         yield from looked.run_together(follow(context, context.target))
-        current = yield from looked.ask(_look_up)
+        current = yield from looked.ask(look_up_all)
     return Bases(looked, current)
-
-
-def _look_up(period_loads: Sequence[PeriodLoad]) -> Steps[list[dict[Node, PeriodOnNode]]]:
-    return (yield from look_up_all([item.load for item in period_loads]))
 
 
 def check_bases(periods: Periods, bases: Bases) -> None:
     """Remember the published parts for `_attach`. Periods with a changed base leave."""
     looked = bases.periods.subset(periods.items)
     looked.failed = {period: error for period, error in bases.periods.failed.items() if period in periods.items}
-    looked.apply(lambda item: require_base(item.load, item.before, bases.current[item.period]))
+    looked.apply(lambda item: require_base(item, item.before, bases.current[item.period]))
     for period, error in looked.failed.items():
         periods.set_aside(period, error)
     periods.update(lambda item: replace(item, before=bases.current.get(item.period, item.before)))
 
 
-def require_base(load: LoadContext, before: Mapping[Node, PeriodOnNode], current: Mapping[Node, PeriodOnNode]) -> None:
+def require_base(load: Publication, before: Mapping[Node, PeriodOnNode], current: Mapping[Node, PeriodOnNode]) -> None:
     """Check that the published period is still the base that the load decided on.
 
     Raises:
@@ -80,39 +76,38 @@ def require_base(load: LoadContext, before: Mapping[Node, PeriodOnNode], current
     if not reason and attempts[0] != attempts[1]:
         reason = "another load published it"
     if reason:
-        raise BaseChangedError(
-            f"{load.context.target}, {load.request.period}, changed while objects were added: {reason}."
-        )
+        raise BaseChangedError(f"{load.context.target}, {load.period}, changed while objects were added: {reason}.")
 
 
 def begin_increments(periods: Periods) -> Steps[None]:
     """Attach published rows that must precede the new ones, as no other load can publish any more."""
-    first = periods.select(lambda item: item.load.adds and item.load.attaches_first)
+    first = periods.select(lambda item: item.adds and item.attaches_first)
     yield from first.run_together(_attach_first(first))
     periods.merge(first)
 
 
 def _attach_first(periods: Periods) -> Steps[None]:
-    staged = yield from count_partitions(periods.first.load, name="Count what is staged")
-    periods.update(lambda item: replace(item, staged=staged_of(item.load, staged)))
+    staged = yield from count_partitions(periods.first, name="Count what is staged")
+    periods.update(lambda item: replace(item, staged=staged_of(item, staged)))
     check_bases(periods, (yield from look_at_bases(periods, first=True)))
     yield from _attach_published(periods)
     if not periods.items:
         return
-    loads = [period.load for period in periods]
-    counting = count_partitions(loads[0], name="Count what is staged with the published rows")
-    states, complete = yield from Gather(name="Check what was attached", workflows=(look_up_all(loads), counting))
+    counting = count_partitions(periods.first, name="Count what is staged with the published rows")
+    states, complete = yield from Gather(
+        name="Check what was attached", workflows=(look_up_all(list(periods)), counting)
+    )
     current = dict(zip(periods.items, states, strict=True))
-    periods.update(lambda item: prove_attached(item, staged_of(item.load, complete), current[item.period]))
+    periods.update(lambda item: prove_attached(item, staged_of(item, complete), current[item.period]))
     yield from periods.advance(_drop_removed_rows)
 
 
 def complete_increments(periods: Periods) -> Steps[None]:
     """Attach the published rows to verified new rows, unless they were attached first."""
-    removing = periods.select(lambda item: bool(item.load.increment and item.load.increment.removed))
-    yield from removing.run(lambda item: check_objects(item.load, item.staged))
+    removing = periods.select(lambda item: bool(item.increment and item.increment.removed))
+    yield from removing.run(lambda item: check_objects(item, item.staged))
     periods.merge(removing)
-    added = periods.select(lambda item: item.load.adds)
+    added = periods.select(lambda item: item.adds)
     yield from added.run_together(_attach_published(added))
     periods.merge(added)
 
@@ -123,46 +118,41 @@ def _attach_published(periods: Periods) -> Steps[None]:
     yield from periods.ask(_attach, is_repeatable=False)
 
 
-def prove_attached(
-    period_load: PeriodLoad, complete: Mapping[Node, Staged], current: Mapping[Node, PeriodOnNode]
-) -> PeriodLoad:
+def prove_attached(period_load: P, complete: Mapping[Node, Staged], current: Mapping[Node, PeriodOnNode]) -> P:
     """Prove that the published rows are staged beside the new ones.
 
     Raises:
         BaseChangedError: If somebody changed the published rows, or other rows were attached.
         VerificationError: If staging got rows of other periods.
     """
-    load = period_load.load
+    load = period_load
     require_base(load, period_load.before, current)
     for node, after in complete.items():
         _check_attached(load, node, period_load.staged[node], after, (period_load.before[node], current[node]))
     assert load.increment is not None
     rows = {node_key(node): after.rows - period_load.staged[node].rows for node, after in complete.items()}
-    load = replace(load, increment=replace(load.increment, attached_rows=rows))
-    return replace(period_load, load=load, staged=complete)
+    return replace(period_load, increment=replace(load.increment, attached_rows=rows), staged=complete)
 
 
 def _drop_removed_rows(period_load: PeriodLoad) -> Steps[PeriodLoad]:
     """Remove the rows of overwritten and deleted objects from the attached ones."""
-    increment = period_load.load.increment
+    increment = period_load.increment
     if increment is None or not increment.removed:
         return period_load
-    staged = yield from remove_objects(period_load.load)
+    staged = yield from remove_objects(period_load)
     rows = {node_key(node): on_node.rows for node, on_node in staged.items()}
-    return replace(
-        period_load, load=replace(period_load.load, increment=replace(increment, attached_rows=rows)), staged=staged
-    )
+    return replace(period_load, increment=replace(increment, attached_rows=rows), staged=staged)
 
 
 def _attach(period_loads: Sequence[PeriodLoad]) -> Steps[Sequence[PeriodLoad]]:
-    load = period_loads[0].load
+    load = period_loads[0]
     published = (
         (node, key)
         for item in period_loads
         for node in load.context.publishers
-        for key in _ids_to_attach(item.load, item.before[node], item.staged[node])
+        for key in _ids_to_attach(item, item.before[node], item.staged[node])
     )
-    periods = periods_text([item.load for item in period_loads])
+    periods = periods_text(period_loads)
     try:
         yield from attach_partitions(
             load.context,
@@ -179,18 +169,18 @@ def _attach(period_loads: Sequence[PeriodLoad]) -> Steps[Sequence[PeriodLoad]]:
     return period_loads
 
 
-def _ids_to_attach(load: LoadContext, published: PeriodOnNode, staged: Staged) -> list[str]:
+def _ids_to_attach(load: Publication, published: PeriodOnNode, staged: Staged) -> list[str]:
     """Return the partitions to attach: those with staged rows, or all of them if that is unknown.
 
     User checks need the whole period.
     """
-    is_of_all = load.attaches_first or not load.period_partitions.of_part or bool(load.request.checks.requested)
+    is_of_all = load.attaches_first or not load.period_partitions.of_part or bool(load.requested_checks)
     filled = [partition.partition_id for partition in published.each if partition.state.rows]
     return [key for key in filled if is_of_all or staged.at(key).rows]
 
 
 def _check_attached(
-    load: LoadContext, node: Node, before: Staged, after: Staged, published: tuple[PeriodOnNode, PeriodOnNode]
+    load: Publication, node: Node, before: Staged, after: Staged, published: tuple[PeriodOnNode, PeriodOnNode]
 ) -> None:
     """Check by hashes that staging holds exactly the parts that the target had before or after."""
     for key in {*before.partitions, *after.partitions, *_ids_to_attach(load, published[0], before)}:
@@ -202,7 +192,7 @@ def _check_attached(
         if after.at(key).of_parts is None or (rows, +attached) not in expected or min(attached.values(), default=0) < 0:
             raise BaseChangedError(
                 f"Staging {load.staging} on {node} got {rows} of the {states[0].rows} published rows of "
-                f"{load.request.period}, or other parts: somebody changed or merged them in the meantime."
+                f"{load.period}, or other parts: somebody changed or merged them in the meantime."
             )
     if after.other_rows != before.other_rows:
         raise VerificationError(
@@ -216,7 +206,7 @@ def _wait_for_merges(period_loads: Sequence[PeriodLoad]) -> Steps[bool]:
 
     Users who may not see merges do not wait.
     """
-    loads = [item.load for item in period_loads]
+    loads = period_loads
     context, texts = loads[0].context, periods_text(loads)
     sql = Sql(
         f"SELECT max(elapsed), min(progress) FROM system.merges WHERE {in_table(context.target)} "

@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.parse_errors import file_of
 from airflow_provider_chs3.core.load.failed_insert import explain_conversion, explain_parsing
-from airflow_provider_chs3.core.load.insert_plan import InsertPlan
 from airflow_provider_chs3.core.load.insert_statement import insert_step
-from airflow_provider_chs3.core.load.load_context import LoadContext
 from airflow_provider_chs3.core.load.misfits import find_misfits
-from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, Staged
+from airflow_provider_chs3.core.load.period_load import InsertPlan, PeriodLoad, Periods
+from airflow_provider_chs3.core.load.publication import Staged
 from airflow_provider_chs3.core.load.resume import DoneInsert, ResumableLoad
 from airflow_provider_chs3.core.load.row_counts import rows_of_source
 from airflow_provider_chs3.core.load.staged_rows import StagedPartition, staged_of
@@ -70,7 +69,7 @@ class Inserted:
 
 
 def insert(
-    load: LoadContext,
+    load: PeriodLoad,
     plan: InsertPlan,
     *,
     record: Callable[[Sequence[DoneInsert], str], Steps[None]] | None = None,
@@ -101,7 +100,7 @@ def insert(
     return inserted
 
 
-def await_insert(load: LoadContext, plan: InsertPlan, resumable: ResumableLoad) -> Steps[tuple[DoneInsert, ...]]:
+def await_insert(load: PeriodLoad, plan: InsertPlan, resumable: ResumableLoad) -> Steps[tuple[DoneInsert, ...]]:
     """Wait for the insert that an earlier process started.
 
     Returns:
@@ -119,7 +118,7 @@ def await_insert(load: LoadContext, plan: InsertPlan, resumable: ResumableLoad) 
     return (*resumable.done, DoneInsert(resumable.running, stats))
 
 
-def _run_insert(load: LoadContext, plan: InsertPlan, step: Insert) -> Steps[InsertStats]:
+def _run_insert(load: PeriodLoad, plan: InsertPlan, step: Insert) -> Steps[InsertStats]:
     try:
         stats = yield from step
         return stats
@@ -128,7 +127,7 @@ def _run_insert(load: LoadContext, plan: InsertPlan, step: Insert) -> Steps[Inse
         raise
 
 
-def explain(load: LoadContext, plan: InsertPlan, error: ClickHouseServerError) -> Steps[None]:
+def explain(load: PeriodLoad, plan: InsertPlan, error: ClickHouseServerError) -> Steps[None]:
     """Find the value or file that made a read of the objects fail.
 
     Raises:
@@ -145,7 +144,7 @@ def explain(load: LoadContext, plan: InsertPlan, error: ClickHouseServerError) -
         raise SourceError(explanation) from error
 
 
-def _find_explanation(load: LoadContext, plan: InsertPlan, error: ClickHouseServerError) -> Steps[str | None]:
+def _find_explanation(load: PeriodLoad, plan: InsertPlan, error: ClickHouseServerError) -> Steps[str | None]:
     reading, null_as_default = plan.reading, load.request.selection.null_as_default
     files = replace(
         load.files,
@@ -174,7 +173,7 @@ class Verified:
 
 
 def verify(
-    load: LoadContext,
+    load: PeriodLoad,
     plan: InsertPlan,
     inserted: Inserted,
     periods: Periods,
@@ -192,8 +191,8 @@ def verify(
     # Rows of periods that leave are staged, too.
     every = list(periods)
     _check_alike(periods, listed)
-    known = {item.load.period_partitions.value for item in every}
-    staged = {item.period: staged_of(item.load, partitions, known=known) for item in every}
+    known = {item.period_partitions.value for item in every}
+    staged = {item.period: staged_of(item, partitions, known=known) for item in every}
     _check_replicas(load, partitions)
     rows = {item.period: _new_rows(item, staged[item.period]) for item in every}
     if not periods.items:
@@ -214,11 +213,11 @@ def verify(
     return Verified(rows, counted.counted_by)
 
 
-def list_again(load: LoadContext, periods: Periods) -> Steps[Mapping[Period, Manifest]]:
+def list_again(load: PeriodLoad, periods: Periods) -> Steps[Mapping[Period, Manifest]]:
     """List the objects of periods after the insert."""
     listed: Mapping[Period, Manifest]
     _, listed = yield from load.files.source.list_periods(list(periods.items))
-    if added := sum(period.load.manifest.added_in(listed[period.period]) for period in periods):
+    if added := sum(period.manifest.added_in(listed[period.period]) for period in periods):
         yield from Log(
             name=f"{quantity(added, 'object')} of {load.periods} arrived during the load: the next run loads them."
         )
@@ -226,17 +225,17 @@ def list_again(load: LoadContext, periods: Periods) -> Steps[Mapping[Period, Man
 
 
 def _check_alike(periods: Periods, listed: Mapping[Period, Manifest]) -> None:
-    periods.apply(lambda item: check_objects(item.load, listed[item.period]))
+    periods.apply(lambda item: check_objects(item, listed[item.period]))
 
 
 def _new_rows(period_load: PeriodLoad, staged: Mapping[Node, Staged]) -> int:
     """Count the new staged rows, also of other periods, on a single replica of every shard."""
-    increment, nodes = period_load.load.increment, period_load.load.context.publishers
+    increment, nodes = period_load.increment, period_load.context.publishers
     attached = sum(increment.attached_on(node) for node in nodes) if increment else 0
     return sum(staged[node].rows + sum(staged[node].other_rows.values()) for node in nodes) - attached
 
 
-def _check_replicas(load: LoadContext, partitions: Mapping[Node, Mapping[str, StagedPartition]]) -> None:
+def _check_replicas(load: PeriodLoad, partitions: Mapping[Node, Mapping[str, StagedPartition]]) -> None:
     """Check that publishing replicas have staged the same rows as the other replicas of their shard."""
     publishers = {node.shard_num: node for node in load.context.publishers}
     for node in partitions:
@@ -252,12 +251,12 @@ def _check_replicas(load: LoadContext, partitions: Mapping[Node, Mapping[str, St
             )
 
 
-def _check_others(load: LoadContext, staged: Mapping[Node, Staged]) -> None:
+def _check_others(load: PeriodLoad, staged: Mapping[Node, Staged]) -> None:
     """Check that no row belongs to another period, unless such rows are left out."""
     others: Counter[str] = Counter()
     for node in load.context.publishers:
         others.update(staged[node].other_rows)
-    if not others or (load.group is None and load.request.policies.on_other_periods != "fail"):
+    if not others or (load.group is None and load.policies.on_other_periods != "fail"):
         return
     counts = ", ".join(f"{partition}: {count}" for partition, count in sorted(others.items()))
     if load.group:
@@ -266,10 +265,10 @@ def _check_others(load: LoadContext, staged: Mapping[Node, Staged]) -> None:
             "published."
         )
     source = load.files.source
-    raise source.kind.contents.of_other_periods(load.request.period, source.place, counts)
+    raise source.kind.contents.of_other_periods(load.period, source.place, counts)
 
 
-def check_objects(load: LoadContext, listed: Manifest, *, cause: Exception | None = None) -> None:
+def check_objects(load: PeriodLoad, listed: Manifest, *, cause: Exception | None = None) -> None:
     """Check that the listed objects are unchanged; later ones are left to the next run.
 
     Raises:
@@ -277,11 +276,11 @@ def check_objects(load: LoadContext, listed: Manifest, *, cause: Exception | Non
     """
     if changes := load.manifest.changes_in(listed):
         raise ObjectsChangedError(
-            f"Objects of {load.request.period} changed while they were loaded: {changes}. The period was not published."
+            f"Objects of {load.period} changed while they were loaded: {changes}. The period was not published."
         ) from cause
 
 
-def _find_readers(load: LoadContext) -> Steps[LoadContext]:
+def _find_readers(load: PeriodLoad) -> Steps[PeriodLoad]:
     """Return the load with a source that knows the servers of every shard, if it needs them."""
     source = load.files.source
     if not source.server_identity or not load.context.cluster:
@@ -295,7 +294,7 @@ def _find_readers(load: LoadContext) -> Steps[LoadContext]:
     return replace(load, files=replace(load.files, source=source.read_by(shards)))
 
 
-def _check_keys(load: LoadContext, reading: Reading) -> Steps[None]:
+def _check_keys(load: PeriodLoad, reading: Reading) -> Steps[None]:
     """Check that the keys in staging add up to the source's sum, which detects rows in place of others.
 
     Nothing is checked if the source has no such keys, or they are not loaded as integers.
@@ -316,6 +315,6 @@ def _check_keys(load: LoadContext, reading: Reading) -> Steps[None]:
     staged = sum(int(rows[0][0] or 0) for rows in answers.values())
     if staged != checksum.total:
         raise VerificationError(
-            f"The values of {column.name!r} of {load.request.period} add up to {checksum.total} in {source.place}, but "
+            f"The values of {column.name!r} of {load.period} add up to {checksum.total} in {source.place}, but "
             f"to {staged} in staging. The period was not published."
         )

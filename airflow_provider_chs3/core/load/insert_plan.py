@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 from airflow_provider_chs3.core.files.data_volume import shape_of
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.file_schema import read_columns
 from airflow_provider_chs3.core.load.history import TableHistory
-from airflow_provider_chs3.core.load.load_context import LoadContext
+from airflow_provider_chs3.core.load.period_load import InsertPlan, PeriodLoad
 from airflow_provider_chs3.core.load.retry_policy import RetryState, lower_settings
-from airflow_provider_chs3.core.model.models import Node, Setting, SettingValues
+from airflow_provider_chs3.core.model.models import Node, Setting
 from airflow_provider_chs3.core.model.quantities import size_text
 from airflow_provider_chs3.core.sql.complete_answers import WITHOUT_ABSENT
 from airflow_provider_chs3.core.steps.operations import Log, Steps
@@ -22,40 +20,7 @@ from airflow_provider_chs3.core.tuning.insert_settings import load_settings, set
 from airflow_provider_chs3.core.tuning.resource_share import ResourceShare, resource_share_of, smallest
 
 
-@dataclass(frozen=True, kw_only=True)
-class InsertPlan:
-    """The plan of an insert."""
-
-    reading: Reading
-    settings: tuple[Setting, ...]
-    memory_bytes: int
-    memory_steps: int
-    is_expected: bool = False
-
-    @property
-    def setting_values(self) -> SettingValues:
-        """The settings: name → value."""
-        return {setting.name: setting.value for setting in self.settings}
-
-    @property
-    def settings_as_json(self) -> str:
-        """The settings as JSON, as records have them: values are of any type."""
-        return json.dumps([asdict(setting) for setting in self.settings], ensure_ascii=False)
-
-    @classmethod
-    def of_record(
-        cls, reading: Mapping[str, Any], settings: str, *, memory_bytes: int, memory_steps: int
-    ) -> InsertPlan:
-        """Create the plan from its record."""
-        return cls(
-            reading=Reading.of_json(reading),
-            settings=tuple(Setting(**values) for values in json.loads(settings)),
-            memory_bytes=memory_bytes,
-            memory_steps=memory_steps,
-        )
-
-
-def read_files(load: LoadContext) -> Steps[Reading]:
+def read_files(load: PeriodLoad) -> Steps[Reading]:
     """Find the columns and types of the files, and the columns to load.
 
     Raises:
@@ -75,7 +40,7 @@ def read_files(load: LoadContext) -> Steps[Reading]:
 
 
 def plan_insert(
-    load: LoadContext, capacities: Mapping[Node, NodeNow], reading: Reading, history: TableHistory
+    load: PeriodLoad, capacities: Mapping[Node, NodeNow], reading: Reading, history: TableHistory
 ) -> Steps[InsertPlan]:
     """Compute the settings, and log the nodes' specs and the settings with their reasons.
 
@@ -100,7 +65,7 @@ def plan_insert(
         null_as_default=request.selection.null_as_default,
         by_sharding_key=request.policies.distribution == "sharding_key",
         store=request.source.kind,
-        periods=None if load.period_partitions.of_part else len(load.group.periods) if load.group else 1,
+        periods=None if load.period_partitions.of_part else len(load.attempt.periods),
     )
     retry_state = yield from _remember_memory(load, history, share.memory_bytes)
     settings = (*lower_settings(computed, retry_state), *_settings_without_absent(load))
@@ -113,13 +78,13 @@ def plan_insert(
     )
 
 
-def _settings_without_absent(load: LoadContext) -> tuple[Setting, ...]:
+def _settings_without_absent(load: PeriodLoad) -> tuple[Setting, ...]:
     known, given = load.context.known_settings, load.request.settings
     names = [name for name in WITHOUT_ABSENT if load.context.absent and name in known and name not in given]
     return tuple(Setting(name, WITHOUT_ABSENT[name], "no waiting for replicas that are down") for name in names)
 
 
-def _remember_memory(load: LoadContext, history: TableHistory, memory_bytes: int) -> Steps[RetryState]:
+def _remember_memory(load: PeriodLoad, history: TableHistory, memory_bytes: int) -> Steps[RetryState]:
     """Start with the memory settings that the table's newest load ended with, so as not to run out of memory again.
 
     A step halves the blocks, so that load is ignored only if twice its memory is available: measurements of a node

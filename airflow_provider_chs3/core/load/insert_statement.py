@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from airflow_provider_chs3.core.files.loaded_columns import DOES_NOT_FIT, FileGroup
 from airflow_provider_chs3.core.files.reading import Batch
-from airflow_provider_chs3.core.load.insert_plan import InsertPlan
-from airflow_provider_chs3.core.load.load_context import LoadContext
+from airflow_provider_chs3.core.load.period_load import InsertPlan, PeriodLoad
 from airflow_provider_chs3.core.sql.complete_answers import passed_on
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, table
 from airflow_provider_chs3.core.steps.operations import Insert
@@ -18,7 +17,7 @@ OF_ANOTHER_PERIOD = "a row belongs to another period than its file"
 _OF_PERIOD = "`chs3: of the period`"
 
 
-def insert_step(load: LoadContext, plan: InsertPlan, group: FileGroup, batch: Batch, *, query_id: str) -> Insert:
+def insert_step(load: PeriodLoad, plan: InsertPlan, group: FileGroup, batch: Batch, *, query_id: str) -> Insert:
     """Return the step that inserts a batch of objects."""
     null_as_default = load.request.selection.null_as_default
     names = ", ".join(identifier(loaded_column.column.name) for loaded_column in group.loaded)
@@ -30,7 +29,7 @@ def insert_step(load: LoadContext, plan: InsertPlan, group: FileGroup, batch: Ba
         sql=passed_on(sql, {**load.files.neutral, **load.files.settings, **plan.setting_values}),
         settings={**load.context.permissions, **plan.setting_values},
         query_id=query_id,
-        attempt=load.request.nonce,
+        attempt=load.attempt.nonce,
         cluster=load.context.cluster,
         total_rows=plan.reading.rows,
         paths=batch.paths,
@@ -38,7 +37,7 @@ def insert_step(load: LoadContext, plan: InsertPlan, group: FileGroup, batch: Ba
     )
 
 
-def select_objects(load: LoadContext, group: FileGroup, batch: Batch, values: Sequence[str]) -> Sql:
+def select_objects(load: PeriodLoad, group: FileGroup, batch: Batch, values: Sequence[str]) -> Sql:
     """Return the SELECT over a batch of objects that fails if their insert would."""
     return load.files.source.select(
         values,
@@ -48,7 +47,7 @@ def select_objects(load: LoadContext, group: FileGroup, batch: Batch, values: Se
     )
 
 
-def _render_condition(load: LoadContext, group: FileGroup, batch: Batch) -> str:
+def _render_condition(load: PeriodLoad, group: FileGroup, batch: Batch) -> str:
     """Render the condition that keeps the period's rows, and fails on values that differ from the file's.
 
     If several periods are loaded together, it also fails on rows outside the period of their file: row counts would
@@ -64,13 +63,13 @@ def _render_condition(load: LoadContext, group: FileGroup, batch: Batch) -> str:
     return " AND ".join([f"({rows} AS {_OF_PERIOD})", *checks]) if checks else rows
 
 
-def _render_target(load: LoadContext) -> str:
+def _render_target(load: PeriodLoad) -> str:
     """Render the target: `cluster(…)`, because an insert by the table's name writes only on the first node."""
     context, into = load.context, load.staging
     if not context.cluster:
         return table(into)
     arguments = [literal(context.cluster), identifier(into.database), identifier(into.table)]
-    if load.request.policies.distribution == "sharding_key" and context.sharding_key:
+    if load.policies.distribution == "sharding_key" and context.sharding_key:
         # The server itself wrote this key in the definition of the Distributed table.
         arguments.append(context.sharding_key)
     return f"FUNCTION cluster({', '.join(arguments)})"

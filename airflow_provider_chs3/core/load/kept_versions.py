@@ -20,9 +20,8 @@ from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import PARTITION, Contents, partition_states
 from airflow_provider_chs3.core.ledger.records import Record
 from airflow_provider_chs3.core.load.alter_statement import Command, alter_partitions, attach_partitions
-from airflow_provider_chs3.core.load.load_context import periods_text
 from airflow_provider_chs3.core.load.members import Member
-from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods
+from airflow_provider_chs3.core.load.publication import P, Publication, Publications, periods_text
 from airflow_provider_chs3.core.load.staging_tables import ddl_settings, in_staging, shaped_as_target
 from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.model.period import Period
@@ -106,7 +105,9 @@ class Version:
         return f"shards {', '.join(map(str, missing))} have none" if missing else ""
 
 
-def keep_versions(periods: Periods, members: Mapping[Period, Mapping[Node, Sequence[Member]]]) -> Steps[list[Version]]:
+def keep_versions(
+    periods: Publications[P], members: Mapping[Period, Mapping[Node, Sequence[Member]]]
+) -> Steps[list[Version]]:
     """Link the target's rows of periods into a version table of this publication, if the load keeps versions.
 
     Returns:
@@ -116,8 +117,8 @@ def keep_versions(periods: Periods, members: Mapping[Period, Mapping[Node, Seque
         TransientError: If merges of the periods keep ending meanwhile.
         TargetChangedError: If somebody changes them meanwhile.
     """
-    load, kept = periods.first.load, dict[Period, dict[Node, _States]]()
-    context, is_kept = load.context, load.request.policies.keep_versions > 0
+    load, kept = periods.first, dict[Period, dict[Node, _States]]()
+    context, is_kept = load.context, load.policies.keep_versions > 0
     for item in periods if is_kept else ():
         states: dict[Node, _States] = {
             node: {
@@ -138,7 +139,7 @@ def keep_versions(periods: Periods, members: Mapping[Period, Mapping[Node, Seque
         kept = {period: _refresh_states(load.context, states, current) for period, states in kept.items()}
         yield from _drop_table(context, name, context.publishers)
     if kept:
-        text = periods_text([item.load for item in periods])
+        text = periods_text(periods)
         raise TransientError(
             f"{context.target}: merges of {text} ended {_MOST_TRIES} times "
             "while a version of it was kept. Nothing was published; a retry loads it again."
@@ -159,9 +160,9 @@ def _why_not_kept(members: Mapping[Node, Sequence[Member]], states: Mapping[Node
 
 
 def _link_versions(
-    periods: Periods, kept: Mapping[Period, Mapping[Node, _States]], name: str
+    periods: Publications[P], kept: Mapping[Period, Mapping[Node, _States]], name: str
 ) -> Steps[tuple[list[Version], dict[Node, _States]]]:
-    load = periods.first.load
+    load = periods.first
     context, version = load.context, TableName(load.context.staging_database, name)
     told = {period: _period_comment(periods.items[period], states) for period, states in kept.items()}
     engine = context.own_engine
@@ -184,7 +185,7 @@ def _link_versions(
         context.target,
         version,
         partitions,
-        name=f"Keep what {context.target} holds of {periods_text([item.load for item in periods])}",
+        name=f"Keep what {context.target} holds of {periods_text(periods)}",
         query_id=f"{load.attempt.name}_keep",
     )
     ids = sorted({key for states in kept.values() for of_node in states.values() for key in of_node})
@@ -196,9 +197,9 @@ def _link_versions(
     return versions, current
 
 
-def _period_comment(period_load: PeriodLoad, states: Mapping[Node, _States]) -> dict[str, object]:
+def _period_comment(period_load: Publication, states: Mapping[Node, _States]) -> dict[str, object]:
     """Return the values of a period in the comment, besides its partitions."""
-    facts, before = period_load.load.context.table_facts, [period_load.before[node] for node in states]
+    facts, before = period_load.context.table_facts, [period_load.before[node] for node in states]
     record = next((period.record for period in before if period.record), None)
     is_of_others = any(
         bool(part.state.rows) if part.record is None else is_changed(part, table_facts=facts)
@@ -207,7 +208,7 @@ def _period_comment(period_load: PeriodLoad, states: Mapping[Node, _States]) -> 
     )
     # Restoring an attempt's publication must not bring back later changes by others.
     if record is None or is_of_others:
-        name = f"{BEFORE}{period_load.load.request.nonce}"
+        name = f"{BEFORE}{period_load.attempt.nonce}"
         return {"attempt": name, "sequence": 0, "objects": "", "source_bytes": 0}
     of_record = {"attempt": record.attempt, "sequence": record.sequence, "source_bytes": record.source_bytes}
     return {**of_record, "objects": objects_of(record)}
@@ -310,12 +311,12 @@ def _versions_on(names: Sequence[Row], of_tables: Mapping[str, _States]) -> Iter
             yield version, VersionOnNode(proofs=proofs, states=states)
 
 
-def drop_older_versions(periods: Periods, versions: Sequence[Version] | None) -> Steps[None]:
+def drop_older_versions(periods: Publications[P], versions: Sequence[Version] | None) -> Steps[None]:
     """Drop outdated and broken versions of published periods; if that fails, the next publication does it."""
     if not versions or not periods.items:
         return
-    load = periods.first.load
-    most, left = load.request.policies.keep_versions, list[Version]()
+    load = periods.first
+    most, left = load.policies.keep_versions, list[Version]()
     newest = defaultdict[Period, set[str]](set)
     gone = list[Version]()
     for version in reversed(versions):

@@ -8,8 +8,7 @@ from typing import NamedTuple
 from airflow_provider_chs3.core.ledger.comparison import evidence_of
 from airflow_provider_chs3.core.ledger.parts import Contents
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
-from airflow_provider_chs3.core.load.load_context import LoadContext
-from airflow_provider_chs3.core.load.period_load import PeriodLoad, Staged
+from airflow_provider_chs3.core.load.publication import Publication, Staged
 from airflow_provider_chs3.core.model.models import Node
 
 
@@ -28,22 +27,22 @@ class Member(NamedTuple):
         return self.was.state.rows if self.is_kept else self.staged.rows
 
 
-def members_on(period_load: PeriodLoad, was: PeriodOnNode, staged: Staged) -> list[Member]:
+def members_on(item: Publication, was: PeriodOnNode, staged: Staged) -> list[Member]:
     """Return the partitions that a period has, had, or may have again after a crash, on a node."""
     if was.partitions is None:
-        ids = [period_load.load.period_partitions.value]
+        ids = [item.period_partitions.value]
     else:
         ids = sorted(
             {*staged.partitions, *(partition.partition_id for partition in was.partitions if _may_hold_rows(partition))}
         )
-    return [_make_member(period_load.load, key, was.at(key), staged.at(key)) for key in ids or [""]]
+    return [_make_member(item, key, was.at(key), staged.at(key)) for key in ids or [""]]
 
 
 def members_of(
-    period_load: PeriodLoad, was: Mapping[Node, PeriodOnNode], staged: Mapping[Node, Staged]
+    item: Publication, was: Mapping[Node, PeriodOnNode], staged: Mapping[Node, Staged]
 ) -> dict[Node, list[Member]]:
     """Return the partitions of a period on every node; see `members_on`."""
-    return {node: members_on(period_load, was[node], staged[node]) for node in period_load.load.context.nodes}
+    return {node: members_on(item, was[node], staged[node]) for node in item.context.nodes}
 
 
 def _may_hold_rows(partition: PeriodOnNode) -> bool:
@@ -51,17 +50,17 @@ def _may_hold_rows(partition: PeriodOnNode) -> bool:
     return bool(partition.state.rows or (evidence and (evidence.rows or evidence.beside.rows)))
 
 
-def _make_member(load: LoadContext, partition_id: str, was: PeriodOnNode, staged: Contents) -> Member:
+def _make_member(load: Publication, partition_id: str, was: PeriodOnNode, staged: Contents) -> Member:
     return Member(partition_id, was, staged, is_kept=not staged.rows and _is_kept(load, partition_id, was))
 
 
-def _is_kept(load: LoadContext, partition_id: str, was: PeriodOnNode) -> bool:
+def _is_kept(load: Publication, partition_id: str, was: PeriodOnNode) -> bool:
     """Check whether a partition without staged rows stays as it is, rather than lose its rows."""
     if not load.period_partitions.of_part:
         return False
     if not partition_id or (load.increment and not load.increment.attaches_first):
         return True
-    record = was.record if load.shared and load.shared.is_finished else None
+    record = was.record if load.intended else None
     if record is None or not record.rows:
         return False
     # It is already published, or the intent keeps it: it names the partition's rows, and no staged ones.

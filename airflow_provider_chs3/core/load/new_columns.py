@@ -10,20 +10,20 @@ from airflow_provider_chs3.core.files.file_set import Files
 from airflow_provider_chs3.core.files.guessed_columns import columns_of
 from airflow_provider_chs3.core.files.sample import read_sample
 from airflow_provider_chs3.core.files.table_suggestion import new_column
-from airflow_provider_chs3.core.load.load_context import LoadContext
+from airflow_provider_chs3.core.load.period_load import PeriodLoad
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, is_table, table
 from airflow_provider_chs3.core.steps.operations import Log, QueryNodes, Steps
 from airflow_provider_chs3.exceptions import ColumnsAddedError, SourceError
 
 
-def settle_new_columns(load: LoadContext, reading: Reading) -> Steps[None]:
+def settle_new_columns(load: PeriodLoad, reading: Reading) -> Steps[None]:
     """Add missing columns to the target, or refuse them, as the policy demands.
 
     Raises:
         SourceError: If the policy refuses them.
         ColumnsAddedError: If columns were added, and the load must inspect the target again.
     """
-    policy = load.request.policies.on_new_columns
+    policy = load.policies.on_new_columns
     if policy == "warn" or not load.files.manifest.objects:
         return
     known = {column.name for column in load.context.table_facts.columns}
@@ -40,22 +40,22 @@ def settle_new_columns(load: LoadContext, reading: Reading) -> Steps[None]:
     raise ColumnsAddedError(f"The columns {names} of the files of {load.periods} were added to {load.context.target}.")
 
 
-def _read_names(load: LoadContext, reading: Reading) -> Steps[Sequence[str]]:
+def _read_names(load: PeriodLoad, reading: Reading) -> Steps[Sequence[str]]:
     """Return the columns of the files; for JSON a separate query, none for texts without names."""
     if reading.names is not None or not load.files.format.names_columns:
         return reading.names or ()
     return [column.name for column in (yield from columns_of(_guessed_files(load)))]
 
 
-def _guessed_files(load: LoadContext) -> Files:
+def _guessed_files(load: PeriodLoad) -> Files:
     """Return the files with the server's type inference: a load reads all fields as text."""
     return replace(load.files, settings=load.request.selection.csv.settings)
 
 
-def _add_columns(load: LoadContext, names: Sequence[str]) -> Steps[None]:
+def _add_columns(load: PeriodLoad, names: Sequence[str]) -> Steps[None]:
     files = _guessed_files(load)
     columns = [column for column in (yield from columns_of(files)) if column.name in names]
-    sample = yield from read_sample(files, columns, load.request.period)
+    sample = yield from read_sample(files, columns, load.period)
     # Existing rows have no value.
     new = [new_column(replace(column, lacking_files=len(files.manifest.objects)), sample) for column in columns]
     shown = "\n".join(f"  {column.name} {column.type}" for column in new)

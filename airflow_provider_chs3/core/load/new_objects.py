@@ -15,10 +15,10 @@ from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
 from airflow_provider_chs3.core.ledger.structure_record import loaded_as_recorded
 from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.load.increment_base import why_no_base
-from airflow_provider_chs3.core.load.load_context import Increment, LoadContext
 from airflow_provider_chs3.core.load.load_request import Policies
 from airflow_provider_chs3.core.load.object_removal import why_not_removed
-from airflow_provider_chs3.core.load.period_load import Periods
+from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods
+from airflow_provider_chs3.core.load.publication import Increment
 from airflow_provider_chs3.core.load.resume import RecordedPeriod
 from airflow_provider_chs3.core.model.models import Manifest, Node, ObjectChanges
 from airflow_provider_chs3.core.model.period import Period
@@ -43,7 +43,7 @@ def find_increments(periods: Periods) -> Steps[dict[Period, str]]:
     Returns:
         The reason to load a period whole; empty if it is an increment.
     """
-    reasons = periods.apply(lambda item: _why_whole(item.load, item.before))
+    reasons = periods.apply(lambda item: _why_whole(item, item.before))
     adding = periods.select(lambda item: not reasons[item.period])
     yield from adding.run_together(_find_increments(adding, reasons))
     periods.merge(adding)
@@ -51,22 +51,22 @@ def find_increments(periods: Periods) -> Steps[dict[Period, str]]:
 
 
 def _find_increments(periods: Periods, reasons: dict[Period, str]) -> Steps[None]:
-    context = periods.first.load.context
+    context = periods.first.context
     node = context.coordinator
-    keys = [(period.load.key_on(node), _record_of(period.before).base) for period in periods]
+    keys = [(period.key_on(node), _record_of(period.before).base) for period in periods]
     yield from catch_up(context, objects_table(context.ledger))
     looks = (_why_not_attached(periods), recorded_objects(context.ledger, node, keys))
     obstacles, recorded = yield from Gather(name="Look whether published rows can be added to", workflows=looks)
     reasons |= obstacles
     for item, published in zip(periods, recorded, strict=True):
         if not reasons[item.period]:
-            load, reasons[item.period] = _plan_increment(item.load, _record_of(item.before), published)
-            periods.items[item.period] = item.of(load)
+            load, reasons[item.period] = _plan_increment(item, _record_of(item.before), published)
+            periods.items[item.period] = load
 
 
-def _plan_increment(load: LoadContext, record: Record, published: Manifest) -> tuple[LoadContext, str]:
+def _plan_increment(load: PeriodLoad, record: Record, published: Manifest) -> tuple[PeriodLoad, str]:
     """Return the load of only the new objects; or the whole load, and the reason."""
-    changes, reason = _compare_objects(published, load.manifest, record, load.request.policies)
+    changes, reason = _compare_objects(published, load.manifest, record, load.policies)
     if changes is None:
         return load, reason
     load = replace(load, changes=changes)
@@ -146,7 +146,7 @@ def _describe_changes(changes: ObjectChanges, listed: Manifest) -> str:
     return ", ".join(told)
 
 
-def describe_objects(load: LoadContext, why_whole: str) -> str:
+def describe_objects(load: PeriodLoad, why_whole: str) -> str:
     """Describe the objects that a load reads, for the log; empty if only a whole load is possible."""
     increment, new = load.increment, load.files.manifest
     if increment is None:
@@ -160,7 +160,7 @@ def describe_objects(load: LoadContext, why_whole: str) -> str:
     return f"Loading only the {what}, {size_text(new.size_bytes)}: the others are published."
 
 
-def why_not_alone(load: LoadContext, before: Mapping[Node, PeriodOnNode], reading: Reading) -> str:
+def why_not_alone(load: PeriodLoad, before: Mapping[Node, PeriodOnNode], reading: Reading) -> str:
     """Return why the new objects cannot be loaded alone, by their columns; empty if they can."""
     if reading.depends_on:
         return f"select calls {reading.depends_on}, whose value may have changed since"
@@ -170,7 +170,7 @@ def why_not_alone(load: LoadContext, before: Mapping[Node, PeriodOnNode], readin
     return ""
 
 
-def load_of_resumable(load: LoadContext, recorded: RecordedPeriod, listed: Manifest) -> Steps[LoadContext]:
+def load_of_resumable(load: PeriodLoad, recorded: RecordedPeriod, listed: Manifest) -> Steps[PeriodLoad]:
     """Return a load with the objects of a resumable one.
 
     Raises:
@@ -185,12 +185,12 @@ def load_of_resumable(load: LoadContext, recorded: RecordedPeriod, listed: Manif
     return load.with_increment(*recorded.increment_of(period, published))
 
 
-def _why_whole(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -> str:
-    if load.retry_state.whole and load.request.policies.incremental:
+def _why_whole(load: PeriodLoad, before: Mapping[Node, PeriodOnNode]) -> str:
+    if load.retry_state.whole and load.policies.incremental:
         return load.retry_state.whole.rstrip(".")
-    if load.request.reload and load.request.policies.incremental:
+    if load.request.reload and load.policies.incremental:
         return "this run requests a reload"
-    return _why_not_added(load.request.policies, load.context, before)
+    return _why_not_added(load.policies, load.context, before)
 
 
 def _why_not_added(policies: Policies, context: TargetContext, before: Mapping[Node, PeriodOnNode]) -> str:
@@ -215,7 +215,7 @@ def _why_not_added(policies: Policies, context: TargetContext, before: Mapping[N
 
 def _why_not_attached(periods: Periods) -> Steps[dict[Period, str]]:
     """Find why published rows cannot be attached to staging: missing privileges, or detached parts."""
-    context, target = periods.first.load.context, periods.first.load.context.target
+    context, target = periods.first.context, periods.first.context.target
     reason = yield from why_not_granted(tuple(context.nodes), privileges_of_attaching(target, context.ledger))
     if reason or context.table_facts.keeps_every_row:
         return dict.fromkeys(periods.items, reason)

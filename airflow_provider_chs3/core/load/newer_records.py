@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
-from airflow_provider_chs3.core.load.load_context import LoadContext, node_key
+from airflow_provider_chs3.core.load.period_load import PeriodLoad
+from airflow_provider_chs3.core.load.publication import node_key
 from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.exceptions import ObjectsChangedError
@@ -24,7 +25,7 @@ def records_of(periods: Mapping[Node, PeriodOnNode]) -> dict[str, str]:
     }
 
 
-def check_listed_since(load: LoadContext, periods: Mapping[Node, PeriodOnNode]) -> None:
+def check_listed_since(load: PeriodLoad, periods: Mapping[Node, PeriodOnNode]) -> None:
     """Check that the ledger's records of the period are older than this load's listing.
 
     Only durations by the same clock are compared, because the clocks of nodes and worker may differ.
@@ -38,7 +39,7 @@ def check_listed_since(load: LoadContext, periods: Mapping[Node, PeriodOnNode]) 
         0 <= record.age_seconds <= load.timer.of_this_try_seconds and record.fingerprint != load.manifest.fingerprint
         for record in records
     ):
-        raise published_meanwhile(load.request.period)
+        raise published_meanwhile(load.period)
 
 
 def check_none_newer(

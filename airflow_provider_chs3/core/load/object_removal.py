@@ -11,8 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from airflow_provider_chs3.core.ledger.object_records import recorded_rows
-from airflow_provider_chs3.core.load.load_context import LoadContext
-from airflow_provider_chs3.core.load.period_load import Staged
+from airflow_provider_chs3.core.load.period_load import PeriodLoad
+from airflow_provider_chs3.core.load.publication import Publication, Staged
 from airflow_provider_chs3.core.load.staged_rows import count_staged
 from airflow_provider_chs3.core.model.error_codes import QUERY_WAS_CANCELLED
 from airflow_provider_chs3.core.model.models import Manifest, Node, TableName, Unit
@@ -30,7 +30,7 @@ _LONGEST_STANDSTILL_SECONDS = 600
 _FIRST_WAIT_SECONDS, _LONGEST_POLL_SECONDS = 0.1, 5.0
 
 
-def why_not_removed(load: LoadContext, published: Manifest, removed: Collection[str]) -> str:
+def why_not_removed(load: PeriodLoad, published: Manifest, removed: Collection[str]) -> str:
     """Return why published rows of objects cannot be removed; empty if they can."""
     if not load.context.table_facts.keeps_every_row:
         return "merges of this table remove rows, so the rows of other objects may depend on those removed"
@@ -43,7 +43,7 @@ def why_not_removed(load: LoadContext, published: Manifest, removed: Collection[
     return ""
 
 
-def remove_objects(load: LoadContext) -> Steps[dict[Node, Staged]]:
+def remove_objects(load: PeriodLoad) -> Steps[dict[Node, Staged]]:
     """Remove the rows of objects from staging, which holds only published rows.
 
     Returns:
@@ -71,7 +71,7 @@ def remove_objects(load: LoadContext) -> Steps[dict[Node, Staged]]:
     return staged
 
 
-def check_objects(load: LoadContext, staged: Mapping[Node, Staged]) -> Steps[None]:
+def check_objects(load: PeriodLoad, staged: Mapping[Node, Staged]) -> Steps[None]:
     """Check that staging holds exactly the rows of the kept and the new objects.
 
     Raises:
@@ -92,7 +92,7 @@ def check_objects(load: LoadContext, staged: Mapping[Node, Staged]) -> Steps[Non
 
 
 def add_kept_objects(
-    load: LoadContext, rows: Sequence[int] | None
+    load: Publication, rows: Sequence[int] | None
 ) -> Steps[tuple[Sequence[Unit], Sequence[int] | None]]:
     """Return all objects of the period and their rows, for a record without a base."""
     assert load.increment is not None
@@ -101,15 +101,15 @@ def add_kept_objects(
         return objects, None
     node = load.context.coordinator
     known = yield from recorded_rows(load.context.ledger, node, load.key_on(node), base=load.increment.base)
-    known |= {unit.path: count for unit, count in zip(load.files.manifest.objects, rows, strict=True)}
+    known |= {unit.path: count for unit, count in zip(load.objects, rows, strict=True)}
     of_each = [known[unit.path] for unit in objects]
     known_counts = [count for count in of_each if count is not None]
     return objects, known_counts if len(known_counts) == len(of_each) else None
 
 
-def _count_objects(load: LoadContext, *, name: str) -> Steps[dict[Node, Counter[str]]]:
+def _count_objects(load: PeriodLoad, *, name: str) -> Steps[dict[Node, Counter[str]]]:
     """Count the rows of every object, by `object_column`."""
-    column = identifier(load.request.policies.object_column or "")
+    column = identifier(load.policies.object_column or "")
     sql = Sql(
         f"SELECT toString({column}) AS path, count() FROM {table(load.staging)} "
         f"WHERE {load.period_partitions.rows_of(load.staging)} GROUP BY path"
@@ -118,26 +118,26 @@ def _count_objects(load: LoadContext, *, name: str) -> Steps[dict[Node, Counter[
     return {node: Counter(dict(rows)) for node, rows in answers.items()}
 
 
-def _check_recorded(load: LoadContext, rows_by_node: Mapping[Node, Counter[str]]) -> Steps[None]:
+def _check_recorded(load: PeriodLoad, rows_by_node: Mapping[Node, Counter[str]]) -> Steps[None]:
     """Check that the column has only recorded objects, with their recorded numbers of rows."""
     assert load.increment is not None
     node = load.context.coordinator
     recorded = yield from recorded_rows(load.context.ledger, node, load.key_on(node), base=load.increment.base)
     published = sum((rows_by_node[node] for node in load.context.publishers), Counter[str]())
-    where = f"{load.request.policies.object_column} of {load.context.target}"
+    where = f"{load.policies.object_column} of {load.context.target}"
     if unknown := sorted(published.keys() - recorded.keys()):
         raise BaseChangedError(f"{where}: {published[unknown[0]]} rows name {unknown[0]!r}, which was not loaded.")
-    if load.request.policies.on_other_periods == "leave_out":
+    if load.policies.on_other_periods == "leave_out":
         return
     for path, rows in recorded.items():
         if rows is not None and published[path] != rows:
             raise BaseChangedError(f"{where}: {published[path]} rows name {path}, which has {rows}.")
 
 
-def _delete_rows(load: LoadContext, shards: Collection[int]) -> Steps[None]:
+def _delete_rows(load: PeriodLoad, shards: Collection[int]) -> Steps[None]:
     """Delete the rows, and wait as long as servers make progress."""
     assert load.increment is not None
-    condition = f"{identifier(load.request.policies.object_column or '')} IN ({literals(load.increment.removed)})"
+    condition = f"{identifier(load.policies.object_column or '')} IN ({literals(load.increment.removed)})"
     of_period = load.period_partitions.rows_of(load.staging)
     scope = (
         f"DELETE WHERE {of_period} AND"

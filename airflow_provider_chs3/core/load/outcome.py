@@ -15,10 +15,9 @@ from airflow_provider_chs3.core.ledger.table import LOADS_COLUMNS, make_loads_ta
 from airflow_provider_chs3.core.load.end_attempts import begins_with_any
 from airflow_provider_chs3.core.load.history import values_of_reading
 from airflow_provider_chs3.core.load.insert import Inserted, Verified
-from airflow_provider_chs3.core.load.insert_plan import InsertPlan
-from airflow_provider_chs3.core.load.load_context import LoadContext, values_of_load
 from airflow_provider_chs3.core.load.load_result import LoadResult
-from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, Staged
+from airflow_provider_chs3.core.load.period_load import InsertPlan, PeriodLoad, Periods
+from airflow_provider_chs3.core.load.publication import Staged
 from airflow_provider_chs3.core.load.staging_tables import PERIODS_IN_COMMENT, Attempt, holds_any, in_staging, nonce_of
 from airflow_provider_chs3.core.model.error_codes import hint_of, is_terminal
 from airflow_provider_chs3.core.model.models import Node, SettingValues
@@ -35,7 +34,7 @@ _ERROR_CHARACTERS = 4_000
 
 
 def result_of(
-    load: LoadContext,
+    load: PeriodLoad,
     states: Mapping[Node, PartitionState],
     *,
     status: str,
@@ -53,7 +52,7 @@ def result_of(
     rows = sum(state.rows for node, state in states.items() if node in once)
     return LoadResult(
         status=status,
-        period=load.request.period,
+        period=load.period,
         target=load.context.target,
         reason=reason,
         fingerprint=manifest.fingerprint,
@@ -62,7 +61,7 @@ def result_of(
         rows=rows,
         loaded_objects=load.object_count(read) if inserted else 0,
         loaded_bytes=read.size_bytes if inserted else 0,
-        loaded_rows=(verified.rows[load.request.period] if verified else inserted.stats.read_rows) if inserted else 0,
+        loaded_rows=(verified.rows[load.period] if verified else inserted.stats.read_rows) if inserted else 0,
         object_changes=load.changes.counts if load.changes else {},
         rows_by_node={str(node): state.rows for node, state in states.items()},
         other_period_rows=sum(sum(staged[node].other_rows.values()) for node in once) if staged else 0,
@@ -71,7 +70,7 @@ def result_of(
         checks=checks,
         insert_seconds=inserted.stats.seconds if inserted else 0.0,
         peak_memory_bytes=inserted.stats.peak_memory_bytes if inserted else None,
-        attempt=load.request.nonce,
+        attempt=load.attempt.nonce,
         query_ids=inserted.query_ids if inserted else (),
         settings=plan.setting_values if plan else {},
         seconds_by_step=load.timer.seconds,
@@ -92,13 +91,13 @@ def record_loads(
                 period: record for period, record in values.items() if (results[period].status == "held") is is_held
             }
             if several:
-                yield from _record(event, [(periods.items[period].load, record) for period, record in several.items()])
+                yield from _record(event, [(periods.items[period], record) for period, record in several.items()])
     except Chs3Error as error:
         yield from Log(name=f"The period is published, but the load's record could not be written: {error}")
         return
     for period, result in results.items():
         if sum(result.seconds_by_step.values()) > SLOW_SECONDS:
-            yield from _log_if_slow(periods.items[period].load, result)
+            yield from _log_if_slow(periods.items[period], result)
 
 
 def _values_of(period_load: PeriodLoad, result: LoadResult, together: tuple[str, float] | None) -> dict[str, Value]:
@@ -112,15 +111,15 @@ def _values_of(period_load: PeriodLoad, result: LoadResult, together: tuple[str,
         "memory_steps": plan.memory_steps,
         "checks": json.dumps([check.as_json() for check in result.checks]) if result.checks else "",
         "settings": plan.settings_as_json,
-        **values_of_reading(period_load.load, plan.reading),
+        **values_of_reading(period_load, plan.reading),
         "together_periods": periods,
         "together_seconds": seconds,
     }
 
 
-def _log_if_slow(load: LoadContext, result: LoadResult) -> Steps[None]:
+def _log_if_slow(load: PeriodLoad, result: LoadResult) -> Steps[None]:
     try:
-        pace = yield from read_pace(load.context, but=load.request.nonce)
+        pace = yield from read_pace(load.context, but=load.attempt.nonce)
     except Chs3Error as error:
         yield from Log(name=f"Could not read how long earlier loads took: {error}")
         return
@@ -128,7 +127,7 @@ def _log_if_slow(load: LoadContext, result: LoadResult) -> Steps[None]:
         yield from Log(name=f"{result.target} {result.period} was slow. {explanation}")
 
 
-def record_failure(load: LoadContext, error: Exception) -> Steps[None]:
+def record_failure(load: PeriodLoad, error: Exception) -> Steps[None]:
     """Record the failure of a load on the coordinator.
 
     A missing table is created, because the preflight has passed.
@@ -142,9 +141,7 @@ def record_failure(load: LoadContext, error: Exception) -> Steps[None]:
         yield from Log(name=f"Could not record why the load failed: {another}")
 
 
-def record_unchanged(
-    loads: Sequence[LoadContext], periods: Mapping[Period, Mapping[Node, PeriodOnNode]]
-) -> Steps[None]:
+def record_unchanged(loads: Sequence[PeriodLoad], periods: Mapping[Period, Mapping[Node, PeriodOnNode]]) -> Steps[None]:
     """Record that periods are unchanged, if their newest load failed or did not finish."""
     context = loads[0].context
     coordinator = context.coordinator
@@ -153,8 +150,7 @@ def record_unchanged(
     attempts = [load.attempt for load in loads]
     prefixes = literals(attempt.prefix for attempt in attempts)
     of_periods = (
-        f"{loads[0].key_on(coordinator).table_condition} "
-        f"AND {one_of('period', [str(load.request.period) for load in loads])}"
+        f"{loads[0].key_on(coordinator).table_condition} AND {one_of('period', [str(load.period) for load in loads])}"
     )
     tables = [context.loads] + [context.ledger] * context.nodes[coordinator].has_ledger
     selects = [f"SELECT period, event, sequence, recorded_at FROM {table(name)} WHERE {of_periods}" for name in tables]
@@ -169,10 +165,10 @@ def record_unchanged(
         rows = yield from context.on_coordinator(name="See how the newest load ended", sql=newest)
         ended = {period: staged for period, _, staged in rows}
         # A load that is still running may know newer objects.
-        over = list[tuple[LoadContext, Values]]()
+        over = list[tuple[PeriodLoad, Values]]()
         for load in loads:
-            staged = ended.get(str(load.request.period))
-            published = {period.record.attempt for period in periods[load.request.period].values() if period.record}
+            staged = ended.get(str(load.period))
+            published = {period.record.attempt for period in periods[load.period].values() if period.record}
             if staged is not None and not _is_staged(load.attempt, staged, but=published):
                 over.append((load, {}))
         if over:
@@ -208,13 +204,12 @@ def _values_of_error(error: Exception) -> dict[str, Value]:
     return fields
 
 
-def _record(event: str, several: Sequence[tuple[LoadContext, Values]]) -> Steps[None]:
+def _record(event: str, several: Sequence[tuple[PeriodLoad, Values]]) -> Steps[None]:
     # The record is true even if another load took over, so it does not depend on staging.
     context = several[0][0].context
     node = context.coordinator
     records = [
-        (node, load.key_on(node), {**values_of_load(load), "owner": load.request.owner, **values})
-        for load, values in several
+        (node, load.key_on(node), {**load.values, "owner": load.request.owner, **values}) for load, values in several
     ]
     yield from add_records(context, event, records, name=f"Record the {event}")
 

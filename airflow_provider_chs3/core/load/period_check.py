@@ -28,7 +28,6 @@ from airflow_provider_chs3.core.load.evidence_renewal import renew_records
 from airflow_provider_chs3.core.load.finish import approve, check_approved, finish, not_held_error, with_held_policies
 from airflow_provider_chs3.core.load.held import drop_held_of, validate_held
 from airflow_provider_chs3.core.load.kept_versions import drop_older_versions, find_versions
-from airflow_provider_chs3.core.load.load_context import LoadContext, Loads, look_up_all, look_up_caught_up
 from airflow_provider_chs3.core.load.load_request import LoadRequest
 from airflow_provider_chs3.core.load.load_result import LoadResult
 from airflow_provider_chs3.core.load.new_objects import describe_objects, find_increments
@@ -40,6 +39,7 @@ from airflow_provider_chs3.core.load.newer_records import (
 )
 from airflow_provider_chs3.core.load.outcome import record_unchanged, result_of
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, periods_of
+from airflow_provider_chs3.core.load.publication import look_up_all, look_up_caught_up
 from airflow_provider_chs3.core.load.publish import key_type_message
 from airflow_provider_chs3.core.load.reload import RELOAD
 from airflow_provider_chs3.core.load.resume import PUBLISHED_BY_OWNER, find_own_attempts, published_by_owner
@@ -68,7 +68,7 @@ _MOST_RECORDS = 100
 _Looks = Mapping[Period, Mapping[Node, PeriodOnNode]]
 
 
-def check_periods(loads: Loads) -> Steps[tuple[dict[Period, LoadResult], Periods, set[tuple[Period, str]]]]:
+def check_periods(loads: Periods) -> Steps[tuple[dict[Period, LoadResult], Periods, set[tuple[Period, str]]]]:
     """Compare periods with the ledger, and decide about them.
 
     Returns:
@@ -80,14 +80,14 @@ def check_periods(loads: Loads) -> Steps[tuple[dict[Period, LoadResult], Periods
     if not loads.items:
         return {}, periods_of(), attempts
     timer = yield from loads.first.timer.end("inspect")
-    loads.update(lambda load: with_held_policies(replace(load, timer=timer), before[load.request.period]))
-    loads.apply(lambda load: check_listed_since(load, before[load.request.period]))
-    facts = yield from loads.run(lambda load: look_at_period(load, before[load.request.period]))
-    same = [load for load in loads if facts[load.request.period].comparison.status is ComparisonStatus.UNCHANGED]
+    loads.update(lambda load: with_held_policies(replace(load, timer=timer), before[load.period]))
+    loads.apply(lambda load: check_listed_since(load, before[load.period]))
+    facts = yield from loads.run(lambda load: look_at_period(load, before[load.period]))
+    same = [load for load in loads if facts[load.period].comparison.status is ComparisonStatus.UNCHANGED]
     owned = published_by_owner(same, before, attempts)
     for period, load in loads.items.items():
         facts[period] = replace(facts[period], is_reload=_is_reload(load, owned))
-    decisions = loads.apply(lambda load: judge_period(load, facts[load.request.period]))
+    decisions = loads.apply(lambda load: judge_period(load, facts[load.period]))
     results = {
         period: skipped_result(load.request, decision, timer)
         if decision.has_no_objects or facts[period].comparison.status is ComparisonStatus.PINNED
@@ -101,7 +101,7 @@ def check_periods(loads: Loads) -> Steps[tuple[dict[Period, LoadResult], Periods
 
 
 def _select_loads(
-    loads: Loads,
+    loads: Periods,
     before: _Looks,
     results: dict[Period, LoadResult],
     facts: Mapping[Period, PeriodFacts],
@@ -111,8 +111,8 @@ def _select_loads(
     results |= _held_results(loads, before, facts, decisions)
     periods = periods_of(
         *(
-            PeriodLoad(
-                load=load,
+            replace(
+                load,
                 before=before[period],
                 reason=decisions[period].reason,
                 held_because=decisions[period].held_because,
@@ -128,10 +128,10 @@ def _select_loads(
     return periods
 
 
-def _settle_unchanged(loads: Loads, before: _Looks, results: Mapping[Period, LoadResult]) -> Steps[None]:
+def _settle_unchanged(loads: Periods, before: _Looks, results: Mapping[Period, LoadResult]) -> Steps[None]:
     """Clean up after periods that stay as they are, and record unchanged ones."""
     stay = [loads.items[period] for period, result in results.items() if not result.has_no_objects]
-    unchanged = [load for load in stay if results[load.request.period].status != "skipped"]
+    unchanged = [load for load in stay if results[load.period].status != "skipped"]
     workflows = list[Steps[None]]()
     if stay:
         workflows.append(clean_up_published(stay, before))
@@ -145,7 +145,7 @@ def _settle_unchanged(loads: Loads, before: _Looks, results: Mapping[Period, Loa
 
 
 def _held_results(
-    loads: Loads, before: _Looks, facts: Mapping[Period, PeriodFacts], decisions: Mapping[Period, Decision]
+    loads: Periods, before: _Looks, facts: Mapping[Period, PeriodFacts], decisions: Mapping[Period, Decision]
 ) -> dict[Period, LoadResult]:
     """Return the results of held periods."""
     return {
@@ -156,7 +156,7 @@ def _held_results(
 
 
 def _complete_staged(
-    periods: Periods, decisions: Mapping[Period, Decision], loads: Loads
+    periods: Periods, decisions: Mapping[Period, Decision], loads: Periods
 ) -> Steps[dict[Period, LoadResult]]:
     """Publish rows that dead attempts staged, and approved held rows."""
     finishing = periods.select(lambda item: isinstance(decisions[item.period], Finish))
@@ -164,14 +164,14 @@ def _complete_staged(
     yield from approve(approved)
     finishing.merge(approved)
     results = yield from _finish(finishing, loads)
-    finishing.apply(lambda item: check_approved(item.load))
+    finishing.apply(lambda item: check_approved(item))
     for period in results:
         periods.items.pop(period, None)
     periods.merge(finishing)
     return results
 
 
-def _finish(finishing: Periods, loads: Loads) -> Steps[dict[Period, LoadResult]]:
+def _finish(finishing: Periods, loads: Periods) -> Steps[dict[Period, LoadResult]]:
     """Complete the publications of dead attempts, and return their results."""
     results = dict[Period, LoadResult]()
     completed = yield from finish(finishing)
@@ -183,8 +183,8 @@ def _finish(finishing: Periods, loads: Loads) -> Steps[dict[Period, LoadResult]]
         finishing.items.pop(period)
         yield from drop_held_of(load)
     # Only approvals keep versions here.
-    if published.items and (request := published.first.load.request).is_approval and request.policies.keep_versions:
-        versions, _ = yield from find_versions(published.first.load.context)
+    if published.items and (first := published.first).request.is_approval and first.policies.keep_versions:
+        versions, _ = yield from find_versions(first.context)
         yield from drop_older_versions(published, versions)
     return results
 
@@ -194,15 +194,15 @@ def _find_increments(periods: Periods, facts: Mapping[Period, PeriodFacts]) -> S
 
     def may_add(item: PeriodLoad) -> bool:
         alone = replace(facts[item.period], why_whole="")
-        return item.load.files.source.has_files and isinstance(decide(alone, item.load.request.policies), Add)
+        return item.files.source.has_files and isinstance(decide(alone, item.policies), Add)
 
     adding = periods.select(may_add)
     reasons = yield from find_increments(adding)
     periods.merge(adding)
     periods.apply(lambda item: check_whole(item, facts[item.period], reasons.get(item.period)))
     for item in periods:
-        text = describe_objects(item.load, reasons.get(item.period, ""))
-        yield from Log(name=f"{item.period}: {item.reason}. {sizes_text(item.load)}{text and ' '}{text}")
+        text = describe_objects(item, reasons.get(item.period, ""))
+        yield from Log(name=f"{item.period}: {item.reason}. {sizes_text(item)}{text and ' '}{text}")
 
 
 def skipped_result(request: LoadRequest, decision: Skip, timer: StepTimer) -> LoadResult:
@@ -217,8 +217,8 @@ def skipped_result(request: LoadRequest, decision: Skip, timer: StepTimer) -> Lo
     )
 
 
-def _unchanged_result(load: LoadContext, before: Mapping[Node, PeriodOnNode], owned: Collection[Period]) -> LoadResult:
-    is_own = load.request.period in owned
+def _unchanged_result(load: PeriodLoad, before: Mapping[Node, PeriodOnNode], owned: Collection[Period]) -> LoadResult:
+    is_own = load.period in owned
     status, reason = ("published", PUBLISHED_BY_OWNER) if is_own else ("unchanged", ComparisonStatus.UNCHANGED.value)
     return result_of(load, _states(before), status=status, reason=reason)
 
@@ -227,18 +227,18 @@ def _states(before: Mapping[Node, PeriodOnNode]) -> dict[Node, PartitionState]:
     return {node: period.state for node, period in before.items()}
 
 
-def _is_reload(load: LoadContext, owned: Collection[Period]) -> bool:
+def _is_reload(load: PeriodLoad, owned: Collection[Period]) -> bool:
     request = load.request
     return request.reload is not None and not request.is_approval and request.period not in owned
 
 
-def sizes_text(load: LoadContext) -> str:
+def sizes_text(load: PeriodLoad) -> str:
     """Return the sizes that a load reads, and the number of nodes, for the log."""
     sizes = load.request.source.kind.contents.sizes(load.manifest)
     return f"{sizes}, {quantity(len(load.context.nodes), 'node')}."
 
 
-def _look_up(loads: Loads) -> Steps[dict[Period, dict[Node, PeriodOnNode]]]:
+def _look_up(loads: Periods) -> Steps[dict[Period, dict[Node, PeriodOnNode]]]:
     """Look periods up; if rows seem to be somebody else's, look again.
 
     A server reads the records before the parts. A load that published in between looks like rows without a record, or
@@ -246,7 +246,7 @@ def _look_up(loads: Loads) -> Steps[dict[Period, dict[Node, PeriodOnNode]]]:
     such a record leave with an `ObjectsChangedError`.
     """
     before = yield from loads.ask(look_up_caught_up)
-    doubtful = loads.select(lambda load: _seems_of_others(load, before[load.request.period]))
+    doubtful = loads.select(lambda load: _seems_of_others(load, before[load.period]))
     yield from doubtful.run_together(_check_no_first_ledger(doubtful))
     current = yield from doubtful.ask(look_up_all)
     doubtful.apply(lambda load: _check_none_newer(load, before, current))
@@ -254,16 +254,16 @@ def _look_up(loads: Loads) -> Steps[dict[Period, dict[Node, PeriodOnNode]]]:
     return before | current
 
 
-def _seems_of_others(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -> bool:
+def _seems_of_others(load: PeriodLoad, before: Mapping[Node, PeriodOnNode]) -> bool:
     return load.facts(before).comparison.status in OF_OTHERS
 
 
-def _check_none_newer(load: LoadContext, before: _Looks, current: _Looks) -> None:
-    period = load.request.period
+def _check_none_newer(load: PeriodLoad, before: _Looks, current: _Looks) -> None:
+    period = load.period
     check_none_newer(period, records_of(before[period]), current[period])
 
 
-def _check_no_first_ledger(loads: Loads) -> Steps[None]:
+def _check_no_first_ledger(loads: Periods) -> Steps[None]:
     """Check that nodes that had no ledger when these loads inspected them still have none."""
     context = loads.first.context
     sql = Sql(f"SELECT count() FROM system.tables WHERE {is_table(context.ledger)}")
@@ -273,22 +273,20 @@ def _check_no_first_ledger(loads: Loads) -> Steps[None]:
         loads.apply(_fail_as_published)
 
 
-def _fail_as_published(load: LoadContext) -> None:
-    raise published_meanwhile(load.request.period)
+def _fail_as_published(load: PeriodLoad) -> None:
+    raise published_meanwhile(load.period)
 
 
-def look_at_period(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -> Steps[PeriodFacts]:
+def look_at_period(load: PeriodLoad, before: Mapping[Node, PeriodOnNode]) -> Steps[PeriodFacts]:
     """Return the facts about a period; if it seems changed, ask the servers for the cause.
 
     Raises:
         PreflightError: If the table's key now gives another partition than at the publication.
     """
     known = load.facts(before)
-    facts = yield from validate_held(load.context, load.request.period, known, before)
+    facts = yield from validate_held(load.context, load.period, known, before)
     if known.held and not facts.held:
-        yield from Log(
-            name=f"The held rows of {load.request.period} cannot be published any more: {facts.why_not_held}."
-        )
+        yield from Log(name=f"The held rows of {load.period} cannot be published any more: {facts.why_not_held}.")
     if facts.comparison.status is not ComparisonStatus.TARGET_CHANGED:
         return facts
     changed = {node: before[node] for node in facts.comparison.nodes}
@@ -299,7 +297,7 @@ def look_at_period(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -> St
     return replace(facts, comparison=Comparison(ComparisonStatus.UNFINISHED, facts.comparison.nodes, _STALE))
 
 
-def judge_period(load: LoadContext, facts: PeriodFacts) -> Decision:
+def judge_period(load: PeriodLoad, facts: PeriodFacts) -> Decision:
     """Decide what happens to a period.
 
     Raises:
@@ -308,7 +306,7 @@ def judge_period(load: LoadContext, facts: PeriodFacts) -> Decision:
         TransientError: If a replica that is down may know where its rows come from.
         SourceError: If it shrank too much.
     """
-    decision = decide(facts, load.request.policies)
+    decision = decide(facts, load.policies)
     if isinstance(decision, Refuse):
         raise _error_of(load, facts, decision)
     return decision
@@ -322,7 +320,7 @@ def check_whole(period_load: PeriodLoad, facts: PeriodFacts, reason: str | None)
     """
     # Dead attempts and held versions were handled before this point.
     why_whole = facts.comparison.reason if reason is None else reason
-    judge_period(period_load.load, replace(facts, intended="", held=None, why_whole=why_whole))
+    judge_period(period_load, replace(facts, intended="", held=None, why_whole=why_whole))
 
 
 def allowing_shrink(target: TableName, period: Period) -> str:
@@ -342,8 +340,8 @@ def no_objects_error(request: LoadRequest) -> NotReadyError:
     )
 
 
-def _error_of(load: LoadContext, facts: PeriodFacts, refuse: Refuse) -> Chs3Error:
-    request, target, period = load.request, load.context.target, load.request.period
+def _error_of(load: PeriodLoad, facts: PeriodFacts, refuse: Refuse) -> Chs3Error:
+    request, target, period = load.request, load.context.target, load.period
     nodes = ", ".join(map(str, facts.comparison.nodes))
     where = f"{target}, {load.period_partitions}, on {nodes}: {refuse.reason}."
     match refuse.refusal:
@@ -384,7 +382,7 @@ def _error_of(load: LoadContext, facts: PeriodFacts, refuse: Refuse) -> Chs3Erro
             )
 
 
-def _changed_partitions(load: LoadContext, periods: Mapping[Node, PeriodOnNode]) -> list[tuple[Node, PeriodOnNode]]:
+def _changed_partitions(load: PeriodLoad, periods: Mapping[Node, PeriodOnNode]) -> list[tuple[Node, PeriodOnNode]]:
     facts = load.context.table_facts
     return [
         (node, partition)
@@ -394,7 +392,7 @@ def _changed_partitions(load: LoadContext, periods: Mapping[Node, PeriodOnNode])
     ]
 
 
-def _is_of_stale(load: LoadContext, periods: Mapping[Node, PeriodOnNode]) -> Steps[bool]:
+def _is_of_stale(load: PeriodLoad, periods: Mapping[Node, PeriodOnNode]) -> Steps[bool]:
     """Check whether the partition holds the staging of an attempt that was superseded before the newest publication.
 
     Nobody could drop its staging on a replica that was down. This excludes older publications that somebody put back:

@@ -1,82 +1,158 @@
-"""A period in an attempt."""
+"""A period in an attempt that loads it: the request, and all facts gathered before anything is written."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
-from airflow_provider_chs3.core.arguments.check_arguments import CheckResult
-from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE, Contents
+from airflow_provider_chs3.core.arguments.check_arguments import Check
+from airflow_provider_chs3.core.files.csv_dialect import reading_settings
+from airflow_provider_chs3.core.files.file_groups import Reading
+from airflow_provider_chs3.core.files.file_set import LOOK_THREADS, Files
+from airflow_provider_chs3.core.files.inner_keys import has_whole_objects
+from airflow_provider_chs3.core.files.source import Source
+from airflow_provider_chs3.core.files.text_fields import has_escaped_labels, lacks_elements_of_containers
+from airflow_provider_chs3.core.ledger.comparison import (
+    Comparison,
+    ExpectedPeriod,
+    compare,
+    held_version,
+    intended,
+    was_published,
+)
 from airflow_provider_chs3.core.ledger.recording import Value
-from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
-from airflow_provider_chs3.core.load.insert_plan import InsertPlan
-from airflow_provider_chs3.core.load.load_context import LoadContext
-from airflow_provider_chs3.core.model.models import Node
-from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode
+from airflow_provider_chs3.core.ledger.structure_record import as_text, loaded_of
+from airflow_provider_chs3.core.load.decision import PeriodFacts
+from airflow_provider_chs3.core.load.load_request import LoadRequest
+from airflow_provider_chs3.core.load.publication import Increment, Publication
+from airflow_provider_chs3.core.load.retry_policy import RetryState
+from airflow_provider_chs3.core.load.staging_tables import Attempt
+from airflow_provider_chs3.core.model.models import Manifest, Node, ObjectChanges, Setting, SettingValues, Unit
+from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period, range_text
+from airflow_provider_chs3.core.sql.column_types import ColumnType
+from airflow_provider_chs3.core.sql.complete_answers import WITHOUT_ABSENT
+from airflow_provider_chs3.core.sql.server_defaults import neutral_settings
 from airflow_provider_chs3.core.steps.batch import Batch
+from airflow_provider_chs3.core.steps.operations import Steps
+from airflow_provider_chs3.core.steps.step_timer import NO_STEPS, StepTimer
+from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions
 
-
-@dataclass(frozen=True, slots=True)
-class Staged:
-    """The staged rows of one node.
-
-    Args:
-        partitions: Contents of the period's non-empty partitions, by id.
-        other_rows: Rows of other periods, by partition as ClickHouse shows it: `202404`, `2024-04-01`, `NULL`.
-    """
-
-    partitions: Mapping[str, Contents]
-    other_rows: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def rows(self) -> int:
-        """Rows of the period."""
-        return sum(partition.rows for partition in self.partitions.values())
-
-    @property
-    def counts(self) -> tuple[Mapping[str, int], Mapping[str, int]]:
-        """Rows by partition of the period and of other periods."""
-        return {key: contents.rows for key, contents in self.partitions.items()}, self.other_rows
-
-    def has_parts_of(self, other: Staged) -> bool:
-        """Check whether both are known to have the same parts."""
-        return all(contents.has_parts_of(other.at(key)) for key, contents in self.partitions.items())
-
-    def at(self, partition_id: str) -> Contents:
-        """Return the contents of a partition."""
-        return self.partitions.get(partition_id, NOTHING_BESIDE)
+#: Types of GeoParquet.
+_SHAPES = re.compile(r"\b(?:Point|Ring|(?:Multi)?(?:LineString|Polygon)|Geometry)\b")
 
 
 @dataclass(frozen=True, kw_only=True)
-class PeriodLoad:
-    """A period to load.
+class InsertPlan:
+    """The plan of an insert."""
 
-    Args:
-        load: The load of its new objects, or of all.
-        before: The period by node at the time of the decision.
-        reason: The reason to load it, as text.
-        plan: The plan of its insert; None until it is planned.
-        staged: The staged rows by node; empty until they are verified.
-        intended: The records of a dead attempt that is being completed; none by default.
-        claims: Further values of its records, as for restored versions; none by default.
-        held_because: The reason to hold it; empty, the default, if it is published.
-        checks: Results of the user's checks; none by default.
-    """
-
-    load: LoadContext
-    before: Mapping[Node, PeriodOnNode]
-    reason: str
-    plan: InsertPlan | None = None
-    staged: Mapping[Node, Staged] = field(default_factory=dict)
-    intended: Mapping[Node, Record] = field(default_factory=dict)
-    claims: Mapping[str, Value] = field(default_factory=dict)
-    held_because: str = ""
-    checks: tuple[CheckResult, ...] = ()
+    reading: Reading
+    settings: tuple[Setting, ...]
+    memory_bytes: int
+    memory_steps: int
+    is_expected: bool = False
 
     @property
-    def period(self) -> Period:
-        """The period."""
-        return self.load.request.period
+    def setting_values(self) -> SettingValues:
+        """The settings: name → value."""
+        return {setting.name: setting.value for setting in self.settings}
+
+    @property
+    def settings_as_json(self) -> str:
+        """The settings as JSON, as records have them: values are of any type."""
+        return json.dumps([asdict(setting) for setting in self.settings], ensure_ascii=False)
+
+    @classmethod
+    def of_record(
+        cls, reading: Mapping[str, Any], settings: str, *, memory_bytes: int, memory_steps: int
+    ) -> InsertPlan:
+        """Create the plan from its record."""
+        return cls(
+            reading=Reading.of_json(reading),
+            settings=tuple(Setting(**values) for values in json.loads(settings)),
+            memory_bytes=memory_bytes,
+            memory_steps=memory_steps,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOfFiles:
+    """The files of periods that one insert reads together."""
+
+    is_of_period: str
+    largest_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeriodLoad(Publication):
+    """A period to load, or several loaded together.
+
+    Args:
+        changes: The objects that changed since it was published, if known.
+        group: The periods that one insert reads together; None, the default, for a single one.
+        reason: The reason to load it, as text.
+        plan: The plan of its insert; None until it is planned.
+    """
+
+    request: LoadRequest
+    files: Files
+    retry_state: RetryState
+    timer: StepTimer = NO_STEPS
+    changes: ObjectChanges | None = None
+    group: GroupOfFiles | None = None
+    reason: str = ""
+    plan: InsertPlan | None = None
+
+    @classmethod
+    def of(
+        cls,
+        request: LoadRequest,
+        context: TargetContext,
+        retry_state: RetryState,
+        *,
+        source: Source,
+        manifest: Manifest,
+        period_partitions: PeriodPartitions,
+        timer: StepTimer = NO_STEPS,
+    ) -> PeriodLoad:
+        """Create the load of the listed objects into the inspected target."""
+        files = Files(
+            source=source,
+            manifest=manifest,
+            format=request.format_of(manifest),
+            compression=request.compression,
+            cluster=context.cluster,
+            look_threads=_look_threads(request, context),
+            settings=_reading_settings(request, context),
+            neutral={
+                # Expressions may see types that only files have, such as Arrow's dictionaries of numbers.
+                **context.permissions,
+                **neutral_settings(context.reading_defaults, request.settings),
+                "session_timezone": context.zone_of(request.settings),
+            },
+            waiting=WITHOUT_ABSENT if context.absent else {},
+            has_older_readers=context.has_older_readers,
+        )
+        return cls(
+            request=request,
+            context=context,
+            period=request.period,
+            attempt=Attempt(context.target, (request.period,), request.nonce),
+            policies=request.policies,
+            files=files,
+            period_partitions=period_partitions,
+            retry_state=retry_state,
+            timer=timer,
+        )
+
+    @property
+    def periods(self) -> str:
+        """The period, or the periods loaded together, as text."""
+        return range_text(self.attempt.periods) if self.group else str(self.period)
 
     @property
     def planned(self) -> InsertPlan:
@@ -84,9 +160,124 @@ class PeriodLoad:
         assert self.plan
         return self.plan
 
-    def of(self, load: LoadContext) -> PeriodLoad:
-        """Return the period with another load."""
-        return replace(self, load=load)
+    @property
+    def requested_checks(self) -> Sequence[Check]:
+        """The checks of the user that its rows must pass."""
+        return self.request.checks.requested
+
+    @property
+    def objects(self) -> Sequence[Unit]:
+        """The objects that its rows were read from."""
+        return self.files.manifest.objects
+
+    @property
+    def file_rows(self) -> Sequence[int] | None:
+        """The rows of these objects, if known."""
+        return self.plan.reading.file_rows if self.plan else None
+
+    @property
+    def manifest(self) -> Manifest:
+        """All objects of the period, although an increment reads only the new ones."""
+        return self.increment.period if self.increment else self.files.manifest
+
+    @property
+    def read_sizes(self) -> dict[str, int]:
+        """Number and bytes of the objects to read, for records."""
+        read = self.files.manifest
+        return {"loaded_objects": self.object_count(read), "loaded_bytes": read.size_bytes}
+
+    def object_count(self, manifest: Manifest) -> int:
+        """Return the number of objects for results and records; 0 for rows of a database."""
+        return self.request.source.kind.contents.count(manifest)
+
+    @property
+    def base(self) -> str:
+        """The attempt that begins the record of the period's objects: this one, unless rows are only added."""
+        increment = self.increment
+        return increment.base if increment and not increment.removed else self.attempt.nonce
+
+    def with_increment(self, increment: Increment, new: Manifest) -> PeriodLoad:
+        """Return the load of only the new objects."""
+        return replace(self.with_objects(new), increment=increment)
+
+    def with_all_objects(self) -> PeriodLoad:
+        """Return the load of all objects of the period."""
+        return replace(self.with_objects(self.manifest), increment=None)
+
+    def end_step(self, name: str, *, at_least_seconds: float = 0.0) -> Steps[PeriodLoad]:
+        """Return the load with the time since the last step counted for this step."""
+        timer = yield from self.timer.end(name, at_least_seconds=at_least_seconds)
+        return replace(self, timer=timer)
+
+    def with_objects(self, manifest: Manifest) -> PeriodLoad:
+        """Return the load of these objects."""
+        return replace(self, files=replace(self.files, manifest=manifest))
+
+    @property
+    def values(self) -> dict[str, Value]:
+        """The values that all its records have."""
+        return {
+            "attempt": self.attempt.nonce,
+            "fingerprint": self.manifest.fingerprint,
+            "definition": self.request.definition,
+            "objects": self.object_count(self.manifest),
+            "source_bytes": self.manifest.size_bytes,
+        }
+
+    def structure_on(self, node: Node) -> str:
+        """Return the structure for a node's record: the table and the loaded data."""
+        return self.structure_with(self.planned.reading, node)
+
+    def structure_with(self, reading: Reading, node: Node) -> str:
+        """Return the structure for a node's record, by the given reading of the files."""
+        selection = self.request.selection
+        every_column = not selection.columns and not selection.select
+        loaded = (loaded_column.column.name for loaded_column in reading.loaded)
+        return as_text(
+            self.request.structure(self.context, shard_num=node.shard_num),
+            loaded_of(loaded, reading.names, every_column=every_column),
+            # This part is not renewed, because a changed TTL may already have removed rows.
+            {"engine": self.context.table_facts.definition, "definition": self.request.recorded_definition},
+        )
+
+    @property
+    def wanted(self) -> ExpectedPeriod:
+        """The expected state of the period, for comparison."""
+        return ExpectedPeriod(
+            fingerprint=self.manifest.fingerprint,
+            definition=self.request.definition or None,
+            structure=self.request.structure(self.context),
+            contents=self.request.source.kind.contents.name,
+        )
+
+    def facts(self, before: Mapping[Node, PeriodOnNode]) -> PeriodFacts:
+        """Return the facts about the period."""
+        comparison, manifest = compare(before, self.wanted, self.context.table_facts), self.manifest
+        held, why_not_held = held_version(before, self.wanted, self.context.table_facts)
+        of_dead = intended(before, self.wanted, self.context.table_facts)
+        claims = {period.held.record.attempt for period in before.values() if period.held}
+        if of_dead and self.request.is_approval and of_dead not in claims:
+            # An approval publishes nothing but the approved version: it leaves other publications to their loads.
+            of_dead, why_not_held = "", "a load of other rows is publishing it, or died doing so; let it end if it runs"
+        published = (period.record.source_bytes for period in before.values() if period.record)
+        return PeriodFacts(
+            comparison=comparison,
+            objects=len(manifest.objects),
+            contents=self.wanted.contents,
+            size_bytes=manifest.size_bytes,
+            published_bytes=max(published, default=0),
+            lacks_replica=bool(self.absent_of(comparison)),
+            intended=of_dead,
+            held=held,
+            why_not_held=why_not_held,
+            is_approval=self.request.is_approval,
+            is_published_table=self.period == WHOLE_TABLE and was_published(before),
+        )
+
+    def absent_of(self, comparison: Comparison) -> list[Node]:
+        """Return the replicas that are down in the shards of the compared nodes."""
+        shards = {node.shard_num for node in comparison.nodes}
+        return [node for node in self.context.absent if node.shard_num in shards]
 
 
 Periods = Batch[Period, PeriodLoad]
@@ -95,3 +286,23 @@ Periods = Batch[Period, PeriodLoad]
 def periods_of(*loads: PeriodLoad) -> Periods:
     """Return loads of periods of a table as a batch."""
     return Batch({load.period: load for load in loads})
+
+
+def _reading_settings(request: LoadRequest, context: TargetContext) -> SettingValues:
+    selection, types = request.selection, [ColumnType(column.type) for column in context.table_facts.columns]
+    settings = reading_settings(
+        selection.csv,
+        has_whole_objects=bool(selection.select)
+        or has_whole_objects([column.name for column in selection.wanted(context.table_facts.columns)]),
+        has_nested_containers=any(map(lacks_elements_of_containers, types)),
+        has_escaped_labels=any(map(has_escaped_labels, types)),
+        has_shapes=any(_SHAPES.search(column_type.text) for column_type in types),
+    )
+    known, given = context.known_settings, request.settings
+    return {name: value for name, value in settings.items() if name in known and name not in given}
+
+
+def _look_threads(request: LoadRequest, context: TargetContext) -> int:
+    given, highest = str(request.settings.get("max_threads", "")), context.known_settings.get("max_threads")
+    # The insert refuses anything but a number: an error here would look like an error of a file.
+    return int(given) if given.isdecimal() else min(LOOK_THREADS, highest or LOOK_THREADS)

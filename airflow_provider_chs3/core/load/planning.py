@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.load.discovery import needed_by
 from airflow_provider_chs3.core.load.history import TableHistory, read_history
-from airflow_provider_chs3.core.load.insert_plan import InsertPlan, plan_insert, read_files
-from airflow_provider_chs3.core.load.load_context import GroupOfFiles, LoadContext
+from airflow_provider_chs3.core.load.insert_plan import plan_insert, read_files
 from airflow_provider_chs3.core.load.new_columns import settle_new_columns
 from airflow_provider_chs3.core.load.new_objects import why_not_alone
 from airflow_provider_chs3.core.load.period_check import check_whole
-from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, periods_of
+from airflow_provider_chs3.core.load.period_load import GroupOfFiles, InsertPlan, PeriodLoad, Periods, periods_of
 from airflow_provider_chs3.core.load.retry_policy import RetryState
 from airflow_provider_chs3.core.load.warnings import warn_of_risks
 from airflow_provider_chs3.core.load.whole_objects import prove_whole
@@ -29,38 +28,12 @@ from airflow_provider_chs3.core.target.profile_constraints import check_passed_o
 _MOST_BYTES = 1024**3
 
 
-@dataclass(frozen=True, kw_only=True)
-class Planned:
-    """Periods that an insert loads."""
-
-    load: LoadContext
-    plan: InsertPlan
-    periods: Periods
-
-    @property
-    def is_of_one(self) -> bool:
-        """Return whether a single period is published, from the table of the insert."""
-        return self.load.group is None
-
-    def with_reading(self, reading: Reading) -> Planned:
-        """Return the plan after the expected files have been inspected."""
-        plan = replace(self.plan, reading=reading, is_expected=False)
-        self.periods.update(lambda item: replace(item, plan=_plan_of(plan, self.load, item.load)))
-        return replace(self, plan=plan)
-
-    def share_of(self, load: LoadContext) -> float:
-        """Return a period's share of the total, by the bytes of its objects."""
-        if self.is_of_one:
-            return 1.0
-        return load.files.manifest.size_bytes / max(self.load.files.manifest.size_bytes, 1)
-
-
-def plan_periods(periods: Periods) -> Steps[Planned | None]:
+def plan_periods(periods: Periods) -> Steps[tuple[PeriodLoad, Periods] | None]:
     """Plan the insert: only new objects of a period if possible, else all.
 
     Returns:
-        The plan; None if several periods cannot be loaded together. Periods that turn out to need a whole load are
-        left out.
+        The load of all objects, and the periods, with their plans; None if several periods cannot be loaded together.
+        Periods that turn out to need a whole load are left out.
 
     Raises:
         Chs3Error: As in `plan_objects`.
@@ -68,18 +41,18 @@ def plan_periods(periods: Periods) -> Steps[Planned | None]:
     if len(periods.items) > 1:
         return (yield from _plan_several(periods))
     item = periods.first
-    plan = yield from plan_objects(item.load)
-    if item.load.increment and (reason := why_not_alone(item.load, item.before, plan.reading)):
-        check_whole(item, item.load.facts(item.before), reason)
+    plan = yield from plan_objects(item)
+    if item.increment and (reason := why_not_alone(item, item.before, plan.reading)):
+        check_whole(item, item.facts(item.before), reason)
         yield from Log(name=f"Loading all objects: {reason}.")
-        item = item.of(item.load.with_all_objects())
-        plan = yield from plan_objects(item.load)
-    load = yield from item.load.end_step("plan")
-    return Planned(load=load, plan=plan, periods=periods_of(replace(item, load=load, plan=plan)))
+        item = item.with_all_objects()
+        plan = yield from plan_objects(item)
+    load = yield from replace(item, plan=plan).end_step("plan")
+    return load, periods_of(load)
 
 
-def _plan_several(periods: Periods) -> Steps[Planned | None]:
-    context = periods.first.load.context
+def _plan_several(periods: Periods) -> Steps[tuple[PeriodLoad, Periods] | None]:
+    context = periods.first.context
     if reason := (yield from why_not_granted(tuple(context.nodes), [privilege_of_filling(context.ledger)])):
         yield from Log(name=f"Loading {len(periods.items)} periods one by one: {reason}.")
         return None
@@ -95,15 +68,15 @@ def _plan_several(periods: Periods) -> Steps[Planned | None]:
     planned = yield from plan_together(several, plan)
     if planned is None:
         return None
-    load = yield from planned.load.end_step("plan")
+    load = yield from planned[0].end_step("plan")
     yield from Log(
         name=f"Loading {load.periods} together: {load.files.manifest.sizes}, {quantity(len(context.nodes), 'node')}."
     )
-    return replace(planned, load=load)
+    return load, planned[1]
 
 
-def plan_together(several: Sequence[PeriodLoad], plan: InsertPlan) -> Steps[Planned | None]:
-    """Plan periods as a single insert; None if no column shows the period of a row."""
+def plan_together(several: Sequence[PeriodLoad], plan: InsertPlan) -> Steps[tuple[PeriodLoad, Periods] | None]:
+    """Plan periods as a single insert, and return its load; None if no column shows the period of a row."""
     load = _merge_loads(several)
     of_time = time_of_key(load.context)
     if of_time is None:
@@ -117,42 +90,36 @@ def plan_together(several: Sequence[PeriodLoad], plan: InsertPlan) -> Steps[Plan
     key = yield from parts_of_key(load.context, of_time)
     written = column.cast(null_as_default=False).value
     condition = is_of_period(of_time.column, key, written, _partition_values(several), load.request.source.kind.path)
-    load = replace(load, group=_make_group(several, is_of_period=condition))
-    period_loads = (replace(item, plan=_plan_of(plan, load, item.load)) for item in several)
-    return Planned(load=load, plan=plan, periods=periods_of(*period_loads))
+    load = replace(load, plan=plan, group=_make_group(several, is_of_period=condition))
+    return load, periods_of(*(replace(item, plan=plan_of(load, item)) for item in several))
 
 
-def _merge_loads(periods: Sequence[PeriodLoad]) -> LoadContext:
+def _merge_loads(periods: Sequence[PeriodLoad]) -> PeriodLoad:
     """Return a load of the objects of all periods."""
-    objects = (unit for period in periods for unit in period.load.files.manifest.objects)
-    load = replace(periods[0].load, increment=None, changes=None, group=_make_group(periods, is_of_period="1"))
+    objects = (unit for period in periods for unit in period.files.manifest.objects)
+    first, attempt = periods[0], replace(periods[0].attempt, periods=tuple(period.period for period in periods))
+    load = replace(first, attempt=attempt, increment=None, changes=None, group=_make_group(periods, is_of_period="1"))
     return load.with_objects(Manifest.of(objects))
 
 
 def _make_group(periods: Sequence[PeriodLoad], *, is_of_period: str) -> GroupOfFiles:
     return GroupOfFiles(
-        tuple(period.period for period in periods),
         is_of_period=is_of_period,
-        largest_bytes=max(period.load.files.manifest.size_bytes for period in periods),
+        largest_bytes=max(period.files.manifest.size_bytes for period in periods),
     )
 
 
 def _differs(period_load: PeriodLoad, plan: InsertPlan) -> bool:
-    return period_load.load.increment is not None and bool(
-        why_not_alone(period_load.load, period_load.before, plan.reading)
-    )
+    return period_load.increment is not None and bool(why_not_alone(period_load, period_load.before, plan.reading))
 
 
 def _partition_values(periods: Sequence[PeriodLoad]) -> Mapping[str, str]:
-    return {
-        unit.path: period.load.period_partitions.value
-        for period in periods
-        for unit in period.load.files.manifest.objects
-    }
+    return {unit.path: period.period_partitions.value for period in periods for unit in period.files.manifest.objects}
 
 
-def _plan_of(plan: InsertPlan, of_all: LoadContext, load: LoadContext) -> InsertPlan:
-    """Return the plan with the rows of a period's own files."""
+def plan_of(of_all: PeriodLoad, load: PeriodLoad) -> InsertPlan:
+    """Return the plan of an insert with the rows of a period's own files."""
+    plan = of_all.planned
     if plan.reading.file_rows is None:
         return plan
     rows = {unit.path: count for unit, count in zip(of_all.files.manifest.objects, plan.reading.file_rows, strict=True)}
@@ -164,7 +131,7 @@ def _plan_of(plan: InsertPlan, of_all: LoadContext, load: LoadContext) -> Insert
     )
 
 
-def plan_objects(load: LoadContext) -> Steps[InsertPlan]:
+def plan_objects(load: PeriodLoad) -> Steps[InsertPlan]:
     """Inspect the nodes and the objects of the load, and plan its insert.
 
     Raises:
@@ -196,7 +163,7 @@ def plan_objects(load: LoadContext) -> Steps[InsertPlan]:
     return replace(plan, reading=reading.of_others or reading, is_expected=True) if is_expected else plan
 
 
-def _read_files_or_history(load: LoadContext) -> Steps[tuple[TableHistory, Reading]]:
+def _read_files_or_history(load: PeriodLoad) -> Steps[tuple[TableHistory, Reading]]:
     """Look up earlier loads, and inspect the files unless they are as expected."""
     history = yield from read_history(load)
     if history.expected and _may_begin(load):
@@ -204,7 +171,7 @@ def _read_files_or_history(load: LoadContext) -> Steps[tuple[TableHistory, Readi
     return history, (yield from read_files(load))
 
 
-def _may_begin(load: LoadContext) -> bool:
+def _may_begin(load: PeriodLoad) -> bool:
     """Check whether an insert may begin before its files are inspected."""
     return (
         not load.request.is_durable

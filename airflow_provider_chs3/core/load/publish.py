@@ -15,20 +15,14 @@ from airflow_provider_chs3.core.ledger.recording import Values, add_records
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.load.alter_statement import Command, alter_partitions
 from airflow_provider_chs3.core.load.checks import check_rows, check_seen
-from airflow_provider_chs3.core.load.evidence_renewal import structure_text
 from airflow_provider_chs3.core.load.held import drop_held_of, keep_held
 from airflow_provider_chs3.core.load.increment_completion import prove_attached, require_base
 from airflow_provider_chs3.core.load.kept_versions import drop_older_versions, keep_versions
 from airflow_provider_chs3.core.load.lasting_rows import find_lasting
-from airflow_provider_chs3.core.load.load_context import (
-    LoadContext,
-    periods_text,
-    values_of,
-)
 from airflow_provider_chs3.core.load.members import Member, members_of
 from airflow_provider_chs3.core.load.newer_records import check_none_newer, records_of
 from airflow_provider_chs3.core.load.object_removal import add_kept_objects
-from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, Staged
+from airflow_provider_chs3.core.load.publication import P, Publication, Publications, Staged, periods_text, values_of
 from airflow_provider_chs3.core.load.published_rows import (
     check_published,
     held_nodes,
@@ -37,7 +31,7 @@ from airflow_provider_chs3.core.load.published_rows import (
 )
 from airflow_provider_chs3.core.load.staged_rows import partitions_of, partitions_query, staged_of
 from airflow_provider_chs3.core.model.error_codes import BAD_ARGUMENTS
-from airflow_provider_chs3.core.model.models import Node, Unit
+from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.sql.quoting import literal, table
 from airflow_provider_chs3.core.steps.operations import Gather, Sleep, Steps
@@ -60,7 +54,7 @@ _OTHER_KEY = {33: "Cannot read all data", 246: "calculated partition ID"}
 _WAITS_FOR_REPLACED_SECONDS = (1, 2, 4, 8, 15, 30, 30, 30)
 
 
-def publish(periods: Periods) -> Steps[dict[Period, dict[Node, PartitionState]]]:
+def publish(periods: Publications[P]) -> Steps[dict[Period, dict[Node, PartitionState]]]:
     """Replace the periods' partitions on every node with the staged rows, from a single staging table.
 
     This includes nodes without staged rows, which must lose rows of the last version. REPLACE PARTITION is atomic on a
@@ -76,7 +70,7 @@ def publish(periods: Periods) -> Steps[dict[Period, dict[Node, PartitionState]]]
     current = {period: states for period, (states, _) in looked.items()}
     staged_now = {period: staged for period, (_, staged) in looked.items()}
     periods.update(
-        lambda item: prove_attached(item, staged_now[item.period], current[item.period]) if item.load.adds else item
+        lambda item: prove_attached(item, staged_now[item.period], current[item.period]) if item.adds else item
     )
     periods.apply(lambda item: check_seen(item, seen[item.period]))
     periods.apply(lambda item: _check_unchanged(item, current[item.period], staged_now[item.period]))
@@ -100,7 +94,7 @@ def publish(periods: Periods) -> Steps[dict[Period, dict[Node, PartitionState]]]
 
 
 def _hold_periods(
-    periods: Periods,
+    periods: Publications[P],
     current: Mapping[Period, Mapping[Node, PeriodOnNode]],
     staged: Mapping[Period, Mapping[Node, Staged]],
 ) -> Steps[dict[Period, dict[Node, PartitionState]]]:
@@ -110,12 +104,12 @@ def _hold_periods(
     claims = dict[Period, _Records]()
     for item in periods:
         values = _values_of_intent(item, members_of(item, current[item.period], kept[item.period]))
-        policies = item.load.request.policies
+        policies = item.policies
         of_approval = {"hold_limit_days": float(policies.hold_limit_days), "keep_versions": policies.keep_versions}
         told: Values = {"why": item.held_because, **of_approval}
         claims[item.period] = [(node, key, {**of_one, **told}) for node, key, of_one in values]
     yield from periods.ask(lambda period_loads: _write_records(period_loads, "held", claims, name="Record {} as held"))
-    yield from periods.run(lambda item: drop_held_of(item.load, but=item.load.request.nonce))
+    yield from periods.run(lambda item: drop_held_of(item, but=item.attempt.nonce))
     return {item.period: {node: period.state for node, period in current[item.period].items()} for item in periods}
 
 
@@ -124,26 +118,26 @@ _Members = Mapping[Period, Mapping[Node, Sequence[Member]]]
 _Records = Sequence[tuple[Node, str, Values]]
 
 
-def _follow_staging(periods: Periods) -> Steps[None]:
-    yield from follow(periods.first.load.context, periods.first.load.staging)
+def _follow_staging(periods: Publications[P]) -> Steps[None]:
+    yield from follow(periods.first.context, periods.first.staging)
 
 
 def _look_once_more(
-    period_loads: Sequence[PeriodLoad],
+    period_loads: Sequence[P],
 ) -> Steps[list[tuple[dict[Node, PeriodOnNode], dict[Node, Staged]]]]:
     """Look up periods, and with the same statement staging and the target's structure."""
-    load = period_loads[0].load
+    load = period_loads[0]
     tables = f"{partitions_query(load)}, {target_query(load.context.target)}"
-    period_partitions = {item.period: item.load.period_partitions for item in period_loads}
+    period_partitions = {item.period: item.period_partitions for item in period_loads}
     states, beside = yield from look_up_beside(
         load.context, period_partitions, tables, name="Count what is staged once more"
     )
     _check_schema_drift(load, {node: target_facts(facts) for node, (_, *facts) in beside.items()})
     partitions = {node: partitions_of(staged) for node, (staged, *_) in beside.items()}
-    return [(states[item.period], staged_of(item.load, partitions)) for item in period_loads]
+    return [(states[item.period], staged_of(item, partitions)) for item in period_loads]
 
 
-def _check_schema_drift(load: LoadContext, tables: Mapping[Node, TableFacts | None]) -> None:
+def _check_schema_drift(load: Publication, tables: Mapping[Node, TableFacts | None]) -> None:
     """Compare the target's structure on every node with that at the beginning of the load.
 
     REPLACE PARTITION refuses a staging table of another structure only on the altered node: while an ALTER spreads, it
@@ -158,7 +152,7 @@ def _check_schema_drift(load: LoadContext, tables: Mapping[Node, TableFacts | No
         differences = list(_differences(was, is_now)) if was and is_now else ["it is gone"]
         if differences:
             raise TransientError(
-                f"{context.target} on {node} was altered while {load.request.period} was loaded: "
+                f"{context.target} on {node} was altered while {load.period} was loaded: "
                 f"{'; '.join(differences)}. The period was not published. The next run loads into the table as it is "
                 "then."
             )
@@ -183,21 +177,19 @@ def _show_difference(value: object, other: object) -> str:
 
 
 def _check_unchanged(
-    period_load: PeriodLoad, current: Mapping[Node, PeriodOnNode], staged_now: Mapping[Node, Staged]
+    period_load: Publication, current: Mapping[Node, PeriodOnNode], staged_now: Mapping[Node, Staged]
 ) -> None:
     """Check that nobody else wrote to the period or its staging."""
     # After its own intent, the load may have lost its staging table, and made another one.
-    check_none_newer(
-        period_load.period, records_of(period_load.before), current, attempt=period_load.load.request.nonce
-    )
-    if period_load.load.increment:
-        require_base(period_load.load, period_load.before, current)
+    check_none_newer(period_load.period, records_of(period_load.before), current, attempt=period_load.attempt.nonce)
+    if period_load.increment:
+        require_base(period_load, period_load.before, current)
     else:
-        _check_untouched(period_load.load, period_load.before, current)
-    _check_staged(period_load.load, period_load.staged, staged_now)
+        _check_untouched(period_load, period_load.before, current)
+    _check_staged(period_load, period_load.staged, staged_now)
 
 
-def _record_intents(periods: Periods, members: _Members) -> Steps[None]:
+def _record_intents(periods: Publications[P], members: _Members) -> Steps[None]:
     """Record intents and objects: completing a publication takes both."""
     listed = periods.subset(periods.items)
     intents = {item.period: _values_of_intent(item, members[item.period]) for item in periods}
@@ -212,32 +204,30 @@ def _record_intents(periods: Periods, members: _Members) -> Steps[None]:
         periods.set_aside(period, error)
 
 
-def _record_objects(periods: Periods) -> Steps[None]:
+def _record_objects(periods: Publications[P]) -> Steps[None]:
     """Record the objects before publication; they do not count if the attempt is never published."""
-    load = periods.first.load
+    load = periods.first
     objects = []
     for period in periods:
         objects.append((yield from _objects_of(period)))
     yield from record_objects(
-        load.context, objects, attempt=load.request.nonce, query_id=f"{load.attempt.name}_objects"
+        load.context, objects, attempt=load.attempt.nonce, query_id=f"{load.attempt.name}_objects"
     )
 
 
-def _objects_of(period_load: PeriodLoad) -> Steps[ObjectsOfPeriod]:
-    load = period_load.load
-    objects: Sequence[Unit] = load.files.manifest.objects
-    rows: Sequence[int] | None = period_load.plan.reading.file_rows if period_load.plan else None
-    if load.increment and load.increment.removed:
-        objects, rows = yield from add_kept_objects(load, rows)
-    return ObjectsOfPeriod({node: load.key_on(node) for node in load.context.nodes}, objects, load.base, rows)
+def _objects_of(item: Publication) -> Steps[ObjectsOfPeriod]:
+    objects, rows = item.objects, item.file_rows
+    if item.increment and item.increment.removed:
+        objects, rows = yield from add_kept_objects(item, rows)
+    return ObjectsOfPeriod({node: item.key_on(node) for node in item.context.nodes}, objects, item.base, rows)
 
 
-def _replace_partitions(periods: Periods, members: _Members) -> Steps[None]:
+def _replace_partitions(periods: Publications[P], members: _Members) -> Steps[None]:
     """Replace the partitions. An empty source may empty only a partition without staged rows.
 
     Settings apply to the whole statement: on a node with both kinds, partitions without staged rows come second.
     """
-    commands = {item.period: _replacements(item.load, members[item.period]) for item in periods}
+    commands = {item.period: _replacements(item, members[item.period]) for item in periods}
     every = [command for of_period in commands.values() for command in of_period]
     first = {
         node: min(command.settings for command in every if command.node == node)
@@ -253,7 +243,7 @@ def _replace_partitions(periods: Periods, members: _Members) -> Steps[None]:
         periods.merge(replaced)
 
 
-def _replacements(load: LoadContext, members: Mapping[Node, Sequence[Member]]) -> list[Command]:
+def _replacements(load: Publication, members: Mapping[Node, Sequence[Member]]) -> list[Command]:
     """Return the commands, in the order of the nodes."""
     # Older servers lack the setting, and accept an empty source.
     known = EMPTY_SOURCE in load.context.known_settings
@@ -269,16 +259,14 @@ def _replacements(load: LoadContext, members: Mapping[Node, Sequence[Member]]) -
     ]
 
 
-def _run_commands(
-    period_loads: Sequence[PeriodLoad], *, commands: Mapping[Period, Sequence[Command]]
-) -> Steps[Sequence[PeriodLoad]]:
-    load = period_loads[0].load
+def _run_commands(period_loads: Sequence[P], *, commands: Mapping[Period, Sequence[Command]]) -> Steps[Sequence[P]]:
+    load = period_loads[0]
     try:
         yield from alter_partitions(
             load.context,
             load.context.target,
             (command for item in period_loads for command in commands[item.period]),
-            name=f"Publish {periods_text([item.load for item in period_loads])}",
+            name=f"Publish {periods_text(period_loads)}",
             query_id=f"{load.attempt.name}_publish",
         )
     except ClickHouseServerError as error:
@@ -293,7 +281,7 @@ def _run_commands(
     return period_loads
 
 
-def key_type_message(load: LoadContext, host: str) -> str:
+def key_type_message(load: Publication, host: str) -> str:
     """Return the message for a target with another key type than new tables, such as staging.
 
     CREATE and a restart evaluate a key under the profile that the server started with; ALTER evaluates it under the
@@ -302,7 +290,7 @@ def key_type_message(load: LoadContext, host: str) -> str:
     """
     target, key = load.context.target, load.context.table_facts.partition_key
     return (
-        f"{target} on {host} accepts no rows of {load.request.period}: its partition key {key!r} has another type "
+        f"{target} on {host} accepts no rows of {load.period}: its partition key {key!r} has another type "
         "there than in a new table. An ALTER causes this until the server's next restart, if its session changes what "
         "the key returns (cast_keep_nullable, enable_extended_results_for_datetime_functions …); parts inserted since "
         "then are broken after the restart. The period is unchanged there; other nodes may have the new one. Save what "
@@ -311,11 +299,11 @@ def key_type_message(load: LoadContext, host: str) -> str:
     )
 
 
-def _mark_lasting(periods: Periods, members: _Members) -> Steps[_Members]:
+def _mark_lasting(periods: Publications[P], members: _Members) -> Steps[_Members]:
     """Mark the partitions that keep rows in any merge: their removal changes the period."""
     if not periods.items:
         return members
-    context = periods.first.load.context
+    context = periods.first.context
     filled = {
         node: [member.partition_id for period in periods for member in members[period.period][node] if member.rows]
         for node in context.nodes
@@ -330,7 +318,9 @@ def _mark_lasting(periods: Periods, members: _Members) -> Steps[_Members]:
     }
 
 
-def _conclude_publication(periods: Periods, members: _Members) -> Steps[dict[Period, dict[Node, PartitionState]]]:
+def _conclude_publication(
+    periods: Publications[P], members: _Members
+) -> Steps[dict[Period, dict[Node, PartitionState]]]:
     """Record periods as published as soon as their replaced parts are gone from the disks.
 
     Until then, the parts reappear beside the new ones if a server is killed or restarted (before 26.6), and on any
@@ -353,13 +343,13 @@ def _conclude_publication(periods: Periods, members: _Members) -> Steps[dict[Per
         if seconds:
             yield from Sleep(name="Wait for queries that read replaced parts", seconds=seconds)
     for item in waiting:
-        periods.set_aside(item.period, _still_read_error(item.load))
+        periods.set_aside(item.period, _still_read_error(item))
     return states
 
 
-def _still_read_error(load: LoadContext) -> TransientError:
+def _still_read_error(load: Publication) -> TransientError:
     return TransientError(
-        f"{load.context.target}: {load.request.period} was replaced, but queries that began before still read its old "
+        f"{load.context.target}: {load.period} was replaced, but queries that began before still read its old "
         f"rows {sum(_WAITS_FOR_REPLACED_SECONDS)} s later (see system.processes). If the server died now, those rows "
         "would come back; so the period is not recorded as published, and the next try loads it again. Run long "
         "queries at another time, or give them max_execution_time."
@@ -370,24 +360,24 @@ def _ids_of(members: Mapping[Node, Sequence[Member]]) -> set[str]:
     return {member.partition_id for of_node in members.values() for member in of_node}
 
 
-def _check_staged(load: LoadContext, staged: Mapping[Node, Staged], current: Mapping[Node, Staged]) -> None:
+def _check_staged(load: Publication, staged: Mapping[Node, Staged], current: Mapping[Node, Staged]) -> None:
     """Check that staging holds exactly the counted parts: it does not merge, and the period would lose missing rows."""
     for node, counted in staged.items():
         if (is_now := current[node]) != counted:
             of_parts = ", in other parts" if is_now.rows == counted.rows else ""
             raise VerificationError(
-                f"Staging {load.staging} on {node} held {counted.rows} rows of {load.request.period} when they were "
+                f"Staging {load.staging} on {node} held {counted.rows} rows of {load.period} when they were "
                 f"counted, and holds {is_now.rows} now{of_parts}: somebody else writes to it, or drops parts of it. "
                 "The period was not published."
             )
 
 
 def _write_records(
-    period_loads: Sequence[PeriodLoad], event: str, values: Mapping[Period, _Records], *, name: str
-) -> Steps[Sequence[PeriodLoad]]:
-    load = period_loads[0].load
+    period_loads: Sequence[P], event: str, values: Mapping[Period, _Records], *, name: str
+) -> Steps[Sequence[P]]:
+    load = period_loads[0]
     records = (
-        (node, item.load.key_on(node, partition_id), of_partition)
+        (node, item.key_on(node, partition_id), of_partition)
         for item in period_loads
         for node, partition_id, of_partition in values[item.period]
     )
@@ -395,7 +385,7 @@ def _write_records(
         load.context,
         event,
         records,
-        name=name.format(periods_text([item.load for item in period_loads])),
+        name=name.format(periods_text(period_loads)),
         staging=load.staging,
         # The prefix lets an attempt that takes over end these statements first.
         query_id=f"{load.attempt.name}_{event}",
@@ -404,7 +394,7 @@ def _write_records(
 
 
 def _record_published(
-    periods: Periods, members: _Members, current: Mapping[Period, Mapping[Node, PeriodOnNode]]
+    periods: Publications[P], members: _Members, current: Mapping[Period, Mapping[Node, PeriodOnNode]]
 ) -> Steps[dict[Period, dict[Node, PartitionState]]]:
     """Record periods as published, if their partitions hold the staged rows."""
     periods.apply(lambda item: check_published(item, members[item.period], current[item.period]))
@@ -416,29 +406,24 @@ def _record_published(
     return {item.period: states[item.period] for item in periods}
 
 
-def _values_of_intent(period_load: PeriodLoad, members: Mapping[Node, Sequence[Member]]) -> _Records:
+def _values_of_intent(period_load: Publication, members: Mapping[Node, Sequence[Member]]) -> _Records:
     records = list[tuple[Node, str, Values]]()
     for node, of_node in members.items():
         structure = _structure(period_load, node)
         for member in of_node:
             values = values_of(
-                period_load.load, rows=member.rows, state=member.was.state, beside=member.staged, structure=structure
+                period_load, rows=member.rows, state=member.was.state, beside=member.staged, structure=structure
             )
-            records.append((node, member.partition_id, {**values, **period_load.claims}))
+            records.append((node, member.partition_id, values))
     return records
 
 
-def _structure(period_load: PeriodLoad, node: Node) -> str:
-    if period_load.intended:
-        return period_load.intended[node].structure
-    if period_load.claims:
-        return structure_text(period_load.load, node)
-    reading = period_load.planned.reading
-    return structure_text(period_load.load, node, loaded=reading.loaded, in_files=reading.names)
+def _structure(period_load: Publication, node: Node) -> str:
+    return period_load.intended[node].structure if period_load.intended else period_load.structure_on(node)
 
 
 def _values_of_published(
-    period_load: PeriodLoad, members: Mapping[Node, Sequence[Member]], current: Mapping[Node, PeriodOnNode]
+    period_load: Publication, members: Mapping[Node, Sequence[Member]], current: Mapping[Node, PeriodOnNode]
 ) -> _Records:
     records, shards = (
         list[tuple[Node, str, Values]](),
@@ -449,29 +434,27 @@ def _values_of_published(
         attempt_values = of_intent.of_attempt if of_intent else {}
         for member in of_node:
             state = replace(current[node].at(member.partition_id).state, lasts=member.lasts)
-            values = values_of(
-                period_load.load, rows=state.rows, state=state, rows_of_shards=shards, structure=structure
-            )
-            records.append((node, member.partition_id, {**values, **period_load.claims, **attempt_values}))
+            values = values_of(period_load, rows=state.rows, state=state, rows_of_shards=shards, structure=structure)
+            records.append((node, member.partition_id, {**values, **attempt_values}))
     return records
 
 
 def _check_untouched(
-    load: LoadContext, before: Mapping[Node, PeriodOnNode], current: Mapping[Node, PeriodOnNode]
+    load: Publication, before: Mapping[Node, PeriodOnNode], current: Mapping[Node, PeriodOnNode]
 ) -> None:
-    if load.request.policies.on_target_changed == "reload":
+    if load.policies.on_target_changed == "reload":
         return
     for node, period in current.items():
         for partition in period.each:
             if _is_written_by_others(load, before[node].at(partition.partition_id), partition):
                 raise TargetChangedError(
                     f"{load.context.target} on {node}: somebody wrote to partition {partition.shown} while "
-                    f"{load.request.period} was loaded. The period was not published. Find out who does; "
+                    f"{load.period} was loaded. The period was not published. Find out who does; "
                     "policies={'on_target_changed': 'reload'} replaces such rows."
                 )
 
 
-def _is_written_by_others(load: LoadContext, before: PeriodOnNode, current: PeriodOnNode) -> bool:
+def _is_written_by_others(load: Publication, before: PeriodOnNode, current: PeriodOnNode) -> bool:
     """Check whether anybody but a load wrote to the partition since the comparison."""
     was, is_now = before.state, current.state
     if (

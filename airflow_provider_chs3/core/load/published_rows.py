@@ -18,9 +18,8 @@ from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE, Contents
 from airflow_provider_chs3.core.ledger.queries import look_up_beside, look_up_sources
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
-from airflow_provider_chs3.core.load.load_context import LoadContext, periods_text
 from airflow_provider_chs3.core.load.members import Member
-from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods
+from airflow_provider_chs3.core.load.publication import P, Publication, Publications, periods_text
 from airflow_provider_chs3.core.load.staging_tables import ddl_settings
 from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.model.period import Period
@@ -34,7 +33,7 @@ _NO_PARTITION = "chs3-none"
 
 
 def check_published(
-    period_load: PeriodLoad, members: Mapping[Node, Sequence[Member]], current: Mapping[Node, PeriodOnNode]
+    period_load: Publication, members: Mapping[Node, Sequence[Member]], current: Mapping[Node, PeriodOnNode]
 ) -> None:
     """Check that the partitions of a period hold the staged rows, and that publishing undid no changes.
 
@@ -42,7 +41,7 @@ def check_published(
         TargetChangedError: If somebody changed it at that moment.
         VerificationError: If it holds other rows.
     """
-    load = period_load.load
+    load = period_load
     _check_same_table(load, current, members)
     for node, period in current.items():
         known = {member.partition_id for member in members[node]}
@@ -60,7 +59,7 @@ def check_published(
 
 
 def _check_same_table(
-    load: LoadContext, periods: Mapping[Node, PeriodOnNode], members: Mapping[Node, Sequence[Member]]
+    load: Publication, periods: Mapping[Node, PeriodOnNode], members: Mapping[Node, Sequence[Member]]
 ) -> None:
     """Check that the target is still the inspected table, by its UUID."""
     for node, period in periods.items():
@@ -74,7 +73,7 @@ def _check_same_table(
         )
         raise TargetChangedError(
             f"{load.context.target} on {node} was replaced by another table (EXCHANGE, RENAME or DROP) just as "
-            f"{load.request.period} was published: its UUID was {was}, and is {period.table_uuid or 'gone'}. "
+            f"{load.period} was published: its UUID was {was}, and is {period.table_uuid or 'gone'}. "
             + (
                 f"All rows that the new table had in {load.period_partitions} were replaced by the objects' "
                 "rows: restore them if they are not of these objects."
@@ -85,34 +84,34 @@ def _check_same_table(
         )
 
 
-def _check_kept(load: LoadContext, node: Node, member: Member, current: PeriodOnNode) -> None:
+def _check_kept(load: Publication, node: Node, member: Member, current: PeriodOnNode) -> None:
     """Check that nobody changed a partition that is kept, because its current rows are recorded."""
     if not is_explained(as_recorded(member.was).evidence(), current.state, table_facts=load.context.table_facts):
         raise _changed_error(load, node, current)
 
 
-def _changed_error(load: LoadContext, node: Node, current: PeriodOnNode) -> TargetChangedError:
+def _changed_error(load: Publication, node: Node, current: PeriodOnNode) -> TargetChangedError:
     return TargetChangedError(
         f"{load.context.target} on {node}: somebody changed partition {current.shown} right after "
-        f"{load.request.period} was published. It is not recorded as published. Find out who does; "
+        f"{load.period} was published. It is not recorded as published. Find out who does; "
         "policies={'on_target_changed': 'reload'} loads it again."
     )
 
 
-def _check_none_undone(load: LoadContext, node: Node, member: Member, current: PeriodOnNode) -> None:
+def _check_none_undone(load: Publication, node: Node, member: Member, current: PeriodOnNode) -> None:
     """Check that publishing undid no DELETE or UPDATE since the last look."""
-    if load.increment is None and load.request.policies.on_target_changed == "reload":
+    if load.increment is None and load.policies.on_target_changed == "reload":
         return
     was = member.was.state
     if command := undone_mutation(current.state, after=was.last_mutation) if was.rows else "":
         raise TargetChangedError(
-            f"{load.context.target} on {node}: somebody changed {load.request.period} just as it was "
+            f"{load.context.target} on {node}: somebody changed {load.period} just as it was "
             f"published, and that change was undone: {command}. It is not recorded as published. Load the period "
             "with policies={'on_target_changed': 'reload'}, and run that statement again afterwards."
         )
 
 
-def _check_rows(load: LoadContext, node: Node, member: Member, current: PeriodOnNode) -> None:
+def _check_rows(load: Publication, node: Node, member: Member, current: PeriodOnNode) -> None:
     state, wanted = without_old_patches(current.state, member.was.state), member.staged.rows
     facts = load.context.table_facts
     # Other engines merge rows away, and TTL drops them, at any moment: then only more rows than staged are wrong, or
@@ -122,7 +121,7 @@ def _check_rows(load: LoadContext, node: Node, member: Member, current: PeriodOn
     if wrong:
         of = f" in partition {current.shown}" if load.period_partitions.of_part else ""
         raise VerificationError(
-            f"{load.context.target} on {node} holds {state.rows} rows of {load.request.period}{of} right after "
+            f"{load.context.target} on {node} holds {state.rows} rows of {load.period}{of} right after "
             f"publishing, but {wanted} were staged: somebody else writes to it. It is not recorded as published. Find "
             "out who does; policies={'on_target_changed': 'reload'} loads it again."
         )
@@ -130,12 +129,12 @@ def _check_rows(load: LoadContext, node: Node, member: Member, current: PeriodOn
         raise _changed_error(load, node, current)
 
 
-def held_nodes(periods: Periods, members: Mapping[Period, Mapping[Node, Sequence[Member]]]) -> set[Node]:
+def held_nodes(periods: Publications[P], members: Mapping[Period, Mapping[Node, Sequence[Member]]]) -> set[Node]:
     """Return the nodes that may have replaced parts on their disks; replicas know replaced parts from Keeper."""
     return {
         node
         for period in periods
-        if not period.load.context.table_facts.is_replicated
+        if not period.context.table_facts.is_replicated
         for node, of_node in members[period.period].items()
         for member in of_node
         # After an intent, parts may already have been replaced by nothing.
@@ -143,12 +142,12 @@ def held_nodes(periods: Periods, members: Mapping[Period, Mapping[Node, Sequence
     }
 
 
-def remove_replaced(periods: Periods, held: set[Node]) -> Steps[None]:
+def remove_replaced(periods: Publications[P], held: set[Node]) -> Steps[None]:
     """Remove replaced parts from the disks, or wait for replicas.
 
     DETACH PARTITION removes them at once, even if merges are stopped (seen on 25.8 and 26.9).
     """
-    load = periods.first.load
+    load = periods.first
     target = load.context.target
     yield from follow(load.context, target)
     if held:
@@ -162,23 +161,23 @@ def remove_replaced(periods: Periods, held: set[Node]) -> Steps[None]:
 
 
 def look_at_published(
-    period_loads: Sequence[PeriodLoad], *, held: set[Node]
+    period_loads: Sequence[P], *, held: set[Node]
 ) -> Steps[list[tuple[dict[Node, PeriodOnNode], set[str]]]]:
     """Look up replaced periods, and the old parts that are left.
 
     Returns:
         Every period by node, with the partitions of the table that still have replaced parts on a disk.
     """
-    load = period_loads[0].load
+    load = period_loads[0]
     replaced = (
         f"(SELECT groupUniqArray(partition_id) FROM system.parts WHERE {in_table(load.context.target)} AND rows > 0 "
         "AND _state IN ('Outdated', 'Deleting'))"
     )
     states, beside = yield from look_up_beside(
         load.context,
-        {item.period: item.load.period_partitions for item in period_loads},
+        {item.period: item.period_partitions for item in period_loads},
         replaced if held else "",
-        name=f"Look for replaced parts of {periods_text([item.load for item in period_loads])}",
+        name=f"Look for replaced parts of {periods_text(period_loads)}",
         with_records=False,
     )
     left = {partition_id for node in held for partition_id in beside[node][0]}
@@ -189,7 +188,7 @@ def look_at_published(
     return [(states[item.period], left) for item in period_loads]
 
 
-def _known_contents(period_load: PeriodLoad, partition: PeriodOnNode, node: Node) -> Contents:
+def _known_contents(period_load: Publication, partition: PeriodOnNode, node: Node) -> Contents:
     """Return the contents of a partition's former and staged parts."""
     staged, before = (
         period_load.staged[node].at(partition.partition_id),

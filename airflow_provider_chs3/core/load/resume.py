@@ -14,17 +14,10 @@ from airflow_provider_chs3.core.ledger.recording import Value, Values, add_recor
 from airflow_provider_chs3.core.ledger.records import NEWEST_FIRST, PeriodOnNode
 from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.load.end_attempts import is_staging_there
-from airflow_provider_chs3.core.load.insert_plan import InsertPlan
-from airflow_provider_chs3.core.load.load_context import (
-    Increment,
-    LoadContext,
-    node_key,
-    periods_text,
-    values_of_load,
-)
 from airflow_provider_chs3.core.load.load_request import LoadRequest
 from airflow_provider_chs3.core.load.newer_records import records_of
-from airflow_provider_chs3.core.load.period_load import PeriodLoad
+from airflow_provider_chs3.core.load.period_load import InsertPlan, PeriodLoad
+from airflow_provider_chs3.core.load.publication import Increment, node_key, periods_text
 from airflow_provider_chs3.core.load.retry_policy import RetryState
 from airflow_provider_chs3.core.load.staging_tables import Attempt, superseded_message
 from airflow_provider_chs3.core.model.models import Manifest, Node, ObjectChanges
@@ -109,7 +102,7 @@ class ResumableLoad:
 
 
 def record_insert(
-    load: LoadContext, plan: InsertPlan, periods: Sequence[PeriodLoad], done: Sequence[DoneInsert], running: str
+    load: PeriodLoad, plan: InsertPlan, periods: Sequence[PeriodLoad], done: Sequence[DoneInsert], running: str
 ) -> Steps[None]:
     """Record on the coordinator everything that another process needs to resume the next insert."""
     coordinator = load.context.coordinator
@@ -137,17 +130,17 @@ def record_insert(
     records = (
         (
             coordinator,
-            item.load.key_on(coordinator),
-            {**values_of_load(item.load), **shared, **_values_of(item), "plan": plan_text},
+            item.key_on(coordinator),
+            {**item.values, **shared, **_values_of(item), "plan": plan_text},
         )
         for item, plan_text in zip(periods, plans, strict=False)
     )
-    name = f"Record that {periods_text([period.load for period in periods])} is being inserted"
+    name = f"Record that {periods_text(periods)} is being inserted"
     yield from add_records(load.context, "inserting", records, name=name, staging=load.staging)
 
 
 def _values_of(period_load: PeriodLoad) -> dict[str, Value]:
-    load = period_load.load
+    load = period_load
     newest = max((unit.last_modified for unit in load.manifest.objects), default=_EPOCH)
     basis = {
         "newest_microseconds": (newest - _EPOCH) // _MICROSECOND,
@@ -225,21 +218,21 @@ _COLUMNS = ", ".join(
 
 
 def published_by_owner(
-    loads: Sequence[LoadContext],
+    loads: Sequence[PeriodLoad],
     periods: Mapping[Period, Mapping[Node, PeriodOnNode]],
     attempts: Collection[tuple[Period, str]],
 ) -> set[Period]:
     """Return the periods that an earlier try of the same task published before it died: for the task, they are new."""
-    records = {load.request.period: periods[load.request.period][load.context.coordinator].record for load in loads}
+    records = {load.period: periods[load.period][load.context.coordinator].record for load in loads}
     return {period for period, record in records.items() if record and (period, record.attempt) in attempts}
 
 
-def find_own_attempts(loads: Collection[LoadContext]) -> Steps[set[tuple[Period, str]]]:
+def find_own_attempts(loads: Collection[PeriodLoad]) -> Steps[set[tuple[Period, str]]]:
     """Find the attempts of the loads' task that began to insert, with their periods."""
     first = next(iter(loads))
     if not first.request.owner:
         return set()
-    return (yield from find_attempts(first.context, [load.request.period for load in loads], first.request.owner))
+    return (yield from find_attempts(first.context, [load.period for load in loads], first.request.owner))
 
 
 def find_attempts(context: TargetContext, periods: Sequence[Period], owner: str) -> Steps[set[tuple[Period, str]]]:

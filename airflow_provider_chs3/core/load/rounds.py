@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from airflow_provider_chs3.core.files.parse_errors import file_of
 from airflow_provider_chs3.core.load.discovery import inspect_target_for_load
 from airflow_provider_chs3.core.load.insert import check_objects
-from airflow_provider_chs3.core.load.load_context import LoadContext
 from airflow_provider_chs3.core.load.load_request import LoadRequest
 from airflow_provider_chs3.core.load.load_result import LoadResult
 from airflow_provider_chs3.core.load.outcome import record_failure
+from airflow_provider_chs3.core.load.period_load import PeriodLoad
 from airflow_provider_chs3.core.load.resume import ResumableLoad, find_resumable_loads
 from airflow_provider_chs3.core.load.retry_policy import Retry, RetryState, next_retry
 from airflow_provider_chs3.core.model.error_codes import QUERY_WAS_CANCELLED, is_terminal, sentence, with_hint
@@ -103,7 +103,7 @@ class Tried:
     results: dict[Period, LoadResult] = field(default_factory=dict)
     refused: dict[Period, Chs3Error] = field(default_factory=dict)
     errors: dict[Period, Chs3Error] = field(default_factory=dict)
-    loads: dict[Period, LoadContext] = field(default_factory=dict)
+    loads: dict[Period, PeriodLoad] = field(default_factory=dict)
     error: Chs3Error | None = None
 
     def has(self, period: Period) -> bool:
@@ -224,18 +224,18 @@ def _split_round(load_round: Round, tried: Tried, periods: Sequence[Period]) -> 
     return [Round(periods=(period,)) for period in periods]
 
 
-def _is_named(load: LoadContext | None, error: Chs3Error) -> bool:
+def _is_named(load: PeriodLoad | None, error: Chs3Error) -> bool:
     text = str(error)
     return load is not None and any(unit.path in text for unit in load.files.manifest.objects)
 
 
-def _check_changed(load: LoadContext, error: Chs3Error) -> Steps[Chs3Error]:
+def _check_changed(load: PeriodLoad, error: Chs3Error) -> Steps[Chs3Error]:
     """Return the error, or that of objects that changed meanwhile: half of an overwritten file may have been read."""
     is_of_server = isinstance(error, ClickHouseServerError) and bool(is_terminal(error) or file_of(error))
     if not is_of_server and not isinstance(error, SourceError):
         return error
     try:
-        _, listed = yield from load.files.source.list_period(load.request.period)
+        _, listed = yield from load.files.source.list_period(load.period)
         check_objects(load, listed, cause=error)
     except ObjectsChangedError as changed:
         return changed

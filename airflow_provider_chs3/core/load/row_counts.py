@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.file_schema import count_rows
 from airflow_provider_chs3.core.files.reading import Batch
-from airflow_provider_chs3.core.load.load_context import LoadContext
+from airflow_provider_chs3.core.load.period_load import PeriodLoad
 from airflow_provider_chs3.core.load.resume import DoneInsert
 from airflow_provider_chs3.core.load.whole_objects import check_unproved, find_ends_of_native
 from airflow_provider_chs3.core.model.models import Node
@@ -52,7 +52,7 @@ def source_read_of(counters: Mapping[str, int], bytes_event: str | None) -> Sour
     return SourceRead(counters.get(_FILES, 0), counters.get(bytes_event or "", 0))
 
 
-def rows_of_source(load: LoadContext, reading: Reading, done: Sequence[DoneInsert]) -> Steps[SourceRows]:
+def rows_of_source(load: PeriodLoad, reading: Reading, done: Sequence[DoneInsert]) -> Steps[SourceRows]:
     """Count the rows of the period's objects.
 
     Raises:
@@ -64,7 +64,7 @@ def rows_of_source(load: LoadContext, reading: Reading, done: Sequence[DoneInser
         return SourceRows(reading.rows, FOOTERS)
     yield from _check_ends_of_native(load, reading, done)
     reason = "files={'count_again': True}"
-    if not load.request.policies.count_again:
+    if not load.policies.count_again:
         reason = yield from _why_not_proven(load, reading, done)
         if not reason:
             return SourceRows(sum(done_insert.stats.read_rows for done_insert in done), INSERT)
@@ -72,7 +72,7 @@ def rows_of_source(load: LoadContext, reading: Reading, done: Sequence[DoneInser
     return SourceRows((yield from count_rows(load.files, reading)), SECOND_READ)
 
 
-def _why_not_proven(load: LoadContext, reading: Reading, done: Sequence[DoneInsert]) -> Steps[str]:
+def _why_not_proven(load: PeriodLoad, reading: Reading, done: Sequence[DoneInsert]) -> Steps[str]:
     """Return why the inserts' rows may not be those of the objects; empty if they are."""
     store = load.request.source.kind
     if store.bytes_event is None:
@@ -92,7 +92,7 @@ def _why_not_proven(load: LoadContext, reading: Reading, done: Sequence[DoneInse
     return ""
 
 
-def _check_ends_of_native(load: LoadContext, reading: Reading, done: Sequence[DoneInsert]) -> Steps[None]:
+def _check_ends_of_native(load: PeriodLoad, reading: Reading, done: Sequence[DoneInsert]) -> Steps[None]:
     """Check that readers of Native stopped at the ends of objects: an empty block ends both reading and counting.
 
     Raises:
@@ -108,7 +108,7 @@ def _check_ends_of_native(load: LoadContext, reading: Reading, done: Sequence[Do
             yield from check_unproved(load, (yield from find_ends_of_native(load, objects)))
 
 
-def _check_all_was_sent(load: LoadContext, read: SourceRead, wanted: SourceRead) -> None:
+def _check_all_was_sent(load: PeriodLoad, read: SourceRead, wanted: SourceRead) -> None:
     """Check that servers received all text: a second read of truncated objects would count the same rows."""
     if read.files == wanted.files and read.size_bytes < wanted.size_bytes and not load.files.format.is_typed:
         raise TransientError(
@@ -118,7 +118,7 @@ def _check_all_was_sent(load: LoadContext, read: SourceRead, wanted: SourceRead)
         )
 
 
-def _read_by_logs(load: LoadContext, bytes_event: str, batch: Batch, done: DoneInsert) -> Steps[SourceRead | None]:
+def _read_by_logs(load: PeriodLoad, bytes_event: str, batch: Batch, done: DoneInsert) -> Steps[SourceRead | None]:
     """Return how much was read by the nodes' logs, for connections without counters, such as HTTP.
 
     Without the privilege to flush logs, this waits for them; without the privilege to read them, the result is None.

@@ -14,8 +14,8 @@ from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.load.alter_statement import attach_partitions
 from airflow_provider_chs3.core.load.end_attempts import check_not_superseded
 from airflow_provider_chs3.core.load.increment_completion import begin_increments, complete_increments
-from airflow_provider_chs3.core.load.load_context import LoadContext, SharedStaging, periods_text
-from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, Staged
+from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods
+from airflow_provider_chs3.core.load.publication import Staged, periods_text
 from airflow_provider_chs3.core.load.publish import publish
 from airflow_provider_chs3.core.load.rivals import settle_with_rivals
 from airflow_provider_chs3.core.load.staged_rows import count_partitions, staged_of
@@ -31,7 +31,7 @@ _MOST_TABLES = 5
 
 
 def publish_from_shared_table(
-    load: LoadContext, periods: Periods, attempts: list[Attempt]
+    load: PeriodLoad, periods: Periods, attempts: list[Attempt]
 ) -> Steps[dict[Period, dict[Node, PartitionState]]]:
     """Publish periods that are staged together.
 
@@ -42,13 +42,13 @@ def publish_from_shared_table(
     for number in range(1, _MOST_TABLES + 1):
         if not waiting.items:
             return states
-        attempts.append(Attempt(load.context.target, tuple(waiting.items), load.request.nonce, number))
+        attempts.append(Attempt(load.context.target, tuple(waiting.items), load.attempt.nonce, number))
         part = waiting.subset(waiting.items)
         rivals = yield from part.run_together(_create_shared_staging(part, attempts[-1]))
         if rivals is not None:
             for item in part:
                 if item.period in rivals:
-                    part.set_aside(item.period, SupersededError(superseded_message(item.load.attempt)))
+                    part.set_aside(item.period, SupersededError(superseded_message(item.attempt)))
             states |= yield from _publish_part(load, part, attempts[-1])
         periods.merge(part)
         lost = [
@@ -67,19 +67,19 @@ def publish_from_shared_table(
 
 def _create_shared_staging(periods: Periods, attempt: Attempt) -> Steps[set[Period]]:
     """Create the table, and return the periods that others are loading."""
-    attempts = {item.period: item.load.attempt for item in periods}
-    context = periods.first.load.context
+    attempts = {item.period: item.attempt for item in periods}
+    context = periods.first.context
     yield from create_staging(context, attempt)
     held = yield from settle_with_rivals(context, attempt, attempts.values())
     return {period for period, period_attempt in attempts.items() if period_attempt in held}
 
 
 def _publish_part(
-    load: LoadContext, periods: Periods, attempt: Attempt
+    load: PeriodLoad, periods: Periods, attempt: Attempt
 ) -> Steps[dict[Period, dict[Node, PartitionState]]]:
-    shared = SharedStaging(attempt, frozenset(period.load.period_partitions.value for period in periods))
+    values = frozenset(period.period_partitions.value for period in periods)
     staged = {period.period: period.staged for period in periods}
-    periods.update(lambda item: item.of(replace(item.load, shared=shared)))
+    periods.update(lambda item: replace(item, attempt=attempt, others_in_staging=values))
     yield from begin_increments(periods)
     yield from periods.run_together(_fill_staging(load, periods, staged))
     yield from complete_increments(periods)
@@ -102,30 +102,30 @@ def find_superseded(context: TargetContext, periods: Periods, attempt: Attempt) 
         return
 
 
-def _fill_staging(load: LoadContext, periods: Periods, staged: Mapping[Period, Mapping[Node, Staged]]) -> Steps[None]:
+def _fill_staging(load: PeriodLoad, periods: Periods, staged: Mapping[Period, Mapping[Node, Staged]]) -> Steps[None]:
     """Attach the periods' partitions by hard links.
 
     They are verified right before publication; beside published rows, also at once.
     """
     # A repeated ATTACH would double rows: staging is never reused.
     yield from periods.ask(lambda period_loads: _attach(load, period_loads, staged), is_repeatable=False)
-    added = periods.select(lambda item: item.load.increment is not None)
+    added = periods.select(lambda item: item.increment is not None)
     if added.items:
-        partitions = yield from count_partitions(added.first.load, name="Count what is staged")
-        added.update(lambda item: _check_filled(item, staged[item.period], staged_of(item.load, partitions)))
+        partitions = yield from count_partitions(added.first, name="Count what is staged")
+        added.update(lambda item: _check_filled(item, staged[item.period], staged_of(item, partitions)))
         periods.merge(added)
 
 
 def _attach(
-    load: LoadContext, period_loads: Sequence[PeriodLoad], staged: Mapping[Period, Mapping[Node, Staged]]
+    load: PeriodLoad, period_loads: Sequence[PeriodLoad], staged: Mapping[Period, Mapping[Node, Staged]]
 ) -> Steps[Sequence[PeriodLoad]]:
-    attempt, nodes = period_loads[0].load.attempt, load.context.publishers
+    attempt, nodes = period_loads[0].attempt, load.context.publishers
     yield from attach_partitions(
         load.context,
         load.staging,
         attempt.staging(load.context),
         ((node, key) for item in period_loads for node in nodes for key in staged[item.period][node].partitions),
-        name=f"Take the rows of {periods_text([item.load for item in period_loads])} out of the group's",
+        name=f"Take the rows of {periods_text(period_loads)} out of the group's",
         query_id=f"{attempt.name}_fill",
     )
     return period_loads
@@ -133,13 +133,13 @@ def _attach(
 
 def _check_filled(period_load: PeriodLoad, wanted: Mapping[Node, Staged], current: Mapping[Node, Staged]) -> PeriodLoad:
     """Check that the rows beside those attached first are the staged ones."""
-    attached = {} if period_load.load.adds else period_load.staged
+    attached = {} if period_load.adds else period_load.staged
     for node, staged in current.items():
         was = attached.get(node, Staged({}))
         came = (staged.rows - was.rows, _count_parts(staged) - _count_parts(was))
         if came != (wanted[node].rows, _count_parts(wanted[node])) or None in _count_parts(wanted[node]):
             raise VerificationError(
-                f"Staging {period_load.load.staging} on {node} got {came[0]} of the {wanted[node].rows} staged rows "
+                f"Staging {period_load.staging} on {node} got {came[0]} of the {wanted[node].rows} staged rows "
                 f"of {period_load.period}, or other parts. The period was not published."
             )
     return replace(period_load, staged=current)

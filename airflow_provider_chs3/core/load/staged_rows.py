@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from airflow_provider_chs3.core.ledger.parts import CONTENT, MOST_PARTS, Contents
-from airflow_provider_chs3.core.load.load_context import LoadContext
-from airflow_provider_chs3.core.load.period_load import Staged
+from airflow_provider_chs3.core.load.publication import Publication, Staged
 from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.sql.quoting import Sql, in_table
 from airflow_provider_chs3.core.steps.operations import Steps
@@ -17,21 +16,21 @@ from airflow_provider_chs3.core.target.replication import follow
 _NULL = "ᴺᵁᴸᴸ"
 
 
-def count_staged(load: LoadContext, *, name: str) -> Steps[dict[Node, Staged]]:
+def count_staged(item: Publication, *, name: str) -> Steps[dict[Node, Staged]]:
     """Count the rows of each node's staging."""
-    return staged_of(load, (yield from count_partitions(load, name=name)))
+    return staged_of(item, (yield from count_partitions(item, name=name)))
 
 
 def staged_of(
-    load: LoadContext,
+    item: Publication,
     partitions: Mapping[Node, Mapping[str, StagedPartition]],
     *,
     known: Collection[str] | None = None,
 ) -> dict[Node, Staged]:
     """Return the period's part of each node's staging."""
     if known is None:
-        known = load.shared.period_values if load.shared else {load.period_partitions.value}
-    return {node: _staged_of(load.period_partitions.value, known, on_node) for node, on_node in partitions.items()}
+        known = item.others_in_staging | {item.period_partitions.value}
+    return {node: _staged_of(item.period_partitions.value, known, on_node) for node, on_node in partitions.items()}
 
 
 def _staged_of(period_value: str, known: Collection[str], partitions: Mapping[str, StagedPartition]) -> Staged:
@@ -56,16 +55,16 @@ class StagedPartition(NamedTuple):
     contents: Contents
 
 
-def count_partitions(load: LoadContext, *, name: str) -> Steps[dict[Node, dict[str, StagedPartition]]]:
+def count_partitions(item: Publication, *, name: str) -> Steps[dict[Node, dict[str, StagedPartition]]]:
     """Count the rows of staging by node and partition id."""
-    yield from follow(load.context, load.staging)
-    answers = yield from load.context.on_each(name=name, sql=Sql(f"SELECT {partitions_query(load)}"))
+    yield from follow(item.context, item.staging)
+    answers = yield from item.context.on_each(name=name, sql=Sql(f"SELECT {partitions_query(item)}"))
     return {node: partitions_of(rows[0][0]) for node, rows in answers.items()}
 
 
-def partitions_query(load: LoadContext) -> str:
+def partitions_query(item: Publication) -> str:
     """Return a scalar subquery for the partitions of staging; `partitions_of` parses the answer."""
-    staging, expression = load.staging, load.period_partitions.of_part or "partition_id"
+    staging, expression = item.staging, item.period_partitions.of_part or "partition_id"
     return (
         "(SELECT groupArray((partition_id, shown, own, total, contents)) FROM (SELECT partition_id, "
         f"any(partition) AS shown, any({expression}) AS own, sum(rows) AS total, "

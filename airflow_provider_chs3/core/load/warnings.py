@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from airflow_provider_chs3.core.load.load_context import LoadContext
+from airflow_provider_chs3.core.load.period_load import PeriodLoad
 from airflow_provider_chs3.core.load.staging_tables import KEPT_BYTES
 from airflow_provider_chs3.core.model.models import Manifest, Node, TableName
 from airflow_provider_chs3.core.model.quantities import size_text
@@ -20,7 +20,7 @@ NAME = r"(?:`(?:[^`\\]|\\.)*`|\w+)"
 VIEW_TO = re.compile(rf"CREATE MATERIALIZED VIEW {NAME}\.{NAME} (?:REFRESH .*? )?TO ({NAME}\.{NAME}) ")
 
 
-def fill_statements(load: LoadContext, node: Node) -> Steps[list[str]]:
+def fill_statements(load: PeriodLoad, node: Node) -> Steps[list[str]]:
     """Return an INSERT for every materialized view that adds the period's rows as the view would.
 
     The view's SELECT is unchanged, but a setting restricts it to the period's partition. Rows go directly to the view's
@@ -48,7 +48,7 @@ def fill_statements(load: LoadContext, node: Node) -> Steps[list[str]]:
     ]
 
 
-def _statement(load: LoadContext, view: TableName, definition: str, select: str, columns: Sequence[str]) -> str:
+def _statement(load: PeriodLoad, view: TableName, definition: str, select: str, columns: Sequence[str]) -> str:
     matched = VIEW_TO.match(definition)
     to = matched[1] if matched else table(view)
     period = load.period_partitions.rows_of(load.context.target)
@@ -59,7 +59,7 @@ def _statement(load: LoadContext, view: TableName, definition: str, select: str,
     )
 
 
-def warn_of_risks(load: LoadContext, capacities: Mapping[Node, NodeNow]) -> Steps[None]:
+def warn_of_risks(load: PeriodLoad, capacities: Mapping[Node, NodeNow]) -> Steps[None]:
     """Check disks, parts and materialized views of the target.
 
     Problems that prevent the load are errors; others are logged.
@@ -79,7 +79,7 @@ def warn_of_risks(load: LoadContext, capacities: Mapping[Node, NodeNow]) -> Step
         yield from _warn_of_views(load, capacities)
 
 
-def _warn_of_views(load: LoadContext, capacities: Mapping[Node, NodeNow]) -> Steps[None]:
+def _warn_of_views(load: PeriodLoad, capacities: Mapping[Node, NodeNow]) -> Steps[None]:
     viewed = [node for node, capacity in capacities.items() if capacity.views]
     if not viewed:
         return
@@ -95,7 +95,7 @@ def _warn_of_views(load: LoadContext, capacities: Mapping[Node, NodeNow]) -> Ste
     yield from Log(name="\n  ".join((text, *statements)))
 
 
-def nodes_without_room(load: LoadContext, capacities: Mapping[Node, NodeNow]) -> Iterator[str]:
+def nodes_without_room(load: PeriodLoad, capacities: Mapping[Node, NodeNow]) -> Iterator[str]:
     """Yield a sentence for every node without enough disk space for its part of the objects.
 
     Staging takes about as much space as Parquet.
@@ -112,7 +112,7 @@ def nodes_without_room(load: LoadContext, capacities: Mapping[Node, NodeNow]) ->
             )
 
 
-def _what_may_go(load: LoadContext) -> Steps[list[str]]:
+def _what_may_go(load: PeriodLoad) -> Steps[list[str]]:
     # Linking versions or held rows takes no space; they take it once the table loses those parts.
     statements = dict.fromkeys(load.context.nodes, Sql(KEPT_BYTES))
     answers = yield from QueryNodes(name="Look at what versions and held rows take", sql=statements)
@@ -125,12 +125,12 @@ def _what_may_go(load: LoadContext) -> Steps[list[str]]:
     ]
 
 
-def _written_objects(load: LoadContext) -> Manifest:
+def _written_objects(load: PeriodLoad) -> Manifest:
     """Return the objects to write: if objects are removed, all parts may be rewritten."""
     return load.manifest if load.increment and load.increment.removed else load.files.manifest
 
 
-def _too_full(load: LoadContext, capacities: Mapping[Node, NodeNow]) -> Iterator[str]:
+def _too_full(load: PeriodLoad, capacities: Mapping[Node, NodeNow]) -> Iterator[str]:
     """Yield a sentence for every node that refuses INSERTs into the target (252), or would after the load.
 
     The limits apply to the whole table: a partition with too many parts blocks INSERTs into all of them. They do not
@@ -152,7 +152,7 @@ def _too_full(load: LoadContext, capacities: Mapping[Node, NodeNow]) -> Iterator
             )
 
 
-def _slowed_down(load: LoadContext, capacities: Mapping[Node, NodeNow]) -> Iterator[str]:
+def _slowed_down(load: PeriodLoad, capacities: Mapping[Node, NodeNow]) -> Iterator[str]:
     for node, others in _other_parts(capacities):
         limit = others.limits.parts_to_delay_insert
         if _parts_matter(others) and others.fullest_parts >= limit:
@@ -171,7 +171,7 @@ def _parts_matter(others: OtherParts) -> bool:
     return others.fullest_bytes <= others.fullest_parts * others.limits.max_avg_part_size_for_too_many_parts
 
 
-def _remarks(load: LoadContext, capacities: Mapping[Node, NodeNow]) -> Iterator[str]:
+def _remarks(load: PeriodLoad, capacities: Mapping[Node, NodeNow]) -> Iterator[str]:
     target, period = load.context.target, load.periods
     if load.context.table_facts.rows_expire:
         yield f"Rows of {target} expire by its TTL: the first merge after publishing may remove rows of {period}."

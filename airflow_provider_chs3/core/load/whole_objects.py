@@ -12,7 +12,7 @@ from itertools import islice
 from airflow_provider_chs3.core.files.describe_files import is_empty
 from airflow_provider_chs3.core.files.parse_errors import unreadable
 from airflow_provider_chs3.core.load.frames import FRAMED, Walk, find_damage
-from airflow_provider_chs3.core.load.load_context import LoadContext
+from airflow_provider_chs3.core.load.period_load import PeriodLoad
 from airflow_provider_chs3.core.model.error_codes import MEMORY_LIMIT_EXCEEDED, is_of_servers
 from airflow_provider_chs3.core.model.models import Unit
 from airflow_provider_chs3.core.model.quantities import quantity, size_text
@@ -34,7 +34,7 @@ _NATIVE, _SNAPPY, _XZ = "Native", "snappy", "xz"
 _END_OF_XZ, _LOOKED_AT_BYTES = b"YZ", 4096
 
 
-def prove_whole(load: LoadContext) -> Steps[None]:
+def prove_whole(load: PeriodLoad) -> Steps[None]:
     """Check that the load's objects end as their codec demands, before anything else is read from them.
 
     Raises:
@@ -58,7 +58,7 @@ def prove_whole(load: LoadContext) -> Steps[None]:
     yield from check_unproved(load, unproved)
 
 
-def check_unproved(load: LoadContext, unproved: Mapping[str, str]) -> Steps[None]:
+def check_unproved(load: PeriodLoad, unproved: Mapping[str, str]) -> Steps[None]:
     """Refuse objects that nothing proves to be whole, unless the user accepts them.
 
     Raises:
@@ -68,7 +68,7 @@ def check_unproved(load: LoadContext, unproved: Mapping[str, str]) -> Steps[None
         return
     path, reason = next(iter(unproved.items()))
     others = f" ({len(unproved) - 1} more like it)" if len(unproved) > 1 else ""
-    if load.request.policies.unproved_codecs != "load":
+    if load.policies.unproved_codecs != "load":
         raise SourceError(
             f"Nothing proves that {path} was not cut off{others}: {reason}, or load it anyway with "
             "files={'unproved_codecs': 'load'}."
@@ -79,7 +79,7 @@ def check_unproved(load: LoadContext, unproved: Mapping[str, str]) -> Steps[None
     )
 
 
-def _walk_objects(load: LoadContext, walked: Sequence[Unit]) -> Steps[dict[str, str]]:
+def _walk_objects(load: PeriodLoad, walked: Sequence[Unit]) -> Steps[dict[str, str]]:
     if not walked:
         return {}
     by_worker = load.files.source.for_worker(walked[0].path) is not None
@@ -98,7 +98,7 @@ def _walk_objects(load: LoadContext, walked: Sequence[Unit]) -> Steps[dict[str, 
     return {path: reason for result in results for path, reason in result.items()}
 
 
-def _walk_lane(load: LoadContext, walked: Sequence[Unit], connections: int) -> Steps[dict[str, str]]:
+def _walk_lane(load: PeriodLoad, walked: Sequence[Unit], connections: int) -> Steps[dict[str, str]]:
     unproved = dict[str, str]()
     for unit in walked:
         codec = FRAMED.get(load.files.compression_of(unit.path))
@@ -119,7 +119,7 @@ def _walk_lane(load: LoadContext, walked: Sequence[Unit], connections: int) -> S
     return unproved
 
 
-def _run_walk(load: LoadContext, unit: Unit, walk: Walk, body: bytes, connections: int) -> Steps[str]:
+def _run_walk(load: PeriodLoad, unit: Unit, walk: Walk, body: bytes, connections: int) -> Steps[str]:
     """Run a walk over bytes from a server, or bytes that the worker reads; return the damage."""
     place = load.files.source.for_worker(unit.path)
     try:
@@ -139,7 +139,7 @@ def _run_walk(load: LoadContext, unit: Unit, walk: Walk, body: bytes, connection
         return str(end.value)
 
 
-def _read_through_server(load: LoadContext, unit: Unit) -> Steps[bytes | str]:
+def _read_through_server(load: PeriodLoad, unit: Unit) -> Steps[bytes | str]:
     """Read an object through a server; return a text if that is impossible."""
     files = replace(load.files, compression="none")
     if unit.size_bytes > _MOST_HANDED_BYTES:
@@ -171,7 +171,7 @@ def _find_end_of_xz(size_bytes: int) -> Walk:
     return "" if is_whole else "it does not end with an xz footer"
 
 
-def find_ends_of_native(load: LoadContext, objects: Sequence[Unit]) -> Steps[dict[str, str]]:
+def find_ends_of_native(load: PeriodLoad, objects: Sequence[Unit]) -> Steps[dict[str, str]]:
     """Check that readers of Native do not stop before the end of an object, as they do at an empty block.
 
     An extra byte makes an object look truncated if it is read to the end; without that error, the reader stopped

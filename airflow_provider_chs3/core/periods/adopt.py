@@ -14,11 +14,11 @@ from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.ledger.table import make_ledger
 from airflow_provider_chs3.core.load.decision import Hold, PeriodFacts, Refusal, Refuse, Skip, decide
 from airflow_provider_chs3.core.load.discovery import list_ready_period
-from airflow_provider_chs3.core.load.evidence_renewal import structure_text
 from airflow_provider_chs3.core.load.lasting_rows import find_lasting
-from airflow_provider_chs3.core.load.load_context import LoadContext, values_of
 from airflow_provider_chs3.core.load.load_request import LoadRequest, Policies
 from airflow_provider_chs3.core.load.period_check import look_at_period, no_objects_error
+from airflow_provider_chs3.core.load.period_load import PeriodLoad
+from airflow_provider_chs3.core.load.publication import values_of
 from airflow_provider_chs3.core.load.retry_policy import RetryState
 from airflow_provider_chs3.core.model.json_values import AsJson
 from airflow_provider_chs3.core.model.models import Node
@@ -128,12 +128,12 @@ def adopt_period(request: LoadRequest, *, proves: bool = False) -> Steps[Adopted
                 period=request.period, status="refused", reason=reason, rows_by_node=counted.rows_by_node
             )
     yield from make_ledger(load.context, load.context.nodes)
-    load = load.with_ledger()
+    load = replace(load, context=load.context.with_ledger())
     yield from _record(load, before, counted)
     return AdoptedPeriod(period=request.period, status="adopted", reason=reason, rows_by_node=counted.rows_by_node)
 
 
-def _record(load: LoadContext, before: Mapping[Node, PeriodOnNode], counted: _Counted) -> Steps[None]:
+def _record(load: PeriodLoad, before: Mapping[Node, PeriodOnNode], counted: _Counted) -> Steps[None]:
     filled = {
         node: [partition.partition_id for partition in on_node.each if partition.state.rows]
         for node, on_node in before.items()
@@ -152,17 +152,15 @@ def _record(load: LoadContext, before: Mapping[Node, PeriodOnNode], counted: _Co
         for node, on_node in before.items()
         for partition in on_node.recorded
     ]
-    yield from add_records(load.context, "published", records, name=f"Record {load.request.period} as published")
+    yield from add_records(load.context, "published", records, name=f"Record {load.period} as published")
 
 
-def _inspect_period(request: LoadRequest) -> Steps[LoadContext]:
+def _inspect_period(request: LoadRequest) -> Steps[PeriodLoad]:
     source, manifest = yield from list_ready_period(request)
     context = yield from inspect_target(request, needs_all=True, policies_on=OF_A_PERIOD)
     check_target(context)
     partitions = yield from partitions_of_one(context, request.period)
-    return LoadContext.of(
-        request, context, RetryState(), source=source, manifest=manifest, period_partitions=partitions
-    )
+    return PeriodLoad.of(request, context, RetryState(), source=source, manifest=manifest, period_partitions=partitions)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -174,7 +172,7 @@ class _Counted:
     reading: Reading
 
 
-def _count(load: LoadContext) -> Steps[_Counted]:
+def _count(load: PeriodLoad) -> Steps[_Counted]:
     reading = yield from read_columns(load.files, load.request.selection, load.context.table_facts.columns)
     source_rows = yield from count_rows(load.files, reading)
     # Not out of system.parts: rows that a lightweight DELETE took away count there.
@@ -183,7 +181,7 @@ def _count(load: LoadContext) -> Steps[_Counted]:
     )
     # A row counts once, however many replicas have it.
     statements = dict.fromkeys(load.context.publishers, sql)
-    answers = yield from QueryNodes(name=f"Count the rows of {load.request.period}", sql=statements)
+    answers = yield from QueryNodes(name=f"Count the rows of {load.period}", sql=statements)
     return _Counted(
         rows_by_node={str(node): int(rows[0][0]) for node, rows in answers.items()},
         source_rows=source_rows,
@@ -191,22 +189,22 @@ def _count(load: LoadContext) -> Steps[_Counted]:
     )
 
 
-def _check_sight(load: LoadContext, before: Mapping[Node, PeriodOnNode], counted: _Counted) -> None:
+def _check_sight(load: PeriodLoad, before: Mapping[Node, PeriodOnNode], counted: _Counted) -> None:
     """Refuse a period if the user does not see all of its rows, except those that a lightweight DELETE hides."""
     for node in load.context.publishers:
         state, seen = before[node].state, counted.rows_by_node[str(node)]
         parts = state.each_part
         if parts is not None and seen != state.rows and not any(part.hides_rows for part in parts):
             raise TargetChangedError(
-                f"{load.context.target} on {node} has {state.rows:,} rows of {load.request.period}, but the user sees "
+                f"{load.context.target} on {node} has {state.rows:,} rows of {load.period}, but the user sees "
                 f"only {seen:,}: adopt it as a user without row policies, while nobody writes"
             )
 
 
-def _mismatch(load: LoadContext, facts: PeriodFacts, counted: _Counted) -> str:
+def _mismatch(load: PeriodLoad, facts: PeriodFacts, counted: _Counted) -> str:
     rows = sum(counted.rows_by_node.values())
     per_node = ", ".join(f"{node}: {count:,}" for node, count in counted.rows_by_node.items())
-    holds = f"{load.context.target} holds {rows:,} ({per_node}); {_way_out(facts, load.request.policies)}"
+    holds = f"{load.context.target} holds {rows:,} ({per_node}); {_way_out(facts, load.policies)}"
     has = load.files.source.kind.contents.having(load.files.manifest, f"{counted.source_rows:,}")
     return f"{has}, {holds}"
 
@@ -222,8 +220,8 @@ def _way_out(facts: PeriodFacts, policies: Policies) -> str:
     return f"load it with policies={allowed}" if allowed else "load it"
 
 
-def _check_unchanged(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -> Steps[None]:
-    period = load.request.period
+def _check_unchanged(load: PeriodLoad, before: Mapping[Node, PeriodOnNode]) -> Steps[None]:
+    period = load.period
     _, manifest = yield from load.files.source.list_period(period)
     if manifest.fingerprint != load.files.manifest.fingerprint:
         raise ObjectsChangedError(f"Objects of {period} changed while its rows were counted: try again")
@@ -237,14 +235,14 @@ def _check_unchanged(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -> 
 
 
 def _values(
-    load: LoadContext, node: Node, state: PartitionState, shards: Mapping[int, int], counted: _Counted
+    load: PeriodLoad, node: Node, state: PartitionState, shards: Mapping[int, int], counted: _Counted
 ) -> Values:
     values = values_of(
         load,
         rows=state.rows,
         state=state,
         rows_of_shards=shards,
-        structure=structure_text(load, node, loaded=counted.reading.loaded, in_files=counted.reading.names),
+        structure=load.structure_with(counted.reading, node),
     )
     # Only its rows were counted: no increment may build on it.
     return {**values, "base": "", "is_adopted": True}

@@ -17,10 +17,10 @@ from airflow_provider_chs3.core.ledger.structure_record import Structure
 from airflow_provider_chs3.core.load.discovery import list_ready
 from airflow_provider_chs3.core.load.history import TableHistory
 from airflow_provider_chs3.core.load.insert import explain
-from airflow_provider_chs3.core.load.insert_plan import InsertPlan, plan_insert
+from airflow_provider_chs3.core.load.insert_plan import plan_insert
 from airflow_provider_chs3.core.load.insert_statement import select_objects
-from airflow_provider_chs3.core.load.load_context import LoadContext
 from airflow_provider_chs3.core.load.load_request import LoadRequest
+from airflow_provider_chs3.core.load.period_load import InsertPlan, PeriodLoad
 from airflow_provider_chs3.core.load.recorded_load import as_recorded, is_known, knowing_settings_of, structures_of
 from airflow_provider_chs3.core.load.retry_policy import RetryState
 from airflow_provider_chs3.core.load.whole_objects import prove_whole
@@ -130,7 +130,7 @@ def prove_periods(requests: Sequence[LoadRequest], options: ProofOptions) -> Ste
                 raise listed.failed[period]
             manifest = listed.manifests[period]
             source, partitions = listed.source, owns[period]
-            load = LoadContext.of(
+            load = PeriodLoad.of(
                 request, context, RetryState(), source=source, manifest=manifest, period_partitions=partitions
             )
             proved_period = yield from prove_period(load, options)
@@ -175,7 +175,7 @@ def _without_objects(context: TargetContext, requests: Sequence[LoadRequest]) ->
     return [replace(requests[0], period=period) for period in others]
 
 
-def prove_period(load: LoadContext, options: ProofOptions) -> Steps[ProvedPeriod]:
+def prove_period(load: PeriodLoad, options: ProofOptions) -> Steps[ProvedPeriod]:
     """Compare the rows that a load would write with those of the table.
 
     Raises:
@@ -220,7 +220,7 @@ def _sampled(manifest: Manifest, most: int | None) -> Manifest:
     return Manifest(tuple(objects[number * len(objects) // most] for number in range(most)))
 
 
-def _read_files(load: LoadContext, options: ProofOptions) -> Steps[Reading]:
+def _read_files(load: PeriodLoad, options: ProofOptions) -> Steps[Reading]:
     if not load.files.manifest.objects:
         return Reading((), rows=0)
     yield from prove_whole(load)
@@ -231,7 +231,7 @@ def _read_files(load: LoadContext, options: ProofOptions) -> Steps[Reading]:
     return (yield from read_columns(load.files, selection, columns))
 
 
-def _compared(load: LoadContext, reading: Reading, options: ProofOptions) -> tuple[list[Column], dict[str, str]]:
+def _compared(load: PeriodLoad, reading: Reading, options: ProofOptions) -> tuple[list[Column], dict[str, str]]:
     """Return the columns whose values can be compared, and of all others that the table stores, why they cannot."""
     loaded = {loaded_column.column.name: loaded_column for loaded_column in reading.loaded}
     compared, left_out = list[Column](), dict[str, str]()
@@ -266,13 +266,13 @@ def _explain_not_compared(
     return ""
 
 
-def _planned(load: LoadContext, reading: Reading) -> Steps[InsertPlan]:
+def _planned(load: PeriodLoad, reading: Reading) -> Steps[InsertPlan]:
     states = yield from ask_nodes_now(load.context, load.period_partitions.parts)
     return (yield from capturing_logs(plan_insert(load, states, reading, TableHistory()), []))
 
 
 def _digest_objects(
-    load: LoadContext, plan: InsertPlan, compared: Sequence[Column]
+    load: PeriodLoad, plan: InsertPlan, compared: Sequence[Column]
 ) -> Steps[tuple[dict[str, Digest], int]]:
     """Read the objects as an insert does.
 
@@ -284,7 +284,7 @@ def _digest_objects(
     """
     files, of_period, others = load.files, dict[str, Digest](), dict[str, Digest]()
     if files.manifest.objects:
-        yield from Log(name=f"Reading {files.manifest.sizes} of {load.request.period}.")
+        yield from Log(name=f"Reading {files.manifest.sizes} of {load.period}.")
     for group, batch in plan.reading.batches(files):
         digests = Digest.by_key((yield from _read_batch(load, plan, group, batch, compared)))
         nothing = yield from without_rows(files, batch, {path for path, _ in digests})
@@ -301,7 +301,7 @@ def _digest_objects(
 
 
 def _read_batch(
-    load: LoadContext, plan: InsertPlan, group: FileGroup, batch: Batch, compared: Sequence[Column]
+    load: PeriodLoad, plan: InsertPlan, group: FileGroup, batch: Batch, compared: Sequence[Column]
 ) -> Steps[list[Row]]:
     nulls, loaded = load.request.selection.null_as_default, {column.column.name: column for column in group.loaded}
     values = [(_stored(loaded[column.name], nulls=nulls), column.type) for column in compared]
@@ -310,7 +310,7 @@ def _read_batch(
     key = f"({batch.path}, toUInt8(ifNull({is_own}, 0))) AS `chs3: object`"
     sql = select_objects(load, group, batch, [key, digest_columns(values)]).between("", " GROUP BY `chs3: object`")
     settings = {**load.files.neutral, **load.files.settings, **plan.setting_values}
-    name = f"Read {load.files.source.kind.contents.inserted(len(batch.paths))} of {load.request.period}"
+    name = f"Read {load.files.source.kind.contents.inserted(len(batch.paths))} of {load.period}"
     try:
         query = Query(
             name=name,
@@ -323,11 +323,11 @@ def _read_batch(
         raise
 
 
-def _is_of_period(load: LoadContext, group: FileGroup, batch: Batch) -> Steps[str]:
+def _is_of_period(load: PeriodLoad, group: FileGroup, batch: Batch) -> Steps[str]:
     """Return the condition that a row belongs to the period's partitions; 1 if the key has no part of time."""
     of_time = time_of_key(load.context)
     column = next((column for column in group.loaded if of_time and column.column.name == of_time.column.name), None)
-    if of_time is None or column is None or load.request.period == WHOLE_TABLE:
+    if of_time is None or column is None or load.period == WHOLE_TABLE:
         return "1"
     key = yield from parts_of_key(load.context, of_time)
     value = _stored(column, nulls=load.request.selection.null_as_default)
@@ -345,7 +345,7 @@ def _stored(loaded: LoadedColumn, *, nulls: bool) -> str:
 
 
 def _digest_table(
-    load: LoadContext, before: Mapping[Node, PeriodOnNode], compared: Sequence[Column], options: ProofOptions
+    load: PeriodLoad, before: Mapping[Node, PeriodOnNode], compared: Sequence[Column], options: ProofOptions
 ) -> Steps[dict[str, Digest]]:
     """Read the period's rows of one replica of each shard, and of others whose parts differ from its.
 
@@ -370,14 +370,14 @@ def _digest_table(
         for node in _readers(load.context, before)
     }
     answers = yield from QueryNodes(
-        name=f"Read the rows of {load.request.period}",
+        name=f"Read the rows of {load.period}",
         sql=sql,
         settings={**load.context.permissions, "session_timezone": load.files.neutral["session_timezone"]},
     )
     return _sum_shards(load, {node: Digest.by_key(rows) for node, rows in answers.items()})
 
 
-def _texts_of(load: LoadContext, path: str) -> Iterable[str]:
+def _texts_of(load: PeriodLoad, path: str) -> Iterable[str]:
     url = getattr(load.files.source, "url", "")
     return (*names_of(path), *([f"{url}/{path.partition('/')[2]}"] if url else []))
 
@@ -398,7 +398,7 @@ def _partitions(period: PeriodOnNode) -> list[str]:
     )
 
 
-def _sum_shards(load: LoadContext, digests: Mapping[Node, Mapping[str, Digest]]) -> dict[str, Digest]:
+def _sum_shards(load: PeriodLoad, digests: Mapping[Node, Mapping[str, Digest]]) -> dict[str, Digest]:
     """Return the digests of all shards together, each row once however many replicas have it."""
     total, of_shards = dict[str, list[Digest]](), dict[int, tuple[Node, Mapping[str, Digest]]]()
     for node, table_digests in sorted(digests.items()):
@@ -410,31 +410,30 @@ def _sum_shards(load: LoadContext, digests: Mapping[Node, Mapping[str, Digest]])
         other, on_replica = of_shards[node.shard_num]
         if not Digest.total(table_digests.values()).is_of(Digest.total(on_replica.values())):
             raise TargetChangedError(
-                f"{load.context.target} holds other rows of {load.request.period} on {node} than on {other}, its "
+                f"{load.context.target} holds other rows of {load.period} on {node} than on {other}, its "
                 "replica: wait until they have caught up with each other (system.replication_queue), and try again."
             )
     return {name: Digest.total(addends) for name, addends in total.items()}
 
 
-def _check_objects(load: LoadContext) -> Steps[int]:
+def _check_objects(load: PeriodLoad) -> Steps[int]:
     """Check that objects are as they were listed, and return the number of those that came since."""
-    period, read = load.request.period, load.files.manifest
+    period, read = load.period, load.files.manifest
     _, listed = yield from load.files.source.list_period(period)
     if changes := read.changes_in(listed):
         raise ObjectsChangedError(f"Objects of {period} changed while they were compared: {changes}. Try again.")
     return read.added_in(listed)
 
 
-def _check_table(load: LoadContext, before: Mapping[Node, PeriodOnNode]) -> Steps[None]:
+def _check_table(load: PeriodLoad, before: Mapping[Node, PeriodOnNode]) -> Steps[None]:
     for node, on_node in (yield from load.look_up(with_records=False)).items():
         if not _is_as_before(before[node], on_node, load):
             raise TargetChangedError(
-                f"Somebody wrote to {load.context.target} on {node} while {load.request.period} was compared: try "
-                "again."
+                f"Somebody wrote to {load.context.target} on {node} while {load.period} was compared: try again."
             )
 
 
-def _is_as_before(before: PeriodOnNode, after: PeriodOnNode, load: LoadContext) -> bool:
+def _is_as_before(before: PeriodOnNode, after: PeriodOnNode, load: PeriodLoad) -> bool:
     """Check whether a period has the parts that it had, or merges of them."""
     pairs = [
         (before.at(key).state, after.at(key).state)
@@ -447,14 +446,14 @@ def _is_as_before(before: PeriodOnNode, after: PeriodOnNode, load: LoadContext) 
 
 
 def _judged(
-    load: LoadContext,
+    load: PeriodLoad,
     in_table: Mapping[str, Digest],
     in_objects: Mapping[str, Digest],
     names: Sequence[str],
     options: ProofOptions,
 ) -> ProvedPeriod:
     held, wanted = Digest.total(in_table.values()), Digest.total(in_objects.values())
-    proof = ProvedPeriod(period=load.request.period, status=EQUAL, reason="", rows=held.rows, source_rows=wanted.rows)
+    proof = ProvedPeriod(period=load.period, status=EQUAL, reason="", rows=held.rows, source_rows=wanted.rows)
     findings = (
         findings_by_column(in_table, in_objects, has_all=options.sample is None)
         if options.object_column

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import cast
 
-from airflow_provider_chs3.core.files.file_set import Files
-from airflow_provider_chs3.core.files.source import Source
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedPeriod, compare_unpinned
 from airflow_provider_chs3.core.ledger.objects_table import make_objects_table
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
@@ -21,23 +18,20 @@ from airflow_provider_chs3.core.load.cleanup_by_loads import clean_up, clean_up_
 from airflow_provider_chs3.core.load.end_attempts import check_not_superseded, end_earlier_attempts
 from airflow_provider_chs3.core.load.held import link_partitions
 from airflow_provider_chs3.core.load.kept_versions import BEFORE, Version, add_date, find_versions, objects_of
-from airflow_provider_chs3.core.load.load_context import LoadContext, look_up_caught_up
-from airflow_provider_chs3.core.load.load_request import LoadRequest, Policies
-from airflow_provider_chs3.core.load.period_load import PeriodLoad, Staged, periods_of
+from airflow_provider_chs3.core.load.load_request import Policies
+from airflow_provider_chs3.core.load.publication import Publication, Staged, look_up_caught_up
 from airflow_provider_chs3.core.load.publish import publish
-from airflow_provider_chs3.core.load.retry_policy import RetryState
 from airflow_provider_chs3.core.load.rivals import take_over
-from airflow_provider_chs3.core.load.staging_tables import create_staging, ddl_settings
-from airflow_provider_chs3.core.model.formats import Format
+from airflow_provider_chs3.core.load.staging_tables import Attempt, create_staging, ddl_settings
 from airflow_provider_chs3.core.model.json_values import AsJson
-from airflow_provider_chs3.core.model.models import ADAPTIVE_BUFFERS, Manifest, Node, TableName
+from airflow_provider_chs3.core.model.models import ADAPTIVE_BUFFERS, Node, TableName
 from airflow_provider_chs3.core.model.period import Period
-from airflow_provider_chs3.core.model.store_kind import StoreKind
 from airflow_provider_chs3.core.periods.status import LedgerRequest, look_at_table
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, is_table, literal, one_of, table
+from airflow_provider_chs3.core.steps.batch import Batch
 from airflow_provider_chs3.core.steps.operations import Log, QueryNodes, Steps
 from airflow_provider_chs3.core.target.node_facts import TargetContext, inspect_target
-from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions, partitions_of
+from airflow_provider_chs3.core.target.period_partitions import partitions_of
 from airflow_provider_chs3.core.target.replicas import find_replicas
 from airflow_provider_chs3.core.target.row_policies import OF_A_PERIOD
 from airflow_provider_chs3.core.target.table_facts import Column, differences, target_facts, target_query
@@ -151,9 +145,16 @@ def restore_periods(request: RestoreRequest) -> Steps[list[RestoredPeriod]]:
     yield from make_ledger(context, context.nodes)
     yield from make_objects_table(context)
     restored = []
+    policies = Policies(keep_versions=1, on_target_changed="reload" if request.replaces_changed else "fail")
     for number, period in enumerate(periods):
-        attempt = replace(request, nonce=f"{request.nonce}{number or ''}")
-        restored.append((yield from _restore(attempt, _load(attempt, context, period, owns[period]))))
+        item = Publication(
+            context=context.with_ledger(),
+            period=period,
+            period_partitions=owns[period],
+            attempt=Attempt(context.target, (period,), f"{request.nonce}{number or ''}"),
+            policies=policies,
+        )
+        restored.append((yield from _restore(request, item)))
         yield from Log(name=f"{context.target} {period} {restored[-1].status}: {restored[-1].reason}.")
     return restored
 
@@ -206,37 +207,8 @@ def _unpinned(
     }
 
 
-class _NoSource:
-    """The source of a restore, which reads no objects."""
-
-    kind = StoreKind(
-        title="", function="", privilege="", glob_argument="", shape=(), bytes_event=None, time_event=None, exact=()
-    )
-    has_files = True
-
-
-def _load(request: RestoreRequest, context: TargetContext, period: Period, partitions: PeriodPartitions) -> LoadContext:
-    source = cast("Source", _NoSource())
-    load = LoadRequest(
-        target=request.target,
-        cluster=request.cluster,
-        default_cluster=request.default_cluster,
-        staging_database=request.staging_database,
-        period=period,
-        source=source,
-        nonce=request.nonce,
-        now=request.now,
-        policies=Policies(keep_versions=1, on_target_changed="reload" if request.replaces_changed else "fail"),
-    )
-    files = Files(source=source, manifest=Manifest.of([]), format=Format("Parquet"), compression="auto", cluster=None)
-    loaded = LoadContext(
-        request=load, context=context, files=files, period_partitions=partitions, retry_state=RetryState()
-    )
-    return loaded.with_ledger()
-
-
-def _restore(request: RestoreRequest, load: LoadContext) -> Steps[RestoredPeriod]:
-    context, period = load.context, load.request.period
+def _restore(request: RestoreRequest, load: Publication) -> Steps[RestoredPeriod]:
+    context, period = load.context, load.period
     versions, _ = yield from find_versions(context)
     (before,) = yield from look_up_caught_up([load])
     comparison, restored = compare_unpinned(before, ExpectedPeriod(), context.table_facts), restored_of(before)
@@ -259,7 +231,7 @@ def _restore(request: RestoreRequest, load: LoadContext) -> Steps[RestoredPeriod
         )
     yield from _follow_structure(context, version)
     restored = Restored(version.attempt, request.by, f"{request.now:%Y-%m-%d %H:%M} UTC")
-    yield from _publish(load, before, version, restored)
+    yield from _publish(replace(load, before=before), version, restored)
     rows = yield from _count_rows(
         context, context.target, {key for node in version.nodes.values() for key in node.states}
     )
@@ -269,28 +241,24 @@ def _restore(request: RestoreRequest, load: LoadContext) -> Steps[RestoredPeriod
     return RestoredPeriod(period, "restored", version.attempt, rows, reason)
 
 
-def _publish(
-    load: LoadContext, before: Mapping[Node, PeriodOnNode], version: Version, restored: Restored
-) -> Steps[None]:
+def _publish(item: Publication, version: Version, restored: Restored) -> Steps[None]:
     """Publish a version as a load publishes what it has staged."""
-    context = load.context
-    # No increment builds on it, and its objects equal no others: the next load replaces it, once it is not pinned.
-    nothing: Values = {"fingerprint": "", "definition": "", "objects": 0, "base": ""}
-    claims: Values = {**nothing, "source_bytes": version.source_bytes, "restored": restored.as_text()}
-    yield from end_earlier_attempts(context, load.attempt)
+    context = item.context
+    claims: Values = {"source_bytes": version.source_bytes, "restored": restored.as_text()}
+    yield from end_earlier_attempts(context, item.attempt)
     try:
-        yield from create_staging(context, load.attempt)
-        yield from take_over(context, load.attempt)
-        staged = yield from _stage(load, version)
-        periods = periods_of(PeriodLoad(load=load, before=before, reason="restored", staged=staged, claims=claims))
+        yield from create_staging(context, item.attempt)
+        yield from take_over(context, item.attempt)
+        staged = yield from _stage(item, version)
+        periods = Batch({item.period: replace(item, staged=staged, claims=claims)})
         yield from publish(periods)
         periods.unwrap()
     except Exception as error:
         if isinstance(error, Chs3Error) and not isinstance(error, SupersededError):
-            yield from check_not_superseded(context, load.attempt, error)
-        yield from clean_up(load)
+            yield from check_not_superseded(context, item.attempt, error)
+        yield from clean_up(item)
         raise
-    yield from clean_up(load, done=[load.attempt])
+    yield from clean_up(item, done=[item.attempt])
 
 
 def _count_rows(context: TargetContext, name: TableName, ids: Collection[str]) -> Steps[int]:
@@ -314,7 +282,7 @@ def _rows(nodes: Mapping[Node, PeriodOnNode]) -> int:
 
 
 def _chosen(
-    request: RestoreRequest, versions: Sequence[Version], before: Mapping[Node, PeriodOnNode], load: LoadContext
+    request: RestoreRequest, versions: Sequence[Version], before: Mapping[Node, PeriodOnNode], load: Publication
 ) -> Version:
     """Return the version to restore.
 
@@ -333,7 +301,7 @@ def _chosen(
         if (version.attempt == wanted if wanted else version.attempt not in current and version.objects not in same)
     ]
     if not fitting:
-        of, target = load.request.period, load.context.target
+        of, target = load.period, load.context.target
         known = ", ".join(dict.fromkeys(version.attempt for version in versions))
         if not known:
             reason = f"{target} has no versions of {of}: loads keep them with policies={{'keep_versions': 1}}."
@@ -352,7 +320,7 @@ def _chosen(
         reason = f"the period was spread over shards {', '.join(map(str, version.shards))}"
     if reason:
         raise PreflightError(
-            f"Version {version.attempt} of {load.request.period} cannot be restored into {load.context.target}: "
+            f"Version {version.attempt} of {load.period} cannot be restored into {load.context.target}: "
             f"{reason}. Nothing was changed. Choose another version (chs3 versions), or load the period."
         )
     return version
@@ -391,7 +359,7 @@ def _add(column: Column) -> str:
     return f"ADD COLUMN IF NOT EXISTS {identifier(column.name)} {column.type}{default}"
 
 
-def _stage(load: LoadContext, version: Version) -> Steps[dict[Node, Staged]]:
+def _stage(load: Publication, version: Version) -> Steps[dict[Node, Staged]]:
     """Link the version into staging, and prove that it is there."""
     wanted = {
         node: Staged({key: state.contents for key, state in of_node.states.items()})

@@ -162,6 +162,15 @@ class TargetContext:
         """The table of loads, on the coordinator."""
         return TableName(self.ledger.database, LOADS_TABLE)
 
+    def with_ledger(self, *, with_loads: bool = False) -> TargetContext:
+        """Return the context after the ledger was created on every node."""
+        loads = {self.coordinator: RecordTable()} if with_loads else {}
+        nodes = {
+            node: replace(facts, ledger=RecordTable(), loads=loads.get(node, facts.loads))
+            for node, facts in self.nodes.items()
+        }
+        return replace(self, nodes=nodes)
+
     @property
     def coordinator(self) -> Node:
         """The node that decides between two concurrent attempts."""

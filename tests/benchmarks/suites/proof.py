@@ -14,7 +14,7 @@ import lz4.frame
 import zstandard
 
 from airflow_provider_chs3.core.load import planning, whole_objects
-from airflow_provider_chs3.core.load.load_context import LoadContext
+from airflow_provider_chs3.core.load.period_load import PeriodLoad
 from airflow_provider_chs3.core.steps.operations import Log, Steps
 from airflow_provider_chs3.testbed.trips import create_table_sql
 from tests.benchmarks.lake import BUCKET, TABLE, Lake
@@ -87,12 +87,12 @@ def _measured(
 ) -> dict[str, str | float]:
     key = f"{ending}-{_CSV.ending}-{objects}/{{YYYY-MM}}/*.csv.{ending}"
 
-    def load(prove: Callable[[LoadContext], Steps[None]]) -> Figures:
+    def load(prove: Callable[[PeriodLoad], Steps[None]]) -> Figures:
         lake.connect()
         lake.start_afresh(create_table_sql(f"default.{TABLE}"))
         took = list[float]()
 
-        def timed(of: LoadContext) -> Steps[None]:
+        def timed(of: PeriodLoad) -> Steps[None]:
             began = time.monotonic()
             yield from prove(of)
             took.append(time.monotonic() - began)
@@ -125,7 +125,7 @@ def _measured(
     }
 
 
-def _prove_nothing(load: LoadContext) -> Steps[None]:
+def _prove_nothing(load: PeriodLoad) -> Steps[None]:
     yield from Log(name="Nothing is proved.")
 
 

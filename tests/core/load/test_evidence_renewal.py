@@ -42,10 +42,9 @@ def load(facts=KNOWING):
     key = LedgerKey(context.target, "uuid", Period.of_month(2026, 10), "202610")
     return SimpleNamespace(
         context=context,
+        period=key.period,
         key_on=lambda node, partition_id="": key,
-        request=SimpleNamespace(
-            period=key.period, selection=Selection(), structure=lambda context, shard_num: {"columns": ["n"]}
-        ),
+        request=SimpleNamespace(selection=Selection(), structure=lambda context, shard_num: {"columns": ["n"]}),
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.loaded_columns import FileGroup, LoadedColumn
 from airflow_provider_chs3.core.load.cancel import StopRequest
-from airflow_provider_chs3.core.load.insert_plan import InsertPlan
+from airflow_provider_chs3.core.load.period_load import InsertPlan
 from airflow_provider_chs3.core.load.resume import RecordedPeriod
 from airflow_provider_chs3.core.model.models import Manifest, Setting, TableName, Unit
 from airflow_provider_chs3.core.model.period import Period

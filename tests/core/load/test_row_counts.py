@@ -42,7 +42,8 @@ def load(file_format: str = "CSV", *, count_again: bool = False, kind: StoreKind
     policies = SimpleNamespace(count_again=count_again)
     return SimpleNamespace(
         files=files,
-        request=SimpleNamespace(policies=policies, source=SimpleNamespace(kind=kind)),
+        policies=policies,
+        request=SimpleNamespace(source=SimpleNamespace(kind=kind)),
         periods="2026-10",
         context=SimpleNamespace(nodes=NODES),
     )

@@ -1,0 +1,267 @@
+"""A period that an attempt publishes, and the values of its records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from airflow_provider_chs3.core.arguments.check_arguments import Check, CheckResult
+from airflow_provider_chs3.core.ledger.comparison import spread
+from airflow_provider_chs3.core.ledger.partition_state import PartitionState
+from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE, Contents
+from airflow_provider_chs3.core.ledger.queries import look_up_beside
+from airflow_provider_chs3.core.ledger.recording import Value
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
+from airflow_provider_chs3.core.ledger.structure_record import as_text, loaded_of, structure_of
+from airflow_provider_chs3.core.ledger.table import LedgerKey
+from airflow_provider_chs3.core.load.load_request import Policies
+from airflow_provider_chs3.core.load.staging_tables import Attempt
+from airflow_provider_chs3.core.model.models import Manifest, Node, TableName, Unit
+from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.steps.batch import Batch
+from airflow_provider_chs3.core.steps.operations import Log, Steps
+from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions
+from airflow_provider_chs3.core.target.replication import follow
+from airflow_provider_chs3.exceptions import ReplicasBehindError
+
+#: A replica that came back lacks parts of a few minutes at worst, and fetches them as they are.
+_CATCH_UP_SECONDS = 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class Increment:
+    """The part of a period that is new since it was published, loaded alone.
+
+    Args:
+        base: The attempt that loaded the whole period.
+        number: The number of increments since then, including this one.
+        attaches_first: Whether published rows are attached before the new ones are inserted, rather than after.
+        removed: Paths of overwritten or deleted objects: their published rows are removed.
+        period: All objects of the period, published and new.
+        attached_rows: Published rows in staging by `node_key`, without removed ones; None before they are attached.
+    """
+
+    base: str
+    number: int
+    attaches_first: bool
+    period: Manifest
+    removed: tuple[str, ...] = ()
+    attached_rows: Mapping[str, int] | None = None
+
+    def attached_on(self, node: Node) -> int:
+        """Return the number of published rows in staging on a node."""
+        return (self.attached_rows or {}).get(node_key(node), 0)
+
+
+def node_key(node: Node) -> str:
+    """Return the name of a node in records: its shard and replica."""
+    return f"{node.shard_num}_{node.replica_num}"
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """The staged rows of one node.
+
+    Args:
+        partitions: Contents of the period's non-empty partitions, by id.
+        other_rows: Rows of other periods, by partition as ClickHouse shows it: `202404`, `2024-04-01`, `NULL`.
+    """
+
+    partitions: Mapping[str, Contents]
+    other_rows: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        """Rows of the period."""
+        return sum(partition.rows for partition in self.partitions.values())
+
+    @property
+    def counts(self) -> tuple[Mapping[str, int], Mapping[str, int]]:
+        """Rows by partition of the period and of other periods."""
+        return {key: contents.rows for key, contents in self.partitions.items()}, self.other_rows
+
+    def has_parts_of(self, other: Staged) -> bool:
+        """Check whether both are known to have the same parts."""
+        return all(contents.has_parts_of(other.at(key)) for key, contents in self.partitions.items())
+
+    def at(self, partition_id: str) -> Contents:
+        """Return the contents of a partition."""
+        return self.partitions.get(partition_id, NOTHING_BESIDE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Publication:
+    """A period that an attempt publishes: its staged partitions, with their proof.
+
+    Args:
+        attempt: Names staging and statements.
+        before: The period by node at the time of the decision.
+        staged: The staged rows by node; empty until they are verified.
+        others_in_staging: The `PeriodPartitions.value` of further periods in its staging; none by default.
+        increment: The part of the period that is staged alone; None, the default, if all of it is.
+        intended: The records of a dead attempt that is being completed; none by default.
+        claims: Further values of its records, as for restored versions; none by default.
+        held_because: The reason to hold it; empty, the default, if it is published.
+        checks: Results of the user's checks; none by default.
+    """
+
+    context: TargetContext
+    period: Period
+    period_partitions: PeriodPartitions
+    attempt: Attempt
+    policies: Policies
+    before: Mapping[Node, PeriodOnNode] = field(default_factory=dict)
+    staged: Mapping[Node, Staged] = field(default_factory=dict)
+    others_in_staging: frozenset[str] = frozenset()
+    increment: Increment | None = None
+    intended: Mapping[Node, Record] = field(default_factory=dict)
+    claims: Mapping[str, Value] = field(default_factory=dict)
+    held_because: str = ""
+    checks: tuple[CheckResult, ...] = ()
+
+    @property
+    def staging(self) -> TableName:
+        """The staging table of the attempt."""
+        return self.attempt.staging(self.context)
+
+    @property
+    def periods(self) -> str:
+        """The period, or the periods loaded together, as text."""
+        return str(self.period)
+
+    @property
+    def requested_checks(self) -> Sequence[Check]:
+        """The checks of the user that its rows must pass."""
+        return ()
+
+    @property
+    def objects(self) -> Sequence[Unit]:
+        """The objects that its rows were read from."""
+        return ()
+
+    @property
+    def file_rows(self) -> Sequence[int] | None:
+        """The rows of these objects, if known."""
+        return None
+
+    @property
+    def adds(self) -> bool:
+        """Return whether published rows have yet to be attached to staging."""
+        return self.increment is not None and self.increment.attached_rows is None
+
+    @property
+    def attaches_first(self) -> bool:
+        """Return whether published rows are attached before the new ones are inserted."""
+        return self.increment is not None and self.increment.attaches_first
+
+    @property
+    def base(self) -> str:
+        """The attempt that begins the record of the period's objects; empty if no increment may build on it."""
+        return ""
+
+    @property
+    def values(self) -> dict[str, Value]:
+        """The values that all its records have. Its objects equal no others, so a load replaces it if it may."""
+        return {"attempt": self.attempt.nonce, "fingerprint": "", "definition": "", "objects": 0, "source_bytes": 0}
+
+    def structure_on(self, node: Node) -> str:
+        """Return the structure for a node's record: the table and the loaded data."""
+        return as_text(
+            structure_of(self.context, distribution=self.policies.distribution, settings={}, shard_num=node.shard_num),
+            loaded_of((), None, every_column=True),
+            {"engine": self.context.table_facts.definition, "definition": {}},
+        )
+
+    def key_on(self, node: Node, partition_id: str | None = None) -> LedgerKey:
+        """Return the key of records on a node."""
+        value = self.period_partitions.value if partition_id is None else partition_id
+        return LedgerKey.on(self.context, node, self.period, value)
+
+    def look_up(self, *, with_records: bool = True) -> Steps[dict[Node, PeriodOnNode]]:
+        """Look up the period's parts on every node, and its newest record unless that is known."""
+        (by_node,) = yield from look_up_all([self], with_records=with_records)
+        return by_node
+
+
+#: Publications of one kind.
+P = TypeVar("P", bound=Publication)
+
+Publications = Batch[Period, P]
+
+
+def look_up_all(periods: Sequence[Publication], *, with_records: bool = True) -> Steps[list[dict[Node, PeriodOnNode]]]:
+    """Look up the parts and newest records of periods on every node, with a single statement.
+
+    Returns:
+        Every period by node, in the given order.
+    """
+    name = f"Look up {periods_text(periods)}" + (" in the ledger" if with_records else "")
+    partitions = {item.period: item.period_partitions for item in periods}
+    states, _ = yield from look_up_beside(periods[0].context, partitions, name=name, with_records=with_records)
+    return [states[item.period] for item in periods]
+
+
+def look_up_caught_up(periods: Sequence[Publication]) -> Steps[list[dict[Node, PeriodOnNode]]]:
+    """Look periods up; if replicas differ, do so again after they have caught up.
+
+    A replica that has just come back has outdated periods.
+    """
+    context = periods[0].context
+    states = yield from look_up_all(periods)
+    if not context.table_facts.is_replicated or all(_are_alike(by_node, context) for by_node in states):
+        return states
+    try:
+        yield from follow(context, context.target, wait_seconds=_CATCH_UP_SECONDS)
+    except ReplicasBehindError:
+        yield from Log(
+            name=f"Replicas of {context.target} have not caught up with each other in {_CATCH_UP_SECONDS} s."
+        )
+    return (yield from look_up_all(periods))
+
+
+def _are_alike(periods: Mapping[Node, PeriodOnNode], context: TargetContext) -> bool:
+    states = {(node.shard_num, period.state.rows, period.state.max_block) for node, period in periods.items()}
+    return len(states) == len(context.publishers)
+
+
+def periods_text(periods: Iterable[Publication]) -> str:
+    """Return periods for the name of a step: the first one and the number of others."""
+    first, *others = periods
+    return f"{first.period} and {len(others)} more" if others else str(first.period)
+
+
+def values_of(
+    item: Publication,
+    *,
+    rows: int,
+    state: PartitionState,
+    rows_of_shards: Mapping[int, int] | None = None,
+    beside: Contents = NOTHING_BESIDE,
+    structure: str = "",
+) -> dict[str, Value]:
+    """Return the values of a node's record of a partition."""
+    return {
+        **item.values,
+        "nodes": spread(item.context.nodes, item.context.table_facts),
+        "rows": rows,
+        **evidence_of_state(state, rows_of_shards, beside=beside),
+        "structure": structure,
+        "base": item.base,
+        "increments": item.increment.number if item.increment else 0,
+        "cluster": item.context.cluster or "",
+        **item.claims,
+    }
+
+
+def evidence_of_state(
+    state: PartitionState, rows_of_shards: Mapping[int, int] | None = None, *, beside: Contents = NOTHING_BESIDE
+) -> dict[str, str | int]:
+    """Return the columns of a record that identify the contents of the partition later."""
+    return {
+        "min_block": state.min_block,
+        "max_block": state.max_block,
+        "data_version": state.data_version,
+        "evidence": state.evidence(rows_of_shards, beside=beside).as_text(),
+    }
