@@ -76,10 +76,10 @@ def _for_loads(command: Command) -> Callable[[argparse.Namespace], CommandResult
             return CommandResult(report.values, str(report), report.is_fine)
         reports: dict[str, Report] = {}
         errors: dict[str, str] = {}
-        for load in chosen:
+        for load in given.progress.through(chosen):
             try:
                 reports[load.name] = command(given, load)
-                given.tell(f"{load.name}: {reports[load.name].summary}")
+                given.progress.tell(f"{load.name}: {reports[load.name].summary}")
             except Exception as error:
                 # One table that cannot be reached must not hide the others.
                 errors[load.name] = describe_error(error)
@@ -379,7 +379,7 @@ def _rehearse(given: argparse.Namespace) -> CommandResult:
         prefix=given.prefix,
         like=TableName(like[0] or given.database, like[2]) if like else None,
         staging_database=given.staging_database,
-        tell=given.tell,
+        progress=given.progress,
         warn=given.warn,
     )
     if given.clean:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -23,8 +22,6 @@ from airflow_provider_chs3.load import Load
 from airflow_provider_chs3.sources.s3 import S3Objects
 from airflow_provider_chs3.sources.s3.listing import S3Listing
 from airflow_provider_chs3.table import Table
-
-_LOG = logging.getLogger(__name__)
 
 #: Timeout for a node that accepts a connection and does not answer.
 _PATIENCE_SECONDS = 30.0
@@ -70,7 +67,7 @@ def diagnosis(chosen: ChosenLoad, *, period: str | None, purposes: tuple[str, ..
         source_error=error,
         period=Period.parse(period) if period else None,
     )
-    return Runner(session=hasty, listing=listing, log=_LOG).run(examine(request))
+    return Runner(session=hasty, listing=listing, log=table.log).run(examine(request))
 
 
 def _source(table: Table, load: Load | None, listing: Any) -> tuple[Source | None, str]:

@@ -72,7 +72,7 @@ def choose_loads(given: argparse.Namespace) -> list[ChosenLoad]:
 
 
 def _table_of(given: argparse.Namespace, load: Load) -> Table:
-    return Table.of(hook_of(given, load), load)
+    return Table.of(hook_of(given, load), load, log=given.progress.log)
 
 
 def hook_of(given: argparse.Namespace, load: Load | None = None) -> ClickHouseHook:
@@ -87,7 +87,12 @@ def _of_options(given: argparse.Namespace) -> ChosenLoad:
     files = {"file_format": given.file_format} if getattr(given, "file_format", None) else None
     of_files: dict[str, Any] = {"csv": getattr(given, "csv", None), "files": files}
     load = Load(table=name, objects=storage, **names, **of_files) if storage else None
-    return ChosenLoad(name=name, open_table=lambda: Table(hook_of(given), name, **names), load=load, is_declared=False)
+    return ChosenLoad(
+        name=name,
+        open_table=lambda: Table(hook_of(given), name, **names, log=given.progress.log),
+        load=load,
+        is_declared=False,
+    )
 
 
 def _of_file(given: argparse.Namespace) -> list[tuple[str, Load]]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow_provider_chs3.cli.arguments import OUTPUTS, parser
 from airflow_provider_chs3.cli.errors import describe_error
+from airflow_provider_chs3.cli.progress import progress_of
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.cli.commands import CommandResult
@@ -41,14 +42,15 @@ def perform(given: argparse.Namespace) -> int:
         The exit code, as `main`.
     """
     stdout = sys.stdout
-    # For the progress of long commands, before their result.
     is_table = given.output == OUTPUTS[0]
-    given.tell = (lambda line: print(line, file=stdout, flush=True)) if is_table else (lambda line: None)
     # For what a command leaves behind if it ends with an error.
     given.warn = lambda line: sys.stderr.write(f"{given.command}: {line}\n")
     try:
         # Airflow logs to stdout, which is for the result alone.
-        with contextlib.redirect_stdout(sys.stderr if given.verbose else io.StringIO()):
+        with (
+            contextlib.redirect_stdout(sys.stderr if given.verbose else io.StringIO()),
+            progress_of(given, stdout if is_table else None) as given.progress,
+        ):
             outcome = _run(given)
         stdout.write(f"{outcome.as_text}\n" if is_table else _as_airflow_prints(outcome.as_json, given.output))
         stdout.flush()

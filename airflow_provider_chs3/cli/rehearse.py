@@ -11,6 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from airflow_provider_chs3.cli.progress import Lines
 from airflow_provider_chs3.cli.rehearsed_objects import CLEAN, RehearsedObjects, stage
 from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.core.arguments.merge_arguments import Reactions, Thresholds
@@ -22,7 +23,7 @@ from airflow_provider_chs3.core.load.protocol import load_periods
 from airflow_provider_chs3.core.load.rounds import LoadsOutcome
 from airflow_provider_chs3.core.model.error_codes import S3_ERROR, sentence, with_hint
 from airflow_provider_chs3.core.model.models import Node, TableName
-from airflow_provider_chs3.core.steps.operations import AnyStep, Insert, Steps
+from airflow_provider_chs3.core.steps.operations import AnyStep, Insert, Log, Steps
 from airflow_provider_chs3.core.target.untested_engines import NAME_PREFIX
 from airflow_provider_chs3.exceptions import (
     Chs3Error,
@@ -73,11 +74,11 @@ class Rehearsal:
         prefix: str,
         like: TableName | None,
         staging_database: str | None,
-        tell: Callable[[str], object],
+        progress: Lines,
         warn: Callable[[str], object],
     ) -> None:
         self.staging_database = staging_database
-        self.tell = tell
+        self.progress = progress
         self.warn = warn
         self.hook = hook
         self.conn_id = str(getattr(hook, hook.conn_name_attr))
@@ -108,14 +109,17 @@ class Rehearsal:
             played = ScenarioResult(
                 versions, len(self.nodes), len({node.shard_num for node in self.nodes}), engine, scenes
             )
-            self.tell(played.header)
-            for name, play in self._plays().items():
+            self.progress.tell(played.header)
+            plays = self._plays()
+            for name, play in plays.items():
+                begun = Log(name=name, done=len(scenes), total=len(plays), unit="scenarios")
+                self.progress.log.info("%s", begun)
                 scenes.append(self._played(name, play))
-                self.tell(str(scenes[-1]))
+                self.progress.tell(str(scenes[-1]))
                 if not scenes[-1].is_exact:
                     return played
         if remembered := self.runner.run(scratch.remember_passed(self.where, self.staging_database)):
-            self.tell(
+            self.progress.tell(
                 f"{remembered} records the result: {self.where.like} may be loaded until ClickHouse's version, "
                 "the engine or the storage policy change."
             )

@@ -18,7 +18,7 @@ from airflow_provider_chs3.client.diagnosis import check_one_server
 from airflow_provider_chs3.client.insert import ProgressLog, Quiet, run_insert
 from airflow_provider_chs3.client.listing import Listing, SnapshotListing, WritableListing
 from airflow_provider_chs3.client.session import Session
-from airflow_provider_chs3.core.model.models import Node
+from airflow_provider_chs3.core.model.models import Node, ObjectPage
 from airflow_provider_chs3.core.model.table_snapshot import TableSnapshot
 from airflow_provider_chs3.core.sql.complete_answers import OF_FEW_ROWS
 from airflow_provider_chs3.core.sql.quoting import Sql
@@ -141,7 +141,7 @@ class Runner:
 
     @_perform.register
     def _(self, step: Log) -> None:
-        self.log.info("%s", step.name)
+        self.log.info("%s", step)
 
     @_perform.register
     def _(self, step: Sleep) -> None:
@@ -155,7 +155,15 @@ class Runner:
     def _(self, step: ListObjects) -> Any:
         assert self.listing is not None  # the source lists through ClickHouse otherwise
         self.log.info("%s", step.name)
-        return self.listing.pages(step.bucket, step.prefix, None if self.in_turns else step.narrower)
+        pages = self.listing.pages(step.bucket, step.prefix, None if self.in_turns else step.narrower)
+        return self._counted(pages, step.name)
+
+    def _counted(self, pages: Iterator[ObjectPage], name: str) -> Iterator[ObjectPage]:
+        count = 0
+        for page in pages:
+            count += len(page.paths)
+            self.log.debug("%s", Log(name=name, done=count, unit="listed"))
+            yield page
 
     @_perform.register
     def _(self, step: ReadBytes) -> Iterator[bytes]:

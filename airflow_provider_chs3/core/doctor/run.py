@@ -32,7 +32,7 @@ from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.model.store_kind import StoreKind
 from airflow_provider_chs3.core.sql.server_defaults import neutral_settings
 from airflow_provider_chs3.core.steps.fan_out import tolerating_errors
-from airflow_provider_chs3.core.steps.operations import CheckHosts, Steps, TimedAnswer
+from airflow_provider_chs3.core.steps.operations import CheckHosts, Log, Steps, TimedAnswer
 from airflow_provider_chs3.core.target.node_capacity import NodeNow, ask_nodes_now
 from airflow_provider_chs3.core.target.node_facts import TargetContext, look_at
 from airflow_provider_chs3.core.target.profile_constraints import check_passed_on, explain_refusal, find_constraints
@@ -43,6 +43,8 @@ from airflow_provider_chs3.core.tuning.insert_settings import names_to_look_up
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, PreflightError
 
 _FIX_FIRST = "fix the findings above first"
+#: The checks of a diagnosis.
+_CHECKS = 12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,11 +98,17 @@ def examine(request: DoctorRequest) -> Steps[Diagnosis]:
     if not probes:
         return (yield from _without_servers(request, connection))
     servers = yield from _ask_servers(request, location, probes)
+    yield from _checked(4)
     rights = yield from _check_rights(request, servers)
+    yield from _checked(5)
     room, free = yield from check_room(probes)
+    yield from _checked(6)
     replication = yield from check_replication(probes)
+    yield from _checked(7)
     storage, look = yield from _check_storage(request, tuple(probes))
+    yield from _checked(8)
     load, settings = yield from _check_load(request, servers, storage)
+    yield from _checked(11)
     merges = (
         (yield from check_merges_of(servers.context))
         if request.has_table and load[0].summary
@@ -112,6 +120,10 @@ def examine(request: DoctorRequest) -> Steps[Diagnosis]:
         nodes=tuple(_node_report(node, servers, look, free) for node in location.nodes),
         settings=tuple(settings),
     )
+
+
+def _checked(count: int) -> Log:
+    return Log(name=f"Checked {count} of {_CHECKS}.", done=count, total=_CHECKS, unit="checks")
 
 
 def _explain(error: Chs3Error, hosts: Sequence[tuple[bool, str]], store: StoreKind) -> Steps[tuple[str, ...]]:

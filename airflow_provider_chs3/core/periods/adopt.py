@@ -80,8 +80,9 @@ def adopt_periods(requests: Sequence[LoadRequest], *, proves: bool = False) -> S
             period = yield from adopt_period(request, proves=proves)
         except _REFUSALS as error:
             period = AdoptedPeriod(period=request.period, status="refused", reason=str(error), rows_by_node={})
-        yield from Log(name=f"{period}.".replace("..", "."))
         adopted.append(period)
+        line = f"{period}.".replace("..", ".")
+        yield from Log(name=line, done=len(adopted), total=len(requests), unit="periods")
     return adopted
 
 

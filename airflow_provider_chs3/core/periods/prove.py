@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.file_schema import read_columns, without_rows
@@ -123,13 +124,15 @@ def prove_periods(requests: Sequence[LoadRequest], options: ProofOptions) -> Ste
     context = yield from knowing_settings_of(requests, context)
     listed = yield from list_ready(requests[0], [request.period for request in requests])
     proved = list[ProvedPeriod]()
+    sizes = {period: _sampled(of, options.sample).size_bytes for period, of in listed.manifests.items()}
+    progress = partial(Log, total=sum(sizes.values()), unit="bytes")
+    yield from progress(name=f"Comparing {quantity(len(requests), 'period')}.")
     for request in requests:
         period = request.period
         try:
             if period in listed.failed:
                 raise listed.failed[period]
-            manifest = listed.manifests[period]
-            source, partitions = listed.source, owns[period]
+            source, partitions, manifest = listed.source, owns[period], listed.manifests[period]
             load = PeriodLoad.of(
                 request, context, RetryState(), source=source, manifest=manifest, period_partitions=partitions
             )
@@ -137,8 +140,9 @@ def prove_periods(requests: Sequence[LoadRequest], options: ProofOptions) -> Ste
             proved_period = _limit_to_recorded(proved_period, request, recorded.get(period))
         except _REFUSALS as error:
             proved_period = ProvedPeriod(period=period, status=REFUSED, reason=str(error))
-        yield from Log(name=f"{proved_period}.".replace("..", "."))
         proved.append(proved_period)
+        done_bytes = sum(sizes.get(done.period, 0) for done in proved)
+        yield from progress(name=f"{proved_period}.".replace("..", "."), done=done_bytes)
     return proved
 
 

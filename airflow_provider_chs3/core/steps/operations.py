@@ -207,7 +207,20 @@ class ReadClock(Step[float]):
 
 @dataclass(frozen=True, kw_only=True)
 class Log(Step[None]):
-    """Write `name` to the log."""
+    """Write `name` to the log.
+
+    Args:
+        done: How much of long work is done by now. Default: 0.
+        total: How much it is in all. Default: not known.
+        unit: What is counted, in the plural; `bytes` are shown in larger units. Default: this is no progress of it.
+    """
+
+    done: int = 0
+    total: int | None = None
+    unit: str = ""
+
+    def __str__(self) -> str:
+        return self.name
 
 
 Steps: TypeAlias = Generator[AnyStep, Any, T]

@@ -1,0 +1,50 @@
+"""How far a command is: in lines, and on a terminal in bars."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from airflow_provider_chs3.cli.loads import ChosenLoad
+    from airflow_provider_chs3.client.insert import ProgressLog
+
+
+class Lines:
+    """Lines about what is done.
+
+    Args:
+        out: Takes the lines; None if the result is for a program.
+    """
+
+    #: Takes what is being done.
+    log: ProgressLog = logging.getLogger(__name__)
+
+    def __init__(self, out: TextIO | None) -> None:
+        self.out = out
+
+    def tell(self, line: str) -> None:
+        """Write a line that stays."""
+        if self.out:
+            print(line, file=self.out, flush=True)
+
+    def through(self, loads: Sequence[ChosenLoad]) -> Iterator[ChosenLoad]:
+        """Yield the loads, each once the one before is done."""
+        yield from loads
+
+
+@contextmanager
+def progress_of(given: argparse.Namespace, out: TextIO | None) -> Iterator[Lines]:
+    """Show the progress of a command as long as it runs."""
+    if not out or given.verbose or not sys.stderr.isatty():
+        yield Lines(out)
+        return
+    # Imports rich, which nobody needs who does not look.
+    from airflow_provider_chs3.cli.bars import Bars
+
+    with Bars.shown(out) as bars:
+        yield bars
