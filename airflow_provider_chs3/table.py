@@ -47,7 +47,13 @@ from airflow_provider_chs3.core.periods.restore import (
     restore_periods,
     unpin_periods,
 )
-from airflow_provider_chs3.core.periods.status import LedgerRequest, PeriodInLedger, list_ledger
+from airflow_provider_chs3.core.periods.status import (
+    LedgerRequest,
+    PeriodInLedger,
+    TableStatus,
+    list_ledger,
+    look_at_freshness,
+)
 from airflow_provider_chs3.core.steps.operations import Steps
 from airflow_provider_chs3.core.target.target_checks import find_grain
 from airflow_provider_chs3.core.target.topology import TableRequest
@@ -166,6 +172,8 @@ class Table:
             leave_out_empty=leave_out_empty,
             reload=reload,
             new_table=_new_table(load, loaded),
+            fresh_by=load.due,
+            now=loaded["now"],
             **_compared(loaded) if compares_definition else {},
         )
 
@@ -245,6 +253,18 @@ class Table:
             periods: The periods. Default: all.
         """
         return self._runner().run(list_ledger(self._in_ledger(parse_periods(periods))))
+
+    def status(self, load: Load | None = None) -> TableStatus:
+        """Return whether all periods that are due are there, and when the next one is due; nothing is written.
+
+        Args:
+            load: The load, whose `fresh_by` says when they are due. Default: as the table's newest load said.
+
+        Raises:
+            ConfigurationError: If nothing says when they are due.
+        """
+        asked, at = self._in_ledger(()), datetime.now(UTC)
+        return self._runner().run(look_at_freshness(asked, load.due if load else None, at))
 
     def list_objects(self, periods: Periods = ()) -> Sequence[LoadedObject]:
         """Return the objects that periods were loaded from, also those that later loads have replaced.
@@ -370,6 +390,7 @@ class Table:
             reload=reload,
             checks=Checks.of(load.checks),
             follows_views=VIEWS.checked(load.views) == "follow",
+            fresh_by=load.due,
             **of_task,
         )
 

@@ -44,8 +44,9 @@ to stdout, all else to stderr."""
 
 _EXIT_CODES = """exit codes:
   0  nothing to do: every period as published, nothing to load, all adopted, nothing left to clean, no finding
-  1  something to do: periods to load (plan), not as published (ledger) or refused (adopt), staging to drop
-     (clean --dry-run), findings (doctor), or rows that differ from the objects (prove, rehearse)
+  1  something to do: periods to load (plan), not as published (ledger), missing though due (status) or refused
+     (adopt), staging to drop (clean --dry-run), findings (doctor), or rows that differ from the objects (prove,
+     rehearse)
   2  wrong arguments, or an error; stderr says which
 """
 
@@ -68,6 +69,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"chs3 {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     _add_ledger(commands)
+    _add_status(commands)
     _add_plan(commands)
     _add_adopt(commands)
     _add_prove(commands)
@@ -133,6 +135,11 @@ def _add_ledger(commands: Any) -> None:
     command.add_argument(
         "--objects", action="store_true", help="list the loaded objects instead, with the time and load of each"
     )
+
+
+def _add_status(commands: Any) -> None:
+    about = "show which tables have all periods that are due by the fresh_by of their loads; nothing is written"
+    _add_table(_command(commands, "status", about))
 
 
 def _add_plan(commands: Any) -> None:

@@ -8,6 +8,7 @@ import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -21,12 +22,12 @@ from airflow_provider_chs3.core.arguments.proof_arguments import SAMPLE
 from airflow_provider_chs3.core.load.reload import RELOAD
 from airflow_provider_chs3.core.model.models import PeriodObjects, TableName
 from airflow_provider_chs3.core.model.period import parse_periods
-from airflow_provider_chs3.core.model.quantities import quantity
+from airflow_provider_chs3.core.model.quantities import duration_text, quantity
 from airflow_provider_chs3.core.periods.objects import LoadedObject
-from airflow_provider_chs3.core.periods.plan import PlannedPeriod, forecast_text
+from airflow_provider_chs3.core.periods.plan import PlannedPeriod, due_text, forecast_text
 from airflow_provider_chs3.core.periods.proved_period import DIFFERS, EQUAL, ProvedPeriod
 from airflow_provider_chs3.core.periods.restore import RestoredPeriod
-from airflow_provider_chs3.core.periods.status import PeriodInLedger
+from airflow_provider_chs3.core.periods.status import PeriodInLedger, TableStatus, freshness_of
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.load.schema import schema
 from airflow_provider_chs3.table import clean
@@ -123,8 +124,46 @@ def _ledger(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
         values=[period.as_json() for period in listed],
         summary=f"{changed} of {quantity(len(listed), 'period')} not as published",
         is_fine=not changed,
+        notes=[] if periods else _freshness_of(chosen, listed),
         nothing="The ledger has no such period." if periods else "The ledger has no periods of this table.",
     )
+
+
+def _freshness_of(chosen: ChosenLoad, listed: Sequence[PeriodInLedger]) -> list[str]:
+    freshness = freshness_of(listed, chosen.load.due if chosen.load else None, datetime.now(UTC))
+    return [f"{'The table is ' * freshness.is_fresh}{freshness}."] if freshness else []
+
+
+def _status(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
+    status = chosen.table.status(chosen.load)
+    freshness = status.freshness
+    return Report(
+        header=["table", "freshness", "complete", "missing", "changed", "next", "takes", "begin by"],
+        rows=[
+            [
+                status.target,
+                str(freshness),
+                freshness.complete,
+                freshness.missing,
+                status.changed,
+                freshness.next_period,
+                status.seconds and duration_text(status.seconds),
+                _begin_by(status),
+            ]
+        ],
+        values=[status.as_json()],
+        summary=str(freshness),
+        is_fine=freshness.is_fresh,
+    )
+
+
+def _begin_by(status: TableStatus) -> str:
+    """Return when a load must begin to make the next period in time."""
+    due_at, seconds = status.freshness.due_at, status.seconds
+    if due_at is None or seconds is None:
+        return ""
+    latest = due_at - timedelta(seconds=seconds)
+    return status.freshness.fresh_by.local(latest) if status.freshness.at < latest else "too late"
 
 
 def _objects(chosen: ChosenLoad, periods: Sequence[str]) -> Report:
@@ -166,8 +205,13 @@ def _plan(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
         values=[_planned_as_json(period) for period in planned],
         summary=f"{to_load} of {quantity(len(planned), 'period')} to load",
         is_fine=not to_load,
-        notes=[forecast_text(planned)],
+        notes=[forecast_text(planned), _due_text(chosen, planned)],
     )
+
+
+def _due_text(chosen: ChosenLoad, planned: Sequence[PlannedPeriod]) -> str:
+    fresh_by = chosen.known_load.due
+    return due_text(planned, fresh_by, datetime.now(UTC)) if fresh_by else ""
 
 
 def _planned_as_json(period: PlannedPeriod) -> dict[str, Any]:
@@ -416,6 +460,7 @@ def _named_periods(given: argparse.Namespace) -> tuple[str, ...] | None:
 #: The function of each command.
 COMMANDS: Mapping[str, Callable[[argparse.Namespace], CommandResult]] = {
     "ledger": _for_loads(_ledger),
+    "status": _for_loads(_status),
     "plan": _for_loads(_plan),
     "adopt": _for_loads(_adopt),
     "prove": _for_loads(_prove),

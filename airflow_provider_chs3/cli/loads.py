@@ -146,6 +146,8 @@ def _load_of(task: Any, dag: DAG) -> Load:
     elif (load := given.get("load")) is None:
         load = Load(**{name: value for name, value in given.items() if name in declared(Load)})
     rendered = {name: _rendered(task, dag, name, getattr(load, name)) for name in declared(Load)}
+    if rendered["fresh_by"]:
+        rendered["timezone"] = rendered["timezone"] or dag.timezone.name
     return replace(load, **rendered)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
     from airflow_provider_chs3.core.load.load_result import LoadResult
+    from airflow_provider_chs3.core.model.freshness import FreshBy
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -45,6 +46,15 @@ def count_loads(task: Task, *results: LoadResult) -> None:
                 _send(Stats.incr, name, count, table)
         for step, seconds in result.seconds_by_step.items():
             _send(Stats.timing, f"step.{step}", timedelta(seconds=seconds), table)
+
+
+def gauge_freshness(task: Task, fresh_by: FreshBy, *results: LoadResult) -> None:
+    """Send until when a table is fresh, if loads have completed the newest of its periods that are due."""
+    at = datetime.now(UTC)
+    ended = [result.period for result in results if result.status in ("published", "unchanged")]
+    completed = [complete for period in ended if (complete := fresh_by.completed_at(period, at))]
+    if completed and (until := fresh_by.due_at(max(completed).shifted(1))) > at:
+        _send(Stats.gauge, "fresh_until", until.timestamp(), _table_of(task))
 
 
 def count_merges(task: Task, merges: Mapping[str, Any], *, waited_seconds: float | None) -> None:

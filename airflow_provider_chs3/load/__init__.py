@@ -23,6 +23,7 @@ from airflow_provider_chs3.core.arguments.load_arguments import (
     DATABASE,
     DISTRIBUTION,
     FILES,
+    FRESH_BY,
     GROUPS,
     INCREMENTS,
     KEY,
@@ -41,6 +42,9 @@ from airflow_provider_chs3.core.arguments.load_arguments import (
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from airflow_provider_chs3.core.model.freshness import FreshBy
     from airflow_provider_chs3.sources.storage import Storage
 
 
@@ -75,6 +79,7 @@ class Load(Group):
     settings: Mapping[str, str | int | float | bool] | str | None = field_of(SETTINGS)
     create_table: str = field_of(CREATE_TABLE)
     views: str = field_of(VIEWS)
+    fresh_by: str | None = field_of(FRESH_BY)
     policies: Mapping[str, Any] | str | None = field_of(POLICIES)
     checks: Mapping[str, Any] | str | None = field_of(CHECKS)
     increments: Mapping[str, Any] | str | None = field_of(INCREMENTS)
@@ -97,6 +102,8 @@ class Load(Group):
             raise ConfigurationError(f"{', '.join(given)}: objects=… says where the objects are; leave this out.")
         if self.objects is None and self.key is None:
             raise ConfigurationError("Nothing says where the objects are: give key=… and bucket=…, or objects=….")
+        if not any(map(is_of_a_run, (self.fresh_by, self.timezone))):
+            self.due  # noqa: B018 - it checks both
         if self.name is None and not is_of_a_run(self.table):
             object.__setattr__(self, "name", self.table.rpartition(".")[2])
 
@@ -153,6 +160,26 @@ class Load(Group):
                 f"settings={self.settings!r}: give a dict; only tasks read files of the DAG folder."
             )
         return self.settings or {}
+
+    @property
+    def due(self) -> FreshBy | None:
+        """When its periods are due, in its time zone, UTC without one; None if it does not say so."""
+        if not self.fresh_by:
+            return None
+        from airflow_provider_chs3.core.model.freshness import FreshBy
+
+        return FreshBy.parse(self.fresh_by, self.timezone)
+
+    @property
+    def due_after(self) -> timedelta:
+        """The time from the midnight on which a period ends until it is due, for Airflow's deadlines.
+
+        Raises:
+            ConfigurationError: If the load does not say when its periods are due.
+        """
+        if self.due is None:
+            raise ConfigurationError("The load has no fresh_by: give it, such as fresh_by='07:00'.")
+        return self.due.after
 
     @property
     def definition(self) -> dict[str, Any]:

@@ -315,6 +315,11 @@ VIEWS = Argument(
     default="warn",
     choices=("warn", "follow"),
 )
+FRESH_BY = Argument(
+    name="fresh_by",
+    help="When a period is due that has ended: at a time of the day, `07:00` in `timezone`, or so many hours after its "
+    "end, `6h`. `chs3 status`, plans, the loads page and metrics then say whether the table is fresh.",
+)
 SETTINGS = Argument(
     name="settings",
     help="ClickHouse settings for the insert; they override computed ones.",
@@ -433,12 +438,12 @@ OF_PERIOD_TASKS = (LOAD, TABLE, TIMEZONE, DATABASE, CLUSTER, STAGING_DATABASE, C
 OF_S3 = (KEY, BUCKET, AWS_CONN_ID)
 OF_LOADS = (
     *(PERIOD, PERIODS_OF_LOAD, COLUMNS, SELECT, CSV, FILES, CASTS, DISTRIBUTION, SETTINGS, CREATE_TABLE, VIEWS),
-    *(POLICIES, CHECKS, INCREMENTS, TUNING, PARALLEL_LOADS, PROGRESS_INTERVAL_SECONDS, CANCEL_ON_KILL),
+    *(FRESH_BY, POLICIES, CHECKS, INCREMENTS, TUNING, PARALLEL_LOADS, PROGRESS_INTERVAL_SECONDS, CANCEL_ON_KILL),
     *(DEFERRABLE, DURABLE, WAIT_FOR_MERGES, MERGE_HEALTH),
 )
 #: Those that a plan and a proof compare by, and those that may stop the load.
 COMPARED = (COLUMNS, SELECT, CSV, FILES, CASTS, POLICIES, INCREMENTS, DISTRIBUTION, SETTINGS)
-OF_PLANS = (PERIODS, LOOKBACK, LAST_PERIOD, ALL_PERIODS, *COMPARED, PERIODS_PER_TASK, CREATE_TABLE, VIEWS)
+OF_PLANS = (PERIODS, LOOKBACK, LAST_PERIOD, ALL_PERIODS, *COMPARED, PERIODS_PER_TASK, CREATE_TABLE, VIEWS, FRESH_BY)
 OF_ADOPTION = (PERIODS, ALL_PERIODS, *COMPARED)
 OF_APPROVAL = (PERIODS,)
 OF_CLEANING = (DATABASE, CLUSTER, OLDER_THAN_SECONDS, DRY_RUN_ONLY, CLICKHOUSE_CONN_ID)

@@ -85,6 +85,7 @@ LOADS_COLUMNS = {
     "running": "String COMMENT 'query id of the insert that is started next'",
     "plan": "String COMMENT 'JSON: what another process needs to resume it'",
     "basis": "String COMMENT 'JSON: the period as it was when the load decided'",
+    "fresh_by": "LowCardinality(String) COMMENT 'when its periods are due; empty if the load does not say so'",
     "error": "String",
     "error_hint": "String",
     "error_type": "LowCardinality(String)",
@@ -96,6 +97,8 @@ LOADS_COLUMNS = {
 }
 #: Events of loads: all others are claims.
 LOAD_EVENTS = ("inserting", "load", "withheld", "failed", "unchanged")
+#: Those of loads that left a period as its objects are, as SQL.
+LOOKS = "('load', 'unchanged')"
 
 #: A period whose objects are older, and change once more, is loaded whole. A whole table rests on them as long as it
 #: lives: for 54 years, as `DateTime` ends in 2106.

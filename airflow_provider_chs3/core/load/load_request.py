@@ -26,6 +26,7 @@ from airflow_provider_chs3.core.ledger.structure_record import Structure, struct
 from airflow_provider_chs3.core.load.effects import about_files, check_effects, check_switches
 from airflow_provider_chs3.core.load.reload import Reload
 from airflow_provider_chs3.core.model.formats import Format, format_named, format_of_key
+from airflow_provider_chs3.core.model.freshness import FreshBy
 from airflow_provider_chs3.core.model.models import Manifest, NodeSpec, SettingValues
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.steps.operations import Steps
@@ -131,6 +132,7 @@ class LoadRequest(TableRequest):
     new_table: NewTableRequest | None = None
     checks: Checks = field(default_factory=Checks)
     follows_views: bool = False
+    fresh_by: FreshBy | None = None
 
     def __post_init__(self) -> None:
         selection = self.selection

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 
 from airflow_provider_chs3.core.arguments.check_arguments import CheckResult, text_of
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.past_loads import SLOW_SECONDS, read_pace
 from airflow_provider_chs3.core.ledger.recording import Value, Values, add_records
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
-from airflow_provider_chs3.core.ledger.table import LOADS_COLUMNS, make_loads_table
+from airflow_provider_chs3.core.ledger.table import LOADS_COLUMNS, LOOKS, make_loads_table
 from airflow_provider_chs3.core.load.end_attempts import begins_with_any
 from airflow_provider_chs3.core.load.history import values_of_reading
 from airflow_provider_chs3.core.load.insert import Inserted, Verified
@@ -23,7 +24,7 @@ from airflow_provider_chs3.core.model.error_codes import hint_of, is_terminal
 from airflow_provider_chs3.core.model.models import Node, SettingValues
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.model.quantities import objects_text, quantity, size_text
-from airflow_provider_chs3.core.sql.quoting import Sql, literals, one_of, table
+from airflow_provider_chs3.core.sql.quoting import Sql, literal, literals, one_of, table
 from airflow_provider_chs3.core.steps.operations import Log, Steps
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, NotReadyError, SupersededError
 
@@ -142,10 +143,16 @@ def record_failure(load: PeriodLoad, error: Exception) -> Steps[None]:
 
 
 def record_unchanged(loads: Sequence[PeriodLoad], periods: Mapping[Period, Mapping[Node, PeriodOnNode]]) -> Steps[None]:
-    """Record that periods are unchanged, if their newest load failed or did not finish."""
+    """Record that periods are unchanged, if their newest load failed or did not finish.
+
+    Also, once, that the newest one that has ended was looked at since, if the load says when periods are due.
+    """
     context = loads[0].context
     coordinator = context.coordinator
-    if not context.nodes[coordinator].has_loads:
+    due = _newest_ended(loads)
+    if due:
+        yield from make_loads_table(context)
+    elif not context.nodes[coordinator].has_loads:
         return
     attempts = [load.attempt for load in loads]
     prefixes = literals(attempt.prefix for attempt in attempts)
@@ -153,13 +160,17 @@ def record_unchanged(loads: Sequence[PeriodLoad], periods: Mapping[Period, Mappi
         f"{loads[0].key_on(coordinator).table_condition} AND {one_of('period', [str(load.period) for load in loads])}"
     )
     tables = [context.loads] + [context.ledger] * context.nodes[coordinator].has_ledger
-    selects = [f"SELECT period, event, sequence, recorded_at FROM {table(name)} WHERE {of_periods}" for name in tables]
+    fresh_by = {context.loads: ", fresh_by", context.ledger: ", '' AS fresh_by"} if due else {}
+    selects = [
+        f"SELECT period, event, sequence, recorded_at{fresh_by.get(name, '')} FROM {table(name)} WHERE {of_periods}"
+        for name in tables
+    ]
     newest = Sql(
         "SELECT period, argMax(event, (sequence, recorded_at)) AS newest, "
         f"(SELECT groupArray((name, {PERIODS_IN_COMMENT})) FROM system.tables WHERE {in_staging(context)} "
         f"AND ({begins_with_any(prefixes)} OR {holds_any(attempts)})) "
         f"FROM ({' UNION ALL '.join(selects)}) GROUP BY period "
-        "HAVING newest IN ('failed', 'inserting')"
+        f"HAVING newest IN ('failed', 'inserting'){f' OR {_is_to_look_at(*due)}' if due else ''}"
     )
     try:
         rows = yield from context.on_coordinator(name="See how the newest load ended", sql=newest)
@@ -175,6 +186,27 @@ def record_unchanged(loads: Sequence[PeriodLoad], periods: Mapping[Period, Mappi
             yield from _record("unchanged", over)
     except Chs3Error as error:
         yield from Log(name=f"Could not record that the period is as published: {error}")
+
+
+def _newest_ended(loads: Sequence[PeriodLoad]) -> tuple[PeriodLoad, datetime] | None:
+    """Return the load of the newest period that has ended, and since when; None if loads do not say when it is due."""
+    ended = {
+        load.period: (load, since)
+        for load in loads
+        if (fresh_by := load.request.fresh_by)
+        and (since := fresh_by.complete_from(load.period, load.request.now))
+    }
+    return ended[max(ended)] if ended else None
+
+
+def _is_to_look_at(load: PeriodLoad, since: datetime) -> str:
+    """Return the condition that no record says that a load looked at a period since it ended, and when it is due."""
+    is_look = f"event IN {LOOKS}"
+    return (
+        f"(period = {literal(str(load.period))} AND "
+        f"(maxIf(recorded_at, {is_look}) < fromUnixTimestamp64Milli({int(since.timestamp() * 1000)}, 'UTC') "
+        f"OR argMaxIf(fresh_by, (sequence, recorded_at), {is_look}) != {literal(str(load.request.fresh_by))}))"
+    )
 
 
 def _is_staged(attempt: Attempt, tables: Iterable[tuple[str, Sequence[str]]], *, but: Collection[str]) -> bool:
@@ -209,9 +241,14 @@ def _record(event: str, several: Sequence[tuple[PeriodLoad, Values]]) -> Steps[N
     context = several[0][0].context
     node = context.coordinator
     records = [
-        (node, load.key_on(node), {**load.values, "owner": load.request.owner, **values}) for load, values in several
+        (node, load.key_on(node), {**load.values, "owner": load.request.owner, **_due(load), **values})
+        for load, values in several
     ]
     yield from add_records(context, event, records, name=f"Record the {event}")
+
+
+def _due(load: PeriodLoad) -> Values:
+    return {"fresh_by": str(load.request.fresh_by)} if load.request.fresh_by else {}
 
 
 #: From this many times the average rows, a node did most of the work by itself.

@@ -401,6 +401,7 @@ def _planned(request: LoadRequest, view: View) -> Steps[list[PlannedPeriod]]:
         definition=view_load.definition or None,
         policies=view_load.policies,
         reload=view_load.reload,
+        now=request.now,
     )
     planned, _ = yield from compare_periods(plan)
     return planned

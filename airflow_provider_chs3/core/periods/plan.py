@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import TypeAlias
 
 from airflow_provider_chs3.core.files.source import Source
@@ -27,6 +28,7 @@ from airflow_provider_chs3.core.load.held import validate_held
 from airflow_provider_chs3.core.load.load_request import Policies
 from airflow_provider_chs3.core.load.new_objects import find_changes, why_table_is_read
 from airflow_provider_chs3.core.load.reload import Reload
+from airflow_provider_chs3.core.model.freshness import FreshBy
 from airflow_provider_chs3.core.model.models import Node, PeriodObjects, SettingValues, TableName
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Grain, Period
 from airflow_provider_chs3.core.model.quantities import duration_text, quantity, size_text
@@ -93,6 +95,8 @@ class PlanRequest(TableRequest):
     settings: SettingValues | None = None
     reload: Reload | None = None
     new_table: NewTableRequest | None = None
+    fresh_by: FreshBy | None = None
+    now: datetime
 
 
 def plan_loads(request: PlanRequest) -> Steps[list[PlannedPeriod]]:
@@ -114,7 +118,10 @@ def plan_loads(request: PlanRequest) -> Steps[list[PlannedPeriod]]:
         return planned
     for plan in planned:
         yield from Log(name=f"{plan}.")
-    return (yield from _add_forecasts(context, planned))
+    planned = yield from _add_forecasts(context, planned)
+    if request.fresh_by and (due := due_text(planned, request.fresh_by, request.now)):
+        yield from Log(name=due)
+    return planned
 
 
 def periods_of_other_table(request: PlanRequest, reload: Reload) -> Steps[list[PlannedPeriod]]:
@@ -240,6 +247,33 @@ def forecast_text(planned: Sequence[PlannedPeriod]) -> str:
         f"past loads of the table suggest about {duration_text(seconds)} one after another, and {size_text(staged)} of "
         "disk space for the largest until it is published."
     )
+
+
+def due_text(planned: Sequence[PlannedPeriod], fresh_by: FreshBy, at: datetime) -> str:
+    """Describe when the newest period of a plan that has ended is due, and whether the loads will be in time.
+
+    Args:
+        planned: The periods.
+        fresh_by: When they are due.
+        at: The moment at which the loads begin, in UTC.
+
+    Returns:
+        The sentence; empty if none has ended.
+    """
+    ended = [(complete, period) for period in planned if (complete := fresh_by.completed_at(period.period, at))]
+    if not ended:
+        return ""
+    complete, newest = max(ended, key=lambda item: item[0])
+    if not newest.is_to_load:
+        return f"{complete} is loaded: the table is fresh until {fresh_by.local(fresh_by.due_at(complete.shifted(1)))}."
+    due_at = fresh_by.due_at(complete)
+    left = (due_at - at).total_seconds() - sum(period.forecast.seconds for period in planned if period.forecast)
+    past_or_due = "was" if due_at < at else "is"
+    text = f"{complete} {past_or_due} due {fresh_by.local(due_at)}"
+    if due_at < at or newest.forecast is None:
+        return f"{text}."
+    outcome = f"done {duration_text(left)} before" if left >= 0 else f"{duration_text(-left)} late"
+    return f"{text}: by their forecast, the loads will be {outcome}."
 
 
 def _with_objects(listed: Mapping[Period, PeriodObjects]) -> list[Period]:

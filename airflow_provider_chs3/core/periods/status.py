@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from datetime import UTC, datetime
+from statistics import median
+from typing import Any, NamedTuple, TypeAlias
 
 from airflow_provider_chs3.core.ledger.comparison import (
     AS_RESTORED,
@@ -16,12 +18,14 @@ from airflow_provider_chs3.core.ledger.comparison import (
 )
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.parts import partition_states
+from airflow_provider_chs3.core.ledger.past_loads import read_pace
 from airflow_provider_chs3.core.ledger.queries import look_up_periods
-from airflow_provider_chs3.core.ledger.records import IS_STATE, NEWEST_FIRST, NUMBER_OF_HELD, PeriodOnNode, newest
-from airflow_provider_chs3.core.ledger.table import LedgerKey
+from airflow_provider_chs3.core.ledger.records import IS_STATE, NUMBER_OF_HELD, PeriodOnNode, newest
+from airflow_provider_chs3.core.ledger.table import LOOKS, LedgerKey
 from airflow_provider_chs3.core.load.decision import Hold, PeriodFacts, Skip, decide
 from airflow_provider_chs3.core.load.held import validate_held
-from airflow_provider_chs3.core.model.models import Node
+from airflow_provider_chs3.core.model.freshness import FreshBy, Freshness
+from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period
 from airflow_provider_chs3.core.sql.quoting import Sql, in_table, table
 from airflow_provider_chs3.core.steps.operations import QueryNodes, Steps
@@ -30,6 +34,7 @@ from airflow_provider_chs3.core.target.period_partitions import grain_of_key, pa
 from airflow_provider_chs3.core.target.row_policies import OF_A_PERIOD
 from airflow_provider_chs3.core.target.target_checks import check_target
 from airflow_provider_chs3.core.target.topology import TableRequest
+from airflow_provider_chs3.exceptions import ConfigurationError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +67,8 @@ class PeriodInLedger:
     was_adopted: bool = False
     insert_seconds: float | None = None
     loaded_rows: int = 0
+    looked_at: datetime | None = None
+    fresh_by: str = ""
 
     @property
     def rows(self) -> int:
@@ -86,6 +93,7 @@ class PeriodInLedger:
             "rows": self.rows,
             "size_bytes": self.size_bytes,
             "rows_per_second": self.rows_per_second,
+            "looked_at": self.looked_at.isoformat(timespec="seconds") if self.looked_at else None,
             "nodes": {str(node): _node_as_json(on_node) for node, on_node in self.nodes.items()},
         }
 
@@ -99,6 +107,36 @@ def _node_as_json(on_node: PeriodOnNode) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True, kw_only=True)
+class TableStatus:
+    """A table in one line.
+
+    Args:
+        target: The table.
+        periods: Its periods in the ledger.
+        changed: Those of them that are not as published.
+        freshness: Whether what is due is there.
+        seconds: The expected duration of a load of what is missing, at least of one period; None without past loads.
+    """
+
+    target: TableName
+    periods: int
+    changed: int
+    freshness: Freshness
+    seconds: float | None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return JSON-safe values."""
+        return {
+            "database": self.target.database,
+            "table": self.target.table,
+            "periods": self.periods,
+            "changed": self.changed,
+            **self.freshness.as_json(),
+            "seconds": self.seconds and round(self.seconds, 1),
+        }
+
+
 @dataclass(frozen=True, slots=True)
 class _Newest:
     """The columns of a period's newest record on one node that `Record` lacks."""
@@ -106,6 +144,24 @@ class _Newest:
     recorded_at: str
     objects: int
     is_adopted: bool
+
+
+class _LastLoad(NamedTuple):
+    """The newest load of a period.
+
+    Args:
+        attempt: The load that published it last.
+        insert_seconds: The duration of its insert, in seconds.
+        loaded_rows: The rows that it read.
+        looked_at: The last time that a load compared the period with its objects.
+        fresh_by: When it is due, as `FreshBy` writes it.
+    """
+
+    attempt: str = ""
+    insert_seconds: float | None = None
+    loaded_rows: int = 0
+    looked_at: str = ""
+    fresh_by: str = ""
 
 
 _Nodes: TypeAlias = Mapping[Node, PeriodOnNode]
@@ -135,6 +191,66 @@ def list_ledger(request: LedgerRequest) -> Steps[list[PeriodInLedger]]:
     """
     context = yield from look_at_table(request)
     return (yield from list_periods_of(context, request.periods))
+
+
+def look_at_freshness(request: LedgerRequest, fresh_by: FreshBy | None, at: datetime) -> Steps[TableStatus]:
+    """Check whether a table has the periods that are due.
+
+    Args:
+        request: The table.
+        fresh_by: When its periods are due; None for what its newest load said.
+        at: The moment, in UTC.
+
+    Raises:
+        PreflightError: If the cluster or the table is missing, or not fit.
+        ConfigurationError: If nothing says when its periods are due.
+    """
+    context = yield from look_at_table(request)
+    listed = yield from list_periods_of(context, None)
+    freshness = freshness_of(listed, fresh_by, at)
+    if freshness is None:
+        raise ConfigurationError(
+            f"Nothing says when the periods of {request.target} are due: give its load fresh_by='07:00', or '6h' after "
+            "the end of a period."
+        )
+    seconds = None
+    if context.nodes[context.coordinator].has_loads:
+        pace = yield from read_pace(context)
+        usual_bytes = round(median([load.loaded_bytes for load in pace.loads])) if pace.is_known else 0
+        forecast = pace.forecast(usual_bytes * max(freshness.missing, 1))
+        seconds = forecast.seconds if forecast else None
+    known = [period for period in listed if period.period]
+    return TableStatus(
+        target=request.target,
+        periods=len(known),
+        changed=sum(not period.is_as_published for period in known),
+        freshness=freshness,
+        seconds=seconds,
+    )
+
+
+def freshness_of(listed: Iterable[PeriodInLedger], fresh_by: FreshBy | None, at: datetime) -> Freshness | None:
+    """Judge a table by its periods.
+
+    Args:
+        listed: All of them.
+        fresh_by: When they are due; None for what the newest load said.
+        at: The moment, in UTC.
+
+    Returns:
+        The judgment; None if nothing says when they are due.
+    """
+    looks = {
+        period.period: (period.looked_at, period.fresh_by)
+        for period in listed
+        if period.period and period.looked_at and period.is_as_published
+    }
+    _, recorded = max(looks.values(), default=(at, ""))
+    if fresh_by is None and not recorded:
+        return None
+    return Freshness.of(
+        fresh_by or FreshBy.recorded(recorded), {period: looked_at for period, (looked_at, _) in looks.items()}, at
+    )
 
 
 def list_periods_of(context: TargetContext, wanted: Collection[Period] | None) -> Steps[list[PeriodInLedger]]:
@@ -187,7 +303,7 @@ def _ask(context: TargetContext) -> Steps[tuple[_Records, _States]]:
 def _periods_query(context: TargetContext, node: Node) -> Sql:
     periods = "emptyArrayString()"
     if context.nodes[node].has_ledger:
-        fields = newest("formatDateTime(recorded_at, '%F %T', 'UTC'), objects, is_adopted")
+        fields = newest(f"{_utc('recorded_at')}, objects, is_adopted")
         of_table = LedgerKey.on(context, node, WHOLE_TABLE).table_condition
         periods = (
             f"(SELECT groupArray(found) FROM (SELECT (period, {fields}) AS found FROM {table(context.ledger)} "
@@ -197,17 +313,22 @@ def _periods_query(context: TargetContext, node: Node) -> Sql:
     return Sql(f"SELECT {periods}, (SELECT groupArray(found) FROM ({states}))")
 
 
-def _ask_for_loads(context: TargetContext) -> Steps[dict[str, tuple[float, int]]]:
-    """Read what loads did, by their attempts, from the coordinator."""
+def _ask_for_loads(context: TargetContext) -> Steps[dict[Period, _LastLoad]]:
+    """Read what the newest load of each period did, from the coordinator."""
     if not context.nodes[context.coordinator].has_loads:
         return {}
     of_table = LedgerKey.on(context, context.coordinator, WHOLE_TABLE).table_condition
     sql = Sql(
-        f"SELECT attempt, insert_seconds, loaded_rows FROM {table(context.loads)} "
-        f"WHERE {of_table} AND event = 'load' {NEWEST_FIRST} LIMIT 1 BY period"
+        "SELECT period, argMaxIf((attempt, insert_seconds, loaded_rows), (sequence, recorded_at), event = 'load'), "
+        f"{_utc('max(recorded_at)')}, argMax(fresh_by, (sequence, recorded_at)) FROM {table(context.loads)} "
+        f"WHERE {of_table} AND event IN {LOOKS} GROUP BY period"
     )
     rows = yield from context.on_coordinator(name="Ask what the loads did", sql=sql)
-    return {attempt: (insert_seconds, loaded_rows) for attempt, insert_seconds, loaded_rows in rows}
+    return {Period.parse(period): _LastLoad(*of_load, *of_looks) for period, of_load, *of_looks in rows}
+
+
+def _utc(time: str) -> str:
+    return f"formatDateTime({time}, '%F %T', 'UTC')"
 
 
 def _listed(
@@ -216,7 +337,7 @@ def _listed(
     partition_id: str,
     nodes: _Nodes,
     newest: _Records,
-    loads: Mapping[str, tuple[float, int]],
+    loads: Mapping[Period, _LastLoad],
 ) -> Steps[PeriodInLedger]:
     published = {
         node: on_node.record
@@ -242,17 +363,20 @@ def _listed(
     records = [newest[node][period] for node in published if period in newest[node]]
     if record is None or not records:
         return listed
-    insert_seconds, loaded_rows = loads.get(record.attempt, (None, 0))
+    load, published_at = loads.get(period, _LastLoad()), max(record.recorded_at for record in records)
+    is_of_load = load.attempt == record.attempt
     return replace(
         listed,
         objects=records[0].objects,
         source_bytes=record.source_bytes,
         fingerprint=record.fingerprint,
         attempt=record.attempt,
-        published_at=max(record.recorded_at for record in records),
+        published_at=published_at,
         was_adopted=bool(records[0].is_adopted),
-        insert_seconds=insert_seconds,
-        loaded_rows=loaded_rows,
+        insert_seconds=load.insert_seconds if is_of_load else None,
+        loaded_rows=load.loaded_rows if is_of_load else 0,
+        looked_at=datetime.fromisoformat(max(published_at, load.looked_at)).replace(tzinfo=UTC),
+        fresh_by=load.fresh_by,
     )
 
 

@@ -13,7 +13,7 @@ from airflow import __version__
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException, AirflowTaskTimeout
 
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
-from airflow_provider_chs3.hooks.metrics import count_loads, count_merges, counts_failures
+from airflow_provider_chs3.hooks.metrics import count_loads, count_merges, counts_failures, gauge_freshness
 from airflow_provider_chs3.operators._support.loads_page import OnLoadsPage
 from airflow_provider_chs3.operators._support.openlineage import LoadLineage
 from airflow_provider_chs3.operators._support.tasks import LoadTask
@@ -238,6 +238,8 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask, takes=()):
         from airflow_provider_chs3.core.load.outcome import report
 
         count_loads(self, *results)
+        if fresh_by := self.as_load().due:
+            gauge_freshness(self, fresh_by, *results)
         for result in results:
             self.log.info("%s", result.summary() if self.has_periods else report(result))
         self.results = [result.as_json() for result in results]

@@ -160,7 +160,10 @@ class PeriodTask(OnTable, BaseOperator, takes=OF_PERIOD_TASKS):
 
     def as_load(self) -> Load:
         """Return the load that the task's arguments are, once they are rendered."""
-        return Load(**{name: value for name, value in vars(self).items() if name in declared(Load)})
+        given = {name: value for name, value in vars(self).items() if name in declared(Load)}
+        if given.get("fresh_by") and not self.timezone and self.has_dag():
+            given["timezone"] = self.dag.timezone.name
+        return Load(**given)
 
     def period_of_run(self, context: Context, grain: Grain) -> Period:
         """Return the run's period: that of its partition key, else of its data interval.

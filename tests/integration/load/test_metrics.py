@@ -6,6 +6,7 @@ import json
 import re
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
 
+from airflow_provider_chs3.core.model.period import Grain, Period
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import PERIOD, Lake
@@ -45,6 +47,19 @@ def test_a_load_counts_itself_and_its_rows_bytes_and_parts(trips_lake: Lake, sta
         "chs3.bytes": result["source_bytes"],
         "chs3.parts": result["parts"],
     }
+
+
+def test_a_load_says_until_when_its_table_is_fresh(trips_lake: Lake, statsd: Receiver) -> None:
+    running = Period.of(datetime.now(UTC).replace(tzinfo=None), Grain.MONTH)
+    for period in (running.shifted(-2), running.shifted(-1), running):
+        trips_lake.upload(TRIPS, str(period))
+    sent = []
+    # One that is not the newest that is due says nothing, nor one that has not ended, nor one without a time.
+    for back, fresh_by in ((-2, "7h"), (0, "7h"), (-1, None), (-1, "7h"), (-1, "7h")):
+        trips_lake.load(period=str(running.shifted(back)), fresh_by=fresh_by)
+        sent.append([metric.value for metric in statsd.received() if metric.name == "chs3.fresh_until"])
+    until = (running.end.replace(tzinfo=UTC) + timedelta(hours=7)).timestamp()
+    assert sent == [[], [], [], [until], [until]]
 
 
 @pytest.mark.thorough

@@ -1,0 +1,137 @@
+"""Tables that are due: what loads record, and what `chs3 status`, `plan` and `ledger` say of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_provider_chs3.cli.main import main
+from airflow_provider_chs3.core.model.period import Grain, Period
+from airflow_provider_chs3.testbed.trips import Trips
+from tests.integration.lake import Lake
+
+TRIPS = Trips(rows_per_period=300, files_per_period=1)
+RUNNING = Period.of(datetime.now(UTC).replace(tzinfo=None), Grain.MONTH)
+LAST, EARLIER = RUNNING.shifted(-1), RUNNING.shifted(-2)
+Run = Callable[..., tuple[int, Any]]
+
+
+@pytest.fixture
+def file(trips_lake: Lake, tmp_path: Path) -> Path:
+    where = {"table": trips_lake.table, "database": trips_lake.database, "cluster": trips_lake.cluster.name}
+    load = {**where, "bucket": trips_lake.bucket, "key": "trips/{YYYY-MM}/"}
+    path = tmp_path / "loads.json"
+    others = [{**load, "name": "quick", "fresh_by": "1h"}, {**load, "name": "never"}]
+    path.write_text(json.dumps({"loads": [{**load, "fresh_by": "00:00"}, *others]}), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def run(file: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+    def run(command: str, *arguments: str, output: str = "json") -> tuple[int, Any]:
+        capsys.readouterr()
+        code = main([command, "--loads", str(file), *arguments, "--output", output])
+        out, err = capsys.readouterr()
+        return code, json.loads(out) if output == "json" else out + err
+
+    return run
+
+
+def loaded(lake: Lake, *periods: Period, **options: Any) -> None:
+    for period in periods:
+        lake.upload(TRIPS, str(period))
+        lake.load(period=str(period), **options)
+
+
+def records(lake: Lake) -> list[tuple[Any, ...]]:
+    sql = f"SELECT period, event, fresh_by FROM {lake.database}.chs3_loads WHERE event != 'inserting' ORDER BY sequence"
+    return [row for rows in lake.on_every_node(sql) for row in rows]
+
+
+def test_a_table_is_late_until_the_period_that_is_due_is_loaded(trips_lake: Lake, run: Run) -> None:
+    loaded(trips_lake, EARLIER)
+    due = LAST.end.isoformat() + "+00:00"
+    code, (status,) = run("status", "trips")
+    assert (code, status["is_fresh"], status["missing"]) == (1, False, 1)
+    assert (status["complete"], status["next_period"], status["due_at"]) == (str(EARLIER), str(LAST), due)
+    code, text = run("status", "trips", output="table")
+    assert (code, f"{LAST} was due {LAST.end:%Y-%m-%d %H:%M} UTC" in text) == (1, True)
+    assert f"{LAST} was due" in run("ledger", "trips", output="table")[1]
+
+    loaded(trips_lake, LAST)
+    code, (status,) = run("status", "trips")
+    assert (code, status["complete"], status["due_at"]) == (0, str(LAST), RUNNING.end.isoformat() + "+00:00")
+    assert f"The table is fresh until {RUNNING.end:%Y-%m-%d} 00:00 UTC." in run("ledger", "trips", output="table")[1]
+    # A period that somebody changed is none that is there.
+    trips_lake.on_every_node(f"ALTER TABLE {trips_lake.database}.trips DROP PARTITION {str(LAST).replace('-', '')}")
+    code, (status,) = run("status", "trips")
+    assert (code, status["complete"], status["changed"]) == (1, str(EARLIER), 1)
+
+
+def test_a_period_that_was_loaded_before_its_end_is_complete_once_a_load_looked_again(
+    trips_lake: Lake, run: Run
+) -> None:
+    loaded(trips_lake, LAST, fresh_by="00:00")
+    assert records(trips_lake) == [(str(LAST), "load", "00:00 UTC")]
+    # As if it had been loaded a day before it ended.
+    trips_lake.on_every_node(f"TRUNCATE TABLE IF EXISTS {trips_lake.database}.chs3_loads")
+    trips_lake.on_every_node(
+        f"ALTER TABLE {trips_lake.database}.chs3_ledger UPDATE recorded_at = '{LAST.last:%Y-%m-%d} 00:00:00' WHERE 1 "
+        "SETTINGS mutations_sync = 2"
+    )
+    assert run("status", "trips")[0] == 1
+    # A load that does not say when it is due records nothing.
+    loaded(trips_lake, LAST)
+    assert (records(trips_lake), run("status", "trips")[0]) == ([], 1)
+    for _ in range(2):
+        loaded(trips_lake, LAST, fresh_by="00:00")
+        assert records(trips_lake) == [(str(LAST), "unchanged", "00:00 UTC")]
+    assert run("status", "trips")[0] == 0
+    # A table's newest load says when it is due, if nobody else does.
+    assert main(["status", "--table", f"{trips_lake.database}.trips", "--cluster", trips_lake.cluster.name]) == 0
+    loaded(trips_lake, LAST, fresh_by="3h")
+    assert records(trips_lake)[1:] == [(str(LAST), "unchanged", "3h UTC")]
+
+
+def test_the_running_period_is_not_due(trips_lake: Lake, run: Run) -> None:
+    loaded(trips_lake, RUNNING, fresh_by="00:00")
+    code, (status,) = run("status", "trips")
+    assert (code, status["complete"], status["next_period"], status["missing"]) == (0, None, str(RUNNING), 0)
+
+
+def test_status_forecasts_the_load_of_what_is_missing(trips_lake: Lake, run: Run) -> None:
+    loaded(trips_lake, *(EARLIER.shifted(-back) for back in range(5)))
+    code, (status,) = run("status", "trips")
+    assert (code, 0 < status["seconds"] < 60) == (1, True)
+    assert "too late" in run("status", "trips", output="table")[1]
+    loaded(trips_lake, LAST)
+    code, (status,) = run("status", "quick")
+    assert (code, status["due_at"]) == (0, f"{RUNNING.end:%Y-%m-%d}T01:00:00+00:00")
+    text = run("status", "quick", output="table")[1]
+    assert f"{RUNNING.end.replace(day=1):%Y-%m-%d} 00:59" in text
+
+
+def test_a_plan_says_whether_loads_will_be_in_time(trips_lake: Lake, run: Run) -> None:
+    loaded(trips_lake, *(EARLIER.shifted(-back) for back in range(5)))
+    trips_lake.upload(TRIPS, str(LAST))
+    _, text = run("plan", "trips", "--period", str(LAST), output="table")
+    assert f"{LAST} was due {LAST.end:%Y-%m-%d} 00:00 UTC." in text
+    loaded(trips_lake, LAST)
+    _, text = run("plan", "trips", "--period", str(LAST), output="table")
+    assert f"{LAST} is loaded: the table is fresh until {RUNNING.end:%Y-%m-%d} 00:00 UTC." in text
+    trips_lake.upload(TRIPS, str(RUNNING))
+    assert "is due" not in run("plan", "trips", "--period", str(RUNNING), output="table")[1]
+
+
+def test_a_load_that_does_not_say_when_it_is_due_has_no_status(trips_lake: Lake, run: Run) -> None:
+    loaded(trips_lake, LAST)
+    code, statuses = run("status")
+    assert code == 2
+    assert [status["load"] for status in statuses] == ["trips", "quick", "never"]
+    assert "fresh_by" in statuses[-1]["error"]
+    assert [statuses[0]["is_fresh"], statuses[1]["is_fresh"]] == [True, True]
