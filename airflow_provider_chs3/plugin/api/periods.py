@@ -7,6 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, datetime
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any
@@ -16,6 +17,7 @@ from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.plugin.cache import Answer, LastAnswers, carry_out, without_collections
 from airflow_provider_chs3.plugin.connections import hook_of, tasks_of
 from airflow_provider_chs3.plugin.observation.derived_tables import Derived
+from airflow_provider_chs3.plugin.observation.freshness import add_freshness, as_json
 from airflow_provider_chs3.plugin.observation.period_state import HOLDS_ITS_ROWS, PeriodState
 from airflow_provider_chs3.plugin.observation.periods import (
     PeriodOverview,
@@ -53,7 +55,7 @@ class PeriodsAnswer(Answer):
     ) -> dict[str, Any]:
         """Return the values that `api.schemas.ConnectionPeriods` is made of."""
         tables = []
-        for table, (periods, unread) in self.tables.items():
+        for table, (periods, unread, freshness) in self.tables.items():
             shown_periods = [
                 {**_period_as_json(period, readable_dags, readable_logs), **self._found_as_json(table, period)}
                 for period in periods
@@ -66,7 +68,8 @@ class PeriodsAnswer(Answer):
                 dag_ids = [dag_id for dag_id in unread.dag_ids if dag_id in readable_dags]
                 left = replace(unread, dag_ids=dag_ids) if scope is None else UnreadPeriods()
                 names = {"database": table.database, "table": table.table}
-                tables.append({**names, **self._base_as_json(table), "periods": shown_periods, "unread": left})
+                facts = {**self._base_as_json(table), "freshness": as_json(freshness)}
+                tables.append({**names, **facts, "periods": shown_periods, "unread": left})
         return {
             **self._as_json(),
             "cluster": self.cluster,
@@ -142,6 +145,7 @@ def look_at_periods(question: str) -> PeriodsAnswer:
         if others := [name for name, table in tables.items() if any(map(_is_changed, table.periods))]:
             compared = carry_out(with_contents(seen, others), hook)
             tables |= overview(compared, tasks=tasks, thresholds=thresholds, only=others)
+        tables = add_freshness(tables, seen.due, datetime.now(UTC))
         return PeriodsAnswer(
             conn_id=conn_id,
             unread=seen.unread,

@@ -22,7 +22,7 @@ from airflow_provider_chs3.plugin.observation.period_state import HOLDS_ITS_ROWS
 #: From Airflow 3.2: whether a DAG has so many runs that it may not have another one yet. Before, nothing was due then.
 _HAS_ALL_RUNS = getattr(DagModel, "exceeds_max_non_backfill", false())
 #: States that only the next load changes.
-WAITING = (PeriodState.UNFINISHED, PeriodState.CHANGED_IN_STORAGE, PeriodState.STALE)
+WAITING = (PeriodState.OVERDUE, PeriodState.UNFINISHED, PeriodState.CHANGED_IN_STORAGE, PeriodState.STALE)
 #: States of the period that a run is for that a load may change; anything more urgent is shown instead.
 _CALM = (*WAITING, *HOLDS_ITS_ROWS)
 #: The summary of Airflow's timetable for `schedule=None`.

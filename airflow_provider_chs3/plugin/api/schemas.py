@@ -17,6 +17,14 @@ from airflow_provider_chs3.plugin.observation.periods import PeriodRow, Task, Un
 from airflow_provider_chs3.plugin.observation.speed.load_history import LoadSpeed
 
 
+class TableFreshness(BaseModel):
+    """When a table is due by the `fresh_by` of its newest load: its next period, and until when that must be there."""
+
+    fresh_by: str
+    due_at: float
+    next_period: str
+
+
 class TablePeriods(BaseModel):
     """The periods of one table, in order: those that are shown, and how many others there are.
 
@@ -27,6 +35,7 @@ class TablePeriods(BaseModel):
     table: str
     base: str | None
     view: str
+    freshness: TableFreshness | None
     periods: list[PeriodRow]
     unread: UnreadPeriods
 

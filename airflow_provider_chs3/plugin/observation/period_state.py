@@ -45,6 +45,8 @@ class PeriodState(StrEnum):
     PAUSED = "paused"
     #: A period whose DAG's run was due, and was not created.
     LATE = "late"
+    #: A period that is missing though it is due by its load's `fresh_by`.
+    OVERDUE = "overdue"
     #: A period that the next load would change, though no run of its DAG comes by itself.
     STRANDED = "stranded"
 

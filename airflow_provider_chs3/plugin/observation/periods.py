@@ -22,6 +22,7 @@ from airflow_provider_chs3.core.ledger.comparison import (
 from airflow_provider_chs3.core.ledger.records import Held, records_of_replicas
 from airflow_provider_chs3.core.load.decision import PeriodFacts, decide
 from airflow_provider_chs3.core.load.staging_tables import Attempt
+from airflow_provider_chs3.core.model.freshness import Freshness
 from airflow_provider_chs3.core.model.models import TableName
 from airflow_provider_chs3.core.target.table_facts import TableFacts
 from airflow_provider_chs3.core.watch.health import Health, Verdict, judge, overall
@@ -160,6 +161,7 @@ class TableOverview(NamedTuple):
 
     periods: tuple[PeriodOverview, ...]
     unread: UnreadPeriods = UnreadPeriods()
+    freshness: Freshness | None = None
 
 
 def owners_to_ask_for(seen: ClusterSnapshot) -> set[str]:

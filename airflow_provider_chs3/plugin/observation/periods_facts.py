@@ -20,6 +20,7 @@ from airflow_provider_chs3.core.target.untested_engines import is_rehearsal
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.plugin.observation import periods_queries
 from airflow_provider_chs3.plugin.observation.derived_tables import look_at_derived_tables
+from airflow_provider_chs3.plugin.observation.due_times import look_at_due_times
 from airflow_provider_chs3.plugin.observation.ledgers import Ledgers, find_ledgers
 from airflow_provider_chs3.plugin.observation.periods_records import is_published, recorded_partition_ids
 from airflow_provider_chs3.plugin.observation.snapshots import ClusterSnapshot, NodeSnapshot
@@ -51,6 +52,7 @@ def look_at_all_tables(cluster: str | None, wanted: Wanted | None = None) -> Ste
     wanted = wanted or Wanted()
     ledgers = yield from find_ledgers(cluster)
     derived = yield from look_at_derived_tables(ledgers, cluster)
+    due = yield from look_at_due_times(ledgers)
     stale = ((name, period) for name, table in derived.items() for period in table.stale)
     wanted = replace(wanted, named={*wanted.named, *stale})
     newest = (yield from _newest(ledgers)) if wanted.is_quick else None
@@ -64,6 +66,7 @@ def look_at_all_tables(cluster: str | None, wanted: Wanted | None = None) -> Ste
         choices=choices,
         summaries=summaries,
         derived=derived,
+        due=due,
     )
 
 

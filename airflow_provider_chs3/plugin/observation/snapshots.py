@@ -17,6 +17,7 @@ from airflow_provider_chs3.core.steps.operations import Row
 from airflow_provider_chs3.core.target.table_facts import TableFacts
 from airflow_provider_chs3.core.watch.observation import Merge, MergeState, UnfinishedMutation, replica_of
 from airflow_provider_chs3.plugin.observation.derived_tables import Derived
+from airflow_provider_chs3.plugin.observation.due_times import Due
 from airflow_provider_chs3.plugin.observation.periods_records import recorded_partition_ids
 from airflow_provider_chs3.plugin.observation.unchanged_periods import (
     Choices,
@@ -148,6 +149,7 @@ class ClusterSnapshot:
     choices: Choices
     summaries: Mapping[Node, Mapping[TableName, TableSummary]]
     derived: Mapping[TableName, Derived]
+    due: Mapping[TableName, Due]
 
     def versions(self, table: TableName, period: str) -> dict[Node, tuple[int, int, int]]:
         """Return the highest block of a recorded period on each node, its data version and its rows."""

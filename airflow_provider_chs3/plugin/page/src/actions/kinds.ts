@@ -30,7 +30,7 @@ export interface ActionKind {
 export const goneOf = (table: TableRow): PeriodRow[] => table.periods.filter(({ state }) => state === "gone");
 
 // What somebody else has changed is restored by the command alone, which asks whether that may be replaced.
-const RESTORABLE: ReadonlySet<string> = new Set(["published", "merging", "merges_wait", "too_many_parts", "changed_in_storage", "blocked", "stale", "differs", "late"]);
+const RESTORABLE: ReadonlySet<string> = new Set(["published", "merging", "merges_wait", "too_many_parts", "changed_in_storage", "blocked", "stale", "differs", "late", "overdue"]);
 
 export const KINDS: Record<Kind, ActionKind> = {
   unpause: {

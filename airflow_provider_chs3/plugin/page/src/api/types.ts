@@ -28,3 +28,4 @@ export type ConnectionNodes = Schemas["ConnectionNodes"];
 export type NodeOverview = Schemas["NodeOverview"];
 export type Rights = Schemas["Rights"];
 export type DagRights = Schemas["DagRights"];
+export type Freshness = Schemas["TableFreshness"];

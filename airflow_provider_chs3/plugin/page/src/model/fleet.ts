@@ -1,5 +1,5 @@
 // All tables behind all connections, as the list shows them: each once, filtered and sorted.
-import type { ConnectionPeriods, FailedRun, PeriodRow, Periods, State, Unread } from "../api/types";
+import type { ConnectionPeriods, FailedRun, Freshness, PeriodRow, Periods, State, Unread } from "../api/types";
 import { GRAINS, grainOf, indexOf, labelOf, periodAt, type Grain } from "./period";
 import { AWAITS_LOAD, AWAITS_MERGES, NEEDS_PERSON, urgency } from "./states";
 
@@ -20,6 +20,8 @@ export interface TableRow {
   // Those that are shown, and all that need attention; of the others no more is known than how many there are.
   periods: PeriodRow[];
   unread: Unread;
+  // When its next period is due; null if its load does not say so.
+  freshness: Freshness | null;
   // Whether others are still to be read.
   areSome: boolean;
   byName: Map<string, PeriodRow>;
@@ -61,7 +63,7 @@ export function tablesOf(connections: readonly ConnectionPeriods[], earlier: rea
   const rows = new Map<string, TableRow>();
   const more = new Map(earlier.flatMap(({ conn_id: id, tables }) => tables.map((each) => [JSON.stringify([id, nameOf(each)]), each.periods])));
   for (const seen of connections) {
-    for (const { database, table, base, view, periods: newest, unread } of seen.tables) {
+    for (const { database, table, base, view, freshness, periods: newest, unread } of seen.tables) {
       const key = JSON.stringify([placeOf(seen), database, table]);
       const known = rows.get(key);
       if (known) {
@@ -70,7 +72,7 @@ export function tablesOf(connections: readonly ConnectionPeriods[], earlier: rea
         const periods = withEarlier(newest, more.get(JSON.stringify([seen.conn_id, nameOf({ database, table })])) ?? []);
         const added = periods.slice().filter((each) => !newest.includes(each));
         rows.set(key, {
-          key, database, table, base, view, periods, unread: without(unread, added), areSome: seen.are_some,
+          key, database, table, base, view, freshness, periods, unread: without(unread, added), areSome: seen.are_some,
           connIds: [seen.conn_id],
           cluster: seen.cluster,
           silentNodes: seen.nodes.filter(({ error }) => error).map(({ name }) => name),

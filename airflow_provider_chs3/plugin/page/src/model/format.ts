@@ -71,6 +71,10 @@ export function time(at: Date, timeZone: string): string {
   return new Intl.DateTimeFormat("sv-SE", { timeZone, dateStyle: "short", timeStyle: "medium" }).format(at);
 }
 
+export function dayAndMinute(at: Date, timeZone: string): string {
+  return new Intl.DateTimeFormat("sv-SE", { timeZone, dateStyle: "short", timeStyle: "short" }).format(at);
+}
+
 // Of a day that is clear.
 export function minute(at: Date, timeZone: string): string {
   return new Intl.DateTimeFormat("sv-SE", { timeZone, timeStyle: "short" }).format(at);

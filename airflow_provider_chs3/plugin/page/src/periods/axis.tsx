@@ -13,7 +13,7 @@ function Move({ text, label, move }: { text: string; label: string; move: (() =>
   return <Button size="2xs" variant="ghost" disabled={!move} onClick={() => move?.()} aria-label={label}>{text}</Button>;
 }
 
-export function Axis({ title, layout: { periods, isNarrow, hasFacts, measure, columns }, earlier, later }: { title: string; layout: Layout } & Moves) {
+export function Axis({ title, layout: { periods, isNarrow, hasFacts, hasDue, measure, columns }, earlier, later }: { title: string; layout: Layout } & Moves) {
   return (
     <Box px={3} py={1.5} minH="36px" bg="bg.muted" borderBottomWidth={1} display={isNarrow ? "flex" : "grid"} flexWrap="wrap" alignItems="center"
       gap={2} fontSize="xs" fontWeight="medium" color="fg.muted" style={isNarrow ? undefined : { gridTemplateColumns: columns }}>
@@ -27,6 +27,7 @@ export function Axis({ title, layout: { periods, isNarrow, hasFacts, measure, co
         ) : null}
       </Flex>
       {hasFacts ? <><Text>DAG</Text><Text>Last published</Text></> : null}
+      {hasDue ? <Text>Fresh until</Text> : null}
       <Flex aria-hidden className="axis" fontWeight="normal">
         {periods.map((period, index) => (
           <span key={period}>{axisLabel(periods, index)}</span>

@@ -2,14 +2,15 @@
 import { Box, Text } from "@chakra-ui/react";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
-import type { State } from "../api/types";
+import type { Freshness, State } from "../api/types";
 import { byGrain, isGap, madeOf, nameOf, nested, periodsBetween, rowsOf, type TableRow } from "../model/fleet";
 import { compact, count, parseUtc } from "../model/format";
 import { extentOf, isLowerBound, measureOf, rangeText } from "../model/measures";
-import type { Grain } from "../model/period";
+import { nameOfPeriod, type Grain } from "../model/period";
 import { DagLink } from "../ui/links";
-import { Ago } from "../ui/parts";
+import { Ago, Time } from "../ui/parts";
 import { untilsIn, useAddress } from "../ui/url";
+import { useNow } from "../ui/zone";
 import { Axis } from "./axis";
 import { layoutOf, type Layout } from "./layout";
 import { STRIP_STYLES, Strip } from "./strip";
@@ -56,7 +57,7 @@ function TablesOfGrain({ tables, all, axis, states, title }: {
   const { params, change } = useAddress();
   const measure = measureOf(params.get("strip") ?? "");
   const periods = useMemo(() => periodsBetween(all, axis), [all, axis]);
-  const { fits: room, ...columns } = layoutOf(width, periods.length, measure);
+  const { fits: room, ...columns } = layoutOf(width, periods.length, measure, all.some(({ freshness }) => freshness));
   const fits = all.some(({ unread }) => unread.published) ? Math.min(room, MOST_READ) : room;
   const untils = untilsIn(params);
   const until = periods.findLastIndex((name) => untils.includes(name));
@@ -111,7 +112,7 @@ function Rows({ tables: unordered, layout, states }: { tables: TableRow[]; layou
   );
 }
 
-function Row({ table, depth, layout: { periods, measure, isNarrow, hasFacts }, states }: {
+function Row({ table, depth, layout: { periods, measure, isNarrow, hasFacts, hasDue }, states }: {
   table: TableRow; depth: number; layout: Layout; states: ReadonlySet<State>;
 }) {
   const { params } = useAddress();
@@ -129,6 +130,7 @@ function Row({ table, depth, layout: { periods, measure, isNarrow, hasFacts }, s
         <small>{table.connIds.length > 1 || params.has("connection") || isNarrow ? where : ""}</small>
       </div>
       {hasFacts ? <RowFacts table={table} /> : null}
+      {hasDue ? <div className="fact">{table.freshness ? <FreshUntil {...table.freshness} /> : "–"}</div> : null}
       <Strip table={table} periods={periods} states={states} measure={measure} />
       {isNarrow ? null : (
         <div className="total" title={measure || table.areSome ? "" : `${count(rowsOf(table), "row")}${withoutText(table.missedNodes)}`}>
@@ -136,6 +138,15 @@ function Row({ table, depth, layout: { periods, measure, isNarrow, hasFacts }, s
         </div>
       )}
     </>
+  );
+}
+
+function FreshUntil({ due_at: seconds, next_period: next, fresh_by: by }: Freshness) {
+  const isLate = useNow() >= seconds;
+  return (
+    <Box as="span" color={isLate ? "orange.fg" : undefined} fontWeight={isLate ? "medium" : undefined} title={`${nameOfPeriod(next)} is due by ${by}`}>
+      {isLate ? <>late, <Ago seconds={seconds} /></> : <Time at={new Date(seconds * 1_000)} part="dayAndMinute" />}
+    </Box>
   );
 }
 

@@ -1,13 +1,15 @@
 // Small parts that all views share.
 import { Alert, Box, Button, Code, Flex, Heading, Skeleton, Stack, Text } from "@chakra-ui/react";
 import { useState, type ReactNode } from "react";
-import { age, minute, parseUtc, time } from "../model/format";
+import { age, dayAndMinute, minute, parseUtc, time } from "../model/format";
 import { useNow, useZone } from "./zone";
 
+const WRITTEN = { minute, dayAndMinute };
+
 // A time in the zone chosen in Airflow; the tooltip has it in UTC.
-export function Time({ at, part }: { at: Date; part?: "minute" }) {
+export function Time({ at, part }: { at: Date; part?: "minute" | "dayAndMinute" }) {
   const zone = useZone();
-  return <time dateTime={at.toISOString()} title={`${time(at, "UTC")} UTC`}>{(part ? minute : time)(at, zone)}</time>;
+  return <time dateTime={at.toISOString()} title={`${time(at, "UTC")} UTC`}>{(part ? WRITTEN[part] : time)(at, zone)}</time>;
 }
 
 export function UtcTime({ text }: { text: string }) {

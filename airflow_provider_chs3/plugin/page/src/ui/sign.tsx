@@ -16,6 +16,7 @@ const STROKES: Record<State, string> = {
   held: "M5 8V5M7.5 8V3.5M10 8V4.5M5 8v1.5c0 4 6.5 4 6.5 0V6.5",
   paused: "M6 4v8M10 4v8",
   stranded: "M8 3v6M4.5 6h7M3.5 9.5c0 3 9 3 9 0",
+  overdue: "M5 3h6M5 13h6M5.5 3c0 3 2.5 4 2.5 5s-2.5 2-2.5 5M10.5 3c0 3-2.5 4-2.5 5s2.5 2 2.5 5",
   late: "M8 4v4.5l3 2M13.5 8a5.5 5.5 0 1 1-11 0a5.5 5.5 0 1 1 11 0",
   changed_in_storage: "M8 3.5l5 9H3z",
   stale: "M8 3v5M5.5 5.5L8 3l2.5 2.5M3.5 12.5h9",
