@@ -70,6 +70,7 @@ def parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     _add_ledger(commands)
     _add_status(commands)
+    _add_costs(commands)
     _add_plan(commands)
     _add_adopt(commands)
     _add_prove(commands)
@@ -130,11 +131,18 @@ def object_storage(given: argparse.Namespace, key: str) -> Storage:
 
 
 def _add_ledger(commands: Any) -> None:
-    about = "list the published periods of a table, with the state of each"
+    about = "list the published periods of a table, with the state of each; without a table, all tables"
     command = _add_command_of_periods(commands, "ledger", about)
     command.add_argument(
         "--objects", action="store_true", help="list the loaded objects instead, with the time and load of each"
     )
+
+
+def _add_costs(commands: Any) -> None:
+    about = "show what each table's loads cost: objects read, rows, and seconds of inserts on all nodes"
+    command = _command(commands, "costs", about)
+    _add_table(command)
+    command.add_argument("--days", type=int, default=30, metavar="DAYS", help="how many days back (%(default)s)")
 
 
 def _add_status(commands: Any) -> None:

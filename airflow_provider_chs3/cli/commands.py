@@ -16,6 +16,7 @@ from airflow_provider_chs3.cli.arguments import object_storage, periods_of
 from airflow_provider_chs3.cli.doctor_output import described, diagnosis
 from airflow_provider_chs3.cli.errors import describe_error
 from airflow_provider_chs3.cli.loads import ChosenLoad, choose_loads, hook_of
+from airflow_provider_chs3.cli.overview import COSTS_HEADER, TABLES_HEADER, show_costs, show_tables
 from airflow_provider_chs3.cli.rehearse import Rehearsal
 from airflow_provider_chs3.cli.tables import age, rendered, size
 from airflow_provider_chs3.core.arguments.proof_arguments import SAMPLE
@@ -90,6 +91,18 @@ def _for_loads(command: Command) -> Callable[[argparse.Namespace], CommandResult
     return run
 
 
+def _or_of_all(
+    of_all: Callable[[argparse.Namespace], CommandResult], command: Command
+) -> Callable[[argparse.Namespace], CommandResult]:
+    """Return a command for the loads that the command line names; for all tables of a connection, if it names none."""
+
+    def run(given: argparse.Namespace) -> CommandResult:
+        names_none = not (given.table or given.loads or given.dag)
+        return of_all(given) if names_none else _for_loads(command)(given)
+
+    return run
+
+
 def _joined(reports: Mapping[str, Report], errors: Mapping[str, str]) -> CommandResult:
     header = next((["load", *report.header] for report in reports.values()), [])
     rows = [[name, *row] for name, report in reports.items() for row in report.rows]
@@ -127,6 +140,30 @@ def _ledger(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
         notes=[] if periods else _freshness_of(chosen, listed),
         nothing="The ledger has no such period." if periods else "The ledger has no periods of this table.",
     )
+
+
+def _tables(given: argparse.Namespace) -> CommandResult:
+    rows, values, is_fine = show_tables(hook_of(given), given.cluster)
+    nothing = "No ledger has a table: nothing was loaded through this connection."
+    return CommandResult(values, rendered(TABLES_HEADER, rows) if rows else nothing, is_fine)
+
+
+def _costs(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
+    table = chosen.table
+    rows, values = show_costs(table.session, table.cluster, days=given.days, only=table.name)
+    return Report(
+        header=COSTS_HEADER,
+        rows=rows,
+        values=values,
+        summary=quantity(sum(cost["loads"] for cost in values), "load"),
+        nothing=f"No load in the last {quantity(given.days, 'day')}.",
+    )
+
+
+def _all_costs(given: argparse.Namespace) -> CommandResult:
+    rows, values = show_costs(hook_of(given), given.cluster, days=given.days)
+    nothing = f"No load in the last {quantity(given.days, 'day')}."
+    return CommandResult(values, rendered(COSTS_HEADER, rows) if rows else nothing, is_fine=True)
 
 
 def _freshness_of(chosen: ChosenLoad, listed: Sequence[PeriodInLedger]) -> list[str]:
@@ -459,7 +496,8 @@ def _named_periods(given: argparse.Namespace) -> tuple[str, ...] | None:
 
 #: The function of each command.
 COMMANDS: Mapping[str, Callable[[argparse.Namespace], CommandResult]] = {
-    "ledger": _for_loads(_ledger),
+    "ledger": _or_of_all(_tables, _ledger),
+    "costs": _or_of_all(_all_costs, _costs),
     "status": _for_loads(_status),
     "plan": _for_loads(_plan),
     "adopt": _for_loads(_adopt),

@@ -17,7 +17,6 @@ from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.plugin.cache import Answer, LastAnswers, carry_out, without_collections
 from airflow_provider_chs3.plugin.connections import hook_of, tasks_of
 from airflow_provider_chs3.plugin.observation.derived_tables import Derived
-from airflow_provider_chs3.plugin.observation.freshness import add_freshness, as_json
 from airflow_provider_chs3.plugin.observation.period_state import HOLDS_ITS_ROWS, PeriodState
 from airflow_provider_chs3.plugin.observation.periods import (
     PeriodOverview,
@@ -25,12 +24,12 @@ from airflow_provider_chs3.plugin.observation.periods import (
     Seal,
     TableOverview,
     UnreadPeriods,
-    overview,
     owners_to_ask_for,
 )
-from airflow_provider_chs3.plugin.observation.periods_facts import look_at_all_tables, with_contents
+from airflow_provider_chs3.plugin.observation.periods_facts import look_at_all_tables
 from airflow_provider_chs3.plugin.observation.periods_records import period_records
 from airflow_provider_chs3.plugin.observation.snapshots import ClusterSnapshot
+from airflow_provider_chs3.plugin.observation.tables import freshness_as_json, judge_tables
 from airflow_provider_chs3.plugin.observation.unchanged_periods import Task, Wanted
 from airflow_provider_chs3.plugin.scope import Scope
 from airflow_provider_chs3.plugin.xcom import ChangedPeriod, ProvedPeriod, changed_in_storage, proved_periods
@@ -68,7 +67,7 @@ class PeriodsAnswer(Answer):
                 dag_ids = [dag_id for dag_id in unread.dag_ids if dag_id in readable_dags]
                 left = replace(unread, dag_ids=dag_ids) if scope is None else UnreadPeriods()
                 names = {"database": table.database, "table": table.table}
-                facts = {**self._base_as_json(table), "freshness": as_json(freshness)}
+                facts = {**self._base_as_json(table), "freshness": freshness_as_json(freshness)}
                 tables.append({**names, **facts, "periods": shown_periods, "unread": left})
         return {
             **self._as_json(),
@@ -141,11 +140,8 @@ def look_at_periods(question: str) -> PeriodsAnswer:
     with without_collections():
         seen = carry_out(look_at_all_tables(hook.options.cluster, wanted), hook)
         tasks, thresholds = tasks_of(owners_to_ask_for(seen)), Thresholds()
-        tables = overview(seen, tasks=tasks, thresholds=thresholds)
-        if others := [name for name, table in tables.items() if any(map(_is_changed, table.periods))]:
-            compared = carry_out(with_contents(seen, others), hook)
-            tables |= overview(compared, tasks=tasks, thresholds=thresholds, only=others)
-        tables = add_freshness(tables, seen.due, datetime.now(UTC))
+        at = datetime.now(UTC)
+        tables = carry_out(judge_tables(seen, tasks=tasks, thresholds=thresholds, at=at), hook)
         return PeriodsAnswer(
             conn_id=conn_id,
             unread=seen.unread,
@@ -179,10 +175,6 @@ def _stale(tables: Mapping[TableName, Derived]) -> dict[tuple[TableName, str], C
         for name, derived in tables.items()
         for period, attempt in derived.stale.items()
     }
-
-
-def _is_changed(period: PeriodOverview) -> bool:
-    return period.state is PeriodState.CHANGED
 
 
 def missed_nodes(answered: Iterable[Node], down: Iterable[Node]) -> set[Node]:

@@ -1,45 +1,65 @@
-"""Whether tables have the periods that are due, and which one is overdue."""
+"""The state of all tables: their periods, and whether those that are due are there."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 
+from airflow_provider_chs3.core.arguments.merge_arguments import Thresholds
 from airflow_provider_chs3.core.model.freshness import Freshness
 from airflow_provider_chs3.core.model.models import TableName
+from airflow_provider_chs3.core.steps.operations import Steps
 from airflow_provider_chs3.plugin.observation.due_times import Due
 from airflow_provider_chs3.plugin.observation.period_state import HOLDS_ITS_ROWS, PeriodState
-from airflow_provider_chs3.plugin.observation.periods import PeriodOverview, TableOverview
+from airflow_provider_chs3.plugin.observation.periods import PeriodOverview, TableOverview, overview
+from airflow_provider_chs3.plugin.observation.periods_facts import with_contents
+from airflow_provider_chs3.plugin.observation.running_inserts import TasksOfLoads
+from airflow_provider_chs3.plugin.observation.snapshots import ClusterSnapshot
 from airflow_provider_chs3.plugin.observation.unchanged_periods import parsed
 
 #: States of a period that is overdue instead, if it is: all others say more.
 _OVERDUE_INSTEAD = (PeriodState.NEVER_LOADED, PeriodState.UNFINISHED, *HOLDS_ITS_ROWS)
 
 
-def add_freshness(
-    tables: Mapping[TableName, TableOverview], due: Mapping[TableName, Due], at: datetime
-) -> dict[TableName, TableOverview]:
-    """Add to tables whether they are fresh, and to late ones the period that is overdue."""
+def judge_tables(
+    seen: ClusterSnapshot, *, tasks: TasksOfLoads, thresholds: Thresholds, at: datetime
+) -> Steps[dict[TableName, TableOverview]]:
+    """Return the state of all tables. Those that seem changed are compared by the contents of their parts, too.
+
+    Args:
+        seen: The answers of the nodes.
+        tasks: The tasks of their loads, as far as they are known.
+        thresholds: Limits for merges.
+        at: The moment, in UTC, by which tables are fresh or not.
+    """
+    tables = overview(seen, tasks=tasks, thresholds=thresholds)
+    if others := [name for name, table in tables.items() if any(map(_is_changed, table.periods))]:
+        compared = yield from with_contents(seen, others)
+        tables |= overview(compared, tasks=tasks, thresholds=thresholds, only=others)
     return {
-        name: _with_freshness(overview, due[name], at) if name in due else overview for name, overview in tables.items()
+        name: _with_freshness(of_table, seen.due[name], at) if name in seen.due else of_table
+        for name, of_table in tables.items()
     }
 
 
-def _with_freshness(overview: TableOverview, due: Due, at: datetime) -> TableOverview:
-    shown = {period.period: period for period in overview.periods}
+def _is_changed(period: PeriodOverview) -> bool:
+    return period.state is PeriodState.CHANGED
+
+
+def _with_freshness(of_table: TableOverview, due: Due, at: datetime) -> TableOverview:
+    shown = {period.period: period for period in of_table.periods}
     published = {name: _looked_at(period, due) for name, period in shown.items() if period.state in HOLDS_ITS_ROWS}
     looks = {parsed(name): looked_at for name, looked_at in published.items() if looked_at}
     freshness = Freshness.of(due.fresh_by, looks, at)
-    overview = overview._replace(freshness=freshness)
+    of_table = of_table._replace(freshness=freshness)
     if freshness.is_fresh or not freshness.next_period:
-        return overview
+        return of_table
     # A table without periods is one.
     name = "all" if "all" in shown else str(freshness.next_period)
     known = shown.get(name)
     if known and known.state not in _OVERDUE_INSTEAD:
-        return overview
-    periods = {**shown, name: _overdue(name, known, _owner(overview), freshness)}
-    return overview._replace(periods=tuple(periods[key] for key in sorted(periods, key=parsed)))
+        return of_table
+    periods = {**shown, name: _overdue(name, known, _owner(of_table), freshness)}
+    return of_table._replace(periods=tuple(periods[key] for key in sorted(periods, key=parsed)))
 
 
 def _looked_at(period: PeriodOverview, due: Due) -> datetime | None:
@@ -47,9 +67,9 @@ def _looked_at(period: PeriodOverview, due: Due) -> datetime | None:
     return max([*published, *([due.looks[period.period]] if period.period in due.looks else [])], default=None)
 
 
-def _owner(overview: TableOverview) -> str:
+def _owner(of_table: TableOverview) -> str:
     """Return the task that loaded the newest period."""
-    return next((period.owner for period in reversed(overview.periods) if period.owner), "")
+    return next((period.owner for period in reversed(of_table.periods) if period.owner), "")
 
 
 def _overdue(name: str, known: PeriodOverview | None, owner: str, freshness: Freshness) -> PeriodOverview:
@@ -64,7 +84,7 @@ def _overdue(name: str, known: PeriodOverview | None, owner: str, freshness: Fre
     return overdue
 
 
-def as_json(freshness: Freshness | None) -> dict[str, object] | None:
+def freshness_as_json(freshness: Freshness | None) -> dict[str, object] | None:
     """Return the values that `api.schemas.TableFreshness` is made of."""
     if freshness is None or freshness.due_at is None:
         return None
