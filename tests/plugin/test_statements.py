@@ -17,7 +17,7 @@ from tests.plugin.test_periods import loaded, periods
 __all__ = ["sent"]
 
 #: Most statements to any node.
-OF_PERIODS = 6
+OF_PERIODS = 7
 
 
 @pytest.mark.three_nodes

@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from fastapi.testclient import TestClient
@@ -19,8 +19,12 @@ from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.proxies import StorageProxy, slow
 from tests.integration.lake import PERIOD, Lake
 from tests.narrow_user import NARROW, WATCHER
+from tests.plugin.browsing import PAGE, keep
 from tests.plugin.test_periods import TASK, TRIPS, loaded, periods
 from tests.waiting import wait_until
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 pytestmark = pytest.mark.three_nodes
 
@@ -219,6 +223,24 @@ def test_the_task_of_a_load_is_named_to_those_who_may_read_its_dag(
     monkeypatch.setattr(airflow_api.state.auth_manager, "get_authorized_dag_ids", lambda **_: {"mine", "other"})
     assert of_lake(throughput(as_user, dag_id="mine"), trips_lake)[PERIOD]["task"]["run_id"] == "run"
     assert of_lake(throughput(as_user, dag_id="other"), trips_lake) == {}
+
+
+def test_the_loads_of_each_table_have_a_cost(
+    as_user: AsUser, trips_lake: Lake, open_page: Callable[..., tuple[Page, list[str]]]
+) -> None:
+    trips_lake.upload(TRIPS)
+    result = trips_lake.load()
+    (cost,) = (cost for cost in throughput(as_user)["costs"] if cost["database"] == trips_lake.database)
+    assert cost == {
+        **{"database": trips_lake.database, "table": "trips", "loads": 1, "rows": 600},
+        "read_bytes": result["source_bytes"],
+        "node_seconds": pytest.approx(result["insert_seconds"] * len(trips_lake.cluster.nodes), abs=0.1),
+    }
+    page, troubles = open_page(f"{PAGE}?view=throughput", role="admin")
+    row = page.get_by_role("region", name="Cost by table").get_by_role("row").last
+    row.get_by_text(f"{trips_lake.database}.trips").wait_for()
+    keep(page, "costs")
+    assert troubles == []
 
 
 def test_it_looks_back_over_a_few_ranges_only(as_user: AsUser) -> None:

@@ -14,6 +14,7 @@ from airflow_provider_chs3.plugin.observation.cluster import InsertOverview, Nod
 from airflow_provider_chs3.plugin.observation.objects import ObjectRow
 from airflow_provider_chs3.plugin.observation.period_details import FinishedLoad, NodeShare
 from airflow_provider_chs3.plugin.observation.periods import PeriodRow, Task, UnreadPeriods
+from airflow_provider_chs3.plugin.observation.speed.costs import TableCost
 from airflow_provider_chs3.plugin.observation.speed.load_history import LoadSpeed
 
 
@@ -329,11 +330,12 @@ class History(BaseModel):
 
 
 class ConnectionSpeed(SeenByAll):
-    """The speed of a connection's loads."""
+    """The speed of a connection's loads, and what those of each table cost; not beside one DAG."""
 
     is_cut: bool
     nodes: list[SilentNode]
     loads: list[LoadSpeed]
+    costs: list[TableCost]
     history: History
 
 

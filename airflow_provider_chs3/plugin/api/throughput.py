@@ -47,6 +47,7 @@ class ThroughputAnswer(Answer):
             "is_cut": self.seen.is_cut,
             "nodes": [self._node_as_json(node) for node in sorted([*self.seen.nodes, *self.seen.down])],
             "loads": loads,
+            "costs": self.seen.costs if scope is None else (),
             "history": _parts_as_json(self.seen.parts),
         }
 

@@ -12,6 +12,7 @@ from airflow_provider_chs3.core.steps.fan_out import query_reachable, texts_of
 from airflow_provider_chs3.core.steps.operations import Row, Steps
 from airflow_provider_chs3.plugin.observation.ledgers import find_ledgers
 from airflow_provider_chs3.plugin.observation.speed import throughput_queries
+from airflow_provider_chs3.plugin.observation.speed.costs import TableCost, add_up_costs
 from airflow_provider_chs3.plugin.observation.speed.load_history import LoadSpeed, judged, loads_of
 from airflow_provider_chs3.plugin.observation.speed.logs import Log, ask_log, silent_logs
 from airflow_provider_chs3.plugin.observation.speed.parts_over_time import PartsAt, PartsHistory
@@ -29,6 +30,7 @@ class Throughput:
     down: Mapping[Node, str]
     silent: Mapping[Node, tuple[str, ...]]
     unread: str = ""
+    costs: tuple[TableCost, ...] = ()
 
 
 #: The value for a cluster that has not answered yet.
@@ -44,11 +46,13 @@ def look_at_throughput(cluster: str | None, *, days: int) -> Steps[Throughput]:
         PreflightError: If the cluster is not known.
         Chs3Error: If no host of the connection answers.
     """
-    ledgers, of_loads, unread, _, down = yield from find_ledgers(cluster)
+    found = yield from find_ledgers(cluster)
+    ledgers, of_loads, unread, _, down = found
     statements = {
         node: throughput_queries.loads(databases, days=days) for node, databases in of_loads.items() if databases
     }
     records = yield from query_reachable("Read the loads in the ledgers", statements, down)
+    costs = yield from add_up_costs(found, days=days)
     loads = loads_of(row for rows in records.values() for row in rows)
     is_cut = any(len(rows) == throughput_queries.MAX_LOADS for rows in records.values())
     # A node without a ledger may still have parts and logs.
@@ -61,6 +65,7 @@ def look_at_throughput(cluster: str | None, *, days: int) -> Steps[Throughput]:
         nodes=tuple(answered),
         down=texts_of(down),
         unread=unread,
+        costs=tuple(costs),
     )
     if not loads:
         return seen

@@ -6,7 +6,8 @@ import { byteRate, bytes, count, duration, number, orNone } from "../model/forma
 import { STEPS } from "../model/steps";
 import { Figures, type Column } from "../ui/figures";
 import { TaskLink } from "../ui/links";
-import { Time } from "../ui/parts";
+import { Faint, Section, Time } from "../ui/parts";
+import { RANGES } from "./range";
 
 // Drawn only once opened: there may be thousands of rows.
 function Folded({ title, columns, rows }: { title: string; columns: readonly Column[]; rows: () => ReactNode[][] }) {
@@ -36,6 +37,19 @@ export function LoadFigures({ loads }: { loads: readonly LoadSpeed[] }) {
     load.task ? <TaskLink key="task" task={load.task} /> : "",
   ]);
   return <Folded title={`${count(loads.length, "load")} as a table`} columns={columns} rows={rows} />;
+}
+
+export function Costs({ costs, days }: { costs: ConnectionSpeed["costs"]; days: number }) {
+  const columns: Column[] = [["Table"], ["Loads", "number"], ["Read", "number"], ["Rows", "number"], ["Node time", "number"]];
+  const rows = costs.map(({ database, table, loads, read_bytes: read, rows: loaded, node_seconds: seconds }) => [
+    `${database}.${table}`, number(loads), bytes(read), number(loaded), duration(seconds),
+  ]);
+  return costs.length ? (
+    <Section title={`Cost of the loads of the last ${RANGES[days] ?? ""}, by table`}>
+      <Figures name="Cost by table" columns={columns} rows={rows} />
+      <Faint>Node time is the seconds of their inserts, times the nodes that took part.</Faint>
+    </Section>
+  ) : null;
 }
 
 export function PartFigures({ times, nodes }: { times: readonly number[]; nodes: ConnectionSpeed["history"]["nodes"] }) {

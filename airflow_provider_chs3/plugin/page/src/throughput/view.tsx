@@ -13,7 +13,7 @@ import { Faint, Note, Section, Time, Waiting } from "../ui/parts";
 import { Segments } from "../ui/segments";
 import { useAddress } from "../ui/url";
 import { Chart } from "./chart";
-import { LoadFigures, PartFigures } from "./figures";
+import { Costs, LoadFigures, PartFigures } from "./figures";
 import { daysOf, RANGES } from "./range";
 
 const DAY_SECONDS = 86_400;
@@ -77,6 +77,7 @@ function Connection({ seen, days, isOfDag }: { seen: ConnectionSpeed; days: numb
       {notes.map((note) => <Faint key={note}>{note}</Faint>)}
       {loads.length ? <Loads loads={loads} all={seen.loads} range={spanOf(loads.map((load) => load.published_at), range.from, to)} />
         : seen.error || seen.unread ? null : <Faint>{isOfDag ? "This DAG has" : "No load has"} published {isOfDag ? "nothing" : "anything"} in the last {RANGES[days]}.</Faint>}
+      <Costs costs={seen.costs} days={days} />
       <Parts seen={seen} range={range} />
     </Box>
   );
