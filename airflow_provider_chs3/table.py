@@ -255,16 +255,16 @@ class Table:
         return self._runner().run(list_ledger(self._in_ledger(parse_periods(periods))))
 
     def status(self, load: Load | None = None) -> TableStatus:
-        """Return whether all periods that are due are there, and when the next one is due; nothing is written.
+        """Return whether all periods that are due are there, and when the next one is due.
 
         Args:
-            load: The load, whose `fresh_by` says when they are due. Default: as the table's newest load said.
+            load: The load, whose `fresh_by` says when. Default: as the table's newest load said.
 
         Raises:
-            ConfigurationError: If nothing says when they are due.
+            ConfigurationError: If nothing says so.
         """
-        asked, at = self._in_ledger(()), datetime.now(UTC)
-        return self._runner().run(look_at_freshness(asked, load.due if load else None, at))
+        asked, fresh_by = self._in_ledger(()), load.due if load else None
+        return self._runner().run(look_at_freshness(asked, fresh_by, datetime.now(UTC)))
 
     def list_objects(self, periods: Periods = ()) -> Sequence[LoadedObject]:
         """Return the objects that periods were loaded from, also those that later loads have replaced.
@@ -331,8 +331,7 @@ class Table:
             load: The load.
             period: The period whose files define the columns.
         """
-        listing = load.store.listing()
-        loaded = self._what_is_loaded(load, self.source(load, listing))
+        loaded = self._what_is_loaded(load, self.source(load, listing := load.store.listing()))
         return self._runner(listing).run(suggest_table(_new_table_of(loaded), Period.parse(period)))
 
     def grain(self, *, may_lack: bool = False) -> Grain:

@@ -8,15 +8,15 @@ import io
 import os
 import sys
 import traceback
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from airflow_provider_chs3.cli.arguments import OUTPUTS, parser
 from airflow_provider_chs3.cli.errors import describe_error
-from airflow_provider_chs3.cli.progress import progress_of
+from airflow_provider_chs3.cli.progress import Lines
 
 if TYPE_CHECKING:
-    from airflow_provider_chs3.cli.commands import CommandResult
+    from airflow_provider_chs3.cli.reports import CommandResult
 
 FINE, NOT_AS_IT_SHOULD_BE, ERROR = 0, 1, 2
 #: As shells say it of a program that Ctrl-C ended.
@@ -49,7 +49,7 @@ def perform(given: argparse.Namespace) -> int:
         # Airflow logs to stdout, which is for the result alone.
         with (
             contextlib.redirect_stdout(sys.stderr if given.verbose else io.StringIO()),
-            progress_of(given, stdout if is_table else None) as given.progress,
+            _progress_of(given, stdout if is_table else None) as given.progress,
         ):
             outcome = _run(given)
         stdout.write(f"{outcome.as_text}\n" if is_table else _as_airflow_prints(outcome.as_json, given.output))
@@ -89,6 +89,19 @@ def _as_airflow_prints(values: Any, output: str) -> str:
     written = io.StringIO()
     getattr(AirflowConsole(file=written), f"print_as_{output}")(values)
     return f"{written.getvalue().rstrip()}\n"
+
+
+@contextlib.contextmanager
+def _progress_of(given: argparse.Namespace, out: TextIO | None) -> Iterator[Lines]:
+    """Show the progress of a command as long as it runs."""
+    if not out or given.verbose or not sys.stderr.isatty():
+        yield Lines(out)
+        return
+    # Imports rich, which nobody needs who does not look.
+    from airflow_provider_chs3.cli.bars import Bars
+
+    with Bars.shown(out) as bars:
+        yield bars
 
 
 def _run(given: argparse.Namespace) -> CommandResult:

@@ -40,7 +40,7 @@ def show_tables(session: Session, cluster: str | None) -> tuple[list[list[object
     runner = Runner(session=session, listing=None, log=_LOG)
     seen = runner.run(look_at_all_tables(cluster or session.options.cluster))
     if seen.down or seen.unread:
-        raise PreflightError(*(f"{node} does not answer: {error}" for node, error in seen.down.items()), seen.unread)
+        raise PreflightError(*(f"{node}: {error}" for node, error in seen.down.items()), *filter(None, [seen.unread]))
     nothing = TasksOfLoads(at_work={}, failed=())
     judged = runner.run(judge_tables(seen, tasks=nothing, thresholds=Thresholds(), at=datetime.now(UTC)))
     values = [_table_as_json(name, of_table) for name, of_table in judged.items()]

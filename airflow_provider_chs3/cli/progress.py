@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
 import logging
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
@@ -35,16 +32,3 @@ class Lines:
     def through(self, loads: Sequence[ChosenLoad]) -> Iterator[ChosenLoad]:
         """Yield the loads, each once the one before is done."""
         yield from loads
-
-
-@contextmanager
-def progress_of(given: argparse.Namespace, out: TextIO | None) -> Iterator[Lines]:
-    """Show the progress of a command as long as it runs."""
-    if not out or given.verbose or not sys.stderr.isatty():
-        yield Lines(out)
-        return
-    # Imports rich, which nobody needs who does not look.
-    from airflow_provider_chs3.cli.bars import Bars
-
-    with Bars.shown(out) as bars:
-        yield bars

@@ -22,6 +22,8 @@ from airflow_provider_chs3.testbed.nodes import Cluster
 
 LINES = [
     "ledger --table t --period 2026-01 --period 2026-02 --objects --output json",
+    "status --loads loads.yaml",
+    "costs --days 7",
     "plan --table t --key k --from 2026-01 --to 2026-03 --role-arn r",
     "adopt --table t --key k --all-periods --aws-conn-id x",
     "prove --table t --key k --all-periods --object-column file --sample 3",

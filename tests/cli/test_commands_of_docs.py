@@ -77,7 +77,10 @@ def loads(server: ClickHouseCluster, s3: S3Server, monkeypatch: pytest.MonkeyPat
 
 
 #: The file of loads, and the DAG, that commands name.
-LOADS = [{"name": name, "table": "trips", "bucket": "my-bucket", "key": KEY} for name in ("trips", "refunds")]
+LOADS = [
+    {"name": name, "table": "trips", "bucket": "my-bucket", "key": KEY, "fresh_by": "07:00"}
+    for name in ("trips", "refunds")
+]
 DAG = f"""
 from airflow.sdk import DAG
 from airflow_provider_chs3.transfers.scheduled_load import scheduled_load

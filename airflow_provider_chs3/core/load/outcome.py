@@ -147,31 +147,12 @@ def record_unchanged(loads: Sequence[PeriodLoad], periods: Mapping[Period, Mappi
 
     Also, once, that the newest one that has ended was looked at since, if the load says when periods are due.
     """
-    context = loads[0].context
-    coordinator = context.coordinator
-    due = _newest_ended(loads)
+    context, due = loads[0].context, _newest_ended(loads)
     if due:
         yield from make_loads_table(context)
-    elif not context.nodes[coordinator].has_loads:
+    elif not context.nodes[context.coordinator].has_loads:
         return
-    attempts = [load.attempt for load in loads]
-    prefixes = literals(attempt.prefix for attempt in attempts)
-    of_periods = (
-        f"{loads[0].key_on(coordinator).table_condition} AND {one_of('period', [str(load.period) for load in loads])}"
-    )
-    tables = [context.loads] + [context.ledger] * context.nodes[coordinator].has_ledger
-    fresh_by = {context.loads: ", fresh_by", context.ledger: ", '' AS fresh_by"} if due else {}
-    selects = [
-        f"SELECT period, event, sequence, recorded_at{fresh_by.get(name, '')} FROM {table(name)} WHERE {of_periods}"
-        for name in tables
-    ]
-    newest = Sql(
-        "SELECT period, argMax(event, (sequence, recorded_at)) AS newest, "
-        f"(SELECT groupArray((name, {PERIODS_IN_COMMENT})) FROM system.tables WHERE {in_staging(context)} "
-        f"AND ({begins_with_any(prefixes)} OR {holds_any(attempts)})) "
-        f"FROM ({' UNION ALL '.join(selects)}) GROUP BY period "
-        f"HAVING newest IN ('failed', 'inserting'){f' OR {_is_to_look_at(*due)}' if due else ''}"
-    )
+    newest = _newest_query(loads, due)
     try:
         rows = yield from context.on_coordinator(name="See how the newest load ended", sql=newest)
         ended = {period: staged for period, _, staged in rows}
@@ -188,13 +169,36 @@ def record_unchanged(loads: Sequence[PeriodLoad], periods: Mapping[Period, Mappi
         yield from Log(name=f"Could not record that the period is as published: {error}")
 
 
+def _newest_query(loads: Sequence[PeriodLoad], due: tuple[PeriodLoad, datetime] | None) -> Sql:
+    """Return the query for the periods to record as unchanged, and the staging tables of each."""
+    context = loads[0].context
+    coordinator = context.coordinator
+    attempts = [load.attempt for load in loads]
+    prefixes = literals(attempt.prefix for attempt in attempts)
+    of_periods = (
+        f"{loads[0].key_on(coordinator).table_condition} AND {one_of('period', [str(load.period) for load in loads])}"
+    )
+    tables = [context.loads] + [context.ledger] * context.nodes[coordinator].has_ledger
+    fresh_by = {context.loads: ", fresh_by", context.ledger: ", '' AS fresh_by"} if due else {}
+    selects = [
+        f"SELECT period, event, sequence, recorded_at{fresh_by.get(name, '')} FROM {table(name)} WHERE {of_periods}"
+        for name in tables
+    ]
+    return Sql(
+        "SELECT period, argMax(event, (sequence, recorded_at)) AS newest, "
+        f"(SELECT groupArray((name, {PERIODS_IN_COMMENT})) FROM system.tables WHERE {in_staging(context)} "
+        f"AND ({begins_with_any(prefixes)} OR {holds_any(attempts)})) "
+        f"FROM ({' UNION ALL '.join(selects)}) GROUP BY period "
+        f"HAVING newest IN ('failed', 'inserting'){f' OR {_is_to_look_at(*due)}' if due else ''}"
+    )
+
+
 def _newest_ended(loads: Sequence[PeriodLoad]) -> tuple[PeriodLoad, datetime] | None:
     """Return the load of the newest period that has ended, and since when; None if loads do not say when it is due."""
     ended = {
         load.period: (load, since)
         for load in loads
-        if (fresh_by := load.request.fresh_by)
-        and (since := fresh_by.complete_from(load.period, load.request.now))
+        if (fresh_by := load.request.fresh_by) and (since := fresh_by.complete_from(load.period, load.request.now))
     }
     return ended[max(ended)] if ended else None
 

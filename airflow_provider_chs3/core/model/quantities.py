@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+#: More hours are written as days.
+_MOST_HOURS = 48
+
 
 def quantity(count: int, noun: str) -> str:
     """Return a count with its noun: `1 object`, `12,345 objects`."""
@@ -9,10 +12,12 @@ def quantity(count: int, noun: str) -> str:
 
 
 def duration_text(seconds: float) -> str:
-    """Return a duration with its units: `42 s`, `12 min`, `3 h 5 min`."""
+    """Return a duration with its units: `42 s`, `12 min`, `3 h 5 min`, `4 days 7 h`."""
     if seconds < 120:
         return f"{seconds:,.0f} s"
     hours, minutes = divmod(round(seconds / 60), 60)
+    if hours >= _MOST_HOURS:
+        return f"{hours // 24:,} days {hours % 24} h"
     return f"{hours:,} h {minutes} min" if hours else f"{minutes} min"
 
 

@@ -68,7 +68,7 @@ class TestFreshness:
         late = judged(looks, "2026-11-29 07:00")
         assert (late.is_fresh, late.due_at, late.missing) == (False, at("2026-11-29 07:00"), 1)
         later = judged(looks, "2026-12-01 09:00")
-        assert str(later) == "2026-11-28 was due 2026-11-29 07:00 UTC, 50 h 0 min ago"
+        assert str(later) == "2026-11-28 was due 2026-11-29 07:00 UTC, 2 days 2 h ago"
         assert later.missing == 3
 
     def test_a_look_before_a_period_has_ended_does_not_complete_it(self) -> None:
