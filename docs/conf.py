@@ -144,7 +144,7 @@ def _table_of_arguments(asked: str) -> str:
 
 
 def _table_of_effects() -> str:
-    from airflow_provider_chs3.core.load.effects import EFFECTS
+    from airflow_provider_chs3.core.load.load_request import EFFECTS
 
     by_place: dict[str, list[str]] = {}
     for each in EFFECTS.values():
@@ -154,7 +154,7 @@ def _table_of_effects() -> str:
 
 
 def _table_of_switches() -> str:
-    from airflow_provider_chs3.core.load.effects import SWITCHES, written_name
+    from airflow_provider_chs3.core.load.load_request import SWITCHES, written_name
 
     rows = [
         f"| {', '.join(f'`{written_name(name)}`' for name in each.names)} | {each.beside} | {each.reason} |"

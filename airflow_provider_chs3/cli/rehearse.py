@@ -19,12 +19,11 @@ from airflow_provider_chs3.core.doctor import rehearsal_tables as scratch
 from airflow_provider_chs3.core.doctor.rehearsal_cleaning import Cleaned, clean_database
 from airflow_provider_chs3.core.doctor.rehearsal_report import Scenario, ScenarioResult
 from airflow_provider_chs3.core.doctor.rehearsal_tables import PERIOD, Where
-from airflow_provider_chs3.core.load.protocol import load_periods
-from airflow_provider_chs3.core.load.rounds import LoadsOutcome
+from airflow_provider_chs3.core.load.protocol import LoadsOutcome, load_periods
 from airflow_provider_chs3.core.model.error_codes import S3_ERROR, sentence, with_hint
 from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.steps.operations import AnyStep, Insert, Log, Steps
-from airflow_provider_chs3.core.target.untested_engines import NAME_PREFIX
+from airflow_provider_chs3.core.target.table_facts import NAME_PREFIX
 from airflow_provider_chs3.exceptions import (
     Chs3Error,
     ClickHouseServerError,

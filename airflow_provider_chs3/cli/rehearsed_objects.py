@@ -12,8 +12,8 @@ from airflow_provider_chs3.core.doctor import rehearsal_tables as scratch
 from airflow_provider_chs3.core.doctor.rehearsal_cleaning import clean_after
 from airflow_provider_chs3.core.doctor.rehearsal_tables import PERIOD, Where
 from airflow_provider_chs3.core.model.models import Node
+from airflow_provider_chs3.core.target.table_facts import NAME_PREFIX
 from airflow_provider_chs3.core.target.topology import TableLocation
-from airflow_provider_chs3.core.target.untested_engines import NAME_PREFIX
 from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError, TransientError
 from airflow_provider_chs3.sources.storage import Storage
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from airflow_provider_chs3.core.ledger.parts import CONTENT
+from airflow_provider_chs3.core.ledger.partition_state import CONTENT
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import create_table_sql
 from tests.benchmarks.lake import TABLE

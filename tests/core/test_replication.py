@@ -9,17 +9,15 @@ from typing import Any, cast
 import pytest
 
 from airflow_provider_chs3.core.files.file_groups import Reading
-from airflow_provider_chs3.core.ledger.partition_state import PartitionState
-from airflow_provider_chs3.core.ledger.parts import Contents
+from airflow_provider_chs3.core.ledger.partition_state import Contents, PartitionState
 from airflow_provider_chs3.core.ledger.queries import look_up_periods
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record, records_of_replicas
 from airflow_provider_chs3.core.load.insert import Inserted, verify
 from airflow_provider_chs3.core.load.load_request import Policies
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, periods_of
-from airflow_provider_chs3.core.load.publication import Publication, Staged
+from airflow_provider_chs3.core.load.publication import Publication, Staged, partitions_of
 from airflow_provider_chs3.core.load.publish import publish
 from airflow_provider_chs3.core.load.retry_policy import RetryState
-from airflow_provider_chs3.core.load.staged_rows import partitions_of
 from airflow_provider_chs3.core.load.staging_tables import Attempt, create_staging
 from airflow_provider_chs3.core.model.models import Manifest, Node, TableName
 from airflow_provider_chs3.core.model.period import Period
@@ -28,8 +26,7 @@ from airflow_provider_chs3.core.steps.batch import Batch
 from airflow_provider_chs3.core.steps.operations import QueryNodes
 from airflow_provider_chs3.core.target.node_facts import ReplicatedDatabase, TargetContext
 from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions
-from airflow_provider_chs3.core.target.replicas import find_replicas
-from airflow_provider_chs3.core.target.replication import follow
+from airflow_provider_chs3.core.target.replication import find_replicas, follow
 from airflow_provider_chs3.core.target.topology import KeeperPlace
 from airflow_provider_chs3.exceptions import PreflightError, TargetChangedError, VerificationError
 from tests.core.driving import drive

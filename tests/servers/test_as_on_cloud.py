@@ -13,7 +13,6 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.cli.main import main
-from airflow_provider_chs3.core.target import untested_engines
 from airflow_provider_chs3.testbed.balancer import LoadBalancer
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.programs import keeper
@@ -108,7 +107,7 @@ def test_the_page_shows_all_but_the_entries_of_queues_and_says_so(
 def test_an_engine_that_nobody_has_tested_is_loaded_once_a_rehearsal_has_passed(
     service: tuple[ClickHouseCluster, LoadBalancer], lake: Lake, rehearse: Rehearse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(untested_engines, "_UNTESTED", ("Replicated",))
+    monkeypatch.setattr("airflow_provider_chs3.core.target.table_facts._UNTESTED", ("Replicated",))
     with pytest.raises(AirflowFailException, match=f"rehearse --like {lake.database}.trips"):
         lake.load()
     # Rehearsals may create tables, which the user of loads may not everywhere.

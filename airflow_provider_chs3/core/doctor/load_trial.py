@@ -14,11 +14,10 @@ from airflow_provider_chs3.core.files.source import Source
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus
 from airflow_provider_chs3.core.load.decision import Skip
 from airflow_provider_chs3.core.load.failed_insert import explain_sample
-from airflow_provider_chs3.core.load.history import read_history
-from airflow_provider_chs3.core.load.insert_plan import plan_insert, read_files
 from airflow_provider_chs3.core.load.load_request import LoadRequest, parsed_definition
 from airflow_provider_chs3.core.load.period_check import judge_period, look_at_period
 from airflow_provider_chs3.core.load.period_load import InsertPlan, PeriodLoad
+from airflow_provider_chs3.core.load.planning import plan_insert, read_files, read_history
 from airflow_provider_chs3.core.load.recorded_load import (
     as_recorded,
     is_known,
@@ -36,7 +35,7 @@ from airflow_provider_chs3.core.steps.operations import Steps
 from airflow_provider_chs3.core.target.node_capacity import NodeNow, ask_nodes_now
 from airflow_provider_chs3.core.target.node_facts import TargetContext
 from airflow_provider_chs3.core.target.period_partitions import partitions_of_one
-from airflow_provider_chs3.core.target.replicas import check_databases, check_shards
+from airflow_provider_chs3.core.target.replication import check_databases, check_shards
 from airflow_provider_chs3.core.target.target_checks import check_target
 from airflow_provider_chs3.core.tuning.exact_settings import REQUIRED_SETTINGS
 from airflow_provider_chs3.core.tuning.insert_settings import load_settings, without_exact

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.doctor.rehearsal_tables import PERIOD, Where
-from airflow_provider_chs3.core.ledger.objects_table import objects_table
+from airflow_provider_chs3.core.ledger.object_records import objects_table
 from airflow_provider_chs3.core.load.end_attempts import end_earlier_attempts
 from airflow_provider_chs3.core.load.staging_tables import Attempt
 from airflow_provider_chs3.core.model.models import Node, TableName
@@ -15,8 +15,8 @@ from airflow_provider_chs3.core.steps.fan_out import query_reachable
 from airflow_provider_chs3.core.steps.operations import QueryNodes, Steps
 from airflow_provider_chs3.core.target.node_facts import TargetContext, look_at
 from airflow_provider_chs3.core.target.replication import run_ddl
+from airflow_provider_chs3.core.target.table_facts import NAME_PREFIX
 from airflow_provider_chs3.core.target.topology import TableLocation, resolve_table
-from airflow_provider_chs3.core.target.untested_engines import NAME_PREFIX
 from airflow_provider_chs3.exceptions import Chs3Error
 
 

@@ -15,10 +15,10 @@ from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, is_table, literal, table
 from airflow_provider_chs3.core.steps.operations import QueryNodes, Steps
 from airflow_provider_chs3.core.target.node_facts import NodeFacts, TargetContext, inspect_target
-from airflow_provider_chs3.core.target.replicas import find_replicas
 from airflow_provider_chs3.core.target.replication import create_table as make_table
+from airflow_provider_chs3.core.target.replication import find_replicas
+from airflow_provider_chs3.core.target.table_facts import family, remember
 from airflow_provider_chs3.core.target.topology import LEDGER_TABLE, TableLocation, TableRequest
-from airflow_provider_chs3.core.target.untested_engines import family, remember
 from airflow_provider_chs3.exceptions import PreflightError
 
 #: Long ago, so that no real data is there.

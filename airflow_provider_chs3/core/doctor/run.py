@@ -35,8 +35,8 @@ from airflow_provider_chs3.core.steps.fan_out import tolerating_errors
 from airflow_provider_chs3.core.steps.operations import CheckHosts, Log, Steps, TimedAnswer
 from airflow_provider_chs3.core.target.node_capacity import NodeNow, ask_nodes_now
 from airflow_provider_chs3.core.target.node_facts import TargetContext, look_at
+from airflow_provider_chs3.core.target.privileges import OF_A_LOAD, find_filtered
 from airflow_provider_chs3.core.target.profile_constraints import check_passed_on, explain_refusal, find_constraints
-from airflow_provider_chs3.core.target.row_policies import OF_A_LOAD, find_filtered
 from airflow_provider_chs3.core.target.topology import TableLocation, TableRequest, resolve_table
 from airflow_provider_chs3.core.tuning.exact_settings import needed_settings
 from airflow_provider_chs3.core.tuning.insert_settings import names_to_look_up

@@ -12,8 +12,7 @@ from airflow_provider_chs3.core.sql.quoting import PARSED, Sql, identifier, lite
 from airflow_provider_chs3.core.steps.operations import QueryNodes, Row, Steps
 from airflow_provider_chs3.core.target.node_facts import TargetContext
 from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions, partitions_of_one
-from airflow_provider_chs3.core.target.replicas import check_shards
-from airflow_provider_chs3.core.target.replication import follow
+from airflow_provider_chs3.core.target.replication import check_shards, follow
 from airflow_provider_chs3.core.target.topology import have_one_replica
 from airflow_provider_chs3.core.watch.observation import inspect_table
 from airflow_provider_chs3.exceptions import PreflightError

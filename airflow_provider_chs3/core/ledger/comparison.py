@@ -18,8 +18,7 @@ from airflow_provider_chs3.core.ledger.partition_changes import (
     spare_gone_columns,
     undone_mutation,
 )
-from airflow_provider_chs3.core.ledger.partition_state import PartitionState
-from airflow_provider_chs3.core.ledger.parts import Contents, Evidence
+from airflow_provider_chs3.core.ledger.partition_state import Contents, Evidence, PartitionState
 from airflow_provider_chs3.core.ledger.records import Held, PeriodOnNode, Record, restored_of
 from airflow_provider_chs3.core.ledger.structure_record import Structure, difference
 from airflow_provider_chs3.core.model.models import Node

@@ -1,14 +1,179 @@
-"""The current partition of a period on one node."""
+"""The current partition of a period on one node, and its parts."""
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, field, replace
 from typing import Any, Self, TypeAlias
 
 from airflow_provider_chs3.core.ledger.mutations import Mutation
-from airflow_provider_chs3.core.ledger.parts import MOST_PARTS, NOTHING_BESIDE, Contents, Evidence, Part
 from airflow_provider_chs3.core.model.models import Node
+
+#: A partition with more parts is recorded without them: at that number, servers refuse INSERTs, and merges continue.
+MOST_PARTS = 3_000
+
+#: The partition that a part is of: the patches of lightweight updates are in `patch-<hash>-<id>` beside it.
+PARTITION = "replaceRegexpOne(partition_id, '^patch-[^-]*-', '')"
+
+_OWN = "(rows > 0 AND NOT startsWith(partition_id, 'patch-'))"
+#: Digits of `Part.content` for its data.
+DATA_DIGITS = 16
+#: Hashes of the data, and of the files beside it. The second is equal for other rows of the same shape, and another if
+#: a column of a compact part is renamed, which leaves its data as they are; `hash_of_all_files` follows codecs
+CONTENT = (
+    f"concat(substring(uncompressed_hash_of_compressed_files, 1, {DATA_DIGITS}), "
+    "substring(hash_of_uncompressed_files, 1, 8))"
+)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Part:
+    """An active part that holds rows."""
+
+    min_block: int
+    max_block: int
+    level: int
+    data_version: int
+    rows: int
+    content: str = ""
+    patches: str = ""
+    hides_rows: int = 0
+
+    @property
+    def data(self) -> str:
+        """The beginning of a hash of its data."""
+        return self.content[:DATA_DIGITS]
+
+    @property
+    def without_content(self) -> tuple[int | str, ...]:
+        """All of it but `content`, which is not always requested."""
+        numbers = (self.min_block, self.max_block, self.level, self.data_version, self.rows, self.hides_rows)
+        return (*numbers, self.patches)
+
+    @property
+    def mutation(self) -> int:
+        """The number of the last mutation that was applied to it; 0 if none was."""
+        return self.data_version if self.data_version > self.max_block else 0
+
+
+def state_columns(*, with_content: bool = True) -> str:
+    """Return the columns of a SELECT from `system.parts` for active parts; `PartitionState.of` parses the answer.
+
+    Parts without rows do not count: REPLACE PARTITION covers the old parts with one, which is active again after a
+    restart. A lightweight update leaves the parts unchanged, and writes patches beside them.
+    """
+    part = _part(CONTENT if with_content else _NOT_ASKED)
+    return (
+        f"sumIf(rows, {_OWN}), countIf({_OWN}), sumIf(bytes_on_disk, {_OWN}), minIf(min_block_number, {_OWN}), "
+        f"maxIf(max_block_number, {_OWN}), max(data_version), groupArrayIf({MOST_PARTS + 1})({part}, rows > 0)"
+    )
+
+
+def _part(content: str) -> str:
+    """Return the fields of `Part` as a tuple."""
+    return (
+        f"(min_block_number, max_block_number, toUInt32(level), data_version, rows, {content}, "
+        "if(startsWith(partition_id, 'patch-'), partition_id, ''), has_lightweight_delete)"
+    )
+
+
+def sources_query(of_partitions: str, *, by: str = "") -> str:
+    """Return the query for the parts that merges have joined, which servers show for `old_parts_lifetime`: 8 minutes.
+
+    Parts without rows count, too: merges join the one with which REPLACE PARTITION covers the old parts.
+    """
+    keys = f"{by}, partition_id" if by else "partition_id"
+    return (
+        f"SELECT {keys}, groupArray({_part(CONTENT)}) FROM system.parts WHERE {of_partitions} AND NOT active "
+        f"GROUP BY {keys}"
+    )
+
+
+def partition_states(of_tables: str, *, by: str = "", with_content: bool = True, more: str = "") -> str:
+    """Return the one statement that reads partitions as the ledger compares them.
+
+    Returns:
+        A SELECT that gives a tuple `found` for each partition: `by`, its id, `state_columns` as a tuple, and `more`.
+    """
+    keys = f"{by}, " if by else ""
+    # Not `partition`, which is a column.
+    columns = f"{keys}{PARTITION} AS id, ({state_columns(with_content=with_content)}){more and f', {more}'}"
+    return f"SELECT ({columns}) AS found FROM system.parts WHERE {of_tables} AND active GROUP BY {keys}id"
+
+
+_NOT_ASKED = "''"
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """The contents of parts, regardless of their block numbers."""
+
+    rows: int = 0
+    of_parts: tuple[str, ...] | None = ()
+
+    def has_parts_of(self, other: Contents) -> bool:
+        """Check whether both are known to be of the same parts."""
+        return self.of_parts is not None and Counter(self.of_parts) == Counter(other.of_parts or ())
+
+
+NOTHING_BESIDE = Contents()
+
+
+def _from_json(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """The recorded evidence of a partition on one node."""
+
+    rows: int
+    parts: tuple[Part, ...] | None
+    rows_of_shards: Mapping[int, int] = field(default_factory=dict)
+    beside: Contents = NOTHING_BESIDE
+    last_mutation: int = 0
+    lasts: bool = False
+
+    @classmethod
+    def of_text(cls, text: str) -> Self:
+        """Parse the text of `as_text`."""
+        told: dict[str, Any] = json.loads(text)
+        parts: Sequence[Sequence[Any]] | None = told["parts"]
+        return cls(
+            rows=told["rows"],
+            parts=None if parts is None else tuple(Part(*part) for part in parts),
+            rows_of_shards={int(shard): rows for shard, rows in told.get("rows_of_shards", {}).items()},
+            beside=Contents(*map(_from_json, told["beside"])) if "beside" in told else NOTHING_BESIDE,
+            last_mutation=told.get("last_mutation", 0),
+            lasts=told.get("lasts", False),
+        )
+
+    def as_text(self) -> str:
+        """Return compact JSON."""
+        told: dict[str, Any] = {"rows": self.rows, "parts": self.parts and [_short(part) for part in self.parts]}
+        if self.rows_of_shards:
+            told["rows_of_shards"] = dict(self.rows_of_shards)
+        if self.beside.rows:
+            told["beside"] = astuple(self.beside)
+        if self.last_mutation:
+            told["last_mutation"] = self.last_mutation
+        if self.lasts:
+            told["lasts"] = True
+        return json.dumps(told, separators=(",", ":"))
+
+
+def _short(part: Part) -> list[Any]:
+    """Return its fields, without those at the end that have their usual value."""
+    fields = list(astuple(part))
+    while fields[-1] in ("", 0) and len(fields) > len(_ALWAYS):
+        fields.pop()
+    return fields
+
+
+_ALWAYS = ("min_block", "max_block", "level", "data_version", "rows")
+
 
 Broken: TypeAlias = tuple[tuple[str, int, int], ...]
 

@@ -9,8 +9,16 @@ from typing import Any
 
 from airflow_provider_chs3.core.ledger.mutations import Mutation, mutations_of, mutations_query
 from airflow_provider_chs3.core.ledger.partition_changes import are_merged
-from airflow_provider_chs3.core.ledger.partition_state import Broken, PartitionState
-from airflow_provider_chs3.core.ledger.parts import PARTITION, Contents, Evidence, Part, partition_states, sources_query
+from airflow_provider_chs3.core.ledger.partition_state import (
+    PARTITION,
+    Broken,
+    Contents,
+    Evidence,
+    Part,
+    PartitionState,
+    partition_states,
+    sources_query,
+)
 from airflow_provider_chs3.core.ledger.records import (
     IS_STATE,
     NUMBER_OF_HELD,

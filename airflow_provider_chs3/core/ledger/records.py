@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
-from airflow_provider_chs3.core.ledger.partition_state import PartitionState, total
-from airflow_provider_chs3.core.ledger.parts import Part
+from airflow_provider_chs3.core.ledger.partition_state import Part, PartitionState, total
 from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.sql.quoting import is_table

@@ -9,8 +9,7 @@ from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, one_of, table
 from airflow_provider_chs3.core.steps.operations import Query, Row, Steps
-from airflow_provider_chs3.core.target.node_facts import QUEUE, RecordTable, TargetContext
-from airflow_provider_chs3.core.target.record_tables import other_schemas
+from airflow_provider_chs3.core.target.node_facts import QUEUE, RecordTable, TargetContext, other_schemas
 from airflow_provider_chs3.core.target.replication import create_table
 from airflow_provider_chs3.core.target.topology import LEDGER_TABLE, LOADS_TABLE, RECORDS_SCHEMA
 from airflow_provider_chs3.exceptions import PreflightError

@@ -2,62 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
 
-from airflow_provider_chs3.core.ledger.objects_table import make_objects_table
+from airflow_provider_chs3.core.files.file_groups import Reading
+from airflow_provider_chs3.core.ledger.object_records import make_objects_table
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.table import make_ledger, make_loads_table
 from airflow_provider_chs3.core.load.checks import try_checks
-from airflow_provider_chs3.core.load.cleanup_by_loads import clean_up, drop_dead_groups
 from airflow_provider_chs3.core.load.decision import PeriodFacts, Refuse, Skip, decide
 from airflow_provider_chs3.core.load.discovery import list_and_inspect
 from airflow_provider_chs3.core.load.end_attempts import (
     check_not_superseded,
+    clean_up,
+    drop_dead_groups,
     end_attempts_with,
     end_earlier_attempts,
+    end_queries,
     rename_staging,
+    take_over,
 )
-from airflow_provider_chs3.core.load.expected_files import insert_as_expected
-from airflow_provider_chs3.core.load.held import drop_held_of
 from airflow_provider_chs3.core.load.increment_completion import (
     begin_increments,
     check_bases,
     complete_increments,
     look_at_bases,
 )
-from airflow_provider_chs3.core.load.insert import Inserted, Verified, await_insert, insert, list_again, verify
+from airflow_provider_chs3.core.load.insert import Inserted, Verified, await_insert, explain, insert, list_again, verify
+from airflow_provider_chs3.core.load.kept_versions import drop_held_of
 from airflow_provider_chs3.core.load.load_request import LoadRequest
+from airflow_provider_chs3.core.load.load_result import LoadResult
 from airflow_provider_chs3.core.load.new_objects import load_of_resumable
-from airflow_provider_chs3.core.load.newer_records import check_none_newer
 from airflow_provider_chs3.core.load.outcome import record_loads, result_of
 from airflow_provider_chs3.core.load.period_check import check_periods, no_objects_error, skipped_result
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, periods_of
-from airflow_provider_chs3.core.load.planning import plan_periods, plan_together
-from airflow_provider_chs3.core.load.publication import look_up_all
+from airflow_provider_chs3.core.load.planning import (
+    plan_of,
+    plan_periods,
+    plan_together,
+    read_files,
+    settle_new_columns,
+)
+from airflow_provider_chs3.core.load.publication import check_none_newer, count_partitions, look_up_all
 from airflow_provider_chs3.core.load.publish import publish
 from airflow_provider_chs3.core.load.resume import DoneInsert, ResumableLoad, record_insert
-from airflow_provider_chs3.core.load.rivals import take_over
-from airflow_provider_chs3.core.load.rounds import Round, Tried
+from airflow_provider_chs3.core.load.retry_policy import RetryState
 from airflow_provider_chs3.core.load.shared_table import publish_from_shared_table
-from airflow_provider_chs3.core.load.staged_rows import count_partitions
 from airflow_provider_chs3.core.load.staging_tables import create_staging
 from airflow_provider_chs3.core.model.error_codes import QUERY_WAS_CANCELLED
 from airflow_provider_chs3.core.model.models import Manifest, Node
 from airflow_provider_chs3.core.model.period import Period, range_text
-from airflow_provider_chs3.core.steps.operations import Gather, Log, Steps
+from airflow_provider_chs3.core.steps.operations import Gather, Log, Sleep, Steps
 from airflow_provider_chs3.core.steps.step_timer import StepTimer, start_timer
 from airflow_provider_chs3.core.target.node_facts import TargetContext
 from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions, partitions_of
-from airflow_provider_chs3.core.target.replicas import find_replicas
+from airflow_provider_chs3.core.target.replication import find_replicas
 from airflow_provider_chs3.core.target.target_checks import check_target
 from airflow_provider_chs3.core.tuning.exact_settings import REQUIRED_SETTINGS
 from airflow_provider_chs3.exceptions import (
     Chs3Error,
     ClickHouseConnectionError,
     ClickHouseServerError,
+    FilesDifferError,
     InsertLostError,
     SupersededError,
 )
@@ -348,3 +356,100 @@ def _take_over_insert(
             raise InsertLostError(f"Attempt {resumable.nonce} was ended just as this one found it.") from error
         raise
     return mine, done
+
+
+@dataclass(frozen=True, kw_only=True)
+class Round:
+    """Periods that an attempt loads."""
+
+    periods: tuple[Period, ...]
+    retry_state: RetryState = field(default_factory=RetryState)
+    timer: StepTimer | None = None
+    resumable: ResumableLoad | None = None
+    context: TargetContext | None = None
+    partings: int = 0
+
+
+@dataclass(kw_only=True)
+class Tried:
+    """The outcome of an attempt."""
+
+    timer: StepTimer
+    results: dict[Period, LoadResult] = field(default_factory=dict)
+    refused: dict[Period, Chs3Error] = field(default_factory=dict)
+    errors: dict[Period, Chs3Error] = field(default_factory=dict)
+    loads: dict[Period, PeriodLoad] = field(default_factory=dict)
+    error: Chs3Error | None = None
+
+    def has(self, period: Period) -> bool:
+        """Check whether a period has a result or an error."""
+        return any(period in outcomes for outcomes in (self.results, self.refused, self.errors))
+
+
+@dataclass
+class _Running:
+    """An insert that runs while its files are inspected."""
+
+    has_ended: bool = False
+
+
+def insert_as_expected(
+    load: PeriodLoad, periods: Periods, record: Callable[[Sequence[DoneInsert], str], Steps[None]]
+) -> Steps[tuple[PeriodLoad, Inserted]]:
+    """Insert into staging by the expected plan, and inspect the files at the same time.
+
+    Returns:
+        The load with the plan of its files, which the insert has followed; so have the periods.
+
+    Raises:
+        FilesDifferError: If the files require another plan. The insert has been ended.
+        Chs3Error: As in `plan_objects` and `insert`; errors of the files come first.
+    """
+    running = _Running()
+    yield from Log(name="Expecting files like those of the last loads, and checking them during the insert.")
+    both = (_read_files(load, running), _try_insert(load, record, running))
+    reading, done = yield from Gather(name="Look at the files, and insert", workflows=both)
+    load = replace(load, plan=replace(load.planned, reading=reading, is_expected=False))
+    periods.update(lambda item: replace(item, plan=plan_of(load, item)))
+    if isinstance(done, Inserted):
+        return load, done
+    if isinstance(done, ClickHouseServerError):
+        yield from explain(load, load.planned, done)
+    raise done
+
+
+def _read_files(load: PeriodLoad, running: _Running) -> Steps[Reading]:
+    try:
+        reading: Reading = yield from read_files(load)
+        others = reading.of_others
+        if others is None or others.as_text != load.planned.reading.as_text:
+            raise FilesDifferError(
+                f"The files of {load.periods} have other columns or types than those of the last loads."
+            )
+        yield from settle_new_columns(load, reading)
+    except Chs3Error:
+        yield from _end_insert(load, running)
+        raise
+    return reading
+
+
+def _end_insert(load: PeriodLoad, running: _Running) -> Steps[None]:
+    """End the insert, even if it has not been sent yet."""
+    try:
+        while not running.has_ended:
+            yield from end_queries(load.context, load.attempt)
+            yield from Sleep(name="Wait for the insert to end", seconds=1)
+    except Chs3Error as error:
+        yield from Log(name=f"The insert could not be ended, so it is waited for. ({error})")
+
+
+def _try_insert(
+    load: PeriodLoad, record: Callable[[Sequence[DoneInsert], str], Steps[None]], running: _Running
+) -> Steps[Inserted | Chs3Error]:
+    """Insert, and return an error instead of raising it: it counts only if the files are as expected."""
+    try:
+        return (yield from insert(load, load.planned, record=record, explains=False))
+    except Chs3Error as error:
+        return error
+    finally:
+        running.has_ended = True

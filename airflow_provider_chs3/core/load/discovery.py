@@ -14,9 +14,9 @@ from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.sql.quoting import table
 from airflow_provider_chs3.core.steps.operations import Gather, Steps
 from airflow_provider_chs3.core.steps.step_timer import StepTimer
-from airflow_provider_chs3.core.target.absent_replicas import leave_out_absent
 from airflow_provider_chs3.core.target.node_facts import TargetContext, look_at
 from airflow_provider_chs3.core.target.privileges import (
+    OF_A_LOAD,
     check_privileges,
     privilege_of_filling,
     privileges_of_attaching,
@@ -24,10 +24,10 @@ from airflow_provider_chs3.core.target.privileges import (
     privileges_of_loading,
 )
 from airflow_provider_chs3.core.target.profile_constraints import check_constraints, explain_refusal
-from airflow_provider_chs3.core.target.row_policies import OF_A_LOAD
 from airflow_provider_chs3.core.target.topology import (
     TableLocation,
     check_distribution,
+    leave_out_absent,
     resolve_table,
 )
 from airflow_provider_chs3.core.tuning.exact_settings import needed_settings

@@ -1,12 +1,17 @@
-"""End attempts: their queries and their staging."""
+"""End attempts: their queries and their staging; of concurrent ones, agree on which continues."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode, newest
+from airflow_provider_chs3.core.load.period_load import PeriodLoad
+from airflow_provider_chs3.core.load.publication import Publication, held_attempt
 from airflow_provider_chs3.core.load.staging_tables import (
+    IS_STAGING,
     PERIODS_IN_COMMENT,
     Attempt,
     ddl_settings,
@@ -18,11 +23,12 @@ from airflow_provider_chs3.core.load.staging_tables import (
 )
 from airflow_provider_chs3.core.model.error_codes import ACCESS_DENIED, QUERY_WAS_CANCELLED
 from airflow_provider_chs3.core.model.models import Node, TableName
+from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, literals, one_of, table
-from airflow_provider_chs3.core.steps.operations import Gather, QueryNodes, Row, Sleep, Steps
+from airflow_provider_chs3.core.steps.operations import Gather, Log, QueryNodes, Row, Sleep, Steps
 from airflow_provider_chs3.core.target.node_facts import TargetContext
 from airflow_provider_chs3.core.target.replication import run_ddl
-from airflow_provider_chs3.exceptions import ClickHouseServerError, SupersededError, TransientError
+from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, SupersededError, TransientError
 
 #: How long a newer attempt may take between killing queries and dropping staging.
 _TAKE_OVER_SECONDS = 5
@@ -262,3 +268,132 @@ def _drop_table(context: TargetContext, nodes: Collection[Node], name: str, end:
     sql = Sql(f"DROP TABLE IF EXISTS {table(TableName(context.staging_database, name))}{end}")
     drops = dict.fromkeys(nodes, sql)
     yield from run_ddl(context, drops, name=f"Drop staging {name}", settings=ddl_settings(context))
+
+
+def take_over(context: TargetContext, attempt: Attempt) -> Steps[None]:
+    """End attempts that created staging at the same time, or yield to them.
+
+    The latest attempt wins, by the nonce in its name, so all agree whichever server answers. Attempts ask after
+    creating their own staging, so at least the later of two sees the other. An attempt ends only earlier ones that it
+    sees.
+
+    Raises:
+        SupersededError: If a newer attempt has taken over.
+        TransientError: If queries do not end.
+    """
+    of_period = f"startsWith(name, {literal(attempt.prefix)})"
+    query = (
+        f"SELECT name, {of_period} FROM system.tables "
+        f"WHERE {in_staging(context)} AND ({of_period} OR {holds_any([attempt])}) ORDER BY name DESC"
+    )
+    rows = yield from context.on_coordinator(name="Look for other attempts", sql=Sql(query))
+    names = [name for name, is_of_period in rows if is_of_period]
+    if not names or names[0] != attempt.name:
+        raise SupersededError(superseded_message(attempt))
+    # Loads of several periods yield to loads of a single period.
+    if older := names[1:] + [name for name, is_of_period in rows if not is_of_period]:
+        yield from end_named(context, older)
+
+
+def settle_with_rivals(context: TargetContext, attempt: Attempt, periods: Collection[Attempt]) -> Steps[list[Attempt]]:
+    """End earlier loads of several periods, and return the periods to leave to others.
+
+    These are periods staged by a load of a single period, or being published by a later load of several, by nonce. Two
+    loads that see each other agree on which ends the other.
+
+    Raises:
+        SupersededError: If the staging of the attempt is gone.
+        TransientError: If queries of the others do not end.
+    """
+    prefixes = literals(period_attempt.prefix for period_attempt in periods)
+    query = (
+        f"SELECT name, {PERIODS_IN_COMMENT}, {begins_with_any(prefixes)} AS is_of_one, "
+        f"{holds_any(periods)} AS is_of_several "
+        f"FROM system.tables WHERE {in_staging(context)} AND {IS_STAGING}"
+    )
+    rows = yield from context.on_coordinator(name="Look for other attempts", sql=Sql(query))
+    if attempt.name not in {name for name, *_ in rows}:
+        raise SupersededError(superseded_message(attempt))
+    others = [row for row in rows if nonce_of(row[0]) != attempt.nonce]
+    older = [name for name, *_, is_of_several in others if is_of_several and nonce_of(name) < attempt.nonce]
+    if older:
+        yield from end_named(context, older)
+    held = {
+        period
+        for name, of_table, *_, is_of_several in others
+        if is_of_several and nonce_of(name) > attempt.nonce
+        for period in of_table
+    }
+    alone = [name for name, *_, is_of_one, _ in others if is_of_one]
+    return [
+        period_attempt
+        for period_attempt in periods
+        if str(period_attempt.periods[0]) in held or any(name.startswith(period_attempt.prefix) for name in alone)
+    ]
+
+
+def clean_up(load: Publication, *, done: Sequence[Attempt] = ()) -> Steps[None]:
+    """Remove the staging of an attempt; if that fails, the next load does it."""
+    try:
+        if done:
+            yield from drop_staging(load.context, *done)
+        else:
+            yield from end_attempts_with(load.context, load.attempt.nonce)
+    except Chs3Error as error:
+        yield from Log(name=f"Staging of {load.periods} could not be removed; the next such load removes it. ({error})")
+
+
+def clean_up_published(
+    loads: Sequence[Publication], periods: Mapping[Period, Mapping[Node, PeriodOnNode]]
+) -> Steps[None]:
+    """Remove staging and held rows of attempts that published periods, in case they died right afterwards.
+
+    Staging of other attempts stays, because a running one may know newer objects.
+    """
+    attempts = {
+        attempt
+        for load in loads
+        for period in periods[load.period].values()
+        if period.record
+        for attempt in (replace(load.attempt, nonce=period.record.attempt), held_attempt(load, period.record.attempt))
+    }
+    if not attempts:
+        return
+    try:
+        yield from end_attempts(loads[0].context, *sorted(attempts, key=lambda attempt: attempt.name))
+    except Chs3Error as error:
+        yield from Log(name=f"Staging of earlier loads could not be removed; the next load removes it. ({error})")
+
+
+def drop_dead_groups(loads: Collection[PeriodLoad], own_attempts: Collection[tuple[Period, str]]) -> Steps[None]:
+    """Drop the staging of other loads of several periods that nobody publishes from any more.
+
+    These are earlier tries of this task, and loads with all periods published, by themselves or by later loads. Other
+    loads may still run.
+    """
+    load = next(iter(loads))
+    if own_attempts:
+        yield from end_attempts_with(load.context, *sorted({nonce for _, nonce in own_attempts}))
+    if not load.context.nodes[load.context.coordinator].has_ledger:
+        return
+    groups = yield from find_groups(load.context, *(load.attempt for load in loads))
+    dead = []
+    for nonce, group in groups.items():
+        if (yield from _are_published(load, group.periods, nonce, group.began)):
+            dead += sorted(group.names)
+    if dead:
+        yield from Log(name=f"Dropping staging that dead loads left: {', '.join(dead)}.")
+        yield from end_named(load.context, dead)
+
+
+def _are_published(load: PeriodLoad, periods: Collection[str], nonce: str, began: int) -> Steps[bool]:
+    """Check by the coordinator's records and clock that a load, or a later one, published all its periods."""
+    sql = Sql(
+        f"SELECT count() FROM (SELECT {newest('event, toUnixTimestamp(recorded_at), attempt')} AS found "
+        f"FROM {table(load.context.ledger)} WHERE {load.key_on(load.context.coordinator).table_condition} "
+        f"AND {one_of('period', sorted(periods))} GROUP BY period "
+        f"HAVING found.1 = 'published' AND (found.2 > {began} OR startsWith({literal(nonce)}, found.3)))"
+    )
+    name = "Check whether its periods have been published since"
+    ((count,),) = yield from load.context.on_coordinator(name=name, sql=sql)
+    return bool(count == len(periods))

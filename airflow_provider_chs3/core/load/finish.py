@@ -11,27 +11,33 @@ from dataclasses import replace
 
 from airflow_provider_chs3.core.ledger.comparison import evidence_of, intended_contents
 from airflow_provider_chs3.core.ledger.object_records import recorded_objects
-from airflow_provider_chs3.core.ledger.partition_state import PartitionState
-from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE
+from airflow_provider_chs3.core.ledger.partition_state import NOTHING_BESIDE, PartitionState
 from airflow_provider_chs3.core.ledger.recording import RecordOnNode, add_records
 from airflow_provider_chs3.core.ledger.records import Held, PeriodOnNode, Record
-from airflow_provider_chs3.core.load.cleanup_by_loads import clean_up
 from airflow_provider_chs3.core.load.end_attempts import (
     check_not_superseded,
+    clean_up,
     end_earlier_attempts,
     end_named,
     find_published_from,
     rename_staging,
+    settle_with_rivals,
+    take_over,
 )
-from airflow_provider_chs3.core.load.held import held_attempt, link_partitions
-from airflow_provider_chs3.core.load.kept_versions import keep_versions
-from airflow_provider_chs3.core.load.members import members_of, members_on
+from airflow_provider_chs3.core.load.kept_versions import keep_versions, link_partitions
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, periods_of
-from airflow_provider_chs3.core.load.publication import Staged, look_up_all, values_of
+from airflow_provider_chs3.core.load.publication import (
+    Staged,
+    count_partitions,
+    held_attempt,
+    look_up_all,
+    members_of,
+    members_on,
+    staged_of,
+    values_of,
+)
 from airflow_provider_chs3.core.load.publish import publish
-from airflow_provider_chs3.core.load.rivals import settle_with_rivals, take_over
 from airflow_provider_chs3.core.load.shared_table import find_superseded
-from airflow_provider_chs3.core.load.staged_rows import count_partitions, staged_of
 from airflow_provider_chs3.core.load.staging_tables import Attempt, create_staging
 from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.model.period import Period

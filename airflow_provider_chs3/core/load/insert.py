@@ -7,21 +7,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.files.file_groups import Reading
+from airflow_provider_chs3.core.files.loaded_columns import DOES_NOT_FIT, FileGroup
 from airflow_provider_chs3.core.files.parse_errors import file_of
+from airflow_provider_chs3.core.files.reading import Batch
 from airflow_provider_chs3.core.load.failed_insert import explain_conversion, explain_parsing
-from airflow_provider_chs3.core.load.insert_statement import insert_step
 from airflow_provider_chs3.core.load.misfits import find_misfits
 from airflow_provider_chs3.core.load.period_load import InsertPlan, PeriodLoad, Periods
-from airflow_provider_chs3.core.load.publication import Staged
+from airflow_provider_chs3.core.load.publication import Staged, StagedPartition, staged_of
 from airflow_provider_chs3.core.load.resume import DoneInsert, ResumableLoad
 from airflow_provider_chs3.core.load.row_counts import rows_of_source
-from airflow_provider_chs3.core.load.staged_rows import StagedPartition, staged_of
 from airflow_provider_chs3.core.model.error_codes import is_of_servers
 from airflow_provider_chs3.core.model.models import Manifest, Node
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.model.quantities import quantity
 from airflow_provider_chs3.core.sql.column_types import ColumnType
-from airflow_provider_chs3.core.sql.quoting import Sql, identifier, table
+from airflow_provider_chs3.core.sql.complete_answers import passed_on
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, table
 from airflow_provider_chs3.core.sql.server_casts import is_integer
 from airflow_provider_chs3.core.steps.operations import Insert, InsertStats, Log, QueryNodes, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError, ObjectsChangedError, SourceError, VerificationError
@@ -318,3 +319,67 @@ def _check_keys(load: PeriodLoad, reading: Reading) -> Steps[None]:
             f"The values of {column.name!r} of {load.period} add up to {checksum.total} in {source.place}, but "
             f"to {staged} in staging. The period was not published."
         )
+
+
+#: The error text for a row of another period.
+OF_ANOTHER_PERIOD = "a row belongs to another period than its file"
+#: An alias for the condition on the files of the period. No column of a file has this name.
+_OF_PERIOD = "`chs3: of the period`"
+
+
+def insert_step(load: PeriodLoad, plan: InsertPlan, group: FileGroup, batch: Batch, *, query_id: str) -> Insert:
+    """Return the step that inserts a batch of objects."""
+    null_as_default = load.request.selection.null_as_default
+    names = ", ".join(identifier(loaded_column.column.name) for loaded_column in group.loaded)
+    values = [loaded_column.cast(null_as_default=null_as_default).value for loaded_column in group.loaded]
+    sql = select_objects(load, group, batch, values).between(f"INSERT INTO {_render_target(load)} ({names}) ")
+    what = load.files.source.kind.contents.inserted(len(batch.paths))
+    return Insert(
+        name=f"Insert {what} of {load.periods}",
+        sql=passed_on(sql, {**load.files.neutral, **load.files.settings, **plan.setting_values}),
+        settings={**load.context.permissions, **plan.setting_values},
+        query_id=query_id,
+        attempt=load.attempt.nonce,
+        cluster=load.context.cluster,
+        total_rows=plan.reading.rows,
+        paths=batch.paths,
+        bytes_event=load.files.source.kind.bytes_event,
+    )
+
+
+def select_objects(load: PeriodLoad, group: FileGroup, batch: Batch, values: Sequence[str]) -> Sql:
+    """Return the SELECT over a batch of objects that fails if their insert would."""
+    return load.files.source.select(
+        values,
+        function=load.files.read(batch.glob, structure=group.structure),
+        condition=_render_condition(load, group, batch),
+        cluster=load.context.cluster,
+    )
+
+
+def _render_condition(load: PeriodLoad, group: FileGroup, batch: Batch) -> str:
+    """Render the condition that keeps the period's rows, and fails on values that differ from the file's.
+
+    If several periods are loaded together, it also fails on rows outside the period of their file: row counts would
+    not detect two files that swapped rows.
+    """
+    null_as_default = load.request.selection.null_as_default
+    rows = load.files.source.rows_of(batch)
+    held = [held for loaded_column in group.loaded if (held := loaded_column.holds(null_as_default=null_as_default))]
+    thrown = [(" AND ".join(held), DOES_NOT_FIT)] if held else []
+    if load.group:
+        thrown.append((load.group.is_of_period, OF_ANOTHER_PERIOD))
+    checks = [f"NOT throwIf({_OF_PERIOD} AND NOT ifNull({must}, 0), {literal(text)})" for must, text in thrown]
+    return " AND ".join([f"({rows} AS {_OF_PERIOD})", *checks]) if checks else rows
+
+
+def _render_target(load: PeriodLoad) -> str:
+    """Render the target: `cluster(…)`, because an insert by the table's name writes only on the first node."""
+    context, into = load.context, load.staging
+    if not context.cluster:
+        return table(into)
+    arguments = [literal(context.cluster), identifier(into.database), identifier(into.table)]
+    if load.policies.distribution == "sharding_key" and context.sharding_key:
+        # The server itself wrote this key in the definition of the Distributed table.
+        arguments.append(context.sharding_key)
+    return f"FUNCTION cluster({', '.join(arguments)})"

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from itertools import pairwise
 
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.source import Source
-from airflow_provider_chs3.core.ledger.object_records import recorded_objects
-from airflow_provider_chs3.core.ledger.objects_table import objects_table
+from airflow_provider_chs3.core.ledger.comparison import evidence_of, is_changed
+from airflow_provider_chs3.core.ledger.mutations import wait_for
+from airflow_provider_chs3.core.ledger.object_records import objects_table, recorded_objects
+from airflow_provider_chs3.core.ledger.partition_state import Evidence, Part
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
 from airflow_provider_chs3.core.ledger.structure_record import loaded_as_recorded
 from airflow_provider_chs3.core.ledger.table import LedgerKey
-from airflow_provider_chs3.core.load.increment_base import why_no_base
 from airflow_provider_chs3.core.load.load_request import Policies
-from airflow_provider_chs3.core.load.object_removal import why_not_removed
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods
 from airflow_provider_chs3.core.load.publication import Increment
 from airflow_provider_chs3.core.load.resume import RecordedPeriod
@@ -268,3 +269,87 @@ def attaches_first(table_facts: TableFacts) -> bool:
     meanwhile.
     """
     return not table_facts.is_plain
+
+
+#: Servers keep the text of a mutation, replicas in Keeper: its nodes hold a megabyte at most.
+_MOST_BYTES_OF_PATHS = 250_000
+
+
+#: Rewriting the rows of the other objects costs up to two fifths of loading them again (measured).
+_LARGEST_SHARE = 0.25
+
+
+def why_not_removed(load: PeriodLoad, published: Manifest, removed: Collection[str]) -> str:
+    """Return why published rows of objects cannot be removed; empty if they can."""
+    if not load.context.table_facts.keeps_every_row:
+        return "merges of this table remove rows, so the rows of other objects may depend on those removed"
+    if not load.manifest.objects:
+        return "no objects are left"
+    gone = set(removed)
+    gone_bytes = sum(unit.size_bytes for unit in published.objects if unit.path in gone)
+    if gone_bytes > _LARGEST_SHARE * published.size_bytes or sum(map(len, removed)) > _MOST_BYTES_OF_PATHS:
+        return "these are too many to remove only their rows"
+    return ""
+
+
+def why_no_base(periods: Mapping[Node, PeriodOnNode], table_facts: TableFacts) -> str:
+    """Return why new rows cannot be added to the published period; empty if they can.
+
+    A load that finds its period unchanged writes nothing, and the next whole load heals any oversight. An increment
+    would build on it forever, so this check is stricter than `core.ledger.comparison`.
+    """
+    problems = (
+        (node, _why_changed(partition, table_facts))
+        for node, period in periods.items()
+        for partition in period.recorded
+    )
+    problem = next(((node, reason) for node, reason in problems if reason), None)
+    if problem:
+        return f"{problem[1]} (on {problem[0]})"
+    if len({_identity(period.record) for period in periods.values() if period.record}) > 1:
+        return "nodes have records of different loads"
+    if table_facts.is_replicated and table_facts.keeps_every_row and _replicas_differ(periods):
+        return "replicas have different rows of it"
+    return ""
+
+
+def _identity(record: Record) -> tuple[str, str, int, str]:
+    return (record.attempt, record.base, record.increments, record.fingerprint)
+
+
+def _why_changed(period: PeriodOnNode, table_facts: TableFacts) -> str:
+    record, state = period.record, period.state
+    if record is None or record.event != "published" or not record.base:
+        return "it was not published by a load that recorded its objects"
+    evidence = evidence_of(record)
+    if evidence.parts is None or state.each_part is None:
+        return "it has too many parts to compare one by one"
+    if is_changed(period, table_facts=table_facts):
+        return "it was changed since it was published"
+    if wait_for(state.mutations, state.partition_id):
+        return "a mutation of it is unfinished"
+    if any(part.patches for part in state.each_part):
+        return "lightweight updates of it are not yet merged into its parts"
+    if any(part.hides_rows for part in state.each_part):
+        return "rows of it are deleted, but no merge has removed them yet"
+    if _misses_parts(evidence, state.each_part):
+        return "parts of it are missing"
+    return ""
+
+
+def _misses_parts(evidence: Evidence, parts: Iterable[Part]) -> bool:
+    """Check whether a recorded part is missing, and no part covers its blocks.
+
+    If merges may remove all rows of a part, the comparison with the ledger permits its absence.
+    """
+    spans = sorted((part.min_block, part.max_block) for part in parts)
+    overlaps = any(first[1] >= second[0] for first, second in pairwise(spans))
+    return overlaps or not all(
+        any(first <= part.min_block and part.max_block <= last for first, last in spans)
+        for part in evidence.parts or ()
+    )
+
+
+def _replicas_differ(periods: Mapping[Node, PeriodOnNode]) -> bool:
+    shards = {node.shard_num for node in periods}
+    return len({(node.shard_num, period.state.rows) for node, period in periods.items()}) > len(shards)

@@ -7,10 +7,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from airflow_provider_chs3.core.ledger.comparison import Comparison, ComparisonStatus, is_changed, is_elsewhere
-from airflow_provider_chs3.core.ledger.partition_state import PartitionState
-from airflow_provider_chs3.core.ledger.parts import Evidence
+from airflow_provider_chs3.core.ledger.partition_state import Evidence, PartitionState
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
-from airflow_provider_chs3.core.load.cleanup_by_loads import clean_up_published
 from airflow_provider_chs3.core.load.decision import (
     OF_OTHERS,
     Add,
@@ -24,22 +22,26 @@ from airflow_provider_chs3.core.load.decision import (
     decide,
     whole_table_error,
 )
-from airflow_provider_chs3.core.load.evidence_renewal import renew_records
+from airflow_provider_chs3.core.load.end_attempts import clean_up_published
 from airflow_provider_chs3.core.load.finish import approve, check_approved, finish, not_held_error, with_held_policies
-from airflow_provider_chs3.core.load.held import drop_held_of, validate_held
-from airflow_provider_chs3.core.load.kept_versions import drop_older_versions, find_versions
+from airflow_provider_chs3.core.load.kept_versions import (
+    drop_held_of,
+    drop_older_versions,
+    find_versions,
+    validate_held,
+)
 from airflow_provider_chs3.core.load.load_request import LoadRequest
 from airflow_provider_chs3.core.load.load_result import LoadResult
 from airflow_provider_chs3.core.load.new_objects import describe_objects, find_increments
-from airflow_provider_chs3.core.load.newer_records import (
-    check_listed_since,
+from airflow_provider_chs3.core.load.outcome import record_unchanged, renew_records, result_of
+from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, periods_of
+from airflow_provider_chs3.core.load.publication import (
     check_none_newer,
+    look_up_all,
+    look_up_caught_up,
     published_meanwhile,
     records_of,
 )
-from airflow_provider_chs3.core.load.outcome import record_unchanged, result_of
-from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, periods_of
-from airflow_provider_chs3.core.load.publication import look_up_all, look_up_caught_up
 from airflow_provider_chs3.core.load.publish import key_type_message
 from airflow_provider_chs3.core.load.reload import RELOAD
 from airflow_provider_chs3.core.load.resume import PUBLISHED_BY_OWNER, find_own_attempts, published_by_owner
@@ -424,3 +426,20 @@ def _is_of_stale(load: PeriodLoad, periods: Mapping[Node, PeriodOnNode]) -> Step
         for _, partition in _changed_partitions(load, periods)
     ]
     return all(contents is not None and (key, tuple(sorted(contents))) in stale for key, contents in present)
+
+
+def check_listed_since(load: PeriodLoad, periods: Mapping[Node, PeriodOnNode]) -> None:
+    """Check that the ledger's records of the period are older than this load's listing.
+
+    Only durations by the same clock are compared, because the clocks of nodes and worker may differ.
+
+    Raises:
+        ObjectsChangedError: If another load has recorded other objects since: it may have listed them later.
+    """
+    records = (period.record for period in periods.values() if period.record)
+    # Records of the future are from before the node's clock was set back.
+    if any(
+        0 <= record.age_seconds <= load.timer.of_this_try_seconds and record.fingerprint != load.manifest.fingerprint
+        for record in records
+    ):
+        raise published_meanwhile(load.period)

@@ -1,28 +1,38 @@
-"""Plan an insert of periods: objects, columns and settings."""
+"""Plan an insert of periods: objects, columns and settings, by what earlier loads of the table recorded."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from airflow_provider_chs3.core.files.data_volume import shape_of
 from airflow_provider_chs3.core.files.file_groups import Reading
+from airflow_provider_chs3.core.files.file_schema import read_columns
+from airflow_provider_chs3.core.files.file_set import Files
+from airflow_provider_chs3.core.files.guessed_columns import columns_of
+from airflow_provider_chs3.core.files.sample import read_sample
+from airflow_provider_chs3.core.files.table_suggestion import new_column
 from airflow_provider_chs3.core.load.discovery import needed_by
-from airflow_provider_chs3.core.load.history import TableHistory, read_history
-from airflow_provider_chs3.core.load.insert_plan import plan_insert, read_files
-from airflow_provider_chs3.core.load.new_columns import settle_new_columns
 from airflow_provider_chs3.core.load.new_objects import why_not_alone
+from airflow_provider_chs3.core.load.outcome import _NOT_ALIKE
 from airflow_provider_chs3.core.load.period_check import check_whole
 from airflow_provider_chs3.core.load.period_load import GroupOfFiles, InsertPlan, PeriodLoad, Periods, periods_of
-from airflow_provider_chs3.core.load.retry_policy import RetryState
+from airflow_provider_chs3.core.load.retry_policy import RetryState, lower_settings
+from airflow_provider_chs3.core.load.row_counts import prove_whole
 from airflow_provider_chs3.core.load.warnings import warn_of_risks
-from airflow_provider_chs3.core.load.whole_objects import prove_whole
-from airflow_provider_chs3.core.model.models import Manifest
-from airflow_provider_chs3.core.model.quantities import quantity
-from airflow_provider_chs3.core.steps.operations import Gather, Log, Steps
-from airflow_provider_chs3.core.target.node_capacity import ask_nodes_now
+from airflow_provider_chs3.core.model.models import Manifest, Node, Setting
+from airflow_provider_chs3.core.model.quantities import quantity, size_text
+from airflow_provider_chs3.core.sql.complete_answers import WITHOUT_ABSENT
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, is_table, literal, table
+from airflow_provider_chs3.core.steps.operations import Gather, Log, QueryNodes, Row, Steps
+from airflow_provider_chs3.core.target.node_capacity import NodeNow, SizedNode, ask_nodes_now, size_nodes
 from airflow_provider_chs3.core.target.partition_key import is_of_period, parts_of_key, time_of_key
 from airflow_provider_chs3.core.target.privileges import privilege_of_filling, why_not_granted
 from airflow_provider_chs3.core.target.profile_constraints import check_passed_on, check_taken
+from airflow_provider_chs3.core.tuning.insert_settings import load_settings, settings_table, without_exact
+from airflow_provider_chs3.core.tuning.resource_share import ResourceShare, resource_share_of, smallest
+from airflow_provider_chs3.exceptions import ColumnsAddedError, SourceError
 
 #: With more bytes, inspecting the files is a small part of the load, and provides row counts for its progress.
 _MOST_BYTES = 1024**3
@@ -180,3 +190,215 @@ def _may_begin(load: PeriodLoad) -> bool:
         and load.files.source.has_files
         and 0 < load.files.manifest.size_bytes <= _MOST_BYTES
     )
+
+
+def read_files(load: PeriodLoad) -> Steps[Reading]:
+    """Find the columns and types of the files, and the columns to load.
+
+    Raises:
+        SourceError: If files lack a column or contradict each other.
+        ConfigurationError: If columns or expressions do not fit.
+    """
+    if not load.files.manifest.objects:
+        return Reading((), rows=0)
+    reading = yield from read_columns(load.files, load.request.selection, load.context.table_facts.columns)
+    used = {loaded_column.column.name for loaded_column in reading.loaded}
+    unused = [name for name in reading.names or () if name not in used]
+    if unused and not load.request.selection.select:
+        yield from Log(name=f"Columns in the files that are not loaded: {', '.join(unused)}.")
+    if len(reading.groups) > 1:
+        yield from Log(name=f"Column types differ between files, so they are inserted in {len(reading.groups)} groups.")
+    return reading
+
+
+def plan_insert(
+    load: PeriodLoad, capacities: Mapping[Node, NodeNow], reading: Reading, history: TableHistory
+) -> Steps[InsertPlan]:
+    """Compute the settings, and log the nodes' specs and the settings with their reasons.
+
+    Raises:
+        TransientError: If even the lowest memory settings did not suffice.
+        ConfigurationError: If settings or node specs do not fit.
+    """
+    request, context = load.request, load.context
+    nodes = size_nodes(context, capacities, argument=request.node_specs, connection=request.connection_node_specs)
+    is_remote = any(capacity.is_on_remote_disk for capacity in capacities.values())
+    largest_bytes = load.group.largest_bytes if load.group else None
+    data = shape_of(
+        load.files, reading, nodes=len(nodes), is_on_remote_disk=is_remote, largest_period_bytes=largest_bytes
+    )
+    spec = smallest(node.spec for node in nodes.values())
+    share = resource_share_of(spec, request.share, data, capacities.values())
+    computed = load_settings(
+        share=share,
+        data=data,
+        known=context.known_settings,
+        user_settings=request.settings,
+        null_as_default=request.selection.null_as_default,
+        by_sharding_key=request.policies.distribution == "sharding_key",
+        store=request.source.kind,
+        periods=None if load.period_partitions.of_part else len(load.attempt.periods),
+    )
+    retry_state = yield from _remember_memory(load, history, share.memory_bytes)
+    settings = (*lower_settings(computed, retry_state), *_settings_without_absent(load))
+    yield from _log_plan(nodes, share, without_exact(settings, request.source.kind))
+    return InsertPlan(
+        reading=reading,
+        settings=settings,
+        memory_bytes=share.memory_bytes,
+        memory_steps=retry_state.memory_steps,
+    )
+
+
+def _settings_without_absent(load: PeriodLoad) -> tuple[Setting, ...]:
+    known, given = load.context.known_settings, load.request.settings
+    names = [name for name in WITHOUT_ABSENT if load.context.absent and name in known and name not in given]
+    return tuple(Setting(name, WITHOUT_ABSENT[name], "no waiting for replicas that are down") for name in names)
+
+
+def _remember_memory(load: PeriodLoad, history: TableHistory, memory_bytes: int) -> Steps[RetryState]:
+    """Start with the memory settings that the table's newest load ended with, so as not to run out of memory again.
+
+    A step halves the blocks, so that load is ignored only if twice its memory is available: measurements of a node
+    always differ.
+    """
+    steps = 0 if memory_bytes > 2 * history.memory_bytes else history.memory_steps
+    if steps:
+        yield from Log(name=f"The last load of {load.context.target} ran out of memory, so this one starts with less.")
+    return replace(load.retry_state, memory_steps=load.retry_state.memory_steps + steps)
+
+
+def _log_plan(nodes: Mapping[Node, SizedNode], share: ResourceShare, settings: Sequence[Setting]) -> Steps[None]:
+    lines = "\n".join(f"  {node}: {sized}" for node, sized in nodes.items())
+    yield from Log(name=f"Nodes:\n{lines}")
+    memory = size_text(share.memory_bytes) if share.memory_bytes else "an unknown part"
+    yield from Log(
+        name=f"This load may use {share.cores} of {share.node_cores} cores and {memory} of memory on each "
+        f"node{share.remarks}."
+    )
+    yield from Log(name=f"Settings, apart from those that make every load exact:\n{settings_table(settings)}")
+
+
+#: Loads that must have read their files alike: if types change now and then, loads would often start over.
+_LOADS_ALIKE = 3
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableHistory:
+    """The history of a table, from the first node's ledger.
+
+    Args:
+        memory_steps: How often the newest load lowered its need of memory.
+        memory_bytes: Memory available to that load.
+        expected: The reading of files like those of the newest loads, with estimated rows and bytes; None without
+            such loads, or if their files differed.
+    """
+
+    memory_steps: int = 0
+    memory_bytes: int = 0
+    expected: Reading | None = None
+
+
+def read_history(load: PeriodLoad) -> Steps[TableHistory]:
+    """Read the table's history from the first node's ledger."""
+    context = load.context
+    if not context.nodes[context.coordinator].has_loads:
+        return TableHistory()
+    ask = context.on_coordinator(name="Look up earlier loads of the table", sql=_history_query(load))
+    ((loads, readings),) = yield from ask
+    memory_steps, memory_bytes = loads[0] if loads else (0, 0)
+    return TableHistory(
+        memory_steps=memory_steps,
+        memory_bytes=memory_bytes,
+        expected=_expected(load, readings),
+    )
+
+
+def _expected(load: PeriodLoad, rows: Sequence[Row]) -> Reading | None:
+    if len({text for text, *_ in rows}) != 1 or rows[0][0] == _NOT_ALIKE:
+        return None
+    text, row_count, size_bytes, uncompressed_bytes = rows[0]
+    reading, times = Reading.of_json(json.loads(text)), load.files.manifest.size_bytes / max(size_bytes, 1)
+    if not {loaded_column.column for loaded_column in reading.loaded} <= {*load.context.table_facts.columns}:
+        return None
+    return replace(reading, rows=round(row_count * times), uncompressed_bytes=round(uncompressed_bytes * times))
+
+
+def _history_query(load: PeriodLoad) -> Sql:
+    context, key = load.context, load.key_on(load.context.coordinator)
+    newest_load = (
+        f"SELECT memory_steps, memory_bytes FROM {table(context.loads)} "
+        f"WHERE {key.table_condition} AND event = 'load' ORDER BY recorded_at DESC LIMIT 1"
+    )
+    newest_readings = (
+        f"SELECT reading, loaded_rows, loaded_bytes, uncompressed_bytes FROM {table(context.loads)} "
+        f"WHERE {key.table_condition} AND event = 'load' AND definition = {literal(load.request.definition)} "
+        f"AND reading != '' ORDER BY recorded_at DESC LIMIT {_LOADS_ALIKE}"
+    )
+    return Sql(f"SELECT ({_as_array(newest_load)}), ({_as_array(newest_readings)})")
+
+
+def _as_array(select: str) -> str:
+    # clickhouse-driver cannot read a tuple from a sub-query, which is a Nullable(Tuple(…)).
+    columns, rest = select.removeprefix("SELECT ").split(" FROM ", 1)
+    return f"SELECT groupArray(found) FROM (SELECT ({columns}) AS found FROM {rest})"
+
+
+def settle_new_columns(load: PeriodLoad, reading: Reading) -> Steps[None]:
+    """Add missing columns to the target, or refuse them, as the policy demands.
+
+    Raises:
+        SourceError: If the policy refuses them.
+        ColumnsAddedError: If columns were added, and the load must inspect the target again.
+    """
+    policy = load.policies.on_new_columns
+    if policy == "warn" or not load.files.manifest.objects:
+        return
+    known = {column.name for column in load.context.table_facts.columns}
+    lacking = [name for name in (yield from _read_names(load, reading)) if name not in known]
+    if not lacking:
+        return
+    names = ", ".join(map(repr, lacking))
+    if policy == "fail":
+        raise SourceError(
+            f"The files of {load.periods} have columns that {load.context.target} lacks: {names}. Add them to the "
+            "table, or load without them with policies={'on_new_columns': 'warn'}."
+        )
+    yield from _add_columns(load, lacking)
+    raise ColumnsAddedError(f"The columns {names} of the files of {load.periods} were added to {load.context.target}.")
+
+
+def _read_names(load: PeriodLoad, reading: Reading) -> Steps[Sequence[str]]:
+    """Return the columns of the files; for JSON a separate query, none for texts without names."""
+    if reading.names is not None or not load.files.format.names_columns:
+        return reading.names or ()
+    return [column.name for column in (yield from columns_of(_guessed_files(load)))]
+
+
+def _guessed_files(load: PeriodLoad) -> Files:
+    """Return the files with the server's type inference: a load reads all fields as text."""
+    return replace(load.files, settings=load.request.selection.csv.settings)
+
+
+def _add_columns(load: PeriodLoad, names: Sequence[str]) -> Steps[None]:
+    files = _guessed_files(load)
+    columns = [column for column in (yield from columns_of(files)) if column.name in names]
+    sample = yield from read_sample(files, columns, load.period)
+    # Existing rows have no value.
+    new = [new_column(replace(column, lacking_files=len(files.manifest.objects)), sample) for column in columns]
+    shown = "\n".join(f"  {column.name} {column.type}" for column in new)
+    yield from Log(name=f"The files of {load.periods} have new columns. Adding them to {load.context.target}:\n{shown}")
+    clauses = ", ".join(f"ADD COLUMN IF NOT EXISTS {identifier(column.name)} {column.type}" for column in new)
+    context, named = load.context, load.request.target
+    sql = Sql(f"ALTER TABLE {table(context.target)} {clauses}")
+    # A single replica per shard waits for the others. An ALTER evaluates the table's keys under its session's
+    # settings, and REPLACE PARTITION then expects parts of that type.
+    of_shards = dict.fromkeys(context.publishers, sql)
+    settings = {**context.evaluating, **context.ddl_settings_of(context.target.database), "alter_sync": 2}
+    yield from QueryNodes(name=f"Add columns to {context.target}", sql=of_shards, settings=settings)
+    if named != context.target:
+        has_it = Sql(f"SELECT count() FROM system.tables WHERE {is_table(named)}")
+        counts = yield from QueryNodes(name=f"Look for {named}", sql=dict.fromkeys(context.nodes, has_it))
+        over = Sql(f"ALTER TABLE {table(named)} {clauses}")
+        nodes = [node for node, ((count,),) in counts.items() if count]
+        yield from QueryNodes(name=f"Add columns to {named}", sql=dict.fromkeys(nodes, over))

@@ -1,15 +1,20 @@
-"""A period that an attempt publishes, and the values of its records."""
+"""A period that an attempt publishes: its partitions, what is staged of them, and the values of its records."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from airflow_provider_chs3.core.arguments.check_arguments import Check, CheckResult
-from airflow_provider_chs3.core.ledger.comparison import spread
-from airflow_provider_chs3.core.ledger.partition_state import PartitionState
-from airflow_provider_chs3.core.ledger.parts import NOTHING_BESIDE, Contents
+from airflow_provider_chs3.core.ledger.comparison import evidence_of, spread
+from airflow_provider_chs3.core.ledger.partition_state import (
+    CONTENT,
+    MOST_PARTS,
+    NOTHING_BESIDE,
+    Contents,
+    PartitionState,
+)
 from airflow_provider_chs3.core.ledger.queries import look_up_beside
 from airflow_provider_chs3.core.ledger.recording import Value
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
@@ -19,12 +24,13 @@ from airflow_provider_chs3.core.load.load_request import Policies
 from airflow_provider_chs3.core.load.staging_tables import Attempt
 from airflow_provider_chs3.core.model.models import Manifest, Node, TableName, Unit
 from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.sql.quoting import Sql, in_table
 from airflow_provider_chs3.core.steps.batch import Batch
 from airflow_provider_chs3.core.steps.operations import Log, Steps
 from airflow_provider_chs3.core.target.node_facts import TargetContext
 from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions
 from airflow_provider_chs3.core.target.replication import follow
-from airflow_provider_chs3.exceptions import ReplicasBehindError
+from airflow_provider_chs3.exceptions import ObjectsChangedError, ReplicasBehindError
 
 #: A replica that came back lacks parts of a few minutes at worst, and fetches them as they are.
 _CATCH_UP_SECONDS = 60
@@ -265,3 +271,168 @@ def evidence_of_state(
         "data_version": state.data_version,
         "evidence": state.evidence(rows_of_shards, beside=beside).as_text(),
     }
+
+
+def held_attempt(load: Publication, nonce: str) -> Attempt:
+    """Return the attempt that names the table with the held rows."""
+    days = load.policies.hold_limit_days
+    return Attempt(load.context.target, (load.period,), nonce, hold_limit_days=days)
+
+
+class Member(NamedTuple):
+    """A partition of a period on one node."""
+
+    partition_id: str
+    was: PeriodOnNode
+    staged: Contents
+    is_kept: bool
+    lasts: bool = False
+
+    @property
+    def rows(self) -> int:
+        """The rows after the publication."""
+        return self.was.state.rows if self.is_kept else self.staged.rows
+
+
+def members_on(item: Publication, was: PeriodOnNode, staged: Staged) -> list[Member]:
+    """Return the partitions that a period has, had, or may have again after a crash, on a node."""
+    if was.partitions is None:
+        ids = [item.period_partitions.value]
+    else:
+        ids = sorted(
+            {*staged.partitions, *(partition.partition_id for partition in was.partitions if _may_hold_rows(partition))}
+        )
+    return [_make_member(item, key, was.at(key), staged.at(key)) for key in ids or [""]]
+
+
+def members_of(
+    item: Publication, was: Mapping[Node, PeriodOnNode], staged: Mapping[Node, Staged]
+) -> dict[Node, list[Member]]:
+    """Return the partitions of a period on every node; see `members_on`."""
+    return {node: members_on(item, was[node], staged[node]) for node in item.context.nodes}
+
+
+def _may_hold_rows(partition: PeriodOnNode) -> bool:
+    evidence = partition.record and evidence_of(partition.record)
+    return bool(partition.state.rows or (evidence and (evidence.rows or evidence.beside.rows)))
+
+
+def _make_member(load: Publication, partition_id: str, was: PeriodOnNode, staged: Contents) -> Member:
+    return Member(partition_id, was, staged, is_kept=not staged.rows and _is_kept(load, partition_id, was))
+
+
+def _is_kept(load: Publication, partition_id: str, was: PeriodOnNode) -> bool:
+    """Check whether a partition without staged rows stays as it is, rather than lose its rows."""
+    if not load.period_partitions.of_part:
+        return False
+    if not partition_id or (load.increment and not load.increment.attaches_first):
+        return True
+    record = was.record if load.intended else None
+    if record is None or not record.rows:
+        return False
+    # It is already published, or the intent keeps it: it names the partition's rows, and no staged ones.
+    return record.event == "published" or not evidence_of(record).beside.rows
+
+
+#: How `system.parts` writes NULL.
+_NULL = "ᴺᵁᴸᴸ"
+
+
+def count_staged(item: Publication, *, name: str) -> Steps[dict[Node, Staged]]:
+    """Count the rows of each node's staging."""
+    return staged_of(item, (yield from count_partitions(item, name=name)))
+
+
+def staged_of(
+    item: Publication,
+    partitions: Mapping[Node, Mapping[str, StagedPartition]],
+    *,
+    known: Collection[str] | None = None,
+) -> dict[Node, Staged]:
+    """Return the period's part of each node's staging."""
+    if known is None:
+        known = item.others_in_staging | {item.period_partitions.value}
+    return {node: _staged_of(item.period_partitions.value, known, on_node) for node, on_node in partitions.items()}
+
+
+def _staged_of(period_value: str, known: Collection[str], partitions: Mapping[str, StagedPartition]) -> Staged:
+    contents = {
+        key: partition.contents
+        for key, partition in partitions.items()
+        if partition.period_value == period_value and partition.contents.rows
+    }
+    others = {
+        partition.name: partition.contents.rows
+        for partition in partitions.values()
+        if partition.period_value not in known
+    }
+    return Staged(contents, others)
+
+
+class StagedPartition(NamedTuple):
+    """A partition of staging."""
+
+    name: str
+    period_value: str
+    contents: Contents
+
+
+def count_partitions(item: Publication, *, name: str) -> Steps[dict[Node, dict[str, StagedPartition]]]:
+    """Count the rows of staging by node and partition id."""
+    yield from follow(item.context, item.staging)
+    answers = yield from item.context.on_each(name=name, sql=Sql(f"SELECT {partitions_query(item)}"))
+    return {node: partitions_of(rows[0][0]) for node, rows in answers.items()}
+
+
+def partitions_query(item: Publication) -> str:
+    """Return a scalar subquery for the partitions of staging; `partitions_of` parses the answer."""
+    staging, expression = item.staging, item.period_partitions.of_part or "partition_id"
+    return (
+        "(SELECT groupArray((partition_id, shown, own, total, contents)) FROM (SELECT partition_id, "
+        f"any(partition) AS shown, any({expression}) AS own, sum(rows) AS total, "
+        f"groupArrayIf({MOST_PARTS + 1})({CONTENT}, rows > 0) AS contents FROM system.parts WHERE active "
+        f"AND {in_table(staging)} GROUP BY partition_id))"
+    )
+
+
+def partitions_of(answer: Iterable[tuple[str, str, str, int, Sequence[str]]]) -> dict[str, StagedPartition]:
+    """Parse a node's answer to `partitions_query`."""
+    return {
+        partition_id: _partition_of(name, period_value, rows, parts)
+        for partition_id, name, period_value, rows, parts in answer
+    }
+
+
+def _partition_of(name: str, period_value: str, rows: int, parts: Sequence[str]) -> StagedPartition:
+    contents = Contents(rows, tuple(sorted(parts)) if len(parts) <= MOST_PARTS else None)
+    return StagedPartition(name.replace(_NULL, "NULL"), period_value, contents)
+
+
+def records_of(periods: Mapping[Node, PeriodOnNode]) -> dict[str, str]:
+    """Return the identity of the newest records of a period: `node_key` → attempt and event."""
+    return {
+        node_key(node): f"{period.record.attempt} {period.record.event}"
+        for node, period in periods.items()
+        if period.record
+    }
+
+
+def check_none_newer(
+    period: Period, records: Mapping[str, str], current: Mapping[Node, PeriodOnNode], *, attempt: str = ""
+) -> None:
+    """Check that no other load, which may have listed objects later, has recorded the period since the comparison.
+
+    An attempt with newer staging ends older ones. An attempt that published and dropped its staging before this one
+    created its own escapes that; only its record shows it.
+
+    Raises:
+        ObjectsChangedError: If another load has.
+    """
+    others = {node: period for node, period in current.items() if period.record and period.record.attempt != attempt}
+    if any(records.get(node) != record for node, record in records_of(others).items()):
+        raise published_meanwhile(period)
+
+
+def published_meanwhile(period: Period) -> ObjectsChangedError:
+    """Return the error of a load if another one published the period meanwhile."""
+    return ObjectsChangedError(f"Another load published {period} meanwhile.")

@@ -13,23 +13,32 @@ from airflow_provider_chs3.core.ledger.partition_state import PartitionState, ro
 from airflow_provider_chs3.core.ledger.queries import look_up_beside
 from airflow_provider_chs3.core.ledger.recording import Values, add_records
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
-from airflow_provider_chs3.core.load.alter_statement import Command, alter_partitions
 from airflow_provider_chs3.core.load.checks import check_rows, check_seen
-from airflow_provider_chs3.core.load.held import drop_held_of, keep_held
-from airflow_provider_chs3.core.load.increment_completion import prove_attached, require_base
-from airflow_provider_chs3.core.load.kept_versions import drop_older_versions, keep_versions
-from airflow_provider_chs3.core.load.lasting_rows import find_lasting
-from airflow_provider_chs3.core.load.members import Member, members_of
-from airflow_provider_chs3.core.load.newer_records import check_none_newer, records_of
-from airflow_provider_chs3.core.load.object_removal import add_kept_objects
-from airflow_provider_chs3.core.load.publication import P, Publication, Publications, Staged, periods_text, values_of
+from airflow_provider_chs3.core.load.increment_completion import add_kept_objects, prove_attached, require_base
+from airflow_provider_chs3.core.load.kept_versions import drop_held_of, drop_older_versions, keep_held, keep_versions
+from airflow_provider_chs3.core.load.publication import (
+    Member,
+    P,
+    Publication,
+    Publications,
+    Staged,
+    check_none_newer,
+    members_of,
+    partitions_of,
+    partitions_query,
+    periods_text,
+    records_of,
+    staged_of,
+    values_of,
+)
 from airflow_provider_chs3.core.load.published_rows import (
     check_published,
+    find_lasting,
     held_nodes,
     look_at_published,
     remove_replaced,
 )
-from airflow_provider_chs3.core.load.staged_rows import partitions_of, partitions_query, staged_of
+from airflow_provider_chs3.core.load.staging_tables import Command, alter_partitions
 from airflow_provider_chs3.core.model.error_codes import BAD_ARGUMENTS
 from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.model.period import Period

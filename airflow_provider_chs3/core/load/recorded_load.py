@@ -14,7 +14,7 @@ from airflow_provider_chs3.core.model.period import WHOLE_TABLE
 from airflow_provider_chs3.core.sql.quoting import Sql, table
 from airflow_provider_chs3.core.steps.operations import Steps
 from airflow_provider_chs3.core.target.node_facts import TargetContext, inspect_target
-from airflow_provider_chs3.core.target.row_policies import OF_A_PERIOD
+from airflow_provider_chs3.core.target.privileges import OF_A_PERIOD
 from airflow_provider_chs3.core.tuning.insert_settings import names_to_look_up
 
 

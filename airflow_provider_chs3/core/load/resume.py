@@ -15,9 +15,8 @@ from airflow_provider_chs3.core.ledger.records import NEWEST_FIRST, PeriodOnNode
 from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.load.end_attempts import is_staging_there
 from airflow_provider_chs3.core.load.load_request import LoadRequest
-from airflow_provider_chs3.core.load.newer_records import records_of
 from airflow_provider_chs3.core.load.period_load import InsertPlan, PeriodLoad
-from airflow_provider_chs3.core.load.publication import Increment, node_key, periods_text
+from airflow_provider_chs3.core.load.publication import Increment, node_key, periods_text, records_of
 from airflow_provider_chs3.core.load.retry_policy import RetryState
 from airflow_provider_chs3.core.load.staging_tables import Attempt, superseded_message
 from airflow_provider_chs3.core.model.models import Manifest, Node, ObjectChanges
@@ -25,7 +24,7 @@ from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
 from airflow_provider_chs3.core.steps.operations import InsertStats, Row, SourceRead, Steps
 from airflow_provider_chs3.core.target.node_facts import TargetContext
-from airflow_provider_chs3.core.target.replicas import find_replicas
+from airflow_provider_chs3.core.target.replication import find_replicas
 from airflow_provider_chs3.exceptions import ObjectsChangedError, SupersededError
 
 #: The reason for a period if `is_published_by_owner` holds.

@@ -11,15 +11,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
-from airflow_provider_chs3.core.load.alter_statement import attach_partitions
-from airflow_provider_chs3.core.load.end_attempts import check_not_superseded
+from airflow_provider_chs3.core.load.end_attempts import check_not_superseded, settle_with_rivals
 from airflow_provider_chs3.core.load.increment_completion import begin_increments, complete_increments
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods
-from airflow_provider_chs3.core.load.publication import Staged, periods_text
+from airflow_provider_chs3.core.load.publication import Staged, count_partitions, periods_text, staged_of
 from airflow_provider_chs3.core.load.publish import publish
-from airflow_provider_chs3.core.load.rivals import settle_with_rivals
-from airflow_provider_chs3.core.load.staged_rows import count_partitions, staged_of
-from airflow_provider_chs3.core.load.staging_tables import Attempt, create_staging, superseded_message
+from airflow_provider_chs3.core.load.staging_tables import (
+    Attempt,
+    attach_partitions,
+    create_staging,
+    superseded_message,
+)
 from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.steps.operations import Log, Steps

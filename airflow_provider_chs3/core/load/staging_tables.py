@@ -1,27 +1,28 @@
-"""Create the staging table of an attempt, shaped as the target."""
+"""Create the staging table of an attempt, shaped as the target, and move partitions between tables."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import secrets
-from collections.abc import Collection, Iterator
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from airflow_provider_chs3.core.ledger.table import DURABLE, durable_settings
-from airflow_provider_chs3.core.model.error_codes import QUERY_WAS_CANCELLED
+from airflow_provider_chs3.core.model.error_codes import BAD_ARGUMENTS, INCOMPATIBLE_COLUMNS, QUERY_WAS_CANCELLED
 from airflow_provider_chs3.core.model.models import ADAPTIVE_BUFFERS, Node, SettingValues, TableName
 from airflow_provider_chs3.core.model.period import Period, range_text
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, literals, table
 from airflow_provider_chs3.core.sql.server_text import items
-from airflow_provider_chs3.core.steps.operations import Steps
+from airflow_provider_chs3.core.steps.operations import QueryNodes, Steps
 from airflow_provider_chs3.core.target.node_facts import TargetContext
 from airflow_provider_chs3.core.target.replication import create_table
 from airflow_provider_chs3.core.tuning.exact_settings import DDL_SETTINGS
-from airflow_provider_chs3.exceptions import ClickHouseServerError, SupersededError
+from airflow_provider_chs3.exceptions import ClickHouseServerError, SupersededError, TransientError
 
 #: Published parts are compared with the staged ones, and replicas merge at different times. If the engine merges rows,
 #: older servers keep the level of parts in REPLACE PARTITION (seen on 25.8, not on 26.9), and FINAL expects no equal
@@ -217,3 +218,61 @@ def nonce_of(name: str) -> str:
 def in_staging(context: TargetContext) -> str:
     """Return the condition on `system.tables` for the database of staging."""
     return f"database = {literal(context.staging_database)}"
+
+
+#: Part of the message about other keys, indices or projections.
+_DIFFERENT = "Tables have different"
+
+
+class Command(NamedTuple):
+    """The change that an ALTER makes to a partition."""
+
+    node: Node
+    text: str
+    settings: str = ""
+
+
+def alter_partitions(
+    context: TargetContext, altered: TableName, commands: Iterable[Command], *, name: str, query_id: str | None = None
+) -> Steps[None]:
+    """Alter partitions of a table, with a statement per node.
+
+    It is not atomic: if it fails, some commands may have taken effect.
+
+    Raises:
+        TransientError: If somebody alters one of the tables meanwhile. The next run loads into the table as it is then.
+    """
+    by_node = defaultdict[Node, list[Command]](list)
+    for command in commands:
+        by_node[command.node].append(command)
+    sql = {node: _render_alter(altered, node_commands) for node, node_commands in by_node.items()}
+    try:
+        yield from QueryNodes(name=name, sql=sql, settings=ddl_settings(context), query_id=query_id)
+    except ClickHouseServerError as error:
+        if error.code != INCOMPATIBLE_COLUMNS and not (error.code == BAD_ARGUMENTS and _DIFFERENT in error.message):
+            raise
+        # Their structures were compared right before.
+        raise TransientError(
+            f"{context.target} was altered on {error.host} right before a partition was moved. The next run loads into "
+            "the table as it is then."
+        ) from error
+
+
+def _render_alter(altered: TableName, commands: list[Command]) -> Sql:
+    (settings,) = {command.settings for command in commands}
+    texts = ", ".join(command.text for command in commands)
+    return Sql(f"ALTER TABLE {table(altered)} {texts}" + (f" SETTINGS {settings}" if settings else ""))
+
+
+def attach_partitions(
+    context: TargetContext,
+    source: TableName,
+    to: TableName,
+    partitions: Iterable[tuple[Node, str]],
+    *,
+    name: str,
+    query_id: str,
+) -> Steps[None]:
+    """Attach partitions of one table to another by hard links; replicas follow."""
+    commands = (Command(node, f"ATTACH PARTITION ID {literal(key)} FROM {table(source)}") for node, key in partitions)
+    return alter_partitions(context, to, commands, name=name, query_id=query_id)

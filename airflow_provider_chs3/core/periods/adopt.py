@@ -14,11 +14,11 @@ from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.ledger.table import make_ledger
 from airflow_provider_chs3.core.load.decision import Hold, PeriodFacts, Refusal, Refuse, Skip, decide
 from airflow_provider_chs3.core.load.discovery import list_ready_period
-from airflow_provider_chs3.core.load.lasting_rows import find_lasting
 from airflow_provider_chs3.core.load.load_request import LoadRequest, Policies
 from airflow_provider_chs3.core.load.period_check import look_at_period, no_objects_error
 from airflow_provider_chs3.core.load.period_load import PeriodLoad
 from airflow_provider_chs3.core.load.publication import values_of
+from airflow_provider_chs3.core.load.published_rows import find_lasting
 from airflow_provider_chs3.core.load.retry_policy import RetryState
 from airflow_provider_chs3.core.model.json_values import AsJson
 from airflow_provider_chs3.core.model.models import Node
@@ -29,7 +29,7 @@ from airflow_provider_chs3.core.sql.quoting import Sql, table
 from airflow_provider_chs3.core.steps.operations import Log, QueryNodes, Steps
 from airflow_provider_chs3.core.target.node_facts import inspect_target
 from airflow_provider_chs3.core.target.period_partitions import partitions_of_one
-from airflow_provider_chs3.core.target.row_policies import OF_A_PERIOD
+from airflow_provider_chs3.core.target.privileges import OF_A_PERIOD
 from airflow_provider_chs3.core.target.target_checks import check_target
 from airflow_provider_chs3.exceptions import (
     NotReadyError,

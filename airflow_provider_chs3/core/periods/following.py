@@ -18,9 +18,8 @@ from airflow_provider_chs3.core.files.loaded_columns import Selection
 from airflow_provider_chs3.core.load.discovery import inspect_target_for_load
 from airflow_provider_chs3.core.load.load_request import LoadRequest, Policies
 from airflow_provider_chs3.core.load.load_result import LoadResult
-from airflow_provider_chs3.core.load.protocol import load_periods
+from airflow_provider_chs3.core.load.protocol import LoadsOutcome, load_periods
 from airflow_provider_chs3.core.load.reload import Reload
-from airflow_provider_chs3.core.load.rounds import LoadsOutcome
 from airflow_provider_chs3.core.load.staging_tables import Attempt, make_nonce
 from airflow_provider_chs3.core.load.warnings import NAME, VIEW_TO
 from airflow_provider_chs3.core.model.models import TableName

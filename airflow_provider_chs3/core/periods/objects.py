@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_chs3.core.ledger.objects_table import objects_table
+from airflow_provider_chs3.core.ledger.object_records import objects_table
 from airflow_provider_chs3.core.ledger.records import IS_STATE, newest
 from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.model.json_values import AsJson

@@ -24,7 +24,7 @@ from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
 from airflow_provider_chs3.core.ledger.structure_record import structure_of
 from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.load.decision import Hold, PeriodFacts, Refusal, Refuse, Skip, decide, whole_table_error
-from airflow_provider_chs3.core.load.held import validate_held
+from airflow_provider_chs3.core.load.kept_versions import validate_held
 from airflow_provider_chs3.core.load.load_request import Policies
 from airflow_provider_chs3.core.load.new_objects import find_changes, why_table_is_read
 from airflow_provider_chs3.core.load.reload import Reload
@@ -35,8 +35,8 @@ from airflow_provider_chs3.core.model.quantities import duration_text, quantity,
 from airflow_provider_chs3.core.steps.operations import Log, Steps
 from airflow_provider_chs3.core.target.node_facts import TargetContext, inspect_target
 from airflow_provider_chs3.core.target.period_partitions import partitions_of
-from airflow_provider_chs3.core.target.replicas import check_databases
-from airflow_provider_chs3.core.target.row_policies import OF_A_PERIOD
+from airflow_provider_chs3.core.target.privileges import OF_A_PERIOD
+from airflow_provider_chs3.core.target.replication import check_databases
 from airflow_provider_chs3.core.target.target_checks import check_target, find_grain
 from airflow_provider_chs3.core.target.topology import TableRequest
 from airflow_provider_chs3.exceptions import Chs3Error

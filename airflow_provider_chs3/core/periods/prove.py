@@ -11,20 +11,18 @@ from airflow_provider_chs3.core.files.file_schema import read_columns, without_r
 from airflow_provider_chs3.core.files.loaded_columns import FileGroup, LoadedColumn, Selection
 from airflow_provider_chs3.core.files.reading import Batch
 from airflow_provider_chs3.core.ledger.partition_changes import is_explained
-from airflow_provider_chs3.core.ledger.parts import PARTITION
+from airflow_provider_chs3.core.ledger.partition_state import PARTITION
 from airflow_provider_chs3.core.ledger.queries import look_up_periods, periods_of_partitions
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.ledger.structure_record import Structure
 from airflow_provider_chs3.core.load.discovery import list_ready
-from airflow_provider_chs3.core.load.history import TableHistory
-from airflow_provider_chs3.core.load.insert import explain
-from airflow_provider_chs3.core.load.insert_plan import plan_insert
-from airflow_provider_chs3.core.load.insert_statement import select_objects
+from airflow_provider_chs3.core.load.insert import explain, select_objects
 from airflow_provider_chs3.core.load.load_request import LoadRequest
 from airflow_provider_chs3.core.load.period_load import InsertPlan, PeriodLoad
+from airflow_provider_chs3.core.load.planning import TableHistory, plan_insert
 from airflow_provider_chs3.core.load.recorded_load import as_recorded, is_known, knowing_settings_of, structures_of
 from airflow_provider_chs3.core.load.retry_policy import RetryState
-from airflow_provider_chs3.core.load.whole_objects import prove_whole
+from airflow_provider_chs3.core.load.row_counts import prove_whole
 from airflow_provider_chs3.core.model.models import Manifest, Node
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period
 from airflow_provider_chs3.core.model.quantities import quantity
@@ -48,7 +46,7 @@ from airflow_provider_chs3.core.target.node_capacity import ask_nodes_now
 from airflow_provider_chs3.core.target.node_facts import TargetContext, inspect_target
 from airflow_provider_chs3.core.target.partition_key import is_of_period, parts_of_key, time_of_key
 from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions, partitions_of
-from airflow_provider_chs3.core.target.row_policies import OF_A_PERIOD, check_all_seen
+from airflow_provider_chs3.core.target.privileges import OF_A_PERIOD, check_all_seen
 from airflow_provider_chs3.core.target.table_facts import Column
 from airflow_provider_chs3.core.target.target_checks import check_target
 from airflow_provider_chs3.core.tuning.insert_settings import names_to_look_up

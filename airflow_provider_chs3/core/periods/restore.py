@@ -7,21 +7,30 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedPeriod, compare_unpinned
-from airflow_provider_chs3.core.ledger.objects_table import make_objects_table
-from airflow_provider_chs3.core.ledger.partition_state import PartitionState
-from airflow_provider_chs3.core.ledger.parts import CONTENT
+from airflow_provider_chs3.core.ledger.object_records import make_objects_table
+from airflow_provider_chs3.core.ledger.partition_state import CONTENT, PartitionState
 from airflow_provider_chs3.core.ledger.queries import look_up_periods
 from airflow_provider_chs3.core.ledger.recording import Renewal, Values, renew
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Restored, restored_of
 from airflow_provider_chs3.core.ledger.table import LedgerKey, make_ledger
-from airflow_provider_chs3.core.load.cleanup_by_loads import clean_up, clean_up_published
-from airflow_provider_chs3.core.load.end_attempts import check_not_superseded, end_earlier_attempts
-from airflow_provider_chs3.core.load.held import link_partitions
-from airflow_provider_chs3.core.load.kept_versions import BEFORE, Version, add_date, find_versions, objects_of
+from airflow_provider_chs3.core.load.end_attempts import (
+    check_not_superseded,
+    clean_up,
+    clean_up_published,
+    end_earlier_attempts,
+    take_over,
+)
+from airflow_provider_chs3.core.load.kept_versions import (
+    BEFORE,
+    Version,
+    add_date,
+    find_versions,
+    link_partitions,
+    objects_of,
+)
 from airflow_provider_chs3.core.load.load_request import Policies
 from airflow_provider_chs3.core.load.publication import Publication, Staged, look_up_caught_up
 from airflow_provider_chs3.core.load.publish import publish
-from airflow_provider_chs3.core.load.rivals import take_over
 from airflow_provider_chs3.core.load.staging_tables import Attempt, create_staging, ddl_settings
 from airflow_provider_chs3.core.model.json_values import AsJson
 from airflow_provider_chs3.core.model.models import ADAPTIVE_BUFFERS, Node, TableName
@@ -32,8 +41,8 @@ from airflow_provider_chs3.core.steps.batch import Batch
 from airflow_provider_chs3.core.steps.operations import Log, QueryNodes, Steps
 from airflow_provider_chs3.core.target.node_facts import TargetContext, inspect_target
 from airflow_provider_chs3.core.target.period_partitions import partitions_of
-from airflow_provider_chs3.core.target.replicas import find_replicas
-from airflow_provider_chs3.core.target.row_policies import OF_A_PERIOD
+from airflow_provider_chs3.core.target.privileges import OF_A_PERIOD
+from airflow_provider_chs3.core.target.replication import find_replicas
 from airflow_provider_chs3.core.target.table_facts import Column, differences, target_facts, target_query
 from airflow_provider_chs3.core.target.target_checks import check_target
 from airflow_provider_chs3.core.tuning.exact_settings import DDL_SETTINGS, EMPTY_SOURCE

@@ -19,7 +19,7 @@ from airflow_provider_chs3.core.files.listing import AccessTrial
 from airflow_provider_chs3.core.files.parse_errors import reason_of
 from airflow_provider_chs3.core.files.reading import KnownColumn
 from airflow_provider_chs3.core.files.row_source import RowSource, rows_of, unit_of, version_of
-from airflow_provider_chs3.core.ledger.parts import PARTITION
+from airflow_provider_chs3.core.ledger.partition_state import PARTITION
 from airflow_provider_chs3.core.ledger.queries import periods_of_partitions
 from airflow_provider_chs3.core.load.warnings import VIEW_TO
 from airflow_provider_chs3.core.model.contents import DERIVED

@@ -16,14 +16,13 @@ from airflow_provider_chs3.core.ledger.comparison import (
     compare_unpinned,
     held_version,
 )
-from airflow_provider_chs3.core.ledger.partition_state import PartitionState
-from airflow_provider_chs3.core.ledger.parts import partition_states
+from airflow_provider_chs3.core.ledger.partition_state import PartitionState, partition_states
 from airflow_provider_chs3.core.ledger.past_loads import read_pace
 from airflow_provider_chs3.core.ledger.queries import look_up_periods
 from airflow_provider_chs3.core.ledger.records import IS_STATE, NUMBER_OF_HELD, PeriodOnNode, newest
 from airflow_provider_chs3.core.ledger.table import LOOKS, LedgerKey
 from airflow_provider_chs3.core.load.decision import Hold, PeriodFacts, Skip, decide
-from airflow_provider_chs3.core.load.held import validate_held
+from airflow_provider_chs3.core.load.kept_versions import validate_held
 from airflow_provider_chs3.core.model.freshness import FreshBy, Freshness
 from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period
@@ -31,7 +30,7 @@ from airflow_provider_chs3.core.sql.quoting import Sql, in_table, table
 from airflow_provider_chs3.core.steps.operations import QueryNodes, Steps
 from airflow_provider_chs3.core.target.node_facts import TargetContext, inspect_target
 from airflow_provider_chs3.core.target.period_partitions import grain_of_key, partitions_of
-from airflow_provider_chs3.core.target.row_policies import OF_A_PERIOD
+from airflow_provider_chs3.core.target.privileges import OF_A_PERIOD
 from airflow_provider_chs3.core.target.target_checks import check_target
 from airflow_provider_chs3.core.target.topology import TableRequest
 from airflow_provider_chs3.exceptions import ConfigurationError

@@ -142,7 +142,7 @@ OF_FEW_ROWS: SettingValues = {
     "compile_sort_description": 0,
 }
 
-#: For loads without absent replicas (`core.target.absent_replicas`). A frozen one accepts connections and never
+#: For loads without absent replicas (`core.target.topology`). A frozen one accepts connections and never
 #: answers: by default servers wait three times ten seconds for it (seen on 25.8), before each part of a statement.
 WITHOUT_ABSENT: SettingValues = {"handshake_timeout_ms": 1000, "connections_with_failover_max_tries": 1}
 

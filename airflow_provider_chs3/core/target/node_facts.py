@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
 from airflow_provider_chs3.core.model.models import ADAPTIVE_BUFFERS, Node, NodeSpec, SettingValues, TableName
-from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of
+from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
 from airflow_provider_chs3.core.sql.server_defaults import evaluating_settings, has_default, is_about_reading
 from airflow_provider_chs3.core.steps.operations import Gather, QueryNodes, Row, Steps
-from airflow_provider_chs3.core.target.absent_replicas import leave_out_absent
-from airflow_provider_chs3.core.target.row_policies import find_filtered, policies_query
-from airflow_provider_chs3.core.target.table_facts import TableFacts, target_facts, target_query
+from airflow_provider_chs3.core.target.privileges import find_filtered, policies_query
+from airflow_provider_chs3.core.target.table_facts import (
+    TableFacts,
+    family,
+    has_passed,
+    is_rehearsal,
+    target_facts,
+    target_query,
+)
 from airflow_provider_chs3.core.target.time_zones import same_name
 from airflow_provider_chs3.core.target.topology import (
     LOADS_TABLE,
@@ -25,10 +31,10 @@ from airflow_provider_chs3.core.target.topology import (
     TableLocation,
     TableRequest,
     check_versions,
+    leave_out_absent,
     release_of,
     resolve_table,
 )
-from airflow_provider_chs3.core.target.untested_engines import family, has_passed, is_rehearsal
 
 #: Tables of `system` that are not on every server, or that not every user may read: the first has the RAM of the
 #: machine, the second what replicas have yet to do.
@@ -389,3 +395,29 @@ def _replicated(name: str, engine: str, servers: Iterable[Row]) -> ReplicatedDat
     of_it = [(shard, is_stuck) for database, shard, is_stuck in servers if database == name]
     number = len(of_it) or (None if engine == "Shared" else 0)
     return ReplicatedDatabase(len({shard for shard, _ in of_it}), number, any(is_stuck for _, is_stuck in of_it))
+
+
+def other_schemas(context: TargetContext) -> Iterator[str]:
+    """Yield what to do about tables of records that this version of the package has not made."""
+    nodes_by_tables = defaultdict[tuple[tuple[TableName, RecordTable], ...], list[Node]](list)
+    for node, facts in context.nodes.items():
+        tables = ((context.ledger.table, facts.ledger), (OBJECTS_TABLE, facts.objects), (LOADS_TABLE, facts.loads))
+        others = ((TableName(context.ledger.database, name), columns) for name, columns in tables if columns)
+        nodes_by_tables[tuple((name, columns) for name, columns in others if not columns.is_current)].append(node)
+    for tables_of_nodes, nodes in nodes_by_tables.items():
+        if tables_of_nodes:
+            yield other_schema(dict(tables_of_nodes), nodes, target=str(context.target))
+
+
+def other_schema(tables: Mapping[TableName, RecordTable], nodes: Iterable[Node], *, target: str) -> str:
+    """Return what to do about tables that this version of the package has not made."""
+    engine, comment, is_shared = next(iter(tables.values()))
+    wanted, where = ("ReplicatedMergeTree", "one") if is_shared else ("MergeTree", "each")
+    renamed = (f"{table(name)} TO {table(TableName(name.database, f'old_{name.table}'))}" for name in tables)
+    return (
+        f"{' and '.join(map(str, tables))} on {', '.join(map(str, nodes))}: not created by this version of the "
+        f"package, as engine and comment are {engine} and {comment!r}, not {wanted} and {RECORDS_SCHEMA!r}. If "
+        f"another version made them, run RENAME TABLE {', '.join(renamed)} on {where} of these nodes, and "
+        f"then chs3 adopt --table {target} --all-periods with the source and the arguments of the loads, which records "
+        "the published periods again. Otherwise give another database as staging_database."
+    )

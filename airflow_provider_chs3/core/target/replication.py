@@ -8,13 +8,17 @@ others follow with the parts that they already have in staging, so nothing is tr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from airflow_provider_chs3.core.model.models import Node, SettingValues, TableName
 from airflow_provider_chs3.core.sql.quoting import Sql, in_table, is_table, table
-from airflow_provider_chs3.core.steps.operations import QueryNodes, Sleep, Steps
+from airflow_provider_chs3.core.steps.operations import QueryNodes, Row, Sleep, Steps
 from airflow_provider_chs3.core.target.node_facts import TargetContext
-from airflow_provider_chs3.exceptions import ClickHouseServerError, ReplicasBehindError, TransientError
+from airflow_provider_chs3.core.target.privileges import check_privileges, privileges_of_replication
+from airflow_provider_chs3.core.target.topology import KeeperPlace
+from airflow_provider_chs3.exceptions import ClickHouseServerError, PreflightError, ReplicasBehindError, TransientError
 
 #: Code of ClickHouse for a replica that did not follow in time.
 _TIMEOUT_EXCEEDED = 159
@@ -136,3 +140,125 @@ def _sync(context: TargetContext, name: TableName, *, wait_seconds: int | None =
             + (f"{down} may have it, but is down: start it. " if down else "")
             + "If somebody stopped them, SYSTEM START FETCHES and SYSTEM START REPLICATION QUEUES start them again."
         ) from error
+
+
+def find_replicas(context: TargetContext) -> Steps[TargetContext]:
+    """Ask every node for the path of its replica of the target in Keeper, if the target is replicated.
+
+    Returns:
+        The same with these paths.
+
+    Raises:
+        PreflightError: If privileges are missing, or the nodes do not replicate as the cluster's definition says.
+    """
+    check_databases(context)
+    if not context.table_facts.is_replicated:
+        return context
+    needed = privileges_of_replication(context.target, context.ledger, is_shared=bool(context.shared))
+    yield from check_privileges(tuple(context.nodes), needed)
+    places = _places(context, (yield from _ask(context)))
+    if findings := [*_shards(context, places)]:
+        raise PreflightError(*findings)
+    return replace(context, nodes={node: replace(facts, keeper=places[node]) for node, facts in context.nodes.items()})
+
+
+def check_databases(context: TargetContext) -> None:
+    """Check that statements of a load take effect where they are sent, and on all servers that share the table.
+
+    Raises:
+        PreflightError: If a database of engine Replicated is not fit for it, or the cluster leaves out servers of it.
+    """
+    if findings := [*_databases(context)]:
+        raise PreflightError(*findings)
+
+
+def check_shards(context: TargetContext) -> Steps[None]:
+    """Check that no two shards have the same rows, and all replicas of one do, if the target is replicated.
+
+    Raises:
+        PreflightError: If the nodes do not replicate as the cluster's definition says.
+    """
+    if not context.table_facts.is_replicated:
+        return
+    if findings := [*_shards(context, _places(context, (yield from _ask(context))))]:
+        raise PreflightError(*findings)
+
+
+def _ask(context: TargetContext) -> QueryNodes:
+    """Return the step that asks every node for its replica."""
+    target = context.target
+    sql = Sql(f"SELECT zookeeper_name, zookeeper_path, replica_name FROM system.replicas WHERE {in_table(target)}")
+    return QueryNodes(name=f"Ask for the replicas of {target}", sql=dict.fromkeys(context.nodes, sql))
+
+
+def _places(context: TargetContext, answers: Mapping[Node, list[Row]]) -> dict[Node, KeeperPlace]:
+    # In a database of engine Shared, a table of an engine that is not listed has the same UUID on all servers.
+    uuids = {node: facts.target.uuid for node, facts in context.nodes.items() if facts.target}
+    return {node: KeeperPlace(*(rows[0] if rows else ("", uuids[node], str(node)))) for node, rows in answers.items()}
+
+
+def _databases(context: TargetContext) -> Iterator[str]:
+    """Find databases of engine Replicated that would run statements elsewhere than where they are sent."""
+    target, facts, staging = context.target, context.table_facts, context.staging_database
+    of_target = context.nodes[context.coordinator].databases.get(target.database)
+    if (of_target or context.shared) and not facts.is_replicated:
+        yield (
+            f"Database {(target.database if of_target else staging)!r} has the engine Replicated, which would run each "
+            f"REPLACE PARTITION of {target}, a plain {facts.engine}, on all servers, each with rows of its own: create "
+            f"it as Replicated{facts.engine}, or in a database of engine Atomic."
+        )
+    elif of_target and of_target.shards > 1:
+        yield (
+            f"Database {target.database!r} of engine Replicated has {of_target.shards} shards, and runs each REPLACE "
+            "PARTITION on all of them. Create a database for each shard, with the shard in its path in Keeper, such as "
+            f"Replicated('/clickhouse/databases/{target.database}/{{shard}}', '{{shard}}', '{{replica}}')."
+        )
+    elif context.shared:
+        yield from _servers(context)
+
+
+def _servers(context: TargetContext) -> Iterator[str]:
+    """Find servers of the staging database that the load would not ask, and tables that are not one table."""
+    nodes, database = (*context.nodes, *context.absent), context.staging_database
+    for node, facts in context.nodes.items():
+        shared, replicas = facts.databases[database], [other for other in nodes if other.shard_num == node.shard_num]
+        if shared and shared.servers not in (None, len(replicas)):
+            yield (
+                f"Database {database!r} of engine Replicated has {shared.servers or 'further'} servers, of which "
+                f"{'cluster ' + repr(context.cluster) if context.cluster else 'the connection'} names "
+                f"{len(replicas)} ({', '.join(map(str, replicas))}). A load must ask all of them: name a cluster of "
+                f"exactly these, as cluster={database!r} is. SYSTEM DROP DATABASE REPLICA removes one that is lost."
+            )
+            return
+    uuids = {(node.shard_num, facts.target.uuid) for node, facts in context.nodes.items() if facts.target}
+    if len(uuids) > len(context.publishers):
+        yield (
+            f"{context.target} has another UUID on each of its replicas, so a ledger that they share would not know "
+            f"it: give a staging_database of engine Atomic instead of {database!r}, which is of engine Replicated."
+        )
+
+
+def _shards(context: TargetContext, places: Mapping[Node, KeeperPlace]) -> Iterator[str]:
+    """Find nodes that replicate each other but are different shards in the cluster's definition, or the reverse.
+
+    Shards that replicate each other would replace each other's rows, one after the other, and be unloaded twice.
+    """
+    paths: dict[int, set[tuple[str, str]]] = defaultdict(set)
+    shards: dict[tuple[str, str], set[int]] = defaultdict(set)
+    for node, place in places.items():
+        paths[node.shard_num].add((place.keeper, place.path))
+        shards[place.keeper, place.path].add(node.shard_num)
+    for shard, places_of_shard in paths.items():
+        if len(places_of_shard) > 1:
+            on = ", ".join(f"{node}: {place.path}" for node, place in places.items() if node.shard_num == shard)
+            yield (
+                f"The nodes of shard {shard} of cluster {context.cluster!r} do not replicate {context.target} to each "
+                f"other ({on}): give its replicas one path in Keeper, or name another cluster."
+            )
+    for (_, path), numbers in shards.items():
+        if len(numbers) > 1:
+            yield (
+                f"Shards {', '.join(map(str, sorted(numbers)))} of cluster {context.cluster!r} replicate "
+                f"{context.target} to each other ({path}), so all of them have the same rows: name a cluster in which "
+                "they are replicas of one shard."
+            )

@@ -10,9 +10,8 @@ from airflow_provider_chs3.core.model.period import Grain
 from airflow_provider_chs3.core.sql.column_types import ColumnType
 from airflow_provider_chs3.core.sql.quoting import identifier, table
 from airflow_provider_chs3.core.steps.operations import Steps
-from airflow_provider_chs3.core.target.node_facts import TargetContext, inspect_target
+from airflow_provider_chs3.core.target.node_facts import TargetContext, inspect_target, other_schemas
 from airflow_provider_chs3.core.target.period_partitions import grain_of_key
-from airflow_provider_chs3.core.target.record_tables import other_schemas
 from airflow_provider_chs3.core.target.time_zones import going_by_servers
 from airflow_provider_chs3.core.target.topology import TableRequest
 from airflow_provider_chs3.exceptions import PreflightError, TransientError

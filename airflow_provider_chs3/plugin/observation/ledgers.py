@@ -10,8 +10,7 @@ from airflow_provider_chs3.core.ledger.table import ledgers_query, own_tables
 from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.steps.fan_out import query_reachable
 from airflow_provider_chs3.core.steps.operations import Steps
-from airflow_provider_chs3.core.target.node_facts import RecordTable
-from airflow_provider_chs3.core.target.record_tables import other_schema
+from airflow_provider_chs3.core.target.node_facts import RecordTable, other_schema
 from airflow_provider_chs3.core.target.topology import LEDGER_TABLE, LOADS_TABLE, nodes_of
 from airflow_provider_chs3.exceptions import Chs3Error
 

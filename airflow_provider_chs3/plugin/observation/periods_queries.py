@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from airflow_provider_chs3.core.ledger.mutations import mutations_query
-from airflow_provider_chs3.core.ledger.parts import PARTITION, partition_states, sources_query
+from airflow_provider_chs3.core.ledger.partition_state import PARTITION, partition_states, sources_query
 from airflow_provider_chs3.core.ledger.records import IS_CHECKED, IS_STATE, NUMBER_OF_HELD, newest
 from airflow_provider_chs3.core.ledger.table import COLUMNS, LOADS_COLUMNS
 from airflow_provider_chs3.core.load.staging_tables import IS_STAGING

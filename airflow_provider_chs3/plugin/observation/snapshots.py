@@ -8,8 +8,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from airflow_provider_chs3.core.ledger.mutations import Mutation
-from airflow_provider_chs3.core.ledger.partition_state import Broken, PartitionState
-from airflow_provider_chs3.core.ledger.parts import Part
+from airflow_provider_chs3.core.ledger.partition_state import Broken, Part, PartitionState
 from airflow_provider_chs3.core.model.merge_tree_limits import Limits
 from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.model.period import Period

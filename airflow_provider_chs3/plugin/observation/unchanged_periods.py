@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import chain, groupby
 from typing import Any, NamedTuple
 
-from airflow_provider_chs3.core.ledger.parts import PARTITION
+from airflow_provider_chs3.core.ledger.partition_state import PARTITION
 from airflow_provider_chs3.core.ledger.records import IS_STATE
 from airflow_provider_chs3.core.ledger.table import COLUMNS, LOADS_COLUMNS
 from airflow_provider_chs3.core.model.models import TableName

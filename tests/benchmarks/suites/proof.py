@@ -13,7 +13,7 @@ from unittest import mock
 import lz4.frame
 import zstandard
 
-from airflow_provider_chs3.core.load import planning, whole_objects
+from airflow_provider_chs3.core.load import planning, row_counts
 from airflow_provider_chs3.core.load.period_load import PeriodLoad
 from airflow_provider_chs3.core.steps.operations import Log, Steps
 from airflow_provider_chs3.testbed.trips import create_table_sql
@@ -107,7 +107,7 @@ def _measured(
 
     rounds = measure_in_turns(
         f"{codec}, {objects} objects, {where}",
-        {_UNPROVED: partial(load, _prove_nothing), _PACKAGE: partial(load, whole_objects.prove_whole)},
+        {_UNPROVED: partial(load, _prove_nothing), _PACKAGE: partial(load, row_counts.prove_whole)},
         rounds=bench.rounds,
         console=bench.console,
         warm_up=not bench.is_quick,

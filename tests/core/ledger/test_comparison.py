@@ -14,8 +14,7 @@ from airflow_provider_chs3.core.ledger.comparison import (
     is_changed,
     was_published,
 )
-from airflow_provider_chs3.core.ledger.partition_state import PartitionState
-from airflow_provider_chs3.core.ledger.parts import Contents, Evidence, Part
+from airflow_provider_chs3.core.ledger.partition_state import Contents, Evidence, Part, PartitionState
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
 from airflow_provider_chs3.core.model.models import Node
 from tests.core.surroundings import TARGET

@@ -8,8 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_provider_chs3.core.ledger.partition_state import PartitionState
-from airflow_provider_chs3.core.ledger.parts import PARTITION
+from airflow_provider_chs3.core.ledger.partition_state import PARTITION, PartitionState
 from airflow_provider_chs3.core.ledger.queries import look_up, periods_on_node
 from airflow_provider_chs3.core.ledger.recording import Values, add_records
 from airflow_provider_chs3.core.ledger.records import (

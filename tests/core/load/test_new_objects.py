@@ -1,12 +1,15 @@
-"""Which tables are loaded by increments."""
+"""Which tables are loaded by increments, and on which published periods these build."""
 
 from __future__ import annotations
 
 import pytest
 
-from airflow_provider_chs3.core.load.new_objects import attaches_first, why_whole
+from airflow_provider_chs3.core.ledger.mutations import Mutation
+from airflow_provider_chs3.core.ledger.partition_state import Evidence, Part, PartitionState
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
+from airflow_provider_chs3.core.load.new_objects import attaches_first, why_no_base, why_whole
 from airflow_provider_chs3.core.target.table_facts import Column
-from tests.core.surroundings import with_target
+from tests.core.surroundings import ONE, TWO, with_target
 
 
 def table(**changes):
@@ -66,3 +69,74 @@ def test_other_defaults_change_nothing(expression):
 
 def test_where_rows_merge_the_published_ones_come_first():
     assert [attaches_first(table(engine=engine)) for engine in ("MergeTree", "SummingMergeTree")] == [False, True]
+
+
+PLAIN = with_target(engine="MergeTree").target
+SUMMING = with_target(engine="SummingMergeTree").target
+PARTS = (Part(2, 2, 0, 2, 10, "a" * 24), Part(3, 3, 0, 3, 20, "b" * 24))
+MERGED = (Part(2, 3, 1, 2, 30, "c" * 24),)
+
+
+def state(parts, mutations=()):
+    return PartitionState(
+        rows=sum(part.rows for part in parts),
+        parts=len(parts),
+        min_block=min((part.min_block for part in parts), default=0),
+        max_block=max((part.max_block for part in parts), default=0),
+        data_version=max((part.data_version for part in parts), default=0),
+        each_part=parts,
+        mutations=mutations,
+        partition_id="202610",
+    )
+
+
+def period(parts, *, recorded=PARTS, mutations=(), **changes):
+    was = state(recorded)
+    values = {
+        "event": "published",
+        "attempt": "a",
+        "fingerprint": "f",
+        "definition": "d",
+        "source_bytes": 1,
+        "nodes": 2,
+        "rows": was.rows,
+        "min_block": was.min_block,
+        "max_block": was.max_block,
+        "data_version": was.data_version,
+        "evidence": was.evidence().as_text(),
+        "base": "a",
+    }
+    return PeriodOnNode(Record(**values | changes), state(parts, mutations), has_history=True, has_rows=True)
+
+
+@pytest.mark.parametrize("parts", [PARTS, MERGED], ids=["as recorded", "merged"])
+def test_the_recorded_parts_or_merges_of_them_are_a_base(parts):
+    assert why_no_base({ONE: period(parts), TWO: period(PARTS)}, PLAIN) == ""
+
+
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        (period(PARTS, base=""), "was not published by a load that recorded its objects"),
+        (period(PARTS, event="intent"), "was not published by a load that recorded its objects"),
+        (period((*PARTS, Part(4, 4, 0, 4, 1, "d" * 24))), "was changed since"),
+        (period((PARTS[0],)), "was changed since"),
+        (period((PARTS[0], Part(3, 3, 0, 3, 20, "e" * 24))), "was changed since"),
+        (period(PARTS, mutations=(Mutation(9, "", "DELETE WHERE 1", False, ("202610",)),)), "was changed since"),
+        (period(PARTS, evidence=Evidence(rows=30, parts=None).as_text()), "too many parts"),
+    ],
+)  # fmt: skip
+def test_anything_else_is_none(found, why):
+    assert why in why_no_base({ONE: period(PARTS), TWO: found}, PLAIN)
+
+
+def test_parts_that_merges_may_remove_must_be_there():
+    assert "parts of it are missing" in why_no_base({ONE: period((PARTS[1],))}, SUMMING)
+
+
+@pytest.mark.parametrize("change", [{"attempt": "b"}, {"base": "b"}, {"increments": 1}, {"fingerprint": "g"}])
+def test_nodes_must_have_records_of_one_load(change):
+    assert (
+        why_no_base({ONE: period(PARTS), TWO: period(PARTS, **change)}, PLAIN)
+        == "nodes have records of different loads"
+    )

@@ -13,8 +13,9 @@ from airflow_provider_chs3.core.load.end_attempts import (
     drop_staging,
     end_attempts,
     end_earlier_attempts,
+    settle_with_rivals,
+    take_over,
 )
-from airflow_provider_chs3.core.load.rivals import settle_with_rivals, take_over
 from airflow_provider_chs3.core.load.staging_tables import Attempt, create_staging, ddl_settings, holds_any, make_nonce
 from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.model.period import Period

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_chs3.core.load.alter_statement import Command, alter_partitions
+from airflow_provider_chs3.core.load.staging_tables import Command, alter_partitions
 from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.steps.batch import Batch

@@ -157,11 +157,9 @@ def test_where_only_the_servers_get_in_one_hands_over_what_is_walked(texts: Lake
 
 @pytest.mark.thorough
 def test_what_is_too_large_to_hand_over_is_the_users_to_decide(texts: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    from airflow_provider_chs3.core.load import whole_objects
-
     texts.put(f"{KEY}.csv.zst", in_pieces(TEXTS["csv"]))
     options = BY_SERVERS | {"key": f"{texts.bucket}/trips/{{YYYY-MM}}/*"}
-    monkeypatch.setattr(whole_objects, "_MOST_HANDED_BYTES", 1000)
+    monkeypatch.setattr("airflow_provider_chs3.core.load.row_counts._MOST_HANDED_BYTES", 1000)
     refused(texts, "Nothing proves that .*a.csv.zst was not cut off: only the servers have access", **options)
     assert texts.load(**options, unproved_codecs="load")["rows"] == ROWS
     assert rows_of(texts) == LINES
@@ -253,9 +251,7 @@ def test_compressed_native_of_nothing_has_no_rows(texts: Lake, pack: Callable[[b
 def test_compressed_native_that_is_too_large_to_look_for_its_end_loads_if_its_user_says_so(
     texts: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from airflow_provider_chs3.core.load import whole_objects
-
-    monkeypatch.setattr(whole_objects, "_MOST_NATIVE_BYTES", 0)
+    monkeypatch.setattr("airflow_provider_chs3.core.load.row_counts._MOST_NATIVE_BYTES", 0)
     texts.put(f"{KEY}.native.gz", gzip.compress(native(texts, 0, 9_000)))
     refused(
         texts, r"Write it in pieces, or without compression, or load it anyway with files=.'unproved_codecs': 'load'"
@@ -274,10 +270,8 @@ def test_so_does_native_of_a_deferred_load(texts: Lake, monkeypatch: pytest.Monk
 
 @pytest.mark.three_nodes
 def test_large_native_is_proved_by_the_insert_on_all_nodes(texts: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    from airflow_provider_chs3.core.load import whole_objects
-
     # Nothing else would prove it.
-    monkeypatch.setattr(whole_objects, "_MOST_NATIVE_BYTES", 0)
+    monkeypatch.setattr("airflow_provider_chs3.core.load.row_counts._MOST_NATIVE_BYTES", 0)
     for number in range(7):
         texts.put(
             f"{KEY}{number}.native", native(texts, number * 1000, 1000) + native(texts, 50_000 + number * 500, 500)

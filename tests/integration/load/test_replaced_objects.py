@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_provider_chs3.core.load import object_removal as removal
+from airflow_provider_chs3.core.load import increment_completion
 from airflow_provider_chs3.core.load.staging_tables import IS_STAGING
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.strikes import Strikes, strikes
@@ -156,7 +156,7 @@ def test_what_is_not_exact_or_does_not_end_is_loaded_whole(
     meddle: str,
     why: str,
 ) -> None:
-    monkeypatch.setattr(removal, "_LONGEST_STANDSTILL_SECONDS", 1)
+    monkeypatch.setattr(increment_completion, "_LONGEST_STANDSTILL_SECONDS", 1)
     put(events, 3, first=1_000)
 
     def strike() -> None:

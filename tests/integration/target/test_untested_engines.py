@@ -11,7 +11,6 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.cli import main as shell
 from airflow_provider_chs3.cli.rehearse import MismatchError, Rehearsal
-from airflow_provider_chs3.core.target import untested_engines
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import PERIOD, Lake
 
@@ -23,7 +22,7 @@ TRIPS = Trips(rows_per_period=300, files_per_period=3)
 @pytest.fixture
 def table(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Lake:
     """A table of an engine that counts as one that nobody has tested."""
-    monkeypatch.setattr(untested_engines, "_UNTESTED", ("Replacing",))
+    monkeypatch.setattr("airflow_provider_chs3.core.target.table_facts._UNTESTED", ("Replacing",))
     lake.create_table(engine="ReplacingMergeTree")
     lake.upload(TRIPS)
     # The user of the other tests may not make tables of this engine.

@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
-from airflow_provider_chs3.core.load.newer_records import check_none_newer, records_of
+from airflow_provider_chs3.core.load.publication import check_none_newer, records_of
 from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.exceptions import ObjectsChangedError

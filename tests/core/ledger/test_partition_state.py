@@ -8,8 +8,7 @@ import pytest
 
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedPeriod, compare, is_changed
 from airflow_provider_chs3.core.ledger.mutations import Mutation
-from airflow_provider_chs3.core.ledger.partition_state import PartitionState
-from airflow_provider_chs3.core.ledger.parts import Contents, Evidence, Part
+from airflow_provider_chs3.core.ledger.partition_state import Contents, Evidence, Part, PartitionState
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
 from airflow_provider_chs3.core.model.models import Node
 from tests.core.surroundings import TARGET

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_chs3.core.load.lasting_rows import find_lasting
+from airflow_provider_chs3.core.load.published_rows import find_lasting
 from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.steps.operations import Log
 from tests.core.driving import drive, server_error
