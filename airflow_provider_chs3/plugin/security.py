@@ -16,6 +16,7 @@ from airflow.utils.session import create_session
 from fastapi import Depends, HTTPException, Query
 from sqlalchemy import select
 
+from airflow_provider_chs3.core.load.reload import RELOAD_OPTIONS
 from airflow_provider_chs3.plugin.scope import Scope
 
 #: For the whole app: users who may see Airflow's list of plugins may see the page.
@@ -149,6 +150,7 @@ def rights(user: GetUserDep, readable_dags: ReadableDags, dag_id: ReadableDag) -
         "dag": found_rights.get(dag_id),
         "actions_dag": found_rights.get(ACTIONS_DAG),
         "actions_dag_id": ACTIONS_DAG,
+        "reload_options": {name: option.help for name, option in RELOAD_OPTIONS.items()},
     }
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
 
+from airflow_provider_chs3.core.arguments.declaration import Group, argument, declared
 from airflow_provider_chs3.core.model.models import TableName
 from airflow_provider_chs3.core.model.period import Period, parse_periods
 from airflow_provider_chs3.core.steps.operations import Steps
@@ -20,22 +21,25 @@ RELOAD = "chs3_reload"
 #: The reason for loading an unchanged period.
 ASKED_FOR = "it is as published, but a reload was requested"
 
-_TAKES = "database, table, periods and, if wanted, replace_rows_of_others, allow_shrink or approve"
-
 #: Keys with this prefix are meant for this package, as are mappings under a name similar to `RELOAD`.
 _OURS = "chs3"
 _NEARLY = 0.8
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Reload:
+class Reload(Group):
     """The periods that a run reloads, or approves; it skips all other periods and tables."""
 
     target: TableName
     periods: tuple[Period, ...]
-    replace_rows_of_others: bool = False
-    allow_shrink: bool = False
-    approve: bool = False
+    replace_rows_of_others: bool = argument(
+        False, "Also replace rows that somebody else inserted or changed; rows erased on request come back."
+    )
+    allow_shrink: bool = argument(
+        False,
+        "Also load objects that shrank by more than max_shrink_fraction since they were published: their rows go.",
+    )
+    approve: bool = argument(False, "Publish the rows that are held, instead of loading the periods.")
 
     def __str__(self) -> str:
         return f"{self.target} {', '.join(map(str, self.periods))}"
@@ -74,6 +78,11 @@ class Reload:
         return local != self.target
 
 
+#: What a person may allow, or ask for, in one run.
+RELOAD_OPTIONS = declared(Reload)
+_TAKES = f"database, table, periods and, if wanted, {', '.join(RELOAD_OPTIONS)}"
+
+
 def reload_of(conf: Mapping[str, Any] | None) -> Reload | None:
     """Parse the reload in the conf of a run: `{"chs3_reload": {"database": …, "table": …, "periods": […]}}`.
 
@@ -93,7 +102,7 @@ def reload_of(conf: Mapping[str, Any] | None) -> Reload | None:
         return None
     given = dict(asked) if isinstance(asked, Mapping) else {}
     database, table, periods = (given.pop(name, None) for name in ("database", "table", "periods"))
-    allowed = {name: given.pop(name, False) for name in ("replace_rows_of_others", "allow_shrink", "approve")}
+    allowed = {name: given.pop(name, False) for name in RELOAD_OPTIONS}
     names = (database, table, *(periods if isinstance(periods, list) else [periods]))
     is_named = bool(periods) and all(isinstance(name, str) and name for name in names)
     if given or not is_named or not all(isinstance(value, bool) for value in allowed.values()):

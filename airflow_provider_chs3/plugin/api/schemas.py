@@ -301,11 +301,15 @@ class DagRights(BaseModel):
 
 
 class Rights(BaseModel):
-    """The rights on the DAG of a period and on that of the actions; None without that DAG."""
+    """The rights on the DAG of a period and on that of the actions; None without that DAG.
+
+    Also what a reload may be allowed to do, each with its meaning.
+    """
 
     dag: DagRights | None
     actions_dag: DagRights | None
     actions_dag_id: str
+    reload_options: dict[str, str]
 
 
 class SilentNode(NodeError):

@@ -7,7 +7,7 @@ const TASK = { dag_id: "d", run_id: "r", task_id: "t", map_index: -1 };
 const PERIOD = { state: "published", parts: 1, published_at: "2026-01-01 00:00:00", task: TASK } as PeriodRow;
 const RUN = { dag_id: "d", dag_run_id: "r2" };
 const ALL = { dag_id: "d", is_paused: false, may_start_runs: true, may_end_tasks: true, may_edit: true };
-const RIGHTS: Rights = { dag: ALL, actions_dag: { ...ALL, dag_id: "actions" }, actions_dag_id: "actions" };
+const RIGHTS: Rights = { dag: ALL, actions_dag: { ...ALL, dag_id: "actions" }, actions_dag_id: "actions", reload_options: {} };
 
 const kindsFor = (...periods: PeriodRow[]) => kindsOf(periods);
 

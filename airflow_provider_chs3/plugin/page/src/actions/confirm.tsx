@@ -13,15 +13,9 @@ const GONE =
   "the period from them, the run loads nothing, and fails unless it also has other loads. The panel will show the outcome.";
 
 // What a person may allow for one run: in which states a load may need it.
-const ALLOWED: readonly { name: keyof ReloadOptions; states: ReadonlySet<string>; text: string }[] = [
-  {
-    name: "replace_rows_of_others", states: new Set(["changed"]),
-    text: "Also replace rows that somebody else inserted or changed; rows erased on request come back.",
-  },
-  {
-    name: "allow_shrink", states: new Set(["failed", "changed", "changed_in_storage", "blocked"]),
-    text: "Also load objects that shrank by more than max_shrink_fraction since they were published: their rows go.",
-  },
+const ALLOWED: readonly { name: keyof ReloadOptions; states: ReadonlySet<string> }[] = [
+  { name: "replace_rows_of_others", states: new Set(["changed"]) },
+  { name: "allow_shrink", states: new Set(["failed", "changed", "changed_in_storage", "blocked"]) },
 ];
 
 // A lost answer does not show what Airflow has done.
@@ -87,12 +81,12 @@ export function Confirm({ kind, subject, close, onStarted, onDone }: {
                 {says(subject).map((text) => <Text key={text}>{text}</Text>)}
                 {waits ? <Text>The DAG is paused: the run waits until somebody unpauses it.</Text> : null}
                 {last.data === null ? <Note status="warning" title="It may load nothing">{GONE}</Note> : null}
-                {kind === "reload" && !act.isSuccess ? ALLOWED.filter(({ states }) => periods.some(({ state }) => states.has(state))).map(({ name, text }) => (
+                {kind === "reload" && !act.isSuccess ? ALLOWED.filter(({ states }) => periods.some(({ state }) => states.has(state))).map(({ name }) => (
                   <Checkbox.Root key={name} checked={allowed[name] ?? false} alignItems="start"
                     onCheckedChange={({ checked }) => { allow({ ...allowed, [name]: checked === true || undefined }); }}>
                     <Checkbox.HiddenInput />
                     <Checkbox.Control />
-                    <Checkbox.Label fontWeight="normal">{text} Otherwise the load stops.</Checkbox.Label>
+                    <Checkbox.Label fontWeight="normal">{rights.reload_options[name]} Otherwise the load stops.</Checkbox.Label>
                   </Checkbox.Root>
                 )) : null}
                 <Text role="status" overflowWrap="anywhere">
