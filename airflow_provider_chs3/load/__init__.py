@@ -38,6 +38,7 @@ from airflow_provider_chs3.core.arguments.load_arguments import (
     TUNING,
     VIEWS,
     check_groups,
+    check_place,
 )
 from airflow_provider_chs3.exceptions import ConfigurationError
 
@@ -97,11 +98,7 @@ class Load(Group):
         for name, group in GROUPS.items():
             if isinstance(value := getattr(self, name), Mapping) and not is_of_a_run(value):
                 group.of(value)
-        given = [name for name in ("key", "bucket") if getattr(self, name)]
-        if self.objects is not None and given:
-            raise ConfigurationError(f"{', '.join(given)}: objects=… says where the objects are; leave this out.")
-        if self.objects is None and self.key is None:
-            raise ConfigurationError("Nothing says where the objects are: give key=… and bucket=…, or objects=….")
+        check_place(vars(self))
         if not any(map(is_of_a_run, (self.fresh_by, self.timezone))):
             self.due  # noqa: B018 - it checks both
         if self.name is None and not is_of_a_run(self.table):

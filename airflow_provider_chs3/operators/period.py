@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_provider_chs3.core.arguments.load_arguments import COMPARED, OF_S3
-from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.core.arguments.load_arguments import COMPARED, OF_S3, check_place
 from airflow_provider_chs3.operators._support.period_task import PeriodTask
 
 if TYPE_CHECKING:
@@ -26,11 +25,7 @@ class PeriodOperator(PeriodTask, takes=OF_S3):
     aws_conn_id: str | None
 
     def _arguments_taken(self) -> None:
-        given = [name for name in ("key", "bucket") if getattr(self, name)]
-        if self.objects is not None and given:
-            raise ConfigurationError(f"{', '.join(given)}: objects=… says where the objects are; leave this out.")
-        if self.objects is None and self.key is None:
-            raise ConfigurationError("Nothing says where the objects are: give key=… and bucket=…, or objects=….")
+        check_place(vars(self))
 
     @property
     def is_compared(self) -> bool:

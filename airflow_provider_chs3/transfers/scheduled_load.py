@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from functools import cache
 from typing import Any
 
 from airflow.providers.common.compat.sdk import Asset, BaseOperator, TaskGroup, TriggerRule, task_group
@@ -20,9 +21,10 @@ from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSens
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 
 
-def _arguments_of(*operators: type) -> frozenset[str]:
-    names = (name for operator in operators for name in inspect.signature(operator).parameters)
-    return frozenset(names) - {"kwargs"}
+@cache
+def _arguments_of_loads() -> frozenset[str]:
+    names = (name for taking in (S3ToClickHouseOperator, BaseOperator) for name in inspect.signature(taking).parameters)
+    return frozenset(names) - {"kwargs", "task_id"}
 
 
 #: The outcome, once the load has ended.
@@ -158,7 +160,7 @@ def _check_names(load_arguments: Mapping[str, Any]) -> None:
     where = f"scheduled_load of table {load_arguments.get('table')!r}"
     if "period" in load_arguments:
         raise ConfigurationError(f"{where} got period={load_arguments['period']!r}: use periods=…, which it plans.")
-    known = _arguments_of(*S3ToClickHouseOperator.__mro__[:-1], BaseOperator) - {"self", "task_id"}
+    known = _arguments_of_loads()
     if unknown := sorted(load_arguments.keys() - known):
         near = get_close_matches(unknown[0], known, n=1)
         meant = f": do you mean {near[0]}?" if near else "."

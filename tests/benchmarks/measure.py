@@ -15,7 +15,7 @@ SPEED = "million rows/s"
 MERGED = "MB merged"
 MEMORY = "peak memory MB"
 
-#: The sensor's default of healthy: no more parts of a partition on a node, and nothing merges.
+#: The most parts that a partition has on a node once its merges have settled, by the sensor's defaults.
 _MOST_PARTS = 10
 _POLL_SECONDS = 0.1
 _TIMEOUT_SECONDS = 300

@@ -35,7 +35,7 @@ _BY_HAND = {
 }
 
 
-@pytest.mark.parametrize("taking", [taking for taking, arguments in DECLARED.items() if arguments])
+@pytest.mark.parametrize("taking", [taking for taking in DECLARED if arguments_of(taking)])
 def test_a_signature_is_the_declaration(taking: type) -> None:
     parameters = list(inspect.signature(taking.__init__).parameters.values())[1:-1]
     assert [(parameter.name, parameter.annotation, parameter.default) for parameter in parameters] == [
@@ -44,7 +44,7 @@ def test_a_signature_is_the_declaration(taking: type) -> None:
             argument.type,
             None if argument.default is REQUIRED or argument is LOAD else default_of(argument),
         )
-        for argument in DECLARED[taking]
+        for argument in arguments_of(taking).values()
     ]
 
 
@@ -170,7 +170,7 @@ def test_a_load_overrides_default_args_and_nothing_else() -> None:
 def test_a_task_without_a_table_says_what_to_give() -> None:
     with DAG("d", schedule=None), pytest.raises(ConfigurationError) as raised:
         ListLedgerOperator(task_id="ledger")
-    assert str(raised.value) == "LedgerOperator needs table=…, or load=…, which has it."
+    assert str(raised.value) == "ListLedgerOperator needs table=…, or load=…, which has it."
 
 
 def test_a_mapped_task_takes_a_load() -> None:

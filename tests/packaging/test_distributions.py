@@ -1,4 +1,4 @@
-"""Users install exactly what is built: the wheel, made from the sdist, in an environment that has no clone."""
+"""The wheel that is built from the sdist works in an environment without a clone."""
 
 from __future__ import annotations
 

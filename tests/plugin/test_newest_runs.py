@@ -1,4 +1,4 @@
-"""The page on the newest runs of DAGs: which are at work, and which failed, and why."""
+"""The page says which of the newest runs of DAGs are at work, and which failed, and why."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def test_connections_that_do_not_answer_are_loud_only_if_their_tables_are_not_kn
     assert "chs3_default" not in loud.inner_text()
     quiet = page.get_by_role("note", name="What does not answer")
     assert quiet.inner_text().startswith("1 connection does not answer: some of the data below is from 20")
-    # Nobody can say so of periods that are not known.
+    # "These", as nobody knows about the others.
     assert page.get_by_text("None of these periods needs attention.").is_visible()
     keep(page, "connections-are-down")
     quiet.locator("summary").click()

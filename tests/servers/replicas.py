@@ -18,7 +18,7 @@ def replicated(lake: Lake, kind: str = "") -> str:
 
 
 def is_writable(lake: Lake, place: int) -> bool:
-    """Whether a server takes rows of the lake's table, which it opens only after it answers."""
+    """Check whether a server takes rows of the lake's table: it answers before it opens the table."""
     of_table = f"database = '{lake.database}' AND table = '{lake.table}'"
     sql = f"SELECT count() = 1 AND NOT max(is_readonly) FROM system.replicas WHERE {of_table}"
     return lake.on_node(place, sql) == [(True,)]

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from functools import cached_property
 from typing import Any, ClassVar, Self, TypeVar
 
 from airflow_provider_chs3.exceptions import ConfigurationError
@@ -67,12 +68,12 @@ class Argument:
             raise ConfigurationError(f"{self.written}={value!r} is not allowed: give {self.wanted}.")
         return read
 
-    @property
+    @cached_property
     def kinds(self) -> tuple[str, ...]:
         """The alternatives in the type, such as `Mapping[str, str]`, `str` and `None`."""
         return tuple(_KIND.findall(self.type))
 
-    @property
+    @cached_property
     def _kind(self) -> str:
         return self.kinds[0].partition("[")[0]
 

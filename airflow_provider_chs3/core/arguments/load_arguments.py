@@ -16,6 +16,7 @@ from airflow_provider_chs3.core.arguments.declaration import (
     check_names,
     declared,
 )
+from airflow_provider_chs3.exceptions import ConfigurationError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -464,3 +465,16 @@ def check_groups(given: Mapping[str, Any]) -> None:
     for name, kind in GROUPS.items():
         if isinstance(values := given.get(name), Mapping):
             check_names(name, values, declared(kind))
+
+
+def check_place(given: Mapping[str, Any]) -> None:
+    """Check that the arguments of a load say once where its objects are.
+
+    Raises:
+        ConfigurationError: If they do not, or twice.
+    """
+    of_s3 = [name for name in ("key", "bucket") if given[name]]
+    if given["objects"] is not None and of_s3:
+        raise ConfigurationError(f"{', '.join(of_s3)}: objects=… says where the objects are; leave this out.")
+    if given["objects"] is None and given["key"] is None:
+        raise ConfigurationError("Nothing says where the objects are: give key=… and bucket=…, or objects=….")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from inspect import Parameter, Signature, cleandoc
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -50,8 +51,8 @@ class Declared:
             **getattr(cls, "template_fields_renderers", {}),
             **dict.fromkeys(cls.file_fields, "json"),
         }
-        if takes:
-            cls.__init__ = _init_of(cls, takes)  # type: ignore[method-assign]  # wrapped by Airflow's metaclass
+        if arguments_of(cls):
+            cls.__init__ = _init_of(cls)  # type: ignore[method-assign]  # wrapped by Airflow's metaclass
 
 
 def arguments_of(taking: type) -> dict[str, Argument]:
@@ -67,8 +68,11 @@ def default_of(argument: Argument) -> Any:
     return getattr(defaults, option.upper()) if section else argument.default
 
 
-def _init_of(cls: Any, takes: tuple[Argument, ...]) -> Any:
+def _init_of(cls: Any) -> Any:
+    """Return what takes all arguments at once: Airflow merges a DAG's defaults anew for each class that takes some."""
+    takes, declaring = arguments_of(cls).values(), [base for base in cls.__mro__ if base in DECLARED]
     by_default = {argument.name: default_of(argument) for argument in takes if argument is not LOAD}
+    checks = [check for base in reversed(declaring) if (check := vars(base).get("_arguments_taken"))]
 
     def __init__(self: Any, *, load: Load | None = None, **kwargs: Any) -> None:
         if load is not None:
@@ -76,11 +80,11 @@ def _init_of(cls: Any, takes: tuple[Argument, ...]) -> Any:
         values = {name: kwargs.pop(name, default) for name, default in by_default.items()}
         if missing := [name for name, value in values.items() if value is REQUIRED]:
             instead = f", or load=…, which has {'it' if len(missing) == 1 else 'them'}" if LOAD in takes else ""
-            raise ConfigurationError(f"{cls.__name__} needs {'=…, '.join(missing)}=…{instead}.")
-        super(cls, self).__init__(**kwargs)
+            raise ConfigurationError(f"{type(self).__name__} needs {'=…, '.join(missing)}=…{instead}.")
+        super(declaring[-1], self).__init__(**kwargs)
         for name, value in values.items():
             setattr(self, name, value)
-        if (check := vars(cls).get("_arguments_taken")) is not None:
+        for check in checks:
             check(self)
 
     # Airflow names an argument without a default that is missing before a load could bring it.
@@ -131,6 +135,7 @@ def _documented(cls: type) -> str:
     return f"{text[:start].rstrip()}\n\n{head}{rest}\n{text[start:]}".rstrip()
 
 
+@cache
 def _entry(argument: Argument) -> str:
     text = f"{argument.name}: {argument.described}"
     return textwrap.fill(text, _WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 8, break_on_hyphens=False)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import jinja2
     from airflow.providers.common.compat.sdk import Context
 
+    from airflow_provider_chs3.core.files.key_template import KeyTemplate
     from airflow_provider_chs3.core.load.reload import Reload
     from airflow_provider_chs3.core.model.period import Grain, Period
     from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
@@ -59,8 +60,9 @@ class PeriodTask(OnTable, BaseOperator, takes=OF_PERIOD_TASKS):
         """
         super().prepare_template()
         read_files(self, self.file_fields, self.get_template_env)
-        if "key" in self.store.options and not is_of_a_run(self.store.template):
-            self._check_key(self.store.template)
+        store = self.store
+        if "key" in store.options and not is_of_a_run(store.template):
+            self._check_key(store.template)
         if name := self.argument_for_period:
             check_schedule(self, instead=f'{name}="{{{{ ds[:7] }}}}" or other periods')
 
@@ -84,10 +86,9 @@ class PeriodTask(OnTable, BaseOperator, takes=OF_PERIOD_TASKS):
 
     def _check_key(self, text: str) -> None:
         """Check the template of keys, and that it distinguishes the periods that the DAG file names."""
-        from airflow_provider_chs3.core.files.key_template import KeyTemplate
         from airflow_provider_chs3.core.model.period import parse_periods
 
-        template = KeyTemplate(text)
+        template = _template_of(text)
         for given in (getattr(self, name, None) for name in ("period", "periods", "last_period")):
             texts = [given] if isinstance(given, str) else given
             if isinstance(texts, list | tuple) and texts and not any(map(is_of_a_run, texts)):
@@ -222,6 +223,14 @@ class PeriodTask(OnTable, BaseOperator, takes=OF_PERIOD_TASKS):
         hook = PooledClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)
         hook.deadline = TaskDeadline(self.execution_timeout, lambda: self.is_ended)
         return hook
+
+
+@cache
+def _template_of(key: str) -> KeyTemplate:
+    """Return the template of keys, which several tasks of a DAG have."""
+    from airflow_provider_chs3.core.files.key_template import KeyTemplate
+
+    return KeyTemplate(key)
 
 
 def _loads_nothing(tasks: Iterable[Any], ti: Any, reason: str) -> bool:

@@ -1,4 +1,4 @@
-"""Where conversions in an expression are written anew. Tests with real servers show their effect."""
+"""Conversions in an expression are replaced by strict ones. Tests with real servers show the effect."""
 
 from __future__ import annotations
 
