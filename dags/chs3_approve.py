@@ -21,6 +21,7 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import DAG, Param, task
 from airflow.timetables.interval import CronDataIntervalTimetable
 
+from airflow_provider_chs3.load import Load
 from airflow_provider_chs3.operators.held import ApprovePeriodsOperator
 from airflow_provider_chs3.operators.versions import RestorePeriodsOperator
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
@@ -29,8 +30,17 @@ TABLE = {
     "database": Param("taxi", type="string"),
     "table": Param("trips_all", type="string", description="MergeTree, or a Distributed table over it"),
 }
-WHERE = {"database": "{{ params.database }}", "table": "{{ params.table }}"}
-OBJECTS = {"bucket": "{{ params.bucket }}", "key": "{{ params.key }}"}
+TRIPS = Load(
+    bucket="{{ params.bucket }}",
+    key="{{ params.key }}",
+    database="{{ params.database }}",
+    table="{{ params.table }}",
+    checks={
+        "column_mapping": {"fare": {"min": {"geq_to": 0}}},
+        "statements": {"rows": "SELECT (SELECT count() FROM staged) >= 0.8 * (SELECT count() FROM published)"},
+    },
+    policies={"on_failed_check": "hold", "on_shrink": "hold", "keep_versions": 1},
+)
 
 with DAG(
     dag_id="chs3_checked",
@@ -45,16 +55,7 @@ with DAG(
         **TABLE,
     },
 ):
-    load = S3ToClickHouseOperator(
-        task_id="load",
-        **OBJECTS,
-        **WHERE,
-        checks={
-            "column_mapping": {"fare": {"min": {"geq_to": 0}}},
-            "statements": {"rows": "SELECT (SELECT count() FROM staged) >= 0.8 * (SELECT count() FROM published)"},
-        },
-        policies={"on_failed_check": "hold", "on_shrink": "hold", "keep_versions": 1},
-    )
+    load = S3ToClickHouseOperator(task_id="load", load=TRIPS)
 
     # The load is also skipped if its month is pinned: then it returns nothing.
     @task.short_circuit(trigger_rule="all_skipped")
@@ -66,12 +67,7 @@ with DAG(
         subject="Publish {{ ti.xcom_pull('load')['period'] }} into {{ params.table }}?",
         body="{{ ti.xcom_pull('load')['reason'] }}",
     )
-    approve = ApprovePeriodsOperator(
-        task_id="approve",
-        **OBJECTS,
-        **WHERE,
-        periods="{{ ti.xcom_pull('load')['period'] }}",
-    )
+    approve = ApprovePeriodsOperator(task_id="approve", load=TRIPS, periods="{{ ti.xcom_pull('load')['period'] }}")
     # Whatever reads the table follows this.
     published = EmptyOperator(task_id="published", trigger_rule="none_failed_min_one_success")
 
@@ -85,4 +81,4 @@ with DAG(
     doc_md=__doc__,
     params={"period": Param(type="string", description="such as 2026-01"), **TABLE},
 ):
-    RestorePeriodsOperator(task_id="restore", periods="{{ params.period }}", **WHERE)
+    RestorePeriodsOperator(task_id="restore", load=TRIPS, periods="{{ params.period }}")

@@ -14,15 +14,18 @@ from datetime import datetime
 
 from airflow.sdk import DAG, Param, task
 
+from airflow_provider_chs3.load import Load
 from airflow_provider_chs3.operators.prove import ProvePeriodsOperator
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 
-WHERE = {
-    "bucket": "{{ params.bucket }}",
-    "key": "{{ params.key }}",
-    "database": "{{ params.database }}",
-    "table": "{{ params.table }}",
-}
+TRIPS = Load(
+    bucket="{{ params.bucket }}",
+    key="{{ params.key }}",
+    database="{{ params.database }}",
+    table="{{ params.table }}",
+    # Rows of others are replaced, in the months that differ.
+    policies={"replace_unknown": True, "on_target_changed": "reload"},
+)
 
 with DAG(
     dag_id="chs3_prove",
@@ -38,16 +41,14 @@ with DAG(
         "table": Param("trips_all", type="string", description="MergeTree, or a Distributed table over it"),
     },
 ):
-    prove = ProvePeriodsOperator(task_id="prove", all_periods=True, fail_on_difference=False, **WHERE)
+    prove = ProvePeriodsOperator(task_id="prove", load=TRIPS, all_periods=True, fail_on_difference=False)
 
     @task
     def unlike(proved: list[dict], status: str) -> list[str]:
         return [each["period"] for each in proved if each["status"] == status]
 
-    # Of these months, rows of others are replaced.
-    S3ToClickHouseOperator.partial(
-        task_id="repair", policies={"replace_unknown": True, "on_target_changed": "reload"}, **WHERE
-    ).expand(period=unlike.override(task_id="differing")(prove.output, "differs"))
+    differing = unlike.override(task_id="differing")(prove.output, "differs")
+    S3ToClickHouseOperator.partial(task_id="repair", load=TRIPS).expand(period=differing)
 
     @task
     def check_all_compared(refused: list[str]) -> None:
