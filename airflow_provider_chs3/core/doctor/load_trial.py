@@ -24,7 +24,6 @@ from airflow_provider_chs3.core.load.recorded_load import (
     knowing_settings_of,
     newest_structures,
 )
-from airflow_provider_chs3.core.load.retry_policy import RetryState
 from airflow_provider_chs3.core.load.warnings import warn_of_risks
 from airflow_provider_chs3.core.model.models import Manifest, Node, NodeSpec, Setting, SettingValues
 from airflow_provider_chs3.core.model.period import Period
@@ -117,7 +116,9 @@ def _simulate_load(
     context, period = scene.context, request.period
     partitions = yield from partitions_of_one(context, period)
     source, manifest = yield from request.source.list_period(period)
-    load = PeriodLoad.of(request, context, RetryState(), source=source, manifest=manifest, period_partitions=partitions)
+    load = PeriodLoad.of(
+        request, context, period=period, source=source, manifest=manifest, period_partitions=partitions
+    )
     facts = yield from look_at_period(load, (yield from load.look_up()))
     decision = judge_period(load, facts)
     if isinstance(decision, Skip):

@@ -224,13 +224,13 @@ def _check_load(
             if context.nodes
             else Check(name="table", skipped="no node reported its table")
         )
-    period, settings = Check(name="period"), list[Setting]()
+    settings = list[Setting]()
     if missing := list(_missing_arguments(request)):
-        period = replace(period, skipped=f"give {', '.join(missing)}")
+        period = Check(name="period", skipped=f"give {', '.join(missing)}")
     elif (
         request.source is None or request.period is None or not table.summary or servers.sizes.wrong or storage.findings
     ):
-        period = replace(period, skipped=_FIX_FIRST)
+        period = Check(name="period", skipped=_FIX_FIRST)
     else:
         period, settings = yield from check_period(scene, request.source, request.period, at=request.now)
     sent, settings = check_settings(scene, settings, period=request.period)

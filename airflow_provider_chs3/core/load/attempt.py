@@ -55,7 +55,7 @@ from airflow_provider_chs3.core.model.error_codes import QUERY_WAS_CANCELLED
 from airflow_provider_chs3.core.model.models import Manifest, Node
 from airflow_provider_chs3.core.model.period import Period, range_text
 from airflow_provider_chs3.core.steps.operations import Gather, Log, Sleep, Steps
-from airflow_provider_chs3.core.steps.step_timer import StepTimer, start_timer
+from airflow_provider_chs3.core.steps.step_timer import NO_STEPS, StepTimer, start_timer
 from airflow_provider_chs3.core.target.node_facts import TargetContext
 from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions, partitions_of
 from airflow_provider_chs3.core.target.replication import find_replicas
@@ -71,44 +71,68 @@ from airflow_provider_chs3.exceptions import (
 )
 
 
-def attempt(request: LoadRequest, load_round: Round) -> Steps[Tried]:
+@dataclass(kw_only=True)
+class Round:
+    """Periods that an attempt loads, and what became of them."""
+
+    periods: tuple[Period, ...]
+    retry_state: RetryState = field(default_factory=RetryState)
+    timer: StepTimer = NO_STEPS
+    resumable: ResumableLoad | None = None
+    context: TargetContext | None = None
+    partings: int = 0
+    results: dict[Period, LoadResult] = field(default_factory=dict)
+    refused: dict[Period, Chs3Error] = field(default_factory=dict)
+    errors: dict[Period, Chs3Error] = field(default_factory=dict)
+    loads: dict[Period, PeriodLoad] = field(default_factory=dict)
+    error: Chs3Error | None = None
+
+    def has(self, period: Period) -> bool:
+        """Check whether a period has a result or an error."""
+        return any(period in outcomes for outcomes in (self.results, self.refused, self.errors))
+
+
+def attempt(request: LoadRequest, load_round: Round, nonce: str) -> Steps[None]:
     """Load the periods of a round."""
-    tried = Tried(timer=load_round.timer or (yield from start_timer()))
+    if load_round.timer is NO_STEPS:
+        load_round.timer = yield from start_timer()
     try:
         if load_round.resumable:
-            yield from _resume_insert(request, load_round.resumable, tried)
+            yield from _resume_insert(request, load_round, load_round.resumable, nonce)
         else:
-            yield from _load_round(request, load_round, tried)
+            yield from _load_round(request, load_round, nonce)
     except Chs3Error as error:
-        tried.error = error
-    return tried
+        load_round.error = error
 
 
-def _load_round(request: LoadRequest, load_round: Round, tried: Tried) -> Steps[None]:
-    listed, context, timer = yield from list_and_inspect(request, load_round.periods, tried.timer, load_round.context)
-    tried.refused.update(listed.failed)
+def _load_round(request: LoadRequest, load_round: Round, nonce: str) -> Steps[None]:
+    listed, context, timer = yield from list_and_inspect(
+        request, load_round.periods, load_round.timer, load_round.context
+    )
+    load_round.refused.update(listed.failed)
     manifests = dict(listed.manifests)
     if not any(facts.target for facts in context.nodes.values()):
         for period, manifest in listed.manifests.items():
-            period_request = replace(request, period=period)
             facts = PeriodFacts(objects=len(manifest.objects), contents=request.source.kind.contents.name)
             match decide(facts, request.policies):
                 case Skip() as decision:
-                    tried.results[period] = skipped_result(period_request, decision, timer)
+                    load_round.results[period] = skipped_result(request, period, decision, timer)
                 case Refuse():
-                    tried.refused[period] = no_objects_error(period_request)
-        manifests = {period: manifest for period, manifest in manifests.items() if not tried.has(period)}
+                    load_round.refused[period] = no_objects_error(request, period)
+        manifests = {period: manifest for period, manifest in manifests.items() if not load_round.has(period)}
     if not manifests:
         return
     column = request.policies.object_column
     check_target(context, required_settings=REQUIRED_SETTINGS, object_column=column, settings=request.settings)
     context = yield from find_replicas(context)
     partitions = yield from partitions_of(context, sorted(manifests))
-    tried.loads = {
+    load_round.loads = {
         period: PeriodLoad.of(
-            replace(request, period=period),
+            request,
             context,
-            load_round.retry_state,
+            period=period,
+            nonce=nonce,
+            retry_state=load_round.retry_state,
             source=listed.source,
             manifest=manifest,
             period_partitions=partitions.get(period, PeriodPartitions()),
@@ -116,25 +140,25 @@ def _load_round(request: LoadRequest, load_round: Round, tried: Tried) -> Steps[
         )
         for period, manifest in manifests.items()
     }
-    yield from _load_changed(tried)
+    yield from _load_changed(load_round)
 
 
-def _load_changed(tried: Tried) -> Steps[None]:
+def _load_changed(load_round: Round) -> Steps[None]:
     """Load the periods that differ from their objects."""
-    loads = Periods(tried.loads)
+    loads = Periods(load_round.loads)
     done, periods, attempts = yield from check_periods(loads)
-    if len(tried.loads) > 1:
-        yield from drop_dead_groups(tried.loads.values(), attempts)
-    tried.results.update(done)
-    tried.refused.update(loads.failed)
+    if len(load_round.loads) > 1:
+        yield from drop_dead_groups(load_round.loads.values(), attempts)
+    load_round.results.update(done)
+    load_round.refused.update(loads.failed)
     if not periods.items:
         return
     planned = yield from plan_periods(periods)
     if planned:
-        yield from _load_planned(*planned, tried)
+        yield from _load_planned(*planned, load_round)
 
 
-def _load_planned(load: PeriodLoad, periods: Periods, tried: Tried) -> Steps[None]:
+def _load_planned(load: PeriodLoad, periods: Periods, load_round: Round) -> Steps[None]:
     context = load.context
     yield from try_checks(load)
     attempts = [period.attempt for period in periods]
@@ -148,7 +172,7 @@ def _load_planned(load: PeriodLoad, periods: Periods, tried: Tried) -> Steps[Non
     periods.update(lambda item: replace(item, context=context))
     try:
         yield from create_staging(context, load.attempt)
-        yield from _stage_and_publish(load, periods, tried)
+        yield from _stage_and_publish(load, periods, load_round)
     except Exception:
         yield from clean_up(load)
         raise
@@ -164,7 +188,7 @@ def _make_record_tables(context: TargetContext) -> Steps[None]:
 def _stage_and_publish(
     load: PeriodLoad,
     periods: Periods,
-    tried: Tried,
+    load_round: Round,
     done: Sequence[DoneInsert] = (),
     late: Mapping[Period, Chs3Error] = MappingProxyType({}),
 ) -> Steps[None]:
@@ -201,8 +225,8 @@ def _stage_and_publish(
         yield from check_not_superseded(load.context, load.attempt, error)
         raise
     load = yield from load.end_step("publish")
-    tried.errors.update(periods.failed)
-    recording = _record_results(load, periods, tried, states, inserted, verified)
+    load_round.errors.update(periods.failed)
+    recording = _record_results(load, periods, load_round, states, inserted, verified)
     drop = clean_up(load, done=() if periods.failed else attempts)
     yield from Gather(name="Record the load, and drop its staging", workflows=(recording, drop))
 
@@ -220,7 +244,7 @@ def _insert_objects(
 def _record_results(
     load: PeriodLoad,
     periods: Periods,
-    tried: Tried,
+    load_round: Round,
     states: Mapping[Period, Mapping[Node, PartitionState]],
     inserted: Inserted,
     verified: Verified,
@@ -247,7 +271,7 @@ def _record_results(
     }
     together = None if load.group is None else (load.periods, round(inserted.stats.seconds, 3))
     yield from record_loads(results, periods, together=together)
-    tried.results.update(results)
+    load_round.results.update(results)
     for item in periods:
         # A load that died before its claim left a table that no record names.
         may_hold = item.policies.may_hold
@@ -259,18 +283,20 @@ def _scale_timer(timer: StepTimer, share: float) -> StepTimer:
     return replace(timer, seconds={name: seconds * share for name, seconds in timer.seconds.items()})
 
 
-def _resume_insert(request: LoadRequest, resumable: ResumableLoad, tried: Tried) -> Steps[None]:
+def _resume_insert(request: LoadRequest, load_round: Round, resumable: ResumableLoad, nonce: str) -> Steps[None]:
     """Resume an insert that an earlier process of the same task started."""
     periods = list(resumable.periods)
     yield from Log(name=f"{range_text(periods)}: resuming attempt {resumable.nonce}, which this task began earlier.")
     source, listed = yield from request.source.list_periods(periods)
-    timer = yield from tried.timer.after(resumable.seconds_by_step).end("list")
+    timer = yield from load_round.timer.after(resumable.seconds_by_step).end("list")
     partitions = yield from partitions_of(resumable.context, periods)
-    tried.loads = {
+    load_round.loads = {
         period: PeriodLoad.of(
-            replace(request, nonce=resumable.nonce, period=period),
+            request,
             resumable.context,
-            resumable.retry_state,
+            period=period,
+            nonce=resumable.nonce,
+            retry_state=resumable.retry_state,
             source=source,
             manifest=listed[period],
             period_partitions=partitions[period],
@@ -278,14 +304,14 @@ def _resume_insert(request: LoadRequest, resumable: ResumableLoad, tried: Tried)
         )
         for period in periods
     }
-    load = tried.loads[periods[0]]
+    load = load_round.loads[periods[0]]
     try:
-        load, rebuilt = yield from _rebuild_plan(resumable, tried, listed)
-        load, done = yield from _take_over_insert(load, request, resumable)
+        load, rebuilt = yield from _rebuild_plan(resumable, load_round.loads, listed)
+        load, done = yield from _take_over_insert(load, resumable, nonce)
         load = yield from load.end_step("insert")
         late = yield from _restore_decisions(load, rebuilt, resumable)
         yield from record_insert(load, resumable.plan, list(rebuilt), done, "")
-        yield from _stage_and_publish(load, rebuilt, tried, done, late)
+        yield from _stage_and_publish(load, rebuilt, load_round, done, late)
     except Exception as error:
         # The insert may still run after a broken connection: the next try looks for it.
         if not isinstance(error, ClickHouseConnectionError):
@@ -294,7 +320,7 @@ def _resume_insert(request: LoadRequest, resumable: ResumableLoad, tried: Tried)
 
 
 def _rebuild_plan(
-    resumable: ResumableLoad, tried: Tried, listed: Mapping[Period, Manifest]
+    resumable: ResumableLoad, loads: Mapping[Period, PeriodLoad], listed: Mapping[Period, Manifest]
 ) -> Steps[tuple[PeriodLoad, Periods]]:
     """Rebuild the plan of an earlier process.
 
@@ -303,7 +329,7 @@ def _rebuild_plan(
     """
     period_loads = []
     for period, recorded in resumable.periods.items():
-        load = yield from load_of_resumable(tried.loads[period], recorded, listed[period])
+        load = yield from load_of_resumable(loads[period], recorded, listed[period])
         period_loads.append(
             replace(load, plan=resumable.plan, reason=recorded.reason, held_because=recorded.held_because)
         )
@@ -339,10 +365,10 @@ def _restore_decisions(load: PeriodLoad, periods: Periods, resumable: ResumableL
 
 
 def _take_over_insert(
-    load: PeriodLoad, request: LoadRequest, resumable: ResumableLoad
+    load: PeriodLoad, resumable: ResumableLoad, nonce: str
 ) -> Steps[tuple[PeriodLoad, tuple[DoneInsert, ...]]]:
     """Wait for the insert to end, and take over its staging."""
-    mine = replace(load, attempt=replace(load.attempt, nonce=request.nonce))
+    mine = replace(load, attempt=replace(load.attempt, nonce=nonce))
     try:
         done = yield from await_insert(load, resumable.plan, resumable)
         yield from rename_staging(load.context, load.attempt.name, to=mine.attempt)
@@ -352,38 +378,10 @@ def _take_over_insert(
     except (ClickHouseServerError, SupersededError) as error:
         was_ended = isinstance(error, SupersededError) or error.code == QUERY_WAS_CANCELLED
         # A cleared task may end only after its next try has begun.
-        if was_ended and not request.resumes:
+        if was_ended and not load.request.resumes:
             raise InsertLostError(f"Attempt {resumable.nonce} was ended just as this one found it.") from error
         raise
     return mine, done
-
-
-@dataclass(frozen=True, kw_only=True)
-class Round:
-    """Periods that an attempt loads."""
-
-    periods: tuple[Period, ...]
-    retry_state: RetryState = field(default_factory=RetryState)
-    timer: StepTimer | None = None
-    resumable: ResumableLoad | None = None
-    context: TargetContext | None = None
-    partings: int = 0
-
-
-@dataclass(kw_only=True)
-class Tried:
-    """The outcome of an attempt."""
-
-    timer: StepTimer
-    results: dict[Period, LoadResult] = field(default_factory=dict)
-    refused: dict[Period, Chs3Error] = field(default_factory=dict)
-    errors: dict[Period, Chs3Error] = field(default_factory=dict)
-    loads: dict[Period, PeriodLoad] = field(default_factory=dict)
-    error: Chs3Error | None = None
-
-    def has(self, period: Period) -> bool:
-        """Check whether a period has a result or an error."""
-        return any(period in outcomes for outcomes in (self.results, self.refused, self.errors))
 
 
 @dataclass

@@ -85,7 +85,7 @@ def _plan_increment(load: PeriodLoad, record: Record, published: Manifest) -> tu
         period=load.manifest,
         removed=removed,
     )
-    return load.with_increment(increment, new), ""
+    return load.with_objects(new, increment), ""
 
 
 def _compare_objects(
@@ -183,7 +183,8 @@ def load_of_resumable(load: PeriodLoad, recorded: RecordedPeriod, listed: Manife
     node = load.context.coordinator
     periods = [(load.key_on(node), str(recorded.increment["base"]))]
     (published,) = yield from recorded_objects(load.context.ledger, node, periods)
-    return load.with_increment(*recorded.increment_of(period, published))
+    increment, new = recorded.increment_of(period, published)
+    return load.with_objects(new, increment)
 
 
 def _why_whole(load: PeriodLoad, before: Mapping[Node, PeriodOnNode]) -> str:

@@ -91,7 +91,7 @@ def check_periods(loads: Periods) -> Steps[tuple[dict[Period, LoadResult], Perio
         facts[period] = replace(facts[period], is_reload=_is_reload(load, owned))
     decisions = loads.apply(lambda load: judge_period(load, facts[load.period]))
     results = {
-        period: skipped_result(load.request, decision, timer)
+        period: skipped_result(load.request, period, decision, timer)
         if decision.has_no_objects or facts[period].comparison.status is ComparisonStatus.PINNED
         else _unchanged_result(load, before[period], owned)
         for period, load in loads.items.items()
@@ -207,11 +207,11 @@ def _find_increments(periods: Periods, facts: Mapping[Period, PeriodFacts]) -> S
         yield from Log(name=f"{item.period}: {item.reason}. {sizes_text(item)}{text and ' '}{text}")
 
 
-def skipped_result(request: LoadRequest, decision: Skip, timer: StepTimer) -> LoadResult:
+def skipped_result(request: LoadRequest, period: Period, decision: Skip, timer: StepTimer) -> LoadResult:
     """Return the result of a period that is pinned, or may lack objects."""
     return LoadResult(
         status="skipped",
-        period=request.period,
+        period=period,
         target=request.target,
         reason=decision.reason,
         has_no_objects=decision.has_no_objects,
@@ -231,7 +231,7 @@ def _states(before: Mapping[Node, PeriodOnNode]) -> dict[Node, PartitionState]:
 
 def _is_reload(load: PeriodLoad, owned: Collection[Period]) -> bool:
     request = load.request
-    return request.reload is not None and not request.is_approval and request.period not in owned
+    return request.reload is not None and not request.is_approval and load.period not in owned
 
 
 def sizes_text(load: PeriodLoad) -> str:
@@ -331,13 +331,13 @@ def allowing_shrink(target: TableName, period: Period) -> str:
     return json.dumps({RELOAD: asked})
 
 
-def no_objects_error(request: LoadRequest) -> NotReadyError:
+def no_objects_error(request: LoadRequest, period: Period) -> NotReadyError:
     """Return the error of a period without objects."""
     source, contents = request.source, request.source.kind.contents
     # A run that reloads the period must load something.
     unchanged = "" if request.reload else "'skip' leaves it unchanged, and "
     return NotReadyError(
-        f"{contents.none_of(request.period, source.place, source.pattern)}. If that is expected, "
+        f"{contents.none_of(period, source.place, source.pattern)}. If that is expected, "
         f"give policies={{'on_no_objects': …}}: {unchanged}'empty' publishes it without rows."
     )
 
@@ -348,7 +348,7 @@ def _error_of(load: PeriodLoad, facts: PeriodFacts, refuse: Refuse) -> Chs3Error
     where = f"{target}, {load.period_partitions}, on {nodes}: {refuse.reason}."
     match refuse.refusal:
         case Refusal.NO_OBJECTS:
-            return no_objects_error(request)
+            return no_objects_error(request, period)
         case Refusal.ROWS_UNKNOWN:
             return TargetChangedError(
                 f"{where} To replace them with the objects' rows, give policies={{'replace_unknown': True}}; "

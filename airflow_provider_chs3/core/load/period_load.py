@@ -79,6 +79,9 @@ class InsertPlan:
         )
 
 
+_FIRST_TRY = RetryState()
+
+
 @dataclass(frozen=True, slots=True)
 class GroupOfFiles:
     """The files of periods that one insert reads together."""
@@ -112,14 +115,16 @@ class PeriodLoad(Publication):
         cls,
         request: LoadRequest,
         context: TargetContext,
-        retry_state: RetryState,
         *,
+        period: Period,
+        nonce: str = "",
+        retry_state: RetryState = _FIRST_TRY,
         source: Source,
         manifest: Manifest,
         period_partitions: PeriodPartitions,
         timer: StepTimer = NO_STEPS,
     ) -> PeriodLoad:
-        """Create the load of the listed objects into the inspected target."""
+        """Create the load of the listed objects into the inspected target; by default, it has the request's nonce."""
         files = Files(
             source=source,
             manifest=manifest,
@@ -140,8 +145,8 @@ class PeriodLoad(Publication):
         return cls(
             request=request,
             context=context,
-            period=request.period,
-            attempt=Attempt(context.target, (request.period,), request.nonce),
+            period=period,
+            attempt=Attempt(context.target, (period,), nonce or request.nonce),
             policies=request.policies,
             files=files,
             period_partitions=period_partitions,
@@ -196,22 +201,14 @@ class PeriodLoad(Publication):
         increment = self.increment
         return increment.base if increment and not increment.removed else self.attempt.nonce
 
-    def with_increment(self, increment: Increment, new: Manifest) -> PeriodLoad:
-        """Return the load of only the new objects."""
-        return replace(self.with_objects(new), increment=increment)
-
-    def with_all_objects(self) -> PeriodLoad:
-        """Return the load of all objects of the period."""
-        return replace(self.with_objects(self.manifest), increment=None)
-
     def end_step(self, name: str, *, at_least_seconds: float = 0.0) -> Steps[PeriodLoad]:
         """Return the load with the time since the last step counted for this step."""
         timer = yield from self.timer.end(name, at_least_seconds=at_least_seconds)
         return replace(self, timer=timer)
 
-    def with_objects(self, manifest: Manifest) -> PeriodLoad:
-        """Return the load of these objects."""
-        return replace(self, files=replace(self.files, manifest=manifest))
+    def with_objects(self, manifest: Manifest, increment: Increment | None = None) -> PeriodLoad:
+        """Return the load of these objects: of all of the period, unless they are an increment's."""
+        return replace(self, files=replace(self.files, manifest=manifest), increment=increment)
 
     @property
     def values(self) -> dict[str, Value]:

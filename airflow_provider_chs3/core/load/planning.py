@@ -20,6 +20,7 @@ from airflow_provider_chs3.core.load.period_check import check_whole
 from airflow_provider_chs3.core.load.period_load import GroupOfFiles, InsertPlan, PeriodLoad, Periods, periods_of
 from airflow_provider_chs3.core.load.retry_policy import RetryState, lower_settings
 from airflow_provider_chs3.core.load.row_counts import prove_whole
+from airflow_provider_chs3.core.load.staging_tables import Attempt
 from airflow_provider_chs3.core.load.warnings import warn_of_risks
 from airflow_provider_chs3.core.model.models import Manifest, Node, Setting
 from airflow_provider_chs3.core.model.quantities import quantity, size_text
@@ -55,7 +56,7 @@ def plan_periods(periods: Periods) -> Steps[tuple[PeriodLoad, Periods] | None]:
     if item.increment and (reason := why_not_alone(item, item.before, plan.reading)):
         check_whole(item, item.facts(item.before), reason)
         yield from Log(name=f"Loading all objects: {reason}.")
-        item = item.with_all_objects()
+        item = item.with_objects(item.manifest)
         plan = yield from plan_objects(item)
     load = yield from replace(item, plan=plan).end_step("plan")
     return load, periods_of(load)
@@ -87,8 +88,8 @@ def _plan_several(periods: Periods) -> Steps[tuple[PeriodLoad, Periods] | None]:
 
 def plan_together(several: Sequence[PeriodLoad], plan: InsertPlan) -> Steps[tuple[PeriodLoad, Periods] | None]:
     """Plan periods as a single insert, and return its load; None if no column shows the period of a row."""
-    load = _merge_loads(several)
-    of_time = time_of_key(load.context)
+    first, context = several[0], several[0].context
+    of_time = time_of_key(context)
     if of_time is None:
         return None
     column = next(
@@ -97,25 +98,25 @@ def plan_together(several: Sequence[PeriodLoad], plan: InsertPlan) -> Steps[tupl
     )
     if column is None:
         return None
-    key = yield from parts_of_key(load.context, of_time)
+    key = yield from parts_of_key(context, of_time)
     written = column.cast(null_as_default=False).value
-    condition = is_of_period(of_time.column, key, written, _partition_values(several), load.request.source.kind.path)
-    load = replace(load, plan=plan, group=_make_group(several, is_of_period=condition))
+    condition = is_of_period(of_time.column, key, written, _partition_values(several), first.request.source.kind.path)
+    load = _merge_loads(several, plan, is_of_period=condition)
     return load, periods_of(*(replace(item, plan=plan_of(load, item)) for item in several))
 
 
-def _merge_loads(periods: Sequence[PeriodLoad]) -> PeriodLoad:
+def _merge_loads(
+    periods: Sequence[PeriodLoad], plan: InsertPlan | None = None, *, is_of_period: str = "1"
+) -> PeriodLoad:
     """Return a load of the objects of all periods."""
-    objects = (unit for period in periods for unit in period.files.manifest.objects)
-    first, attempt = periods[0], replace(periods[0].attempt, periods=tuple(period.period for period in periods))
-    load = replace(first, attempt=attempt, increment=None, changes=None, group=_make_group(periods, is_of_period="1"))
-    return load.with_objects(Manifest.of(objects))
-
-
-def _make_group(periods: Sequence[PeriodLoad], *, is_of_period: str) -> GroupOfFiles:
-    return GroupOfFiles(
-        is_of_period=is_of_period,
-        largest_bytes=max(period.files.manifest.size_bytes for period in periods),
+    first = periods[0]
+    manifests = [period.files.manifest for period in periods]
+    return replace(
+        first.with_objects(Manifest.of(unit for manifest in manifests for unit in manifest.objects)),
+        attempt=Attempt(first.context.target, tuple(period.period for period in periods), first.attempt.nonce),
+        changes=None,
+        plan=plan,
+        group=GroupOfFiles(is_of_period, largest_bytes=max(manifest.size_bytes for manifest in manifests)),
     )
 
 
@@ -265,7 +266,7 @@ def _remember_memory(load: PeriodLoad, history: TableHistory, memory_bytes: int)
     steps = 0 if memory_bytes > 2 * history.memory_bytes else history.memory_steps
     if steps:
         yield from Log(name=f"The last load of {load.context.target} ran out of memory, so this one starts with less.")
-    return replace(load.retry_state, memory_steps=load.retry_state.memory_steps + steps)
+    return load.retry_state.add(memory_steps=steps)
 
 
 def _log_plan(nodes: Mapping[Node, SizedNode], share: ResourceShare, settings: Sequence[Setting]) -> Steps[None]:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from airflow_provider_chs3.core.files.parse_errors import file_of
 from airflow_provider_chs3.core.files.table_creation import create_if_missing
-from airflow_provider_chs3.core.load.attempt import Round, Tried, attempt
+from airflow_provider_chs3.core.load.attempt import Round, attempt
 from airflow_provider_chs3.core.load.discovery import inspect_target_for_load
 from airflow_provider_chs3.core.load.insert import check_objects
 from airflow_provider_chs3.core.load.load_request import LoadRequest
@@ -24,7 +24,7 @@ from airflow_provider_chs3.core.model.error_codes import QUERY_WAS_CANCELLED, is
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.model.quantities import quantity
 from airflow_provider_chs3.core.steps.operations import Log, Sleep, Steps
-from airflow_provider_chs3.core.steps.step_timer import StepTimer, start_timer
+from airflow_provider_chs3.core.steps.step_timer import NO_STEPS, StepTimer, start_timer
 from airflow_provider_chs3.exceptions import (
     Chs3Error,
     ClickHouseConnectionError,
@@ -69,10 +69,9 @@ def load_periods(request: LoadRequest, periods: Sequence[Period]) -> Steps[Loads
     number = 0
     while rounds:
         load_round = rounds.popleft()
-        attempt_request = replace(request, nonce=f"{request.nonce}{number or ''}", period=load_round.periods[0])
-        tried = yield from attempt(attempt_request, load_round)
-        outcome.results.update(tried.results)
-        further = yield from further_rounds(request, load_round, tried, outcome)
+        yield from attempt(request, load_round, f"{request.nonce}{number or ''}")
+        outcome.results.update(load_round.results)
+        further = yield from further_rounds(load_round, outcome)
         rounds.extendleft(reversed(further))
         if len(left) > len(load_round.periods):
             yield from _log_results(load_round, outcome)
@@ -149,45 +148,51 @@ def first_rounds(request: LoadRequest, periods: Sequence[Period]) -> Steps[list[
     reason = _why_one_by_one(request)
     if reason and len(periods) > 1:
         yield from Log(name=f"Loading {len(periods)} periods one by one: {reason}.")
-    rounds, context, timer = list[Round](), None, None
+    rounds, context, timer = list[Round](), None, NO_STEPS
     if request.is_durable and periods:
         timer = yield from start_timer()
         context = yield from inspect_target_for_load(request)
         resumable_loads = yield from find_resumable_loads(request, periods, context)
         timer = yield from timer.end("inspect")
         rounds = [
-            Round(periods=tuple(resumable.periods), retry_state=resumable.retry_state, resumable=resumable)
+            Round(
+                periods=tuple(resumable.periods),
+                retry_state=resumable.retry_state,
+                timer=timer,
+                resumable=resumable,
+                context=context,
+            )
             for resumable in resumable_loads
         ]
     left = [period for period in periods if not any(period in load_round.periods for load_round in rounds)]
     most = 1 if reason else _MOST_PERIODS
-    rounds += [Round(periods=tuple(left[first : first + most])) for first in range(0, len(left), most)]
-    return [replace(load_round, timer=timer, context=context) for load_round in rounds]
+    parts = [tuple(left[first : first + most]) for first in range(0, len(left), most)]
+    return rounds + [Round(periods=part, timer=timer, context=context) for part in parts]
 
 
-def further_rounds(request: LoadRequest, load_round: Round, tried: Tried, outcome: LoadsOutcome) -> Steps[list[Round]]:
+def further_rounds(load_round: Round, outcome: LoadsOutcome) -> Steps[list[Round]]:
     """Return the rounds of the periods that an attempt has not loaded.
 
     Raises:
         Chs3Error: If every period would meet the error, or somebody ended the load.
     """
     is_of_one, rounds = len(load_round.periods) == 1, list[Round]()
-    errors = tried.refused | tried.errors if is_of_one else tried.refused
-    if is_of_one and tried.error:
-        errors = dict.fromkeys(load_round.periods, tried.error)
+    errors = load_round.refused | load_round.errors if is_of_one else load_round.refused
+    if is_of_one and load_round.error:
+        errors = dict.fromkeys(load_round.periods, load_round.error)
     for period, error in errors.items():
-        rounds += yield from _start_over(request, load_round, tried, period, error, outcome)
+        rounds += yield from _start_over(load_round, period, error, outcome)
     if is_of_one:
         return rounds
     rounds = _merge_rounds(rounds)
-    for period, error in tried.errors.items():
+    for period, error in load_round.errors.items():
         yield from Log(name=f"{period} was not published with the others: {error}")
         # A later load may still be running: this one must not end it.
         if isinstance(error, SupersededError | ReplicasBehindError):
             outcome.errors[period] = error
-    left = [period for period in load_round.periods if not (tried.has(period) or period in outcome.errors)]
-    rounds += yield from _split_round(load_round, tried, left)
-    alone = [period for period in tried.errors if period not in outcome.errors]
+    left = [period for period in load_round.periods if not (load_round.has(period) or period in outcome.errors)]
+    rounds += yield from _split_round(load_round, left)
+    alone = [period for period in load_round.errors if period not in outcome.errors]
     return rounds + [Round(periods=(period,)) for period in alone]
 
 
@@ -195,18 +200,16 @@ def _merge_rounds(rounds: Sequence[Round]) -> list[Round]:
     """Merge rounds with the same retry state."""
     alike = dict[RetryState, Round]()
     for load_round in rounds:
-        known = alike.get(load_round.retry_state)
-        alike[load_round.retry_state] = (
-            replace(load_round, periods=(*known.periods, *load_round.periods)) if known else load_round
-        )
+        known = alike.setdefault(load_round.retry_state, load_round)
+        if known is not load_round:
+            known.periods += load_round.periods
+            known.timer = load_round.timer
     return list(alike.values())
 
 
-def _start_over(
-    request: LoadRequest, load_round: Round, tried: Tried, period: Period, error: Chs3Error, outcome: LoadsOutcome
-) -> Steps[list[Round]]:
+def _start_over(load_round: Round, period: Period, error: Chs3Error, outcome: LoadsOutcome) -> Steps[list[Round]]:
     """Return the round of a period that starts over; none if its error is final."""
-    load = tried.loads.get(period)
+    load = load_round.loads.get(period)
     if load:
         error = yield from _check_changed(load, error)
     again = next_retry(error, load_round.retry_state)
@@ -215,7 +218,7 @@ def _start_over(
             yield from record_failure(load, error)
         outcome.errors[period] = error
         return []
-    timer = yield from _wait(error, again, tried.timer)
+    timer = yield from _wait(error, again, load_round.timer)
     return [Round(periods=(period,), retry_state=again.retry_state, timer=timer)]
 
 
@@ -226,17 +229,19 @@ def _wait(error: Chs3Error, again: Retry, timer: StepTimer) -> Steps[StepTimer]:
     return (yield from timer.end("start_over"))
 
 
-def _split_round(load_round: Round, tried: Tried, periods: Sequence[Period]) -> Steps[list[Round]]:
+def _split_round(load_round: Round, periods: Sequence[Period]) -> Steps[list[Round]]:
     """Return the rounds of periods after a common error.
 
     Raises:
         Chs3Error: If every period would meet the error, or somebody ended the load.
     """
-    error = tried.error
+    error = load_round.error
     if error is None or not periods:
         return [Round(periods=(period,)) for period in periods]
     was_ended = isinstance(error, ClickHouseServerError) and error.code == QUERY_WAS_CANCELLED
-    is_of_each = isinstance(error, PreflightError | ClickHouseServerError) and is_terminal(error) and not tried.loads
+    is_of_each = (
+        isinstance(error, PreflightError | ClickHouseServerError) and is_terminal(error) and not load_round.loads
+    )
     if was_ended or is_of_each or isinstance(error, (SupersededError, *OF_ALL)):
         raise error
     again = (
@@ -245,9 +250,9 @@ def _split_round(load_round: Round, tried: Tried, periods: Sequence[Period]) -> 
         else None
     )
     if again:
-        timer = yield from _wait(error, again, tried.timer)
+        timer = yield from _wait(error, again, load_round.timer)
         return [Round(periods=tuple(periods), retry_state=again.retry_state, timer=timer, partings=load_round.partings)]
-    named = {period for period in periods if _is_named(tried.loads.get(period), error)}
+    named = {period for period in periods if _is_named(load_round.loads.get(period), error)}
     if named and load_round.partings < _MOST_PARTINGS:
         yield from Log(name=f"{sentence(str(error))} The other periods continue without {', '.join(map(str, named))}.")
         others = tuple(period for period in periods if period not in named)

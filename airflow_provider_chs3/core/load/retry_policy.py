@@ -91,6 +91,10 @@ class RetryState:
     files_differ: bool = False
     whole: str = ""
 
+    def add(self, **problems: int) -> RetryState:
+        """Return the state after further problems: by how many each number grows."""
+        return replace(self, **{name: getattr(self, name) + number for name, number in problems.items()})
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Retry:
@@ -115,7 +119,7 @@ def next_retry(error: Chs3Error, retry_state: RetryState) -> Retry | None:
     if isinstance(error, BaseChangedError):
         return Retry(retry_state=replace(retry_state, whole=str(error)), reason="loading all objects of the period")
     if isinstance(error, InsertLostError) and retry_state.lost < MAX_LOST:
-        return Retry(retry_state=replace(retry_state, lost=retry_state.lost + 1), reason="inserting again")
+        return Retry(retry_state=retry_state.add(lost=1), reason="inserting again")
     if not isinstance(error, ClickHouseServerError) or is_terminal(error):
         return None
     if error.code == MEMORY_LIMIT_EXCEEDED and not is_of_insert(error):
@@ -123,7 +127,7 @@ def next_retry(error: Chs3Error, retry_state: RetryState) -> Retry | None:
         return _wait_and_retry(error, retry_state, "it ran out of memory") if _is_of_server(error) else None
     if error.code == MEMORY_LIMIT_EXCEEDED:
         waits = _is_of_server(error) and retry_state.waits < MAX_WAITS
-        lower = replace(retry_state, memory_steps=retry_state.memory_steps + 1, waits=retry_state.waits + int(waits))
+        lower = retry_state.add(memory_steps=1, waits=int(waits))
         wait_seconds = WAIT_SECONDS * (retry_state.waits + 1) if waits else 0
         reason = f"{error.host} ran out of memory, so this try uses less"
         return Retry(retry_state=lower, reason=reason, wait_seconds=wait_seconds)
@@ -131,14 +135,14 @@ def next_retry(error: Chs3Error, retry_state: RetryState) -> Retry | None:
         return _wait_and_retry(error, retry_state, "the database did not answer, or closed the connection")
     code = S3_ERROR if is_of_storage(error) or is_broken_off(error) else error.code
     if code == S3_ERROR:
-        retry_state = replace(retry_state, reader_steps=retry_state.reader_steps + 1)
+        retry_state = retry_state.add(reader_steps=1)
     return _wait_and_retry(error, retry_state, _BUSY[code]) if code in _BUSY else None
 
 
 def _wait_and_retry(error: ClickHouseServerError, retry_state: RetryState, cause: str) -> Retry | None:
     if retry_state.waits == MAX_WAITS:
         return None
-    waited = replace(retry_state, waits=retry_state.waits + 1)
+    waited = retry_state.add(waits=1)
     reason = f"{error.host}: {cause} (wait {waited.waits} of {MAX_WAITS})"
     return Retry(retry_state=waited, reason=reason, wait_seconds=WAIT_SECONDS * waited.waits)
 
@@ -151,7 +155,7 @@ def _is_of_server(error: ClickHouseServerError) -> bool:
 def _list_again(retry_state: RetryState) -> Retry | None:
     if retry_state.new_lists == MAX_NEW_LISTS:
         return None
-    listed = replace(retry_state, new_lists=retry_state.new_lists + 1)
+    listed = retry_state.add(new_lists=1)
     return Retry(retry_state=listed, reason=f"listing the objects again ({listed.new_lists} of {MAX_NEW_LISTS})")
 
 

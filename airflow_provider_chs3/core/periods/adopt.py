@@ -19,7 +19,6 @@ from airflow_provider_chs3.core.load.period_check import look_at_period, no_obje
 from airflow_provider_chs3.core.load.period_load import PeriodLoad
 from airflow_provider_chs3.core.load.publication import values_of
 from airflow_provider_chs3.core.load.published_rows import find_lasting
-from airflow_provider_chs3.core.load.retry_policy import RetryState
 from airflow_provider_chs3.core.model.json_values import AsJson
 from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.model.period import Period
@@ -106,7 +105,7 @@ def adopt_period(request: LoadRequest, *, proves: bool = False) -> Steps[Adopted
     before = yield from load.look_up()
     decision = decide(load.facts(before), request.policies)
     if isinstance(decision, Refuse) and decision.refusal is Refusal.NO_OBJECTS:
-        raise no_objects_error(request)
+        raise no_objects_error(request, request.period)
     if isinstance(decision, Skip) and not decision.has_no_objects:
         rows = {str(node): on_node.state.rows for node, on_node in before.items()}
         return AdoptedPeriod(period=request.period, status="unchanged", reason=decision.reason, rows_by_node=rows)
@@ -161,7 +160,9 @@ def _inspect_period(request: LoadRequest) -> Steps[PeriodLoad]:
     context = yield from inspect_target(request, needs_all=True, policies_on=OF_A_PERIOD)
     check_target(context)
     partitions = yield from partitions_of_one(context, request.period)
-    return PeriodLoad.of(request, context, RetryState(), source=source, manifest=manifest, period_partitions=partitions)
+    return PeriodLoad.of(
+        request, context, period=request.period, source=source, manifest=manifest, period_partitions=partitions
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -57,8 +57,8 @@ class View:
     table: TableRequest
     source: SelectSource
     periods: Mapping[Period, Period]
-    columns: tuple[str, ...] = ()
-    planned: tuple[PlannedPeriod, ...] = ()
+    columns: tuple[str, ...]
+    planned: Sequence[PlannedPeriod]
 
     def __str__(self) -> str:
         return f"{self.table.target}, the table of {self.name}"
@@ -86,23 +86,25 @@ def find_views(request: LoadRequest, periods: Iterable[Period]) -> Steps[tuple[V
     return tuple(views)
 
 
-def load_of(request: LoadRequest, view: View, period: Period) -> LoadRequest:
+def load_of(
+    request: LoadRequest, source: SelectSource, table: TableRequest, period: Period, columns: tuple[str, ...]
+) -> LoadRequest:
     """Return the load of a view's table."""
-    reload = _reload_of(request.reload, view)
+    reload = _reload_of(request.reload, table.target)
     shared = {name: getattr(request.policies, name) for name in _SHARED}
     if request.reload and request.reload.replace_rows_of_others and not reload:
         # A person allowed it for the rows of another table.
         shared |= {"replace_unknown": False, "on_target_changed": "fail"}
     return replace(
         request,
-        target=view.table.target,
-        cluster=view.table.cluster,
-        source=view.source,
+        target=table.target,
+        cluster=table.cluster,
+        source=source,
         period=period,
         nonce=make_nonce(datetime.now(UTC)),
         format=None,
         compression="auto",
-        selection=Selection(columns=view.columns),
+        selection=Selection(columns=columns),
         # That the base may lose rows, or have none, was decided when it was loaded.
         policies=Policies(**shared, on_no_objects="empty", max_shrink_fraction=1.0),
         settings={},
@@ -157,7 +159,7 @@ def follow(
         periods = _periods_of(view, several, request.reload)
         if not periods or view.base in followed.errors:
             continue
-        view_load = load_of(request, view, periods[0])
+        view_load = load_of(request, view.source, view.table, periods[0], view.columns)
         outcome = yield from _load(view_load, periods, begin)
         for period, result in outcome.results.items():
             followed.results[view_load.target, period] = result
@@ -187,8 +189,10 @@ def _load(
         attempt = replace(request, nonce=make_nonce(datetime.now(UTC)), period=over[0])
         begin(attempt, over)
         again = yield from load_periods(attempt, over)
-        errors = {period: error for period, error in outcome.errors.items() if period not in over}
-        outcome = replace(outcome, results={**outcome.results, **again.results}, errors={**errors, **again.errors})
+        for period in over:
+            del outcome.errors[period]
+        outcome.results.update(again.results)
+        outcome.errors.update(again.errors)
     return outcome
 
 
@@ -206,7 +210,7 @@ def _await_others(request: LoadRequest, periods: Sequence[Period]) -> Steps[None
 
 
 def _periods_of(view: View, results: Iterable[LoadResult], reload: Reload | None) -> list[Period]:
-    if view_reload := _reload_of(reload, view):
+    if view_reload := _reload_of(reload, view.table.target):
         return sorted({view.periods[result.period] for result in results} & set(view_reload.periods))
     # A period took no step if the run reloads something else.
     return sorted(
@@ -236,7 +240,7 @@ def behind(views: Iterable[View], reload: Reload | None) -> dict[Period, str]:
     """Return the periods of the table that is loaded first for which a view's table is behind, each with the reason."""
     reasons = dict[Period, str]()
     for view in views:
-        if reload and not _reload_of(reload, view):
+        if reload and not _reload_of(reload, view.table.target):
             continue
         to_load = {period.period: period.reason for period in view.planned if period.is_to_load}
         for period, of_view in view.periods.items():
@@ -245,8 +249,8 @@ def behind(views: Iterable[View], reload: Reload | None) -> dict[Period, str]:
     return reasons
 
 
-def _reload_of(reload: Reload | None, view: View) -> Reload | None:
-    return reload if reload and reload.target == view.table.target else None
+def _reload_of(reload: Reload | None, target: TableName) -> Reload | None:
+    return reload if reload and reload.target == target else None
 
 
 def _views_over(context: TargetContext) -> Steps[Sequence[Row]]:
@@ -284,10 +288,9 @@ def _view(
     try:
         target = yield from _target_of(base, row)
         yield from _check_select(base, name, select)
-        table = replace(_named(request), target=target, cluster=base.cluster)
-        source = SelectSource(sql="", base=replace(table, target=name))
-        view = View(name=name, base=base.target, table=table, source=source, periods=of_base)
-        context = yield from inspect_target_for_load(load_of(request, view, next(iter(of_base.values()))))
+        table = _named(request, target, base.cluster)
+        source = SelectSource(sql="", base=_named(request, name, base.cluster))
+        context = yield from inspect_target_for_load(load_of(request, source, table, next(iter(of_base.values())), ()))
         check_target(context, required_settings=REQUIRED_SETTINGS)
         grain = yield from grain_of_key(context)
         if grain is Grain.ALL and not request.policies.reload_whole_table:
@@ -295,13 +298,12 @@ def _view(
                 f"{target} has no partitions by time, so each load would read all of {base.target}: partition it by "
                 "period, or allow this with policies={'reload_whole_table': True}."
             )
-        view = replace(
-            view, periods={period: Period.of(of_base_period.begin, grain) for period, of_base_period in of_base.items()}
-        )
-        listed, _ = yield from source.list_periods(sorted(set(view.periods.values())))
-        view = replace(view, columns=_columns(context, [column.name for column in listed.known_columns]))
-        view = replace(view, planned=tuple((yield from _planned(request, view))))
-        for period in view.planned:
+        periods = {period: Period.of(of_base_period.begin, grain) for period, of_base_period in of_base.items()}
+        in_order = sorted(set(periods.values()))
+        listed, _ = yield from source.list_periods(in_order)
+        columns = _columns(context, [column.name for column in listed.known_columns])
+        planned = yield from _planned(load_of(request, source, table, in_order[0], columns), source, in_order)
+        for period in planned:
             if period.is_blocked:
                 raise PreflightError(
                     f"for {period.period} of {target}, {period.reason}. To replace what others have done there, give "
@@ -309,6 +311,9 @@ def _view(
                 )
     except PreflightError as error:
         raise _cannot_follow(name, base.target, error) from error
+    view = View(
+        name=name, base=base.target, table=table, source=source, periods=periods, columns=columns, planned=planned
+    )
     return view, context
 
 
@@ -319,10 +324,10 @@ def _cannot_follow(view: TableName, base: TableName, error: Chs3Error) -> Prefli
     )
 
 
-def _named(request: LoadRequest) -> TableRequest:
+def _named(request: LoadRequest, target: TableName, cluster: str | None) -> TableRequest:
     return TableRequest(
-        target=request.target,
-        cluster=request.cluster,
+        target=target,
+        cluster=cluster,
         default_cluster=request.default_cluster,
         staging_database=request.staging_database,
     )
@@ -388,19 +393,17 @@ def _columns(context: TargetContext, made: Sequence[str]) -> tuple[str, ...]:
     return tuple(column.name for column in accepted if column.name in made)
 
 
-def _planned(request: LoadRequest, view: View) -> Steps[list[PlannedPeriod]]:
+def _planned(view_load: LoadRequest, source: SelectSource, periods: Sequence[Period]) -> Steps[list[PlannedPeriod]]:
     """Compare the periods of a view's table with their base as it is now."""
-    periods = sorted(set(view.periods.values()))
-    view_load = load_of(request, view, periods[0])
     plan = PlanRequest(
-        **vars(replace(_named(request), target=view.table.target, cluster=view.table.cluster)),
-        source=view.source,
+        **vars(_named(view_load, view_load.target, view_load.cluster)),
+        source=source,
         periods=tuple(periods),
         leave_out_empty=True,
         definition=view_load.definition or None,
         policies=view_load.policies,
         reload=view_load.reload,
-        now=request.now,
+        now=view_load.now,
     )
     planned, _ = yield from compare_periods(plan)
     return planned

@@ -21,7 +21,6 @@ from airflow_provider_chs3.core.load.load_request import LoadRequest
 from airflow_provider_chs3.core.load.period_load import InsertPlan, PeriodLoad
 from airflow_provider_chs3.core.load.planning import TableHistory, plan_insert
 from airflow_provider_chs3.core.load.recorded_load import as_recorded, is_known, knowing_settings_of, structures_of
-from airflow_provider_chs3.core.load.retry_policy import RetryState
 from airflow_provider_chs3.core.load.row_counts import prove_whole
 from airflow_provider_chs3.core.model.models import Manifest, Node
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period
@@ -132,7 +131,7 @@ def prove_periods(requests: Sequence[LoadRequest], options: ProofOptions) -> Ste
                 raise listed.failed[period]
             source, partitions, manifest = listed.source, owns[period], listed.manifests[period]
             load = PeriodLoad.of(
-                request, context, RetryState(), source=source, manifest=manifest, period_partitions=partitions
+                request, context, period=period, source=source, manifest=manifest, period_partitions=partitions
             )
             proved_period = yield from prove_period(load, options)
             proved_period = _limit_to_recorded(proved_period, request, recorded.get(period))
@@ -186,7 +185,7 @@ def prove_period(load: PeriodLoad, options: ProofOptions) -> Steps[ProvedPeriod]
         TargetChangedError: If somebody wrote to the period meanwhile.
     """
     before = yield from load.look_up(with_records=False)
-    load = replace(load, files=replace(load.files, manifest=_sampled(load.files.manifest, options.sample)))
+    load = load.with_objects(_sampled(load.files.manifest, options.sample))
     try:
         reading = yield from _read_files(load, options)
         compared, left_out = _compared(load, reading, options)
@@ -455,7 +454,6 @@ def _judged(
     options: ProofOptions,
 ) -> ProvedPeriod:
     held, wanted = Digest.total(in_table.values()), Digest.total(in_objects.values())
-    proof = ProvedPeriod(period=load.period, status=EQUAL, reason="", rows=held.rows, source_rows=wanted.rows)
     findings = (
         findings_by_column(in_table, in_objects, has_all=options.sample is None)
         if options.object_column
@@ -463,13 +461,22 @@ def _judged(
     )
     if held.is_of(wanted) and not findings:
         of = "" if options.sample is None else f" of {quantity(len(in_objects), 'object')} in a sample"
-        return replace(proof, reason=f"{quantity(held.rows, 'row')}{of}")
+        reason = f"{quantity(held.rows, 'row')}{of}"
+        return ProvedPeriod(period=load.period, status=EQUAL, reason=reason, rows=held.rows, source_rows=wanted.rows)
     columns = held.columns_unlike(wanted, names) if held.rows == wanted.rows and held.rows else ()
     reason = _describe_difference(held, wanted, columns, findings)
     facts = load.context.table_facts
     if held.rows < wanted.rows and not facts.keeps_every_row:
         reason += f". A {facts.engine}{' with a TTL' if facts.rows_expire else ''} may have removed rows itself"
-    return replace(proof, status=DIFFERS, reason=reason, columns=columns, objects=tuple(findings))
+    return ProvedPeriod(
+        period=load.period,
+        status=DIFFERS,
+        reason=reason,
+        rows=held.rows,
+        source_rows=wanted.rows,
+        columns=columns,
+        objects=tuple(findings),
+    )
 
 
 def _describe_difference(
