@@ -368,7 +368,7 @@ def test_a_period_that_is_refused_is_not_loaded_over(gallery: Gallery) -> None:
     _fill_by_hand(gallery, "2026-02")
     gallery.upload("2026-02", trips=MORE_TRIPS, prefix="trips/2026-02/more-")
     done = gallery.run(gallery.dag("Take over a table"), None)
-    assert (done["adopt"], done["scheduled_load.plan"]) == ("failed", "upstream_failed")
+    assert (done["adopt"], done["trips_all.plan"]) == ("failed", "upstream_failed")
     assert gallery.facts("2026-02") == TRIPS.facts("2026-02")
 
 
