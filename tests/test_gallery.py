@@ -339,7 +339,8 @@ def test_all_years_are_loaded_in_one_run(gallery: Gallery) -> None:
     for period in periods:
         gallery.upload(period)
     dag = gallery.dag("Years in one run, without workers")
-    assert loaded(gallery.run(dag, None)) == periods
+    # Small periods share a task.
+    assert loaded(gallery.run(dag, None)) == ["2024-12 … 2026-01 (2 months)"]
     assert [gallery.facts(period) for period in periods] == [TRIPS.facts(period) for period in periods]
 
 
