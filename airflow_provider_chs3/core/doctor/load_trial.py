@@ -119,7 +119,7 @@ def _simulate_load(
     load = PeriodLoad.of(
         request, context, period=period, source=source, manifest=manifest, period_partitions=partitions
     )
-    facts = yield from look_at_period(load, (yield from load.look_up()))
+    facts = yield from look_at_period(replace(load, before=(yield from load.look_up())))
     decision = judge_period(load, facts)
     if isinstance(decision, Skip):
         return [], f"{decision.reason}: a load has nothing to do"

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from airflow_provider_chs3.core.ledger.records import PeriodOnNode, newest
+from airflow_provider_chs3.core.ledger.records import newest
 from airflow_provider_chs3.core.load.period_load import PeriodLoad
 from airflow_provider_chs3.core.load.publication import Publication, held_attempt
 from airflow_provider_chs3.core.load.staging_tables import (
@@ -343,9 +343,7 @@ def clean_up(load: Publication, *, done: Sequence[Attempt] = ()) -> Steps[None]:
         yield from Log(name=f"Staging of {load.periods} could not be removed; the next such load removes it. ({error})")
 
 
-def clean_up_published(
-    loads: Sequence[Publication], periods: Mapping[Period, Mapping[Node, PeriodOnNode]]
-) -> Steps[None]:
+def clean_up_published(loads: Sequence[Publication]) -> Steps[None]:
     """Remove staging and held rows of attempts that published periods, in case they died right afterwards.
 
     Staging of other attempts stays, because a running one may know newer objects.
@@ -353,7 +351,7 @@ def clean_up_published(
     attempts = {
         attempt
         for load in loads
-        for period in periods[load.period].values()
+        for period in load.before.values()
         if period.record
         for attempt in (replace(load.attempt, nonce=period.record.attempt), held_attempt(load, period.record.attempt))
     }

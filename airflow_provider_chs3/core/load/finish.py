@@ -144,9 +144,9 @@ def _check_objects(load: PeriodLoad, nonce: str, records: Mapping[Node, Record])
             raise TransientError(f"On {node}, the record of the objects of {load.period} is not complete.")
 
 
-def with_held_policies(load: PeriodLoad, before: Mapping[Node, PeriodOnNode]) -> PeriodLoad:
+def with_held_policies(load: PeriodLoad) -> PeriodLoad:
     """Return an approval with the relevant policies of the load that holds the period."""
-    held = next(iter(_held_by_node(before).values()), None)
+    held = next(iter(_held_by_node(load.before).values()), None)
     if held is None or not load.request.is_approval:
         return load
     return replace(load, policies=replace(load.policies, keep_versions=held.keep_versions))

@@ -145,7 +145,7 @@ def record_failure(load: PeriodLoad, error: Exception) -> Steps[None]:
         yield from Log(name=f"Could not record why the load failed: {another}")
 
 
-def record_unchanged(loads: Sequence[PeriodLoad], periods: Mapping[Period, Mapping[Node, PeriodOnNode]]) -> Steps[None]:
+def record_unchanged(loads: Sequence[PeriodLoad]) -> Steps[None]:
     """Record that periods are unchanged, if their newest load failed or did not finish.
 
     Also, once, that the newest one that has ended was looked at since, if the load says when periods are due.
@@ -163,7 +163,7 @@ def record_unchanged(loads: Sequence[PeriodLoad], periods: Mapping[Period, Mappi
         over = list[tuple[PeriodLoad, Values]]()
         for load in loads:
             staged = ended.get(str(load.period))
-            published = {period.record.attempt for period in periods[load.period].values() if period.record}
+            published = {period.record.attempt for period in load.before.values() if period.record}
             if staged is not None and not _is_staged(load.attempt, staged, but=published):
                 over.append((load, {}))
         if over:
@@ -356,7 +356,7 @@ def values_of_reading(load: PeriodLoad, reading: Reading) -> dict[str, str | int
     return {"reading": text if is_typed else "", "uncompressed_bytes": reading.uncompressed_bytes or 0}
 
 
-def renew_records(loads: Sequence[PeriodLoad], periods: Mapping[Period, Mapping[Node, PeriodOnNode]]) -> Steps[None]:
+def renew_records(loads: Sequence[PeriodLoad]) -> Steps[None]:
     """Record the evidence of unchanged periods again after merges or ALTERs.
 
     The fewer merges separate a record from the current parts, the more it proves. New columns are compared from then
@@ -366,9 +366,8 @@ def renew_records(loads: Sequence[PeriodLoad], periods: Mapping[Period, Mapping[
     context = loads[0].context
     renewals, steps = defaultdict[Node, list[Renewal]](list), list[QueryNodes]()
     for load in loads:
-        by_node = periods[load.period]
-        shards = rows_of_shards({node: period.state for node, period in by_node.items()})
-        for node, period in by_node.items():
+        shards = rows_of_shards({node: period.state for node, period in load.before.items()})
+        for node, period in load.before.items():
             if period.record and period.is_of_replica:
                 steps.append(_copy_records(load, node, period.record, period, shards))
             elif period.record and period.has_history and not _is_up_to_date(load, node, period, shards):

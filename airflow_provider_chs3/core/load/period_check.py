@@ -67,9 +67,6 @@ _STALE = "a superseded load published after it, from a replica that had been dow
 _MOST_RECORDS = 100
 
 
-_Looks = Mapping[Period, Mapping[Node, PeriodOnNode]]
-
-
 def check_periods(loads: Periods) -> Steps[tuple[dict[Period, LoadResult], Periods, set[tuple[Period, str]]]]:
     """Compare periods with the ledger, and decide about them.
 
@@ -82,43 +79,37 @@ def check_periods(loads: Periods) -> Steps[tuple[dict[Period, LoadResult], Perio
     if not loads.items:
         return {}, periods_of(), attempts
     timer = yield from loads.first.timer.end("inspect")
-    loads.update(lambda load: with_held_policies(replace(load, timer=timer), before[load.period]))
-    loads.apply(lambda load: check_listed_since(load, before[load.period]))
-    facts = yield from loads.run(lambda load: look_at_period(load, before[load.period]))
+    loads.update(lambda load: with_held_policies(replace(load, timer=timer, before=before[load.period])))
+    loads.apply(check_listed_since)
+    facts = yield from loads.run(look_at_period)
     same = [load for load in loads if facts[load.period].comparison.status is ComparisonStatus.UNCHANGED]
-    owned = published_by_owner(same, before, attempts)
+    owned = published_by_owner(same, attempts)
     for period, load in loads.items.items():
         facts[period] = replace(facts[period], is_reload=_is_reload(load, owned))
     decisions = loads.apply(lambda load: judge_period(load, facts[load.period]))
     results = {
         period: skipped_result(load.request, period, decision, timer)
         if decision.has_no_objects or facts[period].comparison.status is ComparisonStatus.PINNED
-        else _unchanged_result(load, before[period], owned)
+        else _unchanged_result(load, owned)
         for period, load in loads.items.items()
         if isinstance(decision := decisions[period], Skip)
     }
-    yield from _settle_unchanged(loads, before, results)
-    periods = yield from _select_loads(loads, before, results, facts, decisions)
+    yield from _settle_unchanged(loads, results)
+    periods = yield from _select_loads(loads, results, facts, decisions)
     return results, periods, attempts
 
 
 def _select_loads(
     loads: Periods,
-    before: _Looks,
     results: dict[Period, LoadResult],
     facts: Mapping[Period, PeriodFacts],
     decisions: Mapping[Period, Decision],
 ) -> Steps[Periods]:
     """Return the periods to load, after completing publications of dead attempts."""
-    results |= _held_results(loads, before, facts, decisions)
+    results |= _held_results(loads, facts, decisions)
     periods = periods_of(
         *(
-            replace(
-                load,
-                before=before[period],
-                reason=decisions[period].reason,
-                held_because=decisions[period].held_because,
-            )
+            replace(load, reason=decisions[period].reason, held_because=decisions[period].held_because)
             for period, load in loads.items.items()
             if period not in results
         )
@@ -130,28 +121,28 @@ def _select_loads(
     return periods
 
 
-def _settle_unchanged(loads: Periods, before: _Looks, results: Mapping[Period, LoadResult]) -> Steps[None]:
+def _settle_unchanged(loads: Periods, results: Mapping[Period, LoadResult]) -> Steps[None]:
     """Clean up after periods that stay as they are, and record unchanged ones."""
     stay = [loads.items[period] for period, result in results.items() if not result.has_no_objects]
     unchanged = [load for load in stay if results[load.period].status != "skipped"]
     workflows = list[Steps[None]]()
     if stay:
-        workflows.append(clean_up_published(stay, before))
+        workflows.append(clean_up_published(stay))
     if unchanged:
-        workflows.append(record_unchanged(unchanged, before))
+        workflows.append(record_unchanged(unchanged))
         # An approval does not know the definition of the rows.
         if not unchanged[0].request.is_approval:
-            workflows.append(renew_records(unchanged, before))
+            workflows.append(renew_records(unchanged))
     if workflows:
         yield from Gather(name="Record what is unchanged, and drop what was left of it", workflows=tuple(workflows))
 
 
 def _held_results(
-    loads: Periods, before: _Looks, facts: Mapping[Period, PeriodFacts], decisions: Mapping[Period, Decision]
+    loads: Periods, facts: Mapping[Period, PeriodFacts], decisions: Mapping[Period, Decision]
 ) -> dict[Period, LoadResult]:
     """Return the results of held periods."""
     return {
-        period: result_of(load, _states(before[period]), status="held", reason=decisions[period].reason)
+        period: result_of(load, _states(load), status="held", reason=decisions[period].reason)
         for period, load in loads.items.items()
         if isinstance(decisions[period], Hold) and not facts[period].is_approval
     }
@@ -219,14 +210,14 @@ def skipped_result(request: LoadRequest, period: Period, decision: Skip, timer: 
     )
 
 
-def _unchanged_result(load: PeriodLoad, before: Mapping[Node, PeriodOnNode], owned: Collection[Period]) -> LoadResult:
+def _unchanged_result(load: PeriodLoad, owned: Collection[Period]) -> LoadResult:
     is_own = load.period in owned
     status, reason = ("published", PUBLISHED_BY_OWNER) if is_own else ("unchanged", ComparisonStatus.UNCHANGED.value)
-    return result_of(load, _states(before), status=status, reason=reason)
+    return result_of(load, _states(load), status=status, reason=reason)
 
 
-def _states(before: Mapping[Node, PeriodOnNode]) -> dict[Node, PartitionState]:
-    return {node: period.state for node, period in before.items()}
+def _states(load: PeriodLoad) -> dict[Node, PartitionState]:
+    return {node: period.state for node, period in load.before.items()}
 
 
 def _is_reload(load: PeriodLoad, owned: Collection[Period]) -> bool:
@@ -248,21 +239,12 @@ def _look_up(loads: Periods) -> Steps[dict[Period, dict[Node, PeriodOnNode]]]:
     such a record leave with an `ObjectsChangedError`.
     """
     before = yield from loads.ask(look_up_caught_up)
-    doubtful = loads.select(lambda load: _seems_of_others(load, before[load.period]))
+    doubtful = loads.select(lambda load: load.facts(before[load.period]).comparison.status in OF_OTHERS)
     yield from doubtful.run_together(_check_no_first_ledger(doubtful))
     current = yield from doubtful.ask(look_up_all)
-    doubtful.apply(lambda load: _check_none_newer(load, before, current))
+    doubtful.apply(lambda load: check_none_newer(load.period, records_of(before[load.period]), current[load.period]))
     loads.merge(doubtful)
     return before | current
-
-
-def _seems_of_others(load: PeriodLoad, before: Mapping[Node, PeriodOnNode]) -> bool:
-    return load.facts(before).comparison.status in OF_OTHERS
-
-
-def _check_none_newer(load: PeriodLoad, before: _Looks, current: _Looks) -> None:
-    period = load.period
-    check_none_newer(period, records_of(before[period]), current[period])
 
 
 def _check_no_first_ledger(loads: Periods) -> Steps[None]:
@@ -279,19 +261,19 @@ def _fail_as_published(load: PeriodLoad) -> None:
     raise published_meanwhile(load.period)
 
 
-def look_at_period(load: PeriodLoad, before: Mapping[Node, PeriodOnNode]) -> Steps[PeriodFacts]:
+def look_at_period(load: PeriodLoad) -> Steps[PeriodFacts]:
     """Return the facts about a period; if it seems changed, ask the servers for the cause.
 
     Raises:
         PreflightError: If the table's key now gives another partition than at the publication.
     """
-    known = load.facts(before)
-    facts = yield from validate_held(load.context, load.period, known, before)
+    known = load.facts(load.before)
+    facts = yield from validate_held(load.context, load.period, known, load.before)
     if known.held and not facts.held:
         yield from Log(name=f"The held rows of {load.period} cannot be published any more: {facts.why_not_held}.")
     if facts.comparison.status is not ComparisonStatus.TARGET_CHANGED:
         return facts
-    changed = {node: before[node] for node in facts.comparison.nodes}
+    changed = {node: load.before[node] for node in facts.comparison.nodes}
     if other := [node for node, period in changed.items() if is_elsewhere(period)]:
         raise PreflightError(key_type_message(load, str(other[0])))
     if not (yield from _is_of_stale(load, changed)):
@@ -428,7 +410,7 @@ def _is_of_stale(load: PeriodLoad, periods: Mapping[Node, PeriodOnNode]) -> Step
     return all(contents is not None and (key, tuple(sorted(contents))) in stale for key, contents in present)
 
 
-def check_listed_since(load: PeriodLoad, periods: Mapping[Node, PeriodOnNode]) -> None:
+def check_listed_since(load: PeriodLoad) -> None:
     """Check that the ledger's records of the period are older than this load's listing.
 
     Only durations by the same clock are compared, because the clocks of nodes and worker may differ.
@@ -436,7 +418,7 @@ def check_listed_since(load: PeriodLoad, periods: Mapping[Node, PeriodOnNode]) -
     Raises:
         ObjectsChangedError: If another load has recorded other objects since: it may have listed them later.
     """
-    records = (period.record for period in periods.values() if period.record)
+    records = (period.record for period in load.before.values() if period.record)
     # Records of the future are from before the node's clock was set back.
     if any(
         0 <= record.age_seconds <= load.timer.of_this_try_seconds and record.fingerprint != load.manifest.fingerprint

@@ -216,13 +216,9 @@ _COLUMNS = ", ".join(
 )
 
 
-def published_by_owner(
-    loads: Sequence[PeriodLoad],
-    periods: Mapping[Period, Mapping[Node, PeriodOnNode]],
-    attempts: Collection[tuple[Period, str]],
-) -> set[Period]:
+def published_by_owner(loads: Sequence[PeriodLoad], attempts: Collection[tuple[Period, str]]) -> set[Period]:
     """Return the periods that an earlier try of the same task published before it died: for the task, they are new."""
-    records = {load.period: periods[load.period][load.context.coordinator].record for load in loads}
+    records = {load.period: load.before[load.context.coordinator].record for load in loads}
     return {period for period, record in records.items() if record and (period, record.attempt) in attempts}
 
 

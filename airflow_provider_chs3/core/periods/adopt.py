@@ -10,7 +10,6 @@ from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.file_schema import count_rows, read_columns
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState, rows_of_shards
 from airflow_provider_chs3.core.ledger.recording import Values, add_records
-from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.ledger.table import make_ledger
 from airflow_provider_chs3.core.load.decision import Hold, PeriodFacts, Refusal, Refuse, Skip, decide
 from airflow_provider_chs3.core.load.discovery import list_ready_period
@@ -102,20 +101,20 @@ def adopt_period(request: LoadRequest, *, proves: bool = False) -> Steps[Adopted
         PreflightError: If the cluster or the table is missing, or not fit.
     """
     load = yield from _inspect_period(request)
-    before = yield from load.look_up()
-    decision = decide(load.facts(before), request.policies)
+    load = replace(load, before=(yield from load.look_up()))
+    decision = decide(load.facts(load.before), request.policies)
     if isinstance(decision, Refuse) and decision.refusal is Refusal.NO_OBJECTS:
         raise no_objects_error(request, request.period)
     if isinstance(decision, Skip) and not decision.has_no_objects:
-        rows = {str(node): on_node.state.rows for node, on_node in before.items()}
+        rows = {str(node): on_node.state.rows for node, on_node in load.before.items()}
         return AdoptedPeriod(period=request.period, status="unchanged", reason=decision.reason, rows_by_node=rows)
     counted = yield from _count(load)
-    _check_sight(load, before, counted)
+    _check_sight(load, counted)
     if sum(counted.rows_by_node.values()) != counted.source_rows:
         return AdoptedPeriod(
             period=request.period,
             status="refused",
-            reason=_mismatch(load, (yield from look_at_period(load, before)), counted),
+            reason=_mismatch(load, (yield from look_at_period(load)), counted),
             rows_by_node=counted.rows_by_node,
         )
     reason = load.files.source.kind.contents.having(load.files.manifest, "as many")
@@ -129,18 +128,18 @@ def adopt_period(request: LoadRequest, *, proves: bool = False) -> Steps[Adopted
             )
     yield from make_ledger(load.context, load.context.nodes)
     load = replace(load, context=load.context.with_ledger())
-    yield from _record(load, before, counted)
+    yield from _record(load, counted)
     return AdoptedPeriod(period=request.period, status="adopted", reason=reason, rows_by_node=counted.rows_by_node)
 
 
-def _record(load: PeriodLoad, before: Mapping[Node, PeriodOnNode], counted: _Counted) -> Steps[None]:
+def _record(load: PeriodLoad, counted: _Counted) -> Steps[None]:
     filled = {
         node: [partition.partition_id for partition in on_node.each if partition.state.rows]
-        for node, on_node in before.items()
+        for node, on_node in load.before.items()
     }
     lasting = yield from find_lasting(load.context, filled)
-    yield from _check_unchanged(load, before)
-    shards = rows_of_shards({node: on_node.state for node, on_node in before.items()})
+    yield from _check_unchanged(load)
+    shards = rows_of_shards({node: on_node.state for node, on_node in load.before.items()})
     records = [
         (
             node,
@@ -149,7 +148,7 @@ def _record(load: PeriodLoad, before: Mapping[Node, PeriodOnNode], counted: _Cou
                 load, node, replace(partition.state, lasts=partition.partition_id in lasting[node]), shards, counted
             ),
         )
-        for node, on_node in before.items()
+        for node, on_node in load.before.items()
         for partition in on_node.recorded
     ]
     yield from add_records(load.context, "published", records, name=f"Record {load.period} as published")
@@ -191,10 +190,10 @@ def _count(load: PeriodLoad) -> Steps[_Counted]:
     )
 
 
-def _check_sight(load: PeriodLoad, before: Mapping[Node, PeriodOnNode], counted: _Counted) -> None:
+def _check_sight(load: PeriodLoad, counted: _Counted) -> None:
     """Refuse a period if the user does not see all of its rows, except those that a lightweight DELETE hides."""
     for node in load.context.publishers:
-        state, seen = before[node].state, counted.rows_by_node[str(node)]
+        state, seen = load.before[node].state, counted.rows_by_node[str(node)]
         parts = state.each_part
         if parts is not None and seen != state.rows and not any(part.hides_rows for part in parts):
             raise TargetChangedError(
@@ -222,14 +221,14 @@ def _way_out(facts: PeriodFacts, policies: Policies) -> str:
     return f"load it with policies={allowed}" if allowed else "load it"
 
 
-def _check_unchanged(load: PeriodLoad, before: Mapping[Node, PeriodOnNode]) -> Steps[None]:
+def _check_unchanged(load: PeriodLoad) -> Steps[None]:
     period = load.period
     _, manifest = yield from load.files.source.list_period(period)
     if manifest.fingerprint != load.files.manifest.fingerprint:
         raise ObjectsChangedError(f"Objects of {period} changed while its rows were counted: try again")
     after = yield from load.look_up()
     for node, on_node in after.items():
-        was, is_now = before[node].state, on_node.state
+        was, is_now = load.before[node].state, on_node.state
         if (was.max_block, was.data_version) != (is_now.max_block, is_now.data_version):
             raise TargetChangedError(
                 f"Somebody wrote to {load.context.target} on {node} while the rows of {period} were counted: try again"

@@ -216,31 +216,32 @@ def _unpinned(
     }
 
 
-def _restore(request: RestoreRequest, load: Publication) -> Steps[RestoredPeriod]:
-    context, period = load.context, load.period
+def _restore(request: RestoreRequest, item: Publication) -> Steps[RestoredPeriod]:
+    context, period = item.context, item.period
     versions, _ = yield from find_versions(context)
-    (before,) = yield from look_up_caught_up([load])
+    (before,) = yield from look_up_caught_up([item])
+    item = replace(item, before=before)
     comparison, restored = compare_unpinned(before, ExpectedPeriod(), context.table_facts), restored_of(before)
     is_asked_for = restored and restored.is_pinned and request.version in (None, restored.version)
     if restored and is_asked_for and comparison.status is ComparisonStatus.UNCHANGED:
         # It may have died right after it had published it.
-        yield from clean_up_published([load], {period: before})
+        yield from clean_up_published([item])
         rows = yield from _count_rows(
             context,
             context.target,
             {partition.partition_id for on_node in before.values() for partition in on_node.each},
         )
         return RestoredPeriod(period, "unchanged", restored.version, rows, str(restored))
-    version = _chosen(request, [version for version in versions if version.period == period], before, load)
+    version = _chosen(request, [version for version in versions if version.period == period], before, item)
     if comparison.status in _OF_OTHERS and not request.replaces_changed:
         raise TargetChangedError(
-            f"{context.target}, {load.period_partitions}, on {', '.join(map(str, comparison.nodes))}: "
+            f"{context.target}, {item.period_partitions}, on {', '.join(map(str, comparison.nodes))}: "
             f"{comparison.reason}. Restoring a version would undo that (rows erased on request would come back): "
             "if you want it, restore with --replace-changed."
         )
     yield from _follow_structure(context, version)
     restored = Restored(version.attempt, request.by, f"{request.now:%Y-%m-%d %H:%M} UTC")
-    yield from _publish(replace(load, before=before), version, restored)
+    yield from _publish(item, version, restored)
     rows = yield from _count_rows(
         context, context.target, {key for node in version.nodes.values() for key in node.states}
     )
@@ -291,7 +292,7 @@ def _rows(nodes: Mapping[Node, PeriodOnNode]) -> int:
 
 
 def _chosen(
-    request: RestoreRequest, versions: Sequence[Version], before: Mapping[Node, PeriodOnNode], load: Publication
+    request: RestoreRequest, versions: Sequence[Version], before: Mapping[Node, PeriodOnNode], item: Publication
 ) -> Version:
     """Return the version to restore.
 
@@ -310,7 +311,7 @@ def _chosen(
         if (version.attempt == wanted if wanted else version.attempt not in current and version.objects not in same)
     ]
     if not fitting:
-        of, target = load.period, load.context.target
+        of, target = item.period, item.context.target
         known = ", ".join(dict.fromkeys(version.attempt for version in versions))
         if not known:
             reason = f"{target} has no versions of {of}: loads keep them with policies={{'keep_versions': 1}}."
@@ -323,13 +324,13 @@ def _chosen(
             reason += "restore it."
         raise PreflightError(reason)
     version = fitting[-1]
-    shards = sorted({node.shard_num for node in load.context.nodes})
+    shards = sorted({node.shard_num for node in item.context.nodes})
     reason = version.why_broken
     if not reason and sorted(version.shards) != shards:
         reason = f"the period was spread over shards {', '.join(map(str, version.shards))}"
     if reason:
         raise PreflightError(
-            f"Version {version.attempt} of {load.period} cannot be restored into {load.context.target}: "
+            f"Version {version.attempt} of {item.period} cannot be restored into {item.context.target}: "
             f"{reason}. Nothing was changed. Choose another version (chs3 versions), or load the period."
         )
     return version
@@ -368,21 +369,21 @@ def _add(column: Column) -> str:
     return f"ADD COLUMN IF NOT EXISTS {identifier(column.name)} {column.type}{default}"
 
 
-def _stage(load: Publication, version: Version) -> Steps[dict[Node, Staged]]:
+def _stage(item: Publication, version: Version) -> Steps[dict[Node, Staged]]:
     """Link the version into staging, and prove that it is there."""
     wanted = {
         node: Staged({key: state.contents for key, state in of_node.states.items()})
         for node, of_node in version.nodes.items()
     }
-    source = TableName(load.context.staging_database, version.table)
-    staged = yield from link_partitions(load, source, load.attempt, wanted)
+    source = TableName(item.context.staging_database, version.table)
+    staged = yield from link_partitions(item, source, item.attempt, wanted)
     for node, stored in wanted.items():
         if not all(
             contents.of_parts is None or contents.has_parts_of(staged[node].at(key))
             for key, contents in stored.partitions.items()
         ):
             raise VerificationError(
-                f"Staging {load.staging} on {node} does not hold what was kept of {version.period} in version "
+                f"Staging {item.staging} on {node} does not hold what was kept of {version.period} in version "
                 f"{version.attempt}: somebody else writes to one of them. Nothing was published; restore it again."
             )
     return staged

@@ -111,12 +111,13 @@ RECORD = Record(
 CURRENT = replace(RECORD, evidence=STATE.evidence(SHARDS).as_text())
 
 
-def load(facts=KNOWING):
+def load(before, facts=KNOWING):
     context = surroundings(facts, facts, nodes=(ONE, TWO))
     key = LedgerKey(context.target, "uuid", Period.of_month(2026, 10), "202610")
     return SimpleNamespace(
         context=context,
         period=key.period,
+        before=before,
         key_on=lambda node, partition_id="": key,
         request=SimpleNamespace(selection=Selection(), structure=lambda context, shard_num: {"columns": ["n"]}),
     )
@@ -124,7 +125,7 @@ def load(facts=KNOWING):
 
 def renewed(first: Record, second: Record, *answers, facts=KNOWING):
     periods = {node: PeriodOnNode(record, STATE, has_history=True) for node, record in ((ONE, first), (TWO, second))}
-    return drive(renew_records([load(facts)], {Period.of_month(2026, 10): periods}), *answers).steps
+    return drive(renew_records([load(periods, facts)]), *answers).steps
 
 
 def test_what_is_known_already_is_not_recorded_again():
@@ -160,7 +161,7 @@ def test_a_record_gets_the_table_of_now_and_keeps_what_it_has_of_the_files():
 
 def test_a_replica_that_goes_by_the_record_of_another_gets_none():
     periods = {ONE: PeriodOnNode(CURRENT, STATE, has_history=True), TWO: PeriodOnNode(RECORD, STATE)}
-    assert drive(renew_records([load()], {Period.of_month(2026, 10): periods})).steps == []
+    assert drive(renew_records([load(periods)])).steps == []
 
 
 def test_an_error_of_another_kind_is_no_error_of_the_period():
