@@ -46,7 +46,7 @@ from airflow_provider_chs3.core.load.publish import key_type_message
 from airflow_provider_chs3.core.load.reload import RELOAD
 from airflow_provider_chs3.core.load.resume import PUBLISHED_BY_OWNER, find_own_attempts, published_by_owner
 from airflow_provider_chs3.core.model.models import Node, TableName
-from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period
 from airflow_provider_chs3.core.model.quantities import quantity, size_text
 from airflow_provider_chs3.core.sql.quoting import Sql, is_table, table
 from airflow_provider_chs3.core.steps.operations import Gather, Log, QueryNodes, Steps
@@ -358,11 +358,12 @@ def _error_of(load: PeriodLoad, facts: PeriodFacts, refuse: Refuse) -> Chs3Error
         case Refusal.WHOLE_TABLE:
             return whole_table_error(target, request.source.kind.contents.sizes(load.manifest), refuse.reason)
         case Refusal.SHRANK:
+            subject = target if period == WHOLE_TABLE else period
             return SourceError(
-                f"The {facts.contents} of {period} shrank from {size_text(facts.published_bytes)} to "
-                f"{size_text(facts.size_bytes)} since they were published, by more "
-                f"than policies['max_shrink_fraction']={request.policies.max_shrink_fraction}. If that is intended, "
-                f"allow it for one run of the DAG, by its conf: {allowing_shrink(target, period)}."
+                f"The {facts.contents} of {subject} shrank from {size_text(facts.published_bytes)} to "
+                f"{size_text(facts.size_bytes)} since they were published, by more than "
+                f"policies['max_shrink_fraction']={request.policies.max_shrink_fraction}. If that is intended, allow "
+                f"it for one run of the DAG, by its conf: {allowing_shrink(target, period)}."
             )
 
 
