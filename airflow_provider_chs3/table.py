@@ -148,8 +148,9 @@ class Table:
         compares_definition: bool = True,
         leave_out_empty: bool = False,
         reload: Reload | None = None,
+        creates_table: bool = False,
     ) -> list[PlannedPeriod]:
-        """Return which periods would be loaded, and why; nothing is written.
+        """Return which periods would be loaded, and why.
 
         Args:
             load: The load.
@@ -158,20 +159,21 @@ class Table:
             compares_definition: Whether another definition of the load is a reason to load. Default: True.
             leave_out_empty: Whether to leave out periods that have no objects and were never loaded. Default: False.
             reload: The reload that a run asks for. Default: none.
+            creates_table: Whether to create a missing table, if `load` may. Default: False: it writes nothing.
 
         Raises:
             Chs3Error: If the objects or the table cannot be compared.
         """
         listing = load.store.listing()
         loaded = self._what_is_loaded(load, self.source(load, listing))
-        wanted: WantedPeriods = (lambda grain: grain) if periods is None else periods
         request = PlanRequest(
             **self._names(),
             source=loaded["source"],
-            periods=wanted,
+            periods=(lambda grain: grain) if periods is None else periods,
             leave_out_empty=leave_out_empty,
             reload=reload,
             new_table=_new_table(load, loaded),
+            creates_table=creates_table,
             fresh_by=load.due,
             now=loaded["now"],
             **_compared(loaded) if compares_definition else {},
@@ -208,10 +210,10 @@ class Table:
         Raises:
             Chs3Error: If the periods cannot be read.
         """
-        listing = load.store.listing()
         options = ProofOptions(
             object_column=object_column, sample=sample, all_periods=periods is None, is_as_recorded=is_as_recorded
         )
+        listing = load.store.listing()
         return self._runner(listing).run(prove_periods(self._requests(load, periods, listing), options))
 
     def adopt(self, load: Load, periods: Periods | None = None, *, proves: bool = False) -> list[AdoptedPeriod]:
@@ -263,8 +265,8 @@ class Table:
         Raises:
             ConfigurationError: If nothing says so.
         """
-        asked, fresh_by = self._in_ledger(()), load.due if load else None
-        return self._runner().run(look_at_freshness(asked, fresh_by, datetime.now(UTC)))
+        steps = look_at_freshness(self._in_ledger(()), load.due if load else None, datetime.now(UTC))
+        return self._runner().run(steps)
 
     def list_objects(self, periods: Periods = ()) -> Sequence[LoadedObject]:
         """Return the objects that periods were loaded from, also those that later loads have replaced.
@@ -396,10 +398,8 @@ class Table:
     def _requests(self, load: Load, periods: Periods | None, listing: Listing) -> list[LoadRequest]:
         """Return the load of each period."""
         source = self.source(load, listing)
-        if periods is None:
-            asked = tuple(sorted(self._runner(listing).run(source.summarize_periods(self.grain()))))
-        else:
-            asked = _named(periods)
+        found = self._runner(listing).run(source.summarize_periods(self.grain())) if periods is None else ()
+        asked = tuple(sorted(found)) if periods is None else _named(periods)
         loaded = self._what_is_loaded(load, source)
         return [LoadRequest(**loaded, period=period) for period in asked]
 

@@ -66,6 +66,7 @@ def diagnosis(chosen: ChosenLoad, *, period: str | None, purposes: tuple[str, ..
         source=source,
         source_error=error,
         period=Period.parse(period) if period else None,
+        creates_table=bool(load and load.create_table != "never"),
     )
     return Runner(session=hasty, listing=listing, log=table.log).run(examine(request))
 

@@ -81,6 +81,8 @@ class PlanLoadsOperator(PeriodOperator, takes=OF_PLANS):
                 compares_definition=self.is_compared,
                 leave_out_empty=self._is_looking_back and not reload,
                 reload=reload,
+                # Of all periods, the newest has all columns.
+                creates_table=True,
             )
 
     def execute(self, context: Context) -> list[str] | list[list[str]]:

@@ -65,6 +65,7 @@ class DoctorRequest(TableRequest):
     settings: SettingValues = field(default_factory=dict)
     definition: Mapping[str, Any] | None = None
     purposes: tuple[str, ...] = ("load",)
+    creates_table: bool = False
 
     @property
     def has_table(self) -> bool:
@@ -217,16 +218,20 @@ def _check_load(
         declared=request.declared,
         definition=request.definition,
     )
-    table = Check(name="table", skipped="give --table")
-    if request.has_table:
-        table = (
-            (yield from check_table(context, servers.location.nodes, user_settings=request.settings))
-            if context.nodes
-            else Check(name="table", skipped="no node reported its table")
-        )
+    is_created = request.creates_table and any(facts.target is None for facts in context.nodes.values())
+    if not request.has_table:
+        table = Check(name="table", skipped="give --table")
+    elif not context.nodes:
+        table = Check(name="table", skipped="no node reported its table")
+    elif is_created:
+        table = Check(name="table", skipped=f"{request.target} does not exist on all nodes: its load creates it")
+    else:
+        table = yield from check_table(context, servers.location.nodes, user_settings=request.settings)
     settings = list[Setting]()
     if missing := list(_missing_arguments(request)):
         period = Check(name="period", skipped=f"give {', '.join(missing)}")
+    elif is_created:
+        period = Check(name="period", skipped="its table does not exist yet")
     elif (
         request.source is None or request.period is None or not table.summary or servers.sizes.wrong or storage.findings
     ):

@@ -95,6 +95,7 @@ class PlanRequest(TableRequest):
     settings: SettingValues | None = None
     reload: Reload | None = None
     new_table: NewTableRequest | None = None
+    creates_table: bool = False
     fresh_by: FreshBy | None = None
     now: datetime
 
@@ -144,9 +145,13 @@ def compare_periods(request: PlanRequest) -> Steps[tuple[list[PlannedPeriod], Ta
     """
     periods, context = yield from _wanted(request)
     listed = yield from request.source.summarize_periods(periods)
-    if request.new_table and not (yield from create_if_missing(request.new_table, _with_objects(listed))):
-        return [_planned(request, request.target, *values) for values in sorted(listed.items())], None
+    if request.new_table and request.creates_table:
+        with_objects = [period for period, objects in listed.items() if objects.count]
+        yield from create_if_missing(request.new_table, with_objects)
     context = context or (yield from inspect_target(request, policies_on=OF_A_PERIOD))
+    if request.new_table and not all(facts.target for facts in context.nodes.values()):
+        # Its load creates it.
+        return [_planned(request, request.target, *values) for values in sorted(listed.items())], None
     check_target(context, settings=request.settings)
     check_databases(context)
     # An empty list of periods has no partition to ask for.
@@ -274,10 +279,6 @@ def due_text(planned: Sequence[PlannedPeriod], fresh_by: FreshBy, at: datetime) 
         return f"{text}."
     outcome = f"done {duration_text(left)} before" if left >= 0 else f"{duration_text(-left)} late"
     return f"{text}: by their forecast, the loads will be {outcome}."
-
-
-def _with_objects(listed: Mapping[Period, PeriodObjects]) -> list[Period]:
-    return [period for period, objects in listed.items() if objects.count]
 
 
 def _planned(

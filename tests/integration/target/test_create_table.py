@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import threading
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
 
+from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.exceptions import NotReadyError
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.testbed.trips import Trips
@@ -133,6 +136,28 @@ def test_a_plan_creates_it_from_the_newest_period_that_has_files(lake: Lake) -> 
     (found,) = definitions(lake, "trips")
     assert "PARTITION BY toYYYYMM(day)" in found
     assert plan(lake, last_period="2026-10", lookback=2) == periods[:2]
+
+
+def test_the_commands_that_only_look_leave_its_creation_to_the_load(
+    lake: Lake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake.upload(TRIPS)
+    where = {"table": "trips", "database": lake.database, "cluster": lake.cluster.name, "bucket": lake.bucket}
+    load = {**where, "key": "trips/{YYYY-MM}/", "create_table": "if_missing"}
+    path = tmp_path / "loads.json"
+    path.write_text(json.dumps({"loads": [load]}), encoding="utf-8")
+    assert main(["plan", "--loads", str(path), "--all-periods"]) == 1
+    assert "trips: 1 of 1 period to load" in capsys.readouterr().out
+    assert main(["doctor", "--loads", str(path), "--output", "json"]) == 0
+    (diagnosis,) = json.loads(capsys.readouterr().out)
+    table = next(check for check in diagnosis["checks"] if check["name"] == "table")
+    assert (table["findings"], table["skipped"]) == (
+        [],
+        f"{lake.database}.trips does not exist on all nodes: its load creates it",
+    )
+    assert definitions(lake, "trips") == []
+    lake.load(create_table="if_missing")
+    assert main(["plan", "--loads", str(path), "--all-periods"]) == 0
 
 
 def test_without_files_there_is_nothing_to_create_it_from(lake: Lake) -> None:
