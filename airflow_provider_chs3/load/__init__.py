@@ -99,10 +99,24 @@ class Load(Group):
             if isinstance(value := getattr(self, name), Mapping) and not is_of_a_run(value):
                 group.of(value)
         check_place(vars(self))
+        if self.bucket and "://" in (self.key or "") and not is_of_a_run([self.bucket, self.key]):
+            self.store.location  # noqa: B018 - the key names a bucket, too
+        self._check_columns()
         if not any(map(is_of_a_run, (self.fresh_by, self.timezone))):
             self.due  # noqa: B018 - it checks both
         if self.name is None and not is_of_a_run(self.table):
             object.__setattr__(self, "name", self.table.rpartition(".")[2])
+
+    def _check_columns(self) -> None:
+        """Check that what creates columns does not leave some out."""
+        adds = isinstance(self.policies, Mapping) and self.policies.get("on_new_columns") == "add"
+        creating = {"create_table='if_missing'": self.create_table == "if_missing", "on_new_columns='add'": adds}
+        names = " and ".join(name for name, is_asked in creating.items() if is_asked)
+        if names and (self.select or self.columns):
+            raise ConfigurationError(
+                f"{names} creates all columns that the files have, and columns or select name those to load: leave "
+                "one of them out."
+            )
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Load:

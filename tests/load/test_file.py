@@ -242,6 +242,26 @@ def test_an_error_names_the_line_and_the_place(tmp_path: Path, line: str, told: 
             "loads.yaml, line 2, loads[0]: Nothing says where the objects are: give key=… and bucket=…, or objects=….",
         ),
         (
+            LOAD + "    bucket: other\n",
+            "loads.yaml, line 3, loads[0]: bucket='other': key='s3://lake/{YYYY-MM}/' names the bucket, too: leave one "
+            "out.",
+        ),
+        (
+            LOAD + "    create_table: if_missing\n    columns: [fare]\n",
+            "loads.yaml, line 3, loads[0]: create_table='if_missing' creates all columns that the files have, and "
+            "columns or select name those to load: leave one of them out.",
+        ),
+        (
+            LOAD + "    fresh_by: 10:00\n",
+            "loads.yaml, line 5, loads[0].fresh_by is 10:00, which YAML reads as 600: write that, or quote it, "
+            "'10:00'.",
+        ),
+        (
+            LOAD + "    fresh_by: 7:00 am\n",
+            "loads.yaml, line 3, loads[0]: fresh_by='7:00 am' is not allowed: give a time of the day, '07:00', or "
+            "hours after the period's end, '6h'.",
+        ),
+        (
             LOAD + "    objects: {storage: s3, key: x}\n",
             "loads.yaml, line 3, loads[0]: key: objects=… says where the objects are; leave this out.",
         ),

@@ -140,19 +140,8 @@ class LoadRequest(TableRequest):
     fresh_by: FreshBy | None = None
 
     def __post_init__(self) -> None:
-        selection = self.selection
         if not self.source.has_files:
             self._check_nothing_is_about_files()
-        asked = {
-            "create_table='if_missing'": self.new_table,
-            "policies={'on_new_columns': 'add'}": self.policies.on_new_columns == "add",
-        }
-        names = " and ".join(name for name, is_asked in asked.items() if is_asked)
-        if names and (selection.select or selection.columns):
-            raise ConfigurationError(
-                f"{names} creates all columns that the files have, and columns or select name those to load: leave "
-                "one of them out."
-            )
         self._check_object_column()
 
     @property
