@@ -147,13 +147,14 @@ def _plan(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
     planned = chosen.table.plan(
         chosen.known_load, parse_periods(periods) if periods else None, compares_definition=chosen.is_declared
     )
-    to_load = sum(period.is_to_load for period in planned)
+    to_load, blocked = sum(period.is_to_load for period in planned), sum(period.is_blocked for period in planned)
     is_of_rows = any(period.objects.rows is not None for period in planned)
     return Report(
         header=["period", "to do", "reason", *(["rows"] if is_of_rows else ["objects", "size"])],
         rows=[[period.period, period.to_do, period.reason, *_amount(period.objects)] for period in planned],
         values=[_planned_as_json(period) for period in planned],
-        summary=f"{to_load} of {quantity(len(planned), 'period')} to load",
+        summary=f"{to_load - blocked} of {quantity(len(planned), 'period')} to load"
+        + f", {blocked} blocked" * bool(blocked),
         is_fine=not to_load,
         notes=[forecast_text(planned), _due_text(chosen, planned)],
     )

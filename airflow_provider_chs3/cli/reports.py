@@ -91,7 +91,11 @@ def _joined(reports: Mapping[str, Report], errors: Mapping[str, str]) -> Command
         for value in (report.values if isinstance(report.values, list) else [report.values])
     ]
     notes = [f"{name}: {note}" for name, report in reports.items() for note in report.notes if note]
+    whole_texts = [report.text for report in reports.values() if report.text]
     texts = ("", rendered(header, rows) if rows else "", *notes)
+    if len(whole_texts) == 1 and not errors:
+        # A table of one load says less than the load's own text.
+        texts = ("", *whole_texts)
     return CommandResult(
         [*values, *({"load": name, "error": text} for name, text in errors.items())],
         "\n".join(texts),

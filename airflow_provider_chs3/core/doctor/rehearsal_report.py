@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from airflow_provider_chs3.core.model.quantities import quantity
+
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
@@ -36,4 +38,5 @@ class ScenarioResult:
     @property
     def header(self) -> str:
         """The servers and the table, in one line."""
-        return f"ClickHouse {', '.join(self.versions)}, {self.nodes} nodes, {self.shards} shards, {self.engine}"
+        size = f"{quantity(self.nodes, 'node')}, {quantity(self.shards, 'shard')}"
+        return f"ClickHouse {', '.join(self.versions)}, {size}, {self.engine}"

@@ -58,7 +58,9 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 
 @pytest.mark.usefixtures("dag")
 class TestDag:
-    def test_the_task_says_what_is_loaded_and_how(self, trips_lake: Lake, run: Run) -> None:
+    def test_the_task_says_what_is_loaded_and_how(
+        self, trips_lake: Lake, run: Run, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         trips_lake.upload(TRIPS)
         task = ("--dag", "trips_nightly", "--task")
         code, planned = run("plan", *task, "trips", "--period", PERIOD)
@@ -77,6 +79,9 @@ class TestDag:
         assert (code, proved[0]["status"], proved[0]["definition"]) == (0, "equal", {"select": selected})
         code, doctor = run("doctor", *task, "trips", "--period", PERIOD)
         assert (code, [load["load"] for load in doctor]) == (0, ["trips.period.load"])
+        capsys.readouterr()
+        assert main(["doctor", *task, "trips", "--period", PERIOD]) == 0
+        assert "No findings." in capsys.readouterr().out
 
     def test_a_template_that_only_a_run_knows_is_named(self, run: Run) -> None:
         code, error = run("plan", "--dag", "trips_nightly", "--task", "of_a_run", "--period", PERIOD)

@@ -8,6 +8,7 @@ import pytest
 
 from airflow_provider_chs3.cli.rehearse import Rehearsal
 from airflow_provider_chs3.core.doctor import rehearsal_tables as scratch
+from airflow_provider_chs3.core.model.quantities import quantity
 from tests.integration.lake import Lake
 from tests.integration.rehearsing import Rehearse, rehearse
 
@@ -28,7 +29,7 @@ def test_all_scenes_are_told_and_nothing_is_left(lake: Lake, rehearse: Rehearse,
     code, out, err = rehearse()
     assert (code, err) == (0, ""), out
     header, *scenes, verdict = out.splitlines()
-    assert f"{nodes} nodes, {nodes} shards, MergeTree PARTITION BY toYYYYMM(ts)" in header
+    assert f"{quantity(nodes, 'node')}, {quantity(nodes, 'shard')}, MergeTree PARTITION BY toYYYYMM(ts)" in header
     assert all(scene.startswith("ok ") and scene.endswith(" rows as in the objects") for scene in scenes)
     assert [scene.split("  ")[-1].split(":")[0] for scene in scenes][-3:] == [
         "two loads at once",
