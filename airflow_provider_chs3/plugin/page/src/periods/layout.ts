@@ -6,7 +6,7 @@ const NAME_PIXELS = 260;
 // Facts stand beside shorter names, and longer ones are cut.
 const SHORT_NAME_PIXELS = 180;
 const FACTS_PIXELS = { dag: 130, newest: 100 };
-const DUE_PIXELS = 124;
+const DUE_PIXELS = 140;
 // Of the last column: all rows, or the least and the most of the periods.
 const LAST_PIXELS = { total: 84, range: 160 };
 const NARROW_PIXELS = 700;

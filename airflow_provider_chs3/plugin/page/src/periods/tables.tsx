@@ -4,7 +4,7 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import type { Freshness, State } from "../api/types";
 import { byGrain, isGap, madeOf, nameOf, nested, periodsBetween, rowsOf, type TableRow } from "../model/fleet";
-import { compact, count, parseUtc } from "../model/format";
+import { age, compact, count, parseUtc } from "../model/format";
 import { extentOf, isLowerBound, measureOf, rangeText } from "../model/measures";
 import { nameOfPeriod, type Grain } from "../model/period";
 import { DagLink } from "../ui/links";
@@ -142,10 +142,11 @@ function Row({ table, depth, layout: { periods, measure, isNarrow, hasFacts, has
 }
 
 function FreshUntil({ due_at: seconds, next_period: next, fresh_by: by }: Freshness) {
-  const isLate = useNow() >= seconds;
+  const now = useNow();
+  const isLate = now >= seconds;
   return (
     <Box as="span" color={isLate ? "orange.fg" : undefined} fontWeight={isLate ? "medium" : undefined} title={`${nameOfPeriod(next)} is due by ${by}`}>
-      {isLate ? <>late, <Ago seconds={seconds} /></> : <Time at={new Date(seconds * 1_000)} part="dayAndMinute" />}
+      {isLate ? `${age(now - seconds)} late` : <Time at={new Date(seconds * 1_000)} part="dayAndMinute" />}
     </Box>
   );
 }
