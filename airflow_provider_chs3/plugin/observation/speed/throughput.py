@@ -10,7 +10,7 @@ from airflow_provider_chs3.core.arguments.merge_arguments import Thresholds
 from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.steps.fan_out import query_reachable, texts_of
 from airflow_provider_chs3.core.steps.operations import Row, Steps
-from airflow_provider_chs3.plugin.observation.ledgers import find_ledgers
+from airflow_provider_chs3.plugin.observation.ledgers import Ledgers, find_ledgers
 from airflow_provider_chs3.plugin.observation.speed import throughput_queries
 from airflow_provider_chs3.plugin.observation.speed.costs import TableCost, add_up_costs
 from airflow_provider_chs3.plugin.observation.speed.load_history import LoadSpeed, judged, loads_of
@@ -46,13 +46,20 @@ def look_at_throughput(cluster: str | None, *, days: int) -> Steps[Throughput]:
         PreflightError: If the cluster is not known.
         Chs3Error: If no host of the connection answers.
     """
-    found = yield from find_ledgers(cluster)
+    ledgers = yield from find_ledgers(cluster)
+    seen = yield from _look_at_loads(ledgers, cluster, days)
+    if not seen.loads:
+        return seen
+    costs = yield from add_up_costs(ledgers, days=days)
+    return replace(seen, costs=tuple(costs), down=texts_of(ledgers.down))
+
+
+def _look_at_loads(found: Ledgers, cluster: str | None, days: int) -> Steps[Throughput]:
     ledgers, of_loads, unread, _, down = found
     statements = {
         node: throughput_queries.loads(databases, days=days) for node, databases in of_loads.items() if databases
     }
     records = yield from query_reachable("Read the loads in the ledgers", statements, down)
-    costs = yield from add_up_costs(found, days=days)
     loads = loads_of(row for rows in records.values() for row in rows)
     is_cut = any(len(rows) == throughput_queries.MAX_LOADS for rows in records.values())
     # A node without a ledger may still have parts and logs.
@@ -65,7 +72,6 @@ def look_at_throughput(cluster: str | None, *, days: int) -> Steps[Throughput]:
         nodes=tuple(answered),
         down=texts_of(down),
         unread=unread,
-        costs=tuple(costs),
     )
     if not loads:
         return seen

@@ -38,7 +38,8 @@ LOG_BEGUN = ("", "", "", NOW - 86_400, 0)
 CHANGES = [("taxi", "trips", "202610", NOW - 600, 2), LOG_BEGUN]
 LEDGERS = [(name, "taxi", *RecordTable()) for name in (LEDGER_TABLE, LOADS_TABLE)]
 #: The answers to each of the statements, of every node.
-ANSWERS = (LEDGERS, RECORDS, PRESENT, INSERTS, MERGES, CHANGES)
+COSTS = [("taxi", "trips", 1, 100, 1_000, 3.0)]
+ANSWERS = (LEDGERS, RECORDS, PRESENT, INSERTS, MERGES, CHANGES, COSTS)
 
 
 def look(
@@ -64,7 +65,7 @@ def seen(other: Mapping[tuple[int, Node], Any] | None = None) -> Throughput:
     return result
 
 
-def test_every_node_is_asked_six_statements_however_many_loads_there_are() -> None:
+def test_every_node_is_asked_seven_statements_however_many_loads_there_are() -> None:
     many = tuple(
         [record(f"load{number}", NOW - number) for number in range(900)] if rows is RECORDS else rows
         for rows in ANSWERS
@@ -73,12 +74,7 @@ def test_every_node_is_asked_six_statements_however_many_loads_there_are() -> No
         looked = look(answers)
         assert [len(step.sql) if isinstance(step, TryQueryNodes) else 1 for step in looked.steps] == [
             1,
-            2,
-            2,
-            2,
-            2,
-            2,
-            2,
+            *([2] * 7),
         ]
         assert len(looked.result.loads) == loads
 
