@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -148,7 +148,7 @@ class Table:
         compares_definition: bool = True,
         leave_out_empty: bool = False,
         reload: Reload | None = None,
-        creates_table: bool = False,
+        writes: bool = False,
     ) -> list[PlannedPeriod]:
         """Return which periods would be loaded, and why.
 
@@ -159,7 +159,7 @@ class Table:
             compares_definition: Whether another definition of the load is a reason to load. Default: True.
             leave_out_empty: Whether to leave out periods that have no objects and were never loaded. Default: False.
             reload: The reload that a run asks for. Default: none.
-            creates_table: Whether to create a missing table, if `load` may. Default: False: it writes nothing.
+            writes: Whether to create a missing table, if `load` may, and to record the look. Default: False.
 
         Raises:
             Chs3Error: If the objects or the table cannot be compared.
@@ -173,7 +173,7 @@ class Table:
             leave_out_empty=leave_out_empty,
             reload=reload,
             new_table=_new_table(load, loaded),
-            creates_table=creates_table,
+            writes=writes,
             fresh_by=load.due,
             now=loaded["now"],
             **_compared(loaded) if compares_definition else {},
@@ -312,9 +312,8 @@ class Table:
             replaces_changed: Whether to restore periods that somebody changed. Default: False.
         """
         asked, now = self._in_ledger(_named(periods)), datetime.now(UTC)
-        given = {field.name: getattr(asked, field.name) for field in fields(asked)}
         request = RestoreRequest(
-            **given, version=version, by=by, nonce=make_nonce(now), now=now, replaces_changed=replaces_changed
+            **vars(asked), version=version, by=by, nonce=make_nonce(now), now=now, replaces_changed=replaces_changed
         )
         return self._runner().run(restore_periods(request))
 
@@ -345,8 +344,7 @@ class Table:
         Raises:
             PreflightError: If it is partitioned by something else.
         """
-        grain, _ = self._runner().run(find_grain(self._request(), may_lack=may_lack))
-        return grain
+        return self._runner().run(find_grain(self._request(), may_lack=may_lack))[0]
 
     def source(self, load: Load, listing: Listing) -> Source:
         """Return where the objects are, with the credentials that the servers read them with.
@@ -379,7 +377,7 @@ class Table:
             **of_task: Further fields of `LoadRequest`.
         """
         options, tuning = self.session.options, Tuning.of(load.tuning)
-        loaded = self._what_is_loaded(load, self.source(load, listing))
+        loaded = self._what_is_loaded(load, self.source(load, listing), has_checks=True)
         loaded["policies"] = loaded["policies"].of_run(reload)
         return LoadRequest(
             **loaded,
@@ -403,9 +401,11 @@ class Table:
         loaded = self._what_is_loaded(load, source)
         return [LoadRequest(**loaded, period=period) for period in asked]
 
-    def _what_is_loaded(self, load: Load, source: Source) -> dict[str, Any]:
+    def _what_is_loaded(self, load: Load, source: Source, *, has_checks: bool = False) -> dict[str, Any]:
         """Return the fields of a request that say what is read, where it goes, and how."""
-        how, options = parsed_definition(vars(load)), self.session.options
+        # Plans and proofs do not know the checks that policies are about.
+        given = {name: value for name, value in vars(load).items() if has_checks or name != "checks"}
+        how, options = parsed_definition(given), self.session.options
         settings = check_settings(load.given_settings, where="settings")
         return {
             **self._names(),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_chs3.core.load.load_result import LoadResult
     from airflow_provider_chs3.core.model.freshness import FreshBy
+    from airflow_provider_chs3.core.model.period import Period
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -48,12 +49,11 @@ def count_loads(task: Task, *results: LoadResult) -> None:
             _send(Stats.timing, f"step.{step}", timedelta(seconds=seconds), table)
 
 
-def gauge_freshness(task: Task, fresh_by: FreshBy, *results: LoadResult) -> None:
-    """Send until when a table is fresh, if loads have completed the newest of its periods that are due."""
+def gauge_freshness(task: Task, fresh_by: FreshBy | None, periods: Iterable[Period]) -> None:
+    """Send until when a table is fresh, if the newest of its periods that are due is among those that are complete."""
     at = datetime.now(UTC)
-    ended = [result.period for result in results if result.status in ("published", "unchanged")]
-    completed = [complete for period in ended if (complete := fresh_by.completed_at(period, at))]
-    if completed and (until := fresh_by.due_at(max(completed).shifted(1))) > at:
+    completed = [complete for period in periods if fresh_by and (complete := fresh_by.completed_at(period, at))]
+    if fresh_by and completed and (until := fresh_by.due_at(max(completed).shifted(1))) > at:
         _send(Stats.gauge, "fresh_until", until.timestamp(), _table_of(task))
 
 

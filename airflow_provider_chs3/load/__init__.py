@@ -110,7 +110,10 @@ class Load(Group):
     def _check_columns(self) -> None:
         """Check that what creates columns does not leave some out."""
         adds = isinstance(self.policies, Mapping) and self.policies.get("on_new_columns") == "add"
-        creating = {"create_table='if_missing'": self.create_table == "if_missing", "on_new_columns='add'": adds}
+        creating = {
+            "create_table='if_missing'": self.create_table == "if_missing",
+            "policies={'on_new_columns': 'add'}": adds,
+        }
         names = " and ".join(name for name, is_asked in creating.items() if is_asked)
         if names and (self.select or self.columns):
             raise ConfigurationError(

@@ -17,6 +17,7 @@ from airflow_provider_chs3.core.arguments.load_arguments import (
 )
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
+from airflow_provider_chs3.hooks.metrics import gauge_freshness
 from airflow_provider_chs3.operators.period import PeriodOperator
 from airflow_provider_chs3.plugin.constants import PLAN_KEY
 
@@ -81,8 +82,8 @@ class PlanLoadsOperator(PeriodOperator, takes=OF_PLANS):
                 compares_definition=self.is_compared,
                 leave_out_empty=self._is_looking_back and not reload,
                 reload=reload,
-                # Of all periods, the newest has all columns.
-                creates_table=True,
+                # Of all periods, the newest has all columns of a table to create.
+                writes=True,
             )
 
     def execute(self, context: Context) -> list[str] | list[list[str]]:
@@ -90,6 +91,7 @@ class PlanLoadsOperator(PeriodOperator, takes=OF_PLANS):
         planned = self.planned(context)
         if (ti := context.get("ti")) is not None and planned:
             ti.xcom_push(key=PLAN_KEY, value=self._found(planned))
+        gauge_freshness(self, self.as_load().due, [period.period for period in planned if period.is_as_published])
         to_load = [str(period.period) for period in planned if period.is_to_load]
         self.log.info("%d of %d periods to load: %s", len(to_load), len(planned), ", ".join(to_load) or "none")
         if planned and not to_load and not any(period.objects.count for period in planned):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.model.period import Period
@@ -116,6 +117,11 @@ DURABLE: Mapping[str, int] = {
 
 #: A server may refuse INSERTs at so few parts that its merges, which leave parts of a few rows alone, never help.
 _WITHOUT_LIMITS: Mapping[str, int] = {"parts_to_delay_insert": 1_000_000, "parts_to_throw_insert": 1_000_000}
+
+
+def time_literal(at: datetime) -> str:
+    """Return a moment as SQL, as `recorded_at` has it."""
+    return f"fromUnixTimestamp64Milli({int(at.timestamp() * 1000)}, 'UTC')"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from airflow_provider_chs3.core.ledger.past_loads import SLOW_SECONDS, read_pace
 from airflow_provider_chs3.core.ledger.recording import RecordOnNode, Renewal, Value, Values, add_records, renew
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
 from airflow_provider_chs3.core.ledger.structure_record import as_text
-from airflow_provider_chs3.core.ledger.table import LOADS_COLUMNS, LOOKS, make_ledger, make_loads_table
+from airflow_provider_chs3.core.ledger.table import LOADS_COLUMNS, LOOKS, make_ledger, make_loads_table, time_literal
 from airflow_provider_chs3.core.load.end_attempts import begins_with_any
 from airflow_provider_chs3.core.load.insert import Inserted, Verified
 from airflow_provider_chs3.core.load.load_result import LoadResult
@@ -211,7 +211,7 @@ def _is_to_look_at(load: PeriodLoad, since: datetime) -> str:
     is_look = f"event IN {LOOKS}"
     return (
         f"(period = {literal(str(load.period))} AND "
-        f"(maxIf(recorded_at, {is_look}) < fromUnixTimestamp64Milli({int(since.timestamp() * 1000)}, 'UTC') "
+        f"(maxIf(recorded_at, {is_look}) < {time_literal(since)} "
         f"OR argMaxIf(fresh_by, (sequence, recorded_at), {is_look}) != {literal(str(load.request.fresh_by))}))"
     )
 

@@ -358,13 +358,16 @@ def _error_of(load: PeriodLoad, facts: PeriodFacts, refuse: Refuse) -> Chs3Error
         case Refusal.WHOLE_TABLE:
             return whole_table_error(target, request.source.kind.contents.sizes(load.manifest), refuse.reason)
         case Refusal.SHRANK:
-            subject = target if period == WHOLE_TABLE else period
             return SourceError(
-                f"The {facts.contents} of {subject} shrank from {size_text(facts.published_bytes)} to "
+                f"The {facts.contents} of {_subject(target, period)} shrank from {size_text(facts.published_bytes)} to "
                 f"{size_text(facts.size_bytes)} since they were published, by more than "
                 f"policies['max_shrink_fraction']={request.policies.max_shrink_fraction}. If that is intended, allow "
                 f"it for one run of the DAG, by its conf: {allowing_shrink(target, period)}."
             )
+
+
+def _subject(target: TableName, period: Period) -> str:
+    return str(target if period == WHOLE_TABLE else period)
 
 
 def _changed_partitions(load: PeriodLoad, periods: Mapping[Node, PeriodOnNode]) -> list[tuple[Node, PeriodOnNode]]:

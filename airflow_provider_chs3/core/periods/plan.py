@@ -20,9 +20,10 @@ from airflow_provider_chs3.core.ledger.comparison import (
 )
 from airflow_provider_chs3.core.ledger.past_loads import Forecast, read_pace
 from airflow_provider_chs3.core.ledger.queries import look_up_periods
+from airflow_provider_chs3.core.ledger.recording import add_records
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
 from airflow_provider_chs3.core.ledger.structure_record import structure_of
-from airflow_provider_chs3.core.ledger.table import LedgerKey
+from airflow_provider_chs3.core.ledger.table import LOOKS, LedgerKey, make_loads_table, time_literal
 from airflow_provider_chs3.core.load.decision import Hold, PeriodFacts, Refusal, Refuse, Skip, decide, whole_table_error
 from airflow_provider_chs3.core.load.kept_versions import validate_held
 from airflow_provider_chs3.core.load.load_request import Policies
@@ -32,6 +33,7 @@ from airflow_provider_chs3.core.model.freshness import FreshBy
 from airflow_provider_chs3.core.model.models import Node, PeriodObjects, SettingValues, TableName
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Grain, Period
 from airflow_provider_chs3.core.model.quantities import duration_text, quantity, size_text
+from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.steps.operations import Log, Steps
 from airflow_provider_chs3.core.target.node_facts import TargetContext, inspect_target
 from airflow_provider_chs3.core.target.period_partitions import partitions_of
@@ -67,6 +69,7 @@ class PlannedPeriod:
     new_bytes: int = 0
     forecast: Forecast | None = None
     is_blocked: bool = False
+    is_as_published: bool = False
 
     @property
     def to_do(self) -> str:
@@ -95,7 +98,7 @@ class PlanRequest(TableRequest):
     settings: SettingValues | None = None
     reload: Reload | None = None
     new_table: NewTableRequest | None = None
-    creates_table: bool = False
+    writes: bool = False
     fresh_by: FreshBy | None = None
     now: datetime
 
@@ -122,6 +125,8 @@ def plan_loads(request: PlanRequest) -> Steps[list[PlannedPeriod]]:
     planned = yield from _add_forecasts(context, planned)
     if request.fresh_by and (due := due_text(planned, request.fresh_by, request.now)):
         yield from Log(name=due)
+    if request.fresh_by and request.writes:
+        yield from _record_look(context, request, request.fresh_by, planned)
     return planned
 
 
@@ -145,7 +150,7 @@ def compare_periods(request: PlanRequest) -> Steps[tuple[list[PlannedPeriod], Ta
     """
     periods, context = yield from _wanted(request)
     listed = yield from request.source.summarize_periods(periods)
-    if request.new_table and request.creates_table:
+    if request.new_table and request.writes:
         with_objects = [period for period, objects in listed.items() if objects.count]
         yield from create_if_missing(request.new_table, with_objects)
     context = context or (yield from inspect_target(request, policies_on=OF_A_PERIOD))
@@ -268,17 +273,41 @@ def due_text(planned: Sequence[PlannedPeriod], fresh_by: FreshBy, at: datetime) 
     ended = [(complete, period) for period in planned if (complete := fresh_by.completed_at(period.period, at))]
     if not ended:
         return ""
-    complete, newest = max(ended, key=lambda item: item[0])
-    if not newest.is_to_load:
-        return f"{complete} is loaded: the table is fresh until {fresh_by.local(fresh_by.due_at(complete.shifted(1)))}."
-    due_at = fresh_by.due_at(complete)
+    missing = [item for item in ended if not item[1].is_as_published]
+    if not missing:
+        newest, _ = max(ended, key=lambda item: item[0])
+        return f"{newest} is loaded: the table is fresh until {fresh_by.local(fresh_by.due_at(newest.shifted(1)))}."
+    oldest, period = min(missing, key=lambda item: item[0])
+    due_at = fresh_by.due_at(oldest)
     left = (due_at - at).total_seconds() - sum(period.forecast.seconds for period in planned if period.forecast)
-    past_or_due = "was" if due_at < at else "is"
-    text = f"{complete} {past_or_due} due {fresh_by.local(due_at)}"
-    if due_at < at or newest.forecast is None:
+    text = f"{oldest} {'was' if due_at < at else 'is'} due {fresh_by.local(due_at)}"
+    if period.to_do != "load":
+        return f"{text}, but {period.reason}."
+    if due_at < at or period.forecast is None:
         return f"{text}."
     outcome = f"done {duration_text(left)} before" if left >= 0 else f"{duration_text(-left)} late"
     return f"{text}: by their forecast, the loads will be {outcome}."
+
+
+def _record_look(
+    context: TargetContext, request: PlanRequest, fresh_by: FreshBy, planned: Sequence[PlannedPeriod]
+) -> Steps[None]:
+    """Record, once, that the newest period that has ended is unchanged: no load would look at it."""
+    unchanged = [plan.period for plan in planned if plan.is_as_published]
+    ended = {period: since for period in unchanged if (since := fresh_by.complete_from(period, request.now))}
+    if not ended:
+        return
+    newest = max(ended)
+    yield from make_loads_table(context)
+    key = LedgerKey.on(context, context.coordinator, newest)
+    looks = Sql(
+        f"SELECT count() FROM {table(context.loads)} WHERE {key.condition} AND event IN {LOOKS} "
+        f"AND fresh_by = {literal(str(fresh_by))} AND recorded_at >= {time_literal(ended[newest])}"
+    )
+    ((count,),) = yield from context.on_coordinator(name="See whether a load has looked since", sql=looks)
+    if not count:
+        look = (context.coordinator, key, {"fresh_by": str(fresh_by)})
+        yield from add_records(context, "unchanged", [look], name="Record the look")
 
 
 def _planned(
@@ -322,6 +351,7 @@ def _planned(
         has_changed_objects=has_changed and not is_skipped,
         attempts=tuple(sorted({record.attempt for record in records})),
         is_blocked=isinstance(decision, Refuse) and not is_skipped,
+        is_as_published=isinstance(decision, Skip) and comparison.status is ComparisonStatus.UNCHANGED,
         new_bytes=_new_bytes(objects, records) if has_changed else objects.size_bytes,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from statistics import median
@@ -228,7 +228,7 @@ def look_at_freshness(request: LedgerRequest, fresh_by: FreshBy | None, at: date
     )
 
 
-def freshness_of(listed: Iterable[PeriodInLedger], fresh_by: FreshBy | None, at: datetime) -> Freshness | None:
+def freshness_of(listed: Collection[PeriodInLedger], fresh_by: FreshBy | None, at: datetime) -> Freshness | None:
     """Judge a table by its periods.
 
     Args:
@@ -244,7 +244,8 @@ def freshness_of(listed: Iterable[PeriodInLedger], fresh_by: FreshBy | None, at:
         for period in listed
         if period.period and period.looked_at and period.is_as_published
     }
-    _, recorded = max(looks.values(), default=(at, ""))
+    adopted = {period.period for period in listed if period.was_adopted}
+    _, recorded = max((look for period, look in looks.items() if period not in adopted), default=(at, ""))
     if fresh_by is None and not recorded:
         return None
     return Freshness.of(

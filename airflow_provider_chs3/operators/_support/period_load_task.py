@@ -238,8 +238,8 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask, takes=()):
         from airflow_provider_chs3.core.load.outcome import report
 
         count_loads(self, *results)
-        if fresh_by := self.as_load().due:
-            gauge_freshness(self, fresh_by, *results)
+        complete = [result.period for result in results if result.status in ("published", "unchanged")]
+        gauge_freshness(self, self.as_load().due, complete)
         for result in results:
             self.log.info("%s", result.summary() if self.has_periods else report(result))
         self.results = [result.as_json() for result in results]

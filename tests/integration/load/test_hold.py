@@ -46,6 +46,15 @@ def load(trips: Trips, **policies: Any) -> Any:
     return trips.load(NO_NULLS, policies=HOLDS | policies)
 
 
+def test_a_plan_that_knows_no_checks_takes_policies_about_them(trips: Trips) -> None:
+    trips.put("a", range(40), fare="\\N")
+    hold(trips)
+    where = {"table": trips.lake.table, "database": trips.lake.database, "cluster": trips.lake.cluster.name}
+    arguments = {**where, "bucket": trips.lake.bucket, "key": "t/{YYYY-MM}/", "periods": [PERIOD], "files": CSV}
+    assert PlanLoadsOperator(task_id="plan", **arguments, policies=HOLDS).execute({}) == []
+    discard(trips)
+
+
 def discard(trips: Trips) -> Any:
     return decide(trips, DiscardPeriodsOperator)
 

@@ -208,10 +208,11 @@ def documented() -> dict[str, str]:
 
 
 def test_what_is_sent_is_documented_and_all_that_is_documented_is_sent(trips_lake: Lake, statsd: Receiver) -> None:
-    trips_lake.upload(TRIPS)
-    trips_lake.load(wait_for_merges=True, merge_health=SETTLED)
+    newest = str(Period.of(datetime.now(UTC).replace(tzinfo=None), Grain.MONTH).shifted(-1))
+    trips_lake.upload(TRIPS, newest)
+    trips_lake.load(period=newest, fresh_by="00:00", wait_for_merges=True, merge_health=SETTLED)
     with pytest.raises(AirflowFailException):
-        trips_lake.load(columns=["no_such_column"])
+        trips_lake.load(period=newest, columns=["no_such_column"])
     kinds = {"c": "counter", "g": "gauge", "ms": "timer"}
     sent = {each.name: kinds[each.kind] for each in statsd.received()}
     described = {name: kind for name in sent for each, kind in documented().items() if re.fullmatch(each, name)}

@@ -12,6 +12,7 @@ import pytest
 
 from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.core.model.period import Grain, Period
+from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import Lake
 
@@ -96,6 +97,42 @@ def test_a_period_that_was_loaded_before_its_end_is_complete_once_a_load_looked_
     assert main(["status", "--table", f"{trips_lake.database}.trips", "--cluster", trips_lake.cluster.name]) == 0
     loaded(trips_lake, LAST, fresh_by="3h")
     assert records(trips_lake)[1:] == [(str(LAST), "unchanged", "3h UTC")]
+
+
+def test_a_plan_of_a_quiet_night_counts_as_a_look(trips_lake: Lake, run: Run) -> None:
+    loaded(trips_lake, LAST, fresh_by="00:00")
+    # As if it had been loaded a day before it ended.
+    trips_lake.on_every_node(f"TRUNCATE TABLE IF EXISTS {trips_lake.database}.chs3_loads")
+    trips_lake.on_every_node(
+        f"ALTER TABLE {trips_lake.database}.chs3_ledger UPDATE recorded_at = '{LAST.last:%Y-%m-%d} 00:00:00' WHERE 1 "
+        "SETTINGS mutations_sync = 2"
+    )
+    # The command writes nothing, the task of a DAG one record.
+    assert (run("plan", "trips", "--period", str(LAST))[0], run("status", "trips")[0], records(trips_lake)) == (
+        0,
+        1,
+        [],
+    )
+    where = {"table": "trips", "database": trips_lake.database, "cluster": trips_lake.cluster.name}
+    plan = {**where, "bucket": trips_lake.bucket, "key": "trips/{YYYY-MM}/", "fresh_by": "00:00"}
+    for _ in range(2):
+        assert PlanLoadsOperator(task_id="plan", **plan, periods=[str(LAST)]).execute({}) == []
+        assert records(trips_lake) == [(str(LAST), "unchanged", "00:00 UTC")]
+    assert run("status", "trips")[0] == 0
+
+
+def test_a_plan_says_what_is_missing_not_that_it_is_loaded(trips_lake: Lake, run: Run) -> None:
+    loaded(trips_lake, EARLIER)
+    _, text = run("plan", "trips", "--from", str(EARLIER), "--to", str(LAST), output="table")
+    assert f"{LAST} was due {LAST.end:%Y-%m-%d} 00:00 UTC, but it has no objects yet." in text
+
+
+def test_a_period_that_was_adopted_does_not_say_when_the_table_is_due(trips_lake: Lake, run: Run) -> None:
+    loaded(trips_lake, EARLIER, fresh_by="00:00")
+    trips_lake.upload(TRIPS, str(LAST))
+    trips_lake.insert_objects(str(LAST))
+    assert run("adopt", "never", "--period", str(LAST))[0] == 0
+    assert main(["status", "--table", f"{trips_lake.database}.trips", "--cluster", trips_lake.cluster.name]) == 0
 
 
 def test_the_running_period_is_not_due(trips_lake: Lake, run: Run) -> None:
