@@ -1,4 +1,4 @@
-"""What commands show of all tables behind a connection."""
+"""The overview of all tables behind a connection, and their costs."""
 
 from __future__ import annotations
 

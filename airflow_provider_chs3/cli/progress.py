@@ -1,4 +1,4 @@
-"""How far a command is: in lines, and on a terminal in bars."""
+"""The progress of a command: in lines, and on a terminal in bars."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands found of loads: a table for people, values for programs, and whether all is fine."""
+"""The reports of commands about loads: a table for people, values for programs, and whether all is fine."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class CommandResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What a command found of one load: rows of a table, the same as values, and notes below the table."""
+    """The report about one load: rows of a table, the same as values, and notes below the table."""
 
     header: Sequence[str]
     rows: list[list[object]]

@@ -301,11 +301,13 @@ def _record_look(
     yield from make_loads_table(context)
     key = LedgerKey.on(context, context.coordinator, newest)
     looks = Sql(
-        f"SELECT count() FROM {table(context.loads)} WHERE {key.condition} AND event IN {LOOKS} "
-        f"AND fresh_by = {literal(str(fresh_by))} AND recorded_at >= {time_literal(ended[newest])}"
+        f"SELECT countIf(event IN {LOOKS} AND fresh_by = {literal(str(fresh_by))} "
+        f"AND recorded_at >= {time_literal(ended[newest])}) > 0 "
+        # A load that is still running may know newer objects.
+        f"OR argMax(event, (sequence, recorded_at)) = 'inserting' FROM {table(context.loads)} WHERE {key.condition}"
     )
-    ((count,),) = yield from context.on_coordinator(name="See whether a load has looked since", sql=looks)
-    if not count:
+    ((is_known,),) = yield from context.on_coordinator(name="See whether a load has looked since", sql=looks)
+    if not is_known:
         look = (context.coordinator, key, {"fresh_by": str(fresh_by)})
         yield from add_records(context, "unchanged", [look], name="Record the look")
 
