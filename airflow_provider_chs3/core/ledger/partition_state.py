@@ -79,16 +79,13 @@ def _part(content: str) -> str:
     )
 
 
-def sources_query(of_partitions: str, *, by: str = "") -> str:
-    """Return the query for the parts that merges have joined, which servers show for `old_parts_lifetime`: 8 minutes.
+def sources_query(of_parts: str, *, by: str = "") -> str:
+    """Return the query for parts that merges may have joined: servers show them for `old_parts_lifetime`, 8 minutes.
 
     Parts without rows count, too: merges join the one with which REPLACE PARTITION covers the old parts.
     """
     keys = f"{by}, partition_id" if by else "partition_id"
-    return (
-        f"SELECT {keys}, groupArray({_part(CONTENT)}) FROM system.parts WHERE {of_partitions} AND NOT active "
-        f"GROUP BY {keys}"
-    )
+    return f"SELECT {keys}, groupArray({_part(CONTENT)}) FROM system.parts WHERE {of_parts} GROUP BY {keys}"
 
 
 def partition_states(of_tables: str, *, by: str = "", with_content: bool = True, more: str = "") -> str:

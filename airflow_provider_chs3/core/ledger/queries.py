@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from airflow_provider_chs3.core.ledger.mutations import Mutation, mutations_of, mutations_query
 from airflow_provider_chs3.core.ledger.partition_changes import are_merged
@@ -115,12 +115,30 @@ def look_up_sources(
                     asked[node].add(partition.partition_id)
     if not asked:
         return by_period
-    of_table = in_table(context.target)
-    sql = {
-        node: Sql(sources_query(f"{of_table} AND {one_of('partition_id', sorted(ids))}")) for node, ids in asked.items()
-    }
-    rows = yield from QueryNodes(name=f"Look at the parts that were merged in {context.target}", sql=sql)
-    sources = {node: {key: tuple(Part(*part) for part in parts) for key, parts in rows[node]} for node in asked}
+    sources = yield from query_sources(
+        {
+            node: f"{in_table(context.target)} AND {one_of('partition_id', sorted(ids))} AND NOT active"
+            for node, ids in asked.items()
+        },
+        name=f"Look at the parts that were merged in {context.target}",
+    )
+    return with_sources(by_period, sources)
+
+
+#: Parts that merges may have joined, of each partition of a node.
+Sources: TypeAlias = Mapping[Node, Mapping[str, tuple[Part, ...]]]
+
+
+def query_sources(parts: Mapping[Node, str], *, name: str) -> Steps[Sources]:
+    """Look up parts that merges may have joined."""
+    rows = yield from QueryNodes(name=name, sql={node: Sql(sources_query(filter)) for node, filter in parts.items()})
+    return {node: {key: tuple(Part(*part) for part in of_key) for key, of_key in rows[node]} for node in parts}
+
+
+def with_sources(
+    by_period: Mapping[Period, dict[Node, PeriodOnNode]], sources: Sources
+) -> dict[Period, dict[Node, PeriodOnNode]]:
+    """Return periods with parts that merges may have joined, beside those that they have."""
     return {
         period: {node: on_node.with_sources(sources.get(node, {})) for node, on_node in nodes.items()}
         for period, nodes in by_period.items()

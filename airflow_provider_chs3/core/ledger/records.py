@@ -195,9 +195,9 @@ class PeriodOnNode:
         return replace(self._replace_partitions(records, states), record=other.record, is_of_replica=True)
 
     def with_sources(self, sources: Mapping[str, tuple[Part, ...]]) -> PeriodOnNode:
-        """Return it with the parts that were joined to others."""
+        """Return it with more of the parts that were joined to others."""
         several = self.partitions and tuple(partition.with_sources(sources) for partition in self.partitions)
-        state = replace(self.state, sources=sources.get(self.partition_id, ()))
+        state = replace(self.state, sources=(*self.state.sources, *sources.get(self.partition_id, ())))
         return replace(self, state=state, partitions=several)
 
     def as_it_was(self, states: Sequence[PartitionState]) -> PeriodOnNode:

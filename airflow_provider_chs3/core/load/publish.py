@@ -338,8 +338,8 @@ def _conclude_publication(
     states, waiting = dict[Period, dict[Node, PartitionState]](), periods.subset(periods.items)
     for seconds in (*_WAITS_FOR_REPLACED_SECONDS, 0):
         held = held_nodes(waiting, members)
-        yield from waiting.run_together(remove_replaced(waiting, held))
-        looked = yield from waiting.ask(partial(look_at_published, held=held))
+        new_parts = yield from waiting.run_together(remove_replaced(waiting, members, held))
+        looked = yield from waiting.ask(partial(look_at_published, held=held, new_parts=new_parts or {}))
         periods.merge(waiting)
         read = {item.period for item in waiting if looked[item.period][1] & _ids_of(members[item.period])}
         done, waiting = waiting.subset(waiting.items.keys() - read), waiting.subset(read)

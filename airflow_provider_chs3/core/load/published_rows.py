@@ -15,13 +15,19 @@ from airflow_provider_chs3.core.ledger.partition_changes import (
     without_old_patches,
 )
 from airflow_provider_chs3.core.ledger.partition_state import NOTHING_BESIDE, Contents, PartitionState
-from airflow_provider_chs3.core.ledger.queries import look_up_beside, look_up_sources
+from airflow_provider_chs3.core.ledger.queries import (
+    Sources,
+    look_up_beside,
+    look_up_sources,
+    query_sources,
+    with_sources,
+)
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.load.publication import Member, P, Publication, Publications, periods_text
 from airflow_provider_chs3.core.load.staging_tables import ddl_settings
 from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.model.period import Period
-from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, literal, table
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, literal, literals, table
 from airflow_provider_chs3.core.steps.operations import Log, QueryNodes, Steps, TryQueryNodes
 from airflow_provider_chs3.core.target.node_facts import TargetContext
 from airflow_provider_chs3.core.target.replication import follow
@@ -30,6 +36,10 @@ from airflow_provider_chs3.exceptions import TargetChangedError, VerificationErr
 
 #: No partition has this id: ids are decimal or hexadecimal numbers.
 _NO_PARTITION = "chs3-none"
+#: Above all block numbers.
+_AFTER_ALL_BLOCKS = 2**63 - 1
+
+_Members = Mapping[Period, Mapping[Node, Sequence[Member]]]
 
 
 def check_published(
@@ -142,26 +152,48 @@ def held_nodes(periods: Publications[P], members: Mapping[Period, Mapping[Node, 
     }
 
 
-def remove_replaced(periods: Publications[P], held: set[Node]) -> Steps[None]:
+def remove_replaced(periods: Publications[P], members: _Members, held: set[Node]) -> Steps[Sources]:
     """Remove replaced parts from the disks, or wait for replicas.
 
-    DETACH PARTITION removes them at once, even if merges are stopped (seen on 25.8 and 26.9).
+    DETACH PARTITION removes them at once, even if merges are stopped (seen on 25.8 and 26.9), and with them the new
+    parts that merges have joined already: nothing else shows that a merge is of these.
+
+    Returns:
+        The new parts.
     """
     load = periods.first
     target = load.context.target
     yield from follow(load.context, target)
-    if held:
-        sql = Sql(f"ALTER TABLE {table(target)} DETACH PARTITION ID {literal(_NO_PARTITION)}")
-        yield from QueryNodes(
-            name="Remove the replaced parts",
-            sql={node: sql for node in load.context.nodes if node in held},
-            settings=ddl_settings(load.context),
-            query_id=f"{load.attempt.name}_remove",
-        )
+    if not held:
+        return {}
+    nodes = [node for node in load.context.nodes if node in held]
+    conditions = {node: _new_parts(periods, members, node) for node in nodes}
+    new_parts = yield from query_sources(
+        {node: f"{in_table(target)} AND {newer}" for node, newer in conditions.items() if newer},
+        name="Look at the new parts",
+    )
+    sql = Sql(f"ALTER TABLE {table(target)} DETACH PARTITION ID {literal(_NO_PARTITION)}")
+    yield from QueryNodes(
+        name="Remove the replaced parts",
+        sql=dict.fromkeys(nodes, sql),
+        settings=ddl_settings(load.context),
+        query_id=f"{load.attempt.name}_remove",
+    )
+    return new_parts
+
+
+def _new_parts(periods: Publications[P], members: _Members, node: Node) -> str:
+    """Return the condition for parts that are newer than those that were replaced; empty if none was."""
+    replaced = [member for period in periods for member in members[period.period][node] if not member.is_kept]
+    keys = literals(member.partition_id for member in replaced)
+    # Replicas number blocks from 0.
+    last_blocks = ", ".join(str(member.was.state.max_block if member.was.state.parts else -1) for member in replaced)
+    newer = f"transform(partition_id, [{keys}], CAST([{last_blocks}], 'Array(Int64)'), toInt64({_AFTER_ALL_BLOCKS}))"
+    return f"min_block_number > {newer}" if replaced else ""
 
 
 def look_at_published(
-    period_loads: Sequence[P], *, held: set[Node]
+    period_loads: Sequence[P], *, held: set[Node], new_parts: Sources
 ) -> Steps[list[tuple[dict[Node, PeriodOnNode], set[str]]]]:
     """Look up replaced periods, and the old parts that are left.
 
@@ -183,18 +215,19 @@ def look_at_published(
     left = {partition_id for node in held for partition_id in beside[node][0]}
     loads = {item.period: item for item in period_loads}
     states = yield from look_up_sources(
-        load.context, states, lambda period, partition, node: _known_contents(loads[period], partition, node)
+        load.context,
+        with_sources(states, new_parts),
+        lambda period, partition, node: _known_contents(loads[period], partition, node),
     )
     return [(states[item.period], left) for item in period_loads]
 
 
 def _known_contents(period_load: Publication, partition: PeriodOnNode, node: Node) -> Contents:
-    """Return the contents of a partition's former and staged parts."""
-    staged, before = (
-        period_load.staged[node].at(partition.partition_id),
-        period_load.before[node].at(partition.partition_id).state.contents,
-    )
-    return Contents(of_parts=(*(staged.of_parts or ()), *(before.of_parts or ())))
+    """Return the contents of a partition's former, staged and new parts."""
+    staged = period_load.staged[node].at(partition.partition_id)
+    before = period_load.before[node].at(partition.partition_id).state.contents
+    new = (part.content for part in partition.state.sources)
+    return Contents(of_parts=(*(staged.of_parts or ()), *(before.of_parts or ()), *new))
 
 
 #: Most partitions of a statement: more would slow down the server's analysis.

@@ -138,7 +138,7 @@ def partitions(tables: Iterable[TableName], ids: Collection[str] | None = None, 
 
 def sources(tables: Iterable[TableName]) -> Sql:
     """Return the query for the parts that merges have joined in tables, as far as servers still show them."""
-    return Sql(sources_query(_of(tables), by="database, table"))
+    return Sql(sources_query(f"{_of(tables)} AND NOT active", by="database, table"))
 
 
 def circumstances(

@@ -119,6 +119,17 @@ class TestChangesMeanwhile:
         assert load(events)["loaded_objects"] == 1
         assert numbers(events) == list(range(80))
 
+    @pytest.mark.thorough(but=1)
+    @pytest.mark.parametrize("step", ["Look at the new parts", "Remove the replaced parts", "Look for replaced parts"])
+    def test_a_merge_right_after_it_is_published(self, events: Lake, strikes: Strikes, step: str) -> None:
+        # To remove replaced parts removes the new ones, too, that merges have joined.
+        put(events, 6)
+        strikes.before(step, lambda: events.on_every_node(f"OPTIMIZE TABLE {events.database}.events FINAL"))
+        assert load(events)["loaded_objects"] == 1
+        assert strikes.struck
+        assert load(events)["status"] == "unchanged"
+        assert numbers(events) == list(range(70))
+
     @pytest.mark.thorough
     def test_a_merge_that_runs_is_waited_for_and_ends(
         self, events: Lake, strikes: Strikes, capfd: pytest.CaptureFixture[str]
