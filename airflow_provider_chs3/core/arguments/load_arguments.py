@@ -87,6 +87,10 @@ class Increments(Group):
     )
 
 
+#: The policy for rows of other periods by which objects are loaded as they arrive.
+SPREAD = "spread"
+
+
 @dataclass(frozen=True, kw_only=True)
 class PolicyGroup(Group):
     """Decisions of a load in special cases."""
@@ -114,7 +118,16 @@ class PolicyGroup(Group):
         "fail", "If it lost more: `fail`, or `hold` its rows (see `on_failed_check`).", choices=("fail", "hold")
     )
     on_other_periods: str = argument(
-        "fail", "`fail`, or `leave_out` rows that belong to another period.", choices=("fail", "leave_out")
+        "fail",
+        "`fail`; `leave_out` rows that belong to another period; or `spread` them: periods are then those in which "
+        "objects arrive, and their rows are added to the periods of the table that they belong to.",
+        choices=("fail", "leave_out", SPREAD),
+    )
+    on_deleted_objects: str = argument(
+        "fail",
+        "If a loaded object is gone, with `on_other_periods='spread'`: `fail`, `remove` its rows, or `keep` them. An "
+        "object of an arrival that the load does not list is not gone.",
+        choices=("fail", "remove", "keep"),
     )
     on_target_changed: str = argument(
         "fail",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Self
 
 from airflow_provider_chs3.core.model.models import Manifest, PeriodObjects, Unit
@@ -55,6 +55,13 @@ class SourceListing(ABC):
     def leaving_out(self) -> Self:
         """Return the source as it is read where rows of other periods are left out: as always, by default."""
         return self
+
+    def arrivals(self, period: Period) -> tuple[str, Callable[[Unit], bool]]:
+        """Return how the paths of a period's objects begin, and the condition that an object is one of these.
+
+        The source is one that has listed the period.
+        """
+        raise NotImplementedError
 
     @abstractmethod
     def access_trial(self, period: Period | None) -> AccessTrial:

@@ -185,6 +185,11 @@ class ObjectSource(Source):
             folding.add(page)
         return folding.periods
 
+    def arrivals(self, period: Period) -> tuple[str, Callable[[Unit], bool]]:
+        """Return how the paths of a period's objects begin; see `SourceListing.arrivals`."""
+        keys, start = self._at(period.grain).template.keys_of(period), len(self.base)
+        return f"{self.base}{keys.prefix}", lambda unit: keys.select(unit.path[start:], unit.size_bytes)
+
     def missing_marker(self, ready_key: str, period: Period) -> Steps[str]:
         """Return the key of a period's ready marker if it is not there; see `Source.missing_marker`."""
         key = ready_key

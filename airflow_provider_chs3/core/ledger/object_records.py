@@ -9,9 +9,10 @@ from itertools import groupby, islice, repeat
 from operator import itemgetter
 from typing import NamedTuple
 
+from airflow_provider_chs3.core.ledger.records import newest
 from airflow_provider_chs3.core.ledger.table import LedgerKey, create_records, make_records
 from airflow_provider_chs3.core.model.models import Manifest, Node, TableName, Unit
-from airflow_provider_chs3.core.model.period import WHOLE_TABLE
+from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals, table
 from airflow_provider_chs3.core.steps.operations import QueryNodes, Steps
 from airflow_provider_chs3.core.target.node_facts import TargetContext
@@ -125,6 +126,49 @@ def recorded_objects(
     for period, path, size_bytes, etag, milliseconds in rows:
         units[period].append(Unit(path, size_bytes, etag, _EPOCH + milliseconds * _MILLISECOND))
     return [Manifest.of(units[str(key.period)]) for key, _ in periods]
+
+
+class RecordedObject(NamedTuple):
+    """An object that a period holds rows of: their number, where they were counted."""
+
+    period: Period
+    unit: Unit
+    rows: int | None
+
+
+def held_objects(ledger: TableName, node: Node, key: LedgerKey, condition: str) -> Steps[list[RecordedObject]]:
+    """Read the objects whose rows the periods of a table hold, as far as a condition on their records is met."""
+    of_table, records = key.table_condition, table(ledger)
+    bases = (
+        f"SELECT period, found.2 FROM (SELECT period, {newest('event, base')} AS found FROM {records} "
+        f"WHERE {of_table} GROUP BY period) WHERE found.1 IN ('published', 'intent')"
+    )
+    published = f"SELECT period, attempt FROM {records} WHERE {of_table} AND event = 'published'"
+    sql = Sql(
+        "SELECT period, path, size_bytes, etag, toUnixTimestamp64Milli(last_modified), rows "
+        f"FROM {table(objects_table(ledger))} WHERE {of_table} AND {condition} "
+        f"AND (period, base) IN ({bases}) AND (period, attempt) IN ({published})"
+    )
+    rows = (yield from QueryNodes(name="Read which objects are loaded", sql={node: sql}))[node]
+    return [
+        RecordedObject(Period.parse(period), Unit(path, size_bytes, etag, _EPOCH + milliseconds * _MILLISECOND), count)
+        for period, path, size_bytes, etag, milliseconds, count in rows
+    ]
+
+
+def unfinished_periods(context: TargetContext) -> Steps[dict[Period, tuple[str, str]]]:
+    """Return the periods that an attempt was publishing when it died, with that attempt and the base of its record."""
+    sql = {
+        node: Sql(
+            f"SELECT period, found.2, found.3 FROM (SELECT period, {newest('event, attempt, base')} AS found "
+            f"FROM {table(context.ledger)} WHERE {LedgerKey.on(context, node, WHOLE_TABLE).table_condition} "
+            "GROUP BY period) WHERE found.1 = 'intent'"
+        )
+        for node, facts in context.nodes.items()
+        if facts.has_ledger
+    }
+    answers = yield from QueryNodes(name="Look for what was being published", sql=sql)
+    return {Period.parse(period): (attempt, base) for rows in answers.values() for period, attempt, base in rows}
 
 
 def _published(ledger: TableName, periods: Sequence[tuple[LedgerKey, str]], *, intended: str = "") -> str:

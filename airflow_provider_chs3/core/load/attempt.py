@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
 
+from airflow_provider_chs3.core.arguments.load_arguments import SPREAD
 from airflow_provider_chs3.core.files.file_groups import Reading
+from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus
 from airflow_provider_chs3.core.ledger.object_records import make_objects_table
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.table import make_ledger, make_loads_table
@@ -36,9 +39,10 @@ from airflow_provider_chs3.core.load.load_request import LoadRequest
 from airflow_provider_chs3.core.load.load_result import LoadResult
 from airflow_provider_chs3.core.load.new_objects import load_of_resumable
 from airflow_provider_chs3.core.load.outcome import record_loads, result_of
-from airflow_provider_chs3.core.load.period_check import check_periods, no_objects_error, skipped_result
+from airflow_provider_chs3.core.load.period_check import check_periods, no_objects_error, sizes_text, skipped_result
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, periods_of
 from airflow_provider_chs3.core.load.planning import (
+    plan_objects,
     plan_of,
     plan_periods,
     plan_together,
@@ -50,14 +54,15 @@ from airflow_provider_chs3.core.load.publish import publish
 from airflow_provider_chs3.core.load.resume import DoneInsert, ResumableLoad, record_insert
 from airflow_provider_chs3.core.load.retry_policy import RetryState
 from airflow_provider_chs3.core.load.shared_table import publish_from_shared_table
-from airflow_provider_chs3.core.load.staging_tables import create_staging
+from airflow_provider_chs3.core.load.spread import find_changed, find_periods
+from airflow_provider_chs3.core.load.staging_tables import Attempt, create_staging
 from airflow_provider_chs3.core.model.error_codes import QUERY_WAS_CANCELLED
 from airflow_provider_chs3.core.model.models import Manifest, Node
-from airflow_provider_chs3.core.model.period import Period, range_text
+from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period, range_text
 from airflow_provider_chs3.core.steps.operations import Gather, Log, Sleep, Steps
 from airflow_provider_chs3.core.steps.step_timer import NO_STEPS, StepTimer, start_timer
 from airflow_provider_chs3.core.target.node_facts import TargetContext
-from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions, partitions_of
+from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions, part_of_time, partitions_of
 from airflow_provider_chs3.core.target.replication import find_replicas
 from airflow_provider_chs3.core.target.target_checks import check_target
 from airflow_provider_chs3.core.tuning.exact_settings import REQUIRED_SETTINGS
@@ -125,7 +130,12 @@ def _load_round(request: LoadRequest, load_round: Round, nonce: str) -> Steps[No
     column = request.policies.object_column
     check_target(context, required_settings=REQUIRED_SETTINGS, object_column=column, settings=request.settings)
     context = yield from find_replicas(context)
-    partitions = yield from partitions_of(context, sorted(manifests))
+    is_spread = request.policies.on_other_periods == SPREAD
+    partitions = (
+        dict.fromkeys(manifests, (yield from part_of_time(context)))
+        if is_spread
+        else (yield from partitions_of(context, sorted(manifests)))
+    )
     load_round.loads = {
         period: PeriodLoad.of(
             request,
@@ -140,7 +150,25 @@ def _load_round(request: LoadRequest, load_round: Round, nonce: str) -> Steps[No
         )
         for period, manifest in manifests.items()
     }
-    yield from _load_changed(load_round)
+    yield from (_load_arrival if is_spread else _load_changed)(load_round)
+
+
+def _load_arrival(load_round: Round) -> Steps[None]:
+    """Load the changed objects of an arrival into the periods that their rows belong to."""
+    ((period, load),) = load_round.loads.items()
+    timer = yield from load.timer.end("inspect")
+    # A table has one such load at a time: two would touch the same periods.
+    attempt_at_all = Attempt(load.context.target, (WHOLE_TABLE,), load.attempt.nonce)
+    load = yield from find_changed(replace(load, timer=timer, attempt=attempt_at_all))
+    assert load.changes
+    if not load.changes.counts:
+        load_round.results[period] = result_of(load, {}, status="unchanged", reason=ComparisonStatus.UNCHANGED.value)
+        return
+    yield from Log(name=f"{period}: {load.changes}. {sizes_text(load)}")
+    load_round.loads[period] = load
+    plan = yield from plan_objects(load)
+    load = yield from replace(load, plan=plan).end_step("plan")
+    yield from _load_planned(load, periods_of(load), load_round)
 
 
 def _load_changed(load_round: Round) -> Steps[None]:
@@ -208,7 +236,14 @@ def _stage_and_publish(
         for period, error in late.items():
             periods.set_aside(period, error)
         check_bases(periods, bases)
-        if load.group is None:
+        if load.spread:
+            periods.unwrap()
+            periods = yield from find_periods(load, staged)
+            rows = {item.period: item.planned.reading.rows or 0 for item in periods}
+            verified = replace(verified, rows={**verified.rows, **rows})
+            load = yield from load.end_step("verify")
+            states = yield from publish_from_shared_table(load, periods, attempts)
+        elif load.group is None:
             periods.unwrap()
             yield from complete_increments(periods)
             periods.unwrap()
@@ -250,8 +285,7 @@ def _record_results(
     verified: Verified,
 ) -> Steps[None]:
     """Record the loads, with the seconds shared out among them."""
-    read_bytes = max(load.files.manifest.size_bytes, 1)
-    shares = {item.period: item.files.manifest.size_bytes / read_bytes if load.group else 1.0 for item in periods}
+    shares = _share_out(load, periods)
     periods.update(lambda item: replace(item, timer=_scale_timer(load.timer, shares[item.period])))
     results = {
         item.period: result_of(
@@ -261,7 +295,7 @@ def _record_results(
             reason=item.held_because or item.reason,
             plan=item.plan,
             inserted=inserted
-            if load.group is None
+            if not (load.group or load.spread)
             else inserted.share(shares[item.period], verified.rows[item.period]),
             staged=item.staged,
             verified=verified,
@@ -269,14 +303,46 @@ def _record_results(
         )
         for item in periods
     }
-    together = None if load.group is None else (load.periods, round(inserted.stats.seconds, 3))
+    is_alone = not (load.group or load.spread)
+    together = None if is_alone else (load.periods, round(inserted.stats.seconds, 3))
     yield from record_loads(results, periods, together=together)
+    if load.spread:
+        results = {load.period: _result_of_arrival(load, results, inserted, verified)}
     load_round.results.update(results)
     for item in periods:
         # A load that died before its claim left a table that no record names.
         may_hold = item.policies.may_hold
         if not item.held_because and (may_hold or any(period.held for period in item.before.values())):
             yield from drop_held_of(item)
+
+
+def _share_out(load: PeriodLoad, periods: Periods) -> dict[Period, float]:
+    """Return the share of the load that each period has: of its rows, or else of its bytes."""
+    if load.spread:
+        counts = {item.period: item.planned.reading.rows or 0 for item in periods}
+        return {period: count / max(sum(counts.values()), 1) for period, count in counts.items()}
+    read_bytes = max(load.files.manifest.size_bytes, 1)
+    return {item.period: item.files.manifest.size_bytes / read_bytes if load.group else 1.0 for item in periods}
+
+
+def _result_of_arrival(
+    load: PeriodLoad, results: Mapping[Period, LoadResult], inserted: Inserted, verified: Verified
+) -> LoadResult:
+    """Return the result of an arrival, whose rows are in other periods."""
+    rows_by_node = Counter[str]()
+    for result in results.values():
+        rows_by_node.update(result.rows_by_node)
+    result = result_of(
+        load, {}, status="published", reason=str(load.changes), plan=load.plan, inserted=inserted, verified=verified
+    )
+    return replace(
+        result,
+        rows=sum(of.rows for of in results.values()),
+        rows_by_node=rows_by_node,
+        parts=sum(of.parts for of in results.values()),
+        table_bytes=sum(of.table_bytes for of in results.values()),
+        touched_periods=tuple(map(str, sorted(results))),
+    )
 
 
 def _scale_timer(timer: StepTimer, share: float) -> StepTimer:

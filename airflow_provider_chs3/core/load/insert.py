@@ -58,9 +58,12 @@ class Inserted:
         """Return a period's share of inserts of several."""
         stats = self.stats
         period_stats = InsertStats(stats.seconds * share, rows, stats.peak_memory_bytes)
-        first, *others = self.query_ids
+        # The first has it all; without an insert, rows were only removed.
+        none = InsertStats(0, 0, None)
         return Inserted(
-            (DoneInsert(first, period_stats), *(DoneInsert(query_id, InsertStats(0, 0, None)) for query_id in others))
+            tuple(
+                DoneInsert(query_id, none if number else period_stats) for number, query_id in enumerate(self.query_ids)
+            )
         )
 
     @property

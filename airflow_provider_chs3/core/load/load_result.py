@@ -34,6 +34,7 @@ class LoadResult(AsJson):
     loaded_rows: int = 0
     object_changes: Mapping[str, int] = field(default_factory=dict)
     other_period_rows: int = 0
+    touched_periods: tuple[str, ...] = ()
     parts: int = 0
     table_bytes: int = 0
     insert_seconds: float = 0.0
@@ -62,10 +63,11 @@ class LoadResult(AsJson):
         speed = f"{self.loaded_rows / self.insert_seconds:,.0f} rows/s" if self.insert_seconds else "nothing to insert"
         parts = f"{quantity(self.parts, 'part')} on {quantity(len(self.rows_by_node), 'node')}"
         new = f", {self.loaded_rows:,} of them new," if self.loaded_objects < self.objects else ""
+        touched = f", in {quantity(len(self.touched_periods), 'period')}" if self.touched_periods else ""
         left_out = f"; {self.other_period_rows:,} rows of other periods left out" if self.other_period_rows else ""
         return (
             f"{of} {self.status} ({self.reason}): {rows}{new} in "
-            f"{self.insert_seconds:.1f} s ({speed}), {parts}{left_out}."
+            f"{self.insert_seconds:.1f} s ({speed}), {parts}{touched}{left_out}."
         )
 
     def as_json(self) -> dict[str, Any]:

@@ -73,7 +73,7 @@ def _plan_increment(load: PeriodLoad, record: Record, published: Manifest) -> tu
     load = replace(load, changes=changes)
     if reason:
         return load, reason
-    removed = changes.removed(load.manifest)
+    removed = (*changes.overwritten, *changes.deleted) if load.spread else changes.removed(load.manifest)
     if removed and (reason := why_not_removed(load, published, removed)):
         return load, f"since the period was published, {changes}, and {reason}"
     new = changes.to_read(load.manifest, removed)
@@ -95,7 +95,7 @@ def _compare_objects(
     if published.fingerprint != record.fingerprint:
         return None, "the record of the objects loaded before does not match the period's"
     changes = ObjectChanges.between(published, listed)
-    is_whole = changes.removed(listed) and not policies.object_column
+    is_whole = (changes.overwritten or changes.deleted) and not policies.object_column
     return changes, f"since the period was published, {changes}" if is_whole else ""
 
 

@@ -90,6 +90,17 @@ class GroupOfFiles:
     largest_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """The changed objects of an arrival, whose rows are staged whole.
+
+    Args:
+        periods: Path of each overwritten or deleted object → the periods that hold rows of it.
+    """
+
+    periods: Mapping[str, frozenset[Period]]
+
+
 @dataclass(frozen=True, kw_only=True)
 class PeriodLoad(Publication):
     """A period to load, or several loaded together.
@@ -97,6 +108,8 @@ class PeriodLoad(Publication):
     Args:
         changes: The objects that changed since it was published, if known.
         group: The periods that one insert reads together; None, the default, for a single one.
+        spread: The arrival whose rows are staged, for it and for the periods that it touches; None, the default, if
+            objects have rows of their period alone.
         reason: The reason to load it, as text.
         plan: The plan of its insert; None until it is planned.
     """
@@ -107,6 +120,7 @@ class PeriodLoad(Publication):
     timer: StepTimer = NO_STEPS
     changes: ObjectChanges | None = None
     group: GroupOfFiles | None = None
+    spread: Spread | None = None
     reason: str = ""
     plan: InsertPlan | None = None
 

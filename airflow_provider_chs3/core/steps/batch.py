@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from airflow_provider_chs3.core.steps.operations import Steps
@@ -22,11 +22,13 @@ class Batch(Generic[K, T]):
     Attributes:
         items: Those that go on, in their order.
         failed: The error of each that left.
+        is_joint: Whether none may leave: the first error is that of all.
     """
 
-    def __init__(self, items: Mapping[K, T]) -> None:
+    def __init__(self, items: Mapping[K, T], *, is_joint: bool = False) -> None:
         self.items = dict(items)
         self.failed: dict[K, Chs3Error] = {}
+        self.is_joint = is_joint
 
     def __iter__(self) -> Iterator[T]:
         """Yield the items that go on."""
@@ -49,11 +51,14 @@ class Batch(Generic[K, T]):
 
     def select(self, is_part: Callable[[T], bool]) -> Batch[K, T]:
         """Return some of the items as a batch of its own, for `merge`."""
-        return Batch({key: item for key, item in self.items.items() if is_part(item)})
+        return self._of(key for key, item in self.items.items() if is_part(item))
 
     def subset(self, keys: Collection[K]) -> Batch[K, T]:
         """Return the items of some keys as a batch of its own, for `merge`."""
-        return Batch({key: item for key, item in self.items.items() if key in keys})
+        return self._of(key for key in self.items if key in keys)
+
+    def _of(self, keys: Iterable[K]) -> Batch[K, T]:
+        return Batch({key: self.items[key] for key in keys}, is_joint=self.is_joint)
 
     def merge(self, part: Batch[K, T]) -> None:
         """Take over what became of a part: items that had left, and are in it again, have come back."""
@@ -64,7 +69,13 @@ class Batch(Generic[K, T]):
             self.set_aside(key, error)
 
     def set_aside(self, key: K, error: Chs3Error) -> None:
-        """Set an item aside."""
+        """Set an item aside.
+
+        Raises:
+            Chs3Error: The error, if no item may leave.
+        """
+        if self.is_joint:
+            raise error
         self.items.pop(key, None)
         self.failed[key] = error
 
@@ -120,13 +131,13 @@ class Batch(Generic[K, T]):
         """
         answers, keys = dict[K, A](), list(self.items)
         for first in range(0, len(keys), _MOST_TOGETHER):
-            part = Batch({key: self.items[key] for key in keys[first : first + _MOST_TOGETHER]})
+            part = self._of(keys[first : first + _MOST_TOGETHER])
             answer = yield from part.run_together(ask(list(part)))
             if answer is not None:
                 answers |= zip(part.items, answer, strict=True)
             elif is_repeatable and len(part.failed) > 1:
                 for key in part.failed:
-                    alone = Batch({key: self.items[key]})
+                    alone = self._of([key])
                     answers |= zip([key], (yield from alone.run_together(ask(list(alone)))) or (), strict=False)
                     self.merge(alone)
             else:

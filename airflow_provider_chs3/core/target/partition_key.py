@@ -23,7 +23,7 @@ _INTEGER_PART = re.compile(r"CAST\((.*) AS U?Int(?:8|16|32|64)\)", re.DOTALL)
 _OF_PERIODS = re.compile(r"Date|Date32|DateTime(?:\('[^']*'\))?|DateTime64\(\d(?:, '[^']*')?\)")
 _DATES = ("Nullable(Date)", "LowCardinality(Date)", "LowCardinality(Nullable(Date))")
 
-_NUMBERS = {Grain.MONTH: "%Y%m", Grain.HOUR: "%Y%m%d%H"}
+NUMBERS = {Grain.MONTH: "%Y%m", Grain.HOUR: "%Y%m%d%H"}
 #: Functions that return a period's first day.
 _FIRST_DAYS = {
     Grain.DAY: "",
@@ -213,9 +213,15 @@ def is_of_period(column: Column, key: PartsOfKey, value: str, owns: Mapping[str,
     return f"{of_row} = transform({of_file}, [{literals(files)}], {wanted}, {none})"
 
 
+def period_value(column: Column, key: PartsOfKey, value: str) -> str:
+    """Return the expression for `PeriodPartitions.value` of a value as it is written."""
+    # A lambda gives the value the column's name, which the key's text has.
+    return f"arrayMap({identifier(column.name)} -> {key.value(key.parts)}, [CAST({value} AS {column.type})])[1]"
+
+
 def number_of(period: Period) -> int:
     """Return the number by which `partition_ids_query` names a period: 202610, or that of its first day or hour."""
-    return int(f"{period.begin:{_NUMBERS.get(period.grain, '%Y%m%d')}}")
+    return int(f"{period.begin:{NUMBERS.get(period.grain, '%Y%m%d')}}")
 
 
 def number_in(grain: Grain, name: str, zone: str | None) -> str:

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import NamedTuple
 
 from airflow_provider_chs3.core.model.models import TableName
-from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Grain, Period, range_text
-from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, literal, one_of
+from airflow_provider_chs3.core.model.period import FIRST_YEAR, LAST_YEAR, WHOLE_TABLE, Grain, Period, range_text
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, literal, one_of, table
 from airflow_provider_chs3.core.sql.server_text import elements
-from airflow_provider_chs3.core.steps.operations import Row, Steps
+from airflow_provider_chs3.core.steps.operations import QueryNodes, Row, Steps
 from airflow_provider_chs3.core.target.node_facts import TargetContext
 from airflow_provider_chs3.core.target.partition_key import (
+    NUMBERS,
     PartsOfKey,
     has_times,
     is_of_days,
     is_the_month,
+    number_in,
     number_of,
     partitions_query,
     parts_of_key,
@@ -27,7 +29,7 @@ from airflow_provider_chs3.core.target.partition_key import (
     zones_of_key,
 )
 from airflow_provider_chs3.core.target.table_facts import Column
-from airflow_provider_chs3.exceptions import ConfigurationError, PreflightError
+from airflow_provider_chs3.exceptions import ConfigurationError, PreflightError, SourceError
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +192,65 @@ def grain_of_key(context: TargetContext) -> Steps[Grain]:
     # The longest that is constant, but comes back, is what the key means: toISOWeek is by week.
     repeating = (grain for grain in reversed(KEYS) if _SHARES in str(errors[grain]))
     raise errors[next(repeating, Grain.MONTH)]
+
+
+def part_of_time(context: TargetContext) -> Steps[PeriodPartitions]:
+    """Return what `PeriodPartitions` of any period of the table have in common: their value is empty.
+
+    Raises:
+        PreflightError: If the table is not partitioned by time.
+    """
+    grain = yield from grain_of_key(context)
+    if grain is Grain.ALL:
+        raise PreflightError(
+            f"Table {context.target} has no partitions, so its rows cannot be spread over periods: leave out "
+            "policies={'on_other_periods': 'spread'}, and give period='all'."
+        )
+    any_period = Period.of(_ANY_MOMENT, grain)
+    return replace((yield from partitions_of(context, [any_period]))[any_period], value="")
+
+
+def periods_of_rows(
+    context: TargetContext, name: TableName, values: Mapping[str, str]
+) -> Steps[dict[Period, PeriodPartitions]]:
+    """Return the periods of the rows of a table shaped as the target.
+
+    Args:
+        context: The target.
+        name: The table.
+        values: Id of each of its partitions → `PeriodPartitions.value`.
+
+    Raises:
+        SourceError: If rows have no time, or one of no period.
+    """
+    grain, of_time = (yield from grain_of_key(context)), time_of_key(context)
+    assert of_time
+    is_zoned = has_times(of_time.column) and grain is not Grain.HOUR
+    for zone in (*((yield from zones_of_key(context)) if is_zoned else ()), None):
+        number = number_in(grain, identifier(of_time.column.name), zone)
+        sql = Sql(f"SELECT DISTINCT _partition_id, toString({number}) FROM {table(name)}")
+        answers = yield from QueryNodes(name="Find the periods of the rows", sql=dict.fromkeys(context.publishers, sql))
+        periods = {
+            values[key]: _period_of_number(text, grain, context, of_time.column)
+            for rows in answers.values()
+            for key, text in rows
+        }
+        partitions = yield from partitions_of(context, sorted(set(periods.values())))
+        if all(partitions[period].value == value for value, period in periods.items()):
+            return {period: partitions[period] for period in sorted(set(periods.values()))}
+    raise PreflightError(_does_not_fit(context, grain, "rows of one partition are of several periods"))
+
+
+def _period_of_number(text: str | None, grain: Grain, context: TargetContext, column: Column) -> Period:
+    try:
+        return Period.of(datetime.strptime(text or "", NUMBERS.get(grain, "%Y%m%d")), grain)
+    except (ValueError, ConfigurationError) as error:
+        when = f"rows of {text}" if text else "rows without a time"
+        raise SourceError(
+            f"The objects have {when} in {column.name!r}, by which {context.target} is partitioned: they belong to no "
+            f"period between {FIRST_YEAR} and {LAST_YEAR}. Nothing was published. Correct them, or give the column "
+            "another value with select={…}."
+        ) from error
 
 
 def partitions_of(context: TargetContext, periods: Sequence[Period]) -> Steps[dict[Period, PeriodPartitions]]:
