@@ -223,7 +223,9 @@ def _add_doctor(commands: Any) -> None:
     )
     _add_table(command)
     _add_source(command)
-    command.add_argument("--period", metavar="2026-10", help="check a load of this period, up to its first write")
+    command.add_argument(
+        "--period", metavar="2026-10", help="check a load of this period, up to its first write (the newest)"
+    )
     command.add_argument(
         "--for",
         dest="purposes",

@@ -35,7 +35,7 @@ from airflow_provider_chs3.table import clean
 
 
 def _ledger(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
-    periods = periods_of(given)
+    periods = chosen.periods(periods_of(given), spans=True)
     if given.objects:
         return _objects(chosen, periods)
     listed = chosen.table.list_periods(periods)
@@ -143,7 +143,7 @@ def _published(period: PeriodInLedger) -> list[object]:
 
 
 def _plan(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
-    periods = _named_periods(given)
+    periods = _named_periods(given, chosen)
     planned = chosen.table.plan(
         chosen.known_load, parse_periods(periods) if periods else None, compares_definition=chosen.is_declared
     )
@@ -184,7 +184,7 @@ def _amount(objects: PeriodObjects) -> list[object]:
 
 
 def _adopt(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
-    adopted = chosen.table.adopt(chosen.known_load, _named_periods(given), proves=given.prove)
+    adopted = chosen.table.adopt(chosen.known_load, _named_periods(given, chosen), proves=given.prove)
     refused = sum(period.status == "refused" for period in adopted)
     return Report(
         header=["period", "status", "rows", "reason"],
@@ -198,7 +198,7 @@ def _adopt(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
 def _prove(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
     proved = chosen.table.prove(
         chosen.known_load,
-        _named_periods(given),
+        _named_periods(given, chosen),
         object_column=given.object_column,
         sample=SAMPLE.checked(given.sample),
         is_as_recorded=not chosen.is_declared,
@@ -245,7 +245,7 @@ def _to_repair(proved: Sequence[ProvedPeriod], table: TableName) -> str:
 
 
 def _forget(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
-    periods = periods_of(given)
+    periods = chosen.periods(periods_of(given))
     header = ["period", "status", "rows that stay"]
     if given.all_periods and not periods:
         periods = tuple(str(period.period) for period in chosen.table.list_periods() if period.period)
@@ -263,7 +263,7 @@ def _forget(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
 
 
 def _versions(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
-    listed = chosen.table.list_versions(periods_of(given))
+    listed = chosen.table.list_versions(chosen.periods(periods_of(given), spans=True))
     free = f"{size(sum(version.size_bytes for version in listed))} on disk would be free without them."
     return Report(
         header=["period", "version", "replaced (UTC)", "rows", "held alone", "problem"],
@@ -278,11 +278,11 @@ def _versions(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
 
 def _restore(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
     by, how = getpass.getuser(), {"version": given.version, "replaces_changed": given.replace_changed}
-    return _restored(chosen.table.restore(periods_of(given), by=by, **how))
+    return _restored(chosen.table.restore(chosen.periods(periods_of(given)), by=by, **how))
 
 
 def _unpin(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
-    return _restored(chosen.table.unpin(periods_of(given)))
+    return _restored(chosen.table.unpin(chosen.periods(periods_of(given))))
 
 
 def _restored(periods: Sequence[RestoredPeriod]) -> Report:
@@ -295,7 +295,7 @@ def _restored(periods: Sequence[RestoredPeriod]) -> Report:
 
 
 def _approve(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
-    results = chosen.table.approve(chosen.known_load, periods_of(given))
+    results = chosen.table.approve(chosen.known_load, chosen.periods(periods_of(given)))
     return Report(
         header=["period", "status", "rows", "reason"],
         rows=[[result.period, result.status, result.rows, result.reason] for result in results],
@@ -305,7 +305,7 @@ def _approve(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
 
 
 def _discard(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
-    discarded = chosen.table.discard(periods_of(given))
+    discarded = chosen.table.discard(chosen.periods(periods_of(given)))
     return Report(
         header=["period", "status", "why"],
         rows=[[period.period, "discarded" if period.was_held else "was not held", period.why] for period in discarded],
@@ -400,12 +400,12 @@ def _schema(given: argparse.Namespace) -> CommandResult:
     return CommandResult(described, json.dumps(described, indent=2), is_fine=True)
 
 
-def _named_periods(given: argparse.Namespace) -> tuple[str, ...] | None:
+def _named_periods(given: argparse.Namespace, chosen: ChosenLoad) -> tuple[str, ...] | None:
     """Return the periods; None for all."""
     periods = periods_of(given)
     if bool(periods) == given.all_periods:
         raise ConfigurationError("Name the periods: --period, --from and --to, or --all-periods.")
-    return periods or None
+    return chosen.periods(periods, spans=True) or None
 
 
 #: The function of each command.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_chs3.cli.arguments import DOCTOR, flag, storage_of, storage_options
 from airflow_provider_chs3.core.arguments.declaration import CONFIGURED, declared, is_of_a_run
+from airflow_provider_chs3.core.model.period import Period, example_of
 from airflow_provider_chs3.defaults import CLICKHOUSE_CONN_ID
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
@@ -41,6 +42,29 @@ class ChosenLoad:
         """The load, for commands that read its objects: their options say where these are."""
         assert self.load is not None
         return self.load
+
+    def periods(self, named: Sequence[str], *, spans: bool = False) -> tuple[str, ...]:
+        """Return the periods that a command line names, as the table of a load has them.
+
+        Args:
+            named: Their names; of a table without a load, its own.
+            spans: Whether periods of another length mean all that have a moment in common with them. Default: False.
+
+        Raises:
+            ConfigurationError: If the table has no such periods.
+        """
+        if not (named and self.is_declared):
+            return tuple(named)
+        grain = self.table.grain(may_lack=self.known_load.create_table != "never")
+        parts: set[Period] = set()
+        for period in map(Period.parse, named):
+            if period.grain is not grain and not (spans and period.parts(grain)):
+                raise ConfigurationError(
+                    f"{period} is no period of {self.table.name}: give one as its partition key has them, such as "
+                    f"{example_of(grain)}."
+                )
+            parts |= {*period.parts(grain)}
+        return tuple(map(str, sorted(parts)))
 
 
 def choose_loads(given: argparse.Namespace) -> list[ChosenLoad]:

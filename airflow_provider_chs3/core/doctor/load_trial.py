@@ -33,7 +33,7 @@ from airflow_provider_chs3.core.steps.fan_out import capturing_logs
 from airflow_provider_chs3.core.steps.operations import Steps
 from airflow_provider_chs3.core.target.node_capacity import NodeNow, ask_nodes_now
 from airflow_provider_chs3.core.target.node_facts import TargetContext
-from airflow_provider_chs3.core.target.period_partitions import partitions_of_one
+from airflow_provider_chs3.core.target.period_partitions import grain_of_key, partitions_of_one
 from airflow_provider_chs3.core.target.replication import check_databases, check_shards
 from airflow_provider_chs3.core.target.target_checks import check_target
 from airflow_provider_chs3.core.tuning.exact_settings import REQUIRED_SETTINGS
@@ -45,6 +45,8 @@ from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError, Pref
 _SAMPLED_OBJECTS, _SAMPLED_ROWS = 5, 10_000
 #: The doctor cannot know what a DAG gives a load that has not run yet.
 _TO_TELL = "If its DAG gives it any, such as select or csv, name the load with --dag or --loads."
+#: Hours and days may come late.
+_PERIODS_BACK = 3
 _IS_DURABLE = re.compile(r"\bfsync_after_insert\s*=\s*1\b")
 
 
@@ -84,6 +86,34 @@ def _power_cut_remarks(context: TargetContext) -> Iterator[str]:
             "a power cut of all replicas of a shard at once may lose periods that count as published; the next run "
             f"loads them again. fsync_after_insert = 1 on {context.target} prevents that"
         )
+
+
+def choose_period(
+    context: TargetContext, source: Source, named: Period | None, *, is_of_a_load: bool, at: datetime
+) -> Steps[Period | None]:
+    """Return the period to check: of the table's own length, as one command is about tables of several lengths.
+
+    Returns:
+        The newest that has objects, in the period that was named for a load, or of the last three; if there is none,
+        the named one, or None.
+    """
+    try:
+        if (named and not is_of_a_load) or not all(facts.target for facts in context.nodes.values()):
+            return named
+        grain = yield from grain_of_key(context)
+        newest = Period.of(at.replace(tzinfo=None), grain)
+        parts = named.parts(grain) if named else tuple(newest.shifted(-back) for back in range(_PERIODS_BACK))
+        if named and parts:
+            # Its own, unless a later one in it has objects.
+            named = parts[0]
+        for period in sorted((part for part in parts if named != part <= newest), reverse=True):
+            listed = yield from source.summarize_periods((period,))
+            if listed[period].count:
+                return period
+    except Chs3Error:
+        # Other checks report what is wrong with the table, or with the storage.
+        pass
+    return named
 
 
 def check_period(

@@ -11,7 +11,13 @@ from datetime import datetime
 from typing import Any
 
 from airflow_provider_chs3.core.doctor.disks import check_replication, check_room
-from airflow_provider_chs3.core.doctor.load_trial import TrialSetup, check_period, check_settings, check_table
+from airflow_provider_chs3.core.doctor.load_trial import (
+    TrialSetup,
+    check_period,
+    check_settings,
+    check_table,
+    choose_period,
+)
 from airflow_provider_chs3.core.doctor.merges import check_backlog, check_merges_of
 from airflow_provider_chs3.core.doctor.node_capacity import Sizes, check_specs, find_sizes
 from airflow_provider_chs3.core.doctor.nodes import (
@@ -106,6 +112,7 @@ def examine(request: DoctorRequest) -> Steps[Diagnosis]:
     yield from _checked(6)
     replication = yield from check_replication(probes)
     yield from _checked(7)
+    request = yield from _with_period(request, servers.context)
     storage, look = yield from _check_storage(request, tuple(probes))
     yield from _checked(8)
     load, settings = yield from _check_load(request, servers, storage)
@@ -121,6 +128,16 @@ def examine(request: DoctorRequest) -> Steps[Diagnosis]:
         nodes=tuple(_node_report(node, servers, look, free) for node in location.nodes),
         settings=tuple(settings),
     )
+
+
+def _with_period(request: DoctorRequest, context: TargetContext) -> Steps[DoctorRequest]:
+    if request.source is None or not request.has_table:
+        return request
+    is_of_a_load = request.definition is not None
+    period = yield from choose_period(
+        context, request.source, request.period, is_of_a_load=is_of_a_load, at=request.now
+    )
+    return replace(request, period=period)
 
 
 def _checked(count: int) -> Log:

@@ -304,7 +304,7 @@ class ObjectTrial(AccessTrial):
     @property
     def _keys(self) -> PeriodKeys:
         template = self.source.template
-        return template.keys_of(self.period) if self.period else template.keys_of_all
+        return template.keys_of(self.period) if self.period else template.finest.keys_of_all
 
     def list_from_worker(self) -> Steps[Sequence[Unit]] | None:
         """List the first page from the worker; None if ClickHouse lists."""

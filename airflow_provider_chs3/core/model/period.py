@@ -108,6 +108,15 @@ class Period:
         """Return the period this many periods later, or earlier if negative; the whole table is itself."""
         return Period(self._begin_of(count), self.grain)
 
+    def parts(self, grain: Grain) -> tuple[Period, ...]:
+        """Return the periods of a length that have a moment in common with it; none for parts of a whole table."""
+        if Grain.ALL in (grain, self.grain):
+            return (WHOLE_TABLE,) if grain is Grain.ALL else ()
+        periods = [Period.of(self.begin, grain)]
+        while periods[-1].end < self.end:
+            periods.append(periods[-1].shifted(1))
+        return tuple(periods)
+
     @property
     def end(self) -> datetime:
         """The first moment after it, without a time zone."""
