@@ -63,6 +63,13 @@ class SourceListing(ABC):
         """
         raise NotImplementedError
 
+    def list_again(self, paths: Collection[str]) -> Steps[dict[str, Unit]]:
+        """List objects of any periods by their paths; those that are gone are missing.
+
+        The source is one that has listed a period.
+        """
+        raise NotImplementedError
+
     @abstractmethod
     def access_trial(self, period: Period | None) -> AccessTrial:
         """Return a try to get at a period's objects, or at those of any period."""

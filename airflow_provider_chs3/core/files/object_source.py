@@ -190,6 +190,15 @@ class ObjectSource(Source):
         keys, start = self._at(period.grain).template.keys_of(period), len(self.base)
         return f"{self.base}{keys.prefix}", lambda unit: keys.select(unit.path[start:], unit.size_bytes)
 
+    def list_again(self, paths: Collection[str]) -> Steps[dict[str, Unit]]:
+        """List objects wherever they are, by their paths; see `SourceListing.list_again`."""
+        folders = sorted({path[len(self.base) : path.rfind("/") + 1] for path in paths})
+        listings = tuple(self._listed(folder, levels_below=0) for folder in folders)
+        listed = yield from Gather(name=f"List {len(folders)} folders", workflows=listings)
+        wanted = {*paths}
+        units = (unit for _, pages in listed for page in pages for unit in page.objects())
+        return {unit.path: unit for unit in units if unit.path in wanted}
+
     def missing_marker(self, ready_key: str, period: Period) -> Steps[str]:
         """Return the key of a period's ready marker if it is not there; see `Source.missing_marker`."""
         key = ready_key

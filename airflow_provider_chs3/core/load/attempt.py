@@ -54,7 +54,12 @@ from airflow_provider_chs3.core.load.publish import publish
 from airflow_provider_chs3.core.load.resume import DoneInsert, ResumableLoad, record_insert
 from airflow_provider_chs3.core.load.retry_policy import RetryState
 from airflow_provider_chs3.core.load.shared_table import publish_from_shared_table
-from airflow_provider_chs3.core.load.spread import find_changed, find_periods
+from airflow_provider_chs3.core.load.spread import (
+    drop_published_staging,
+    find_changed,
+    find_periods,
+    is_being_published,
+)
 from airflow_provider_chs3.core.load.staging_tables import Attempt, create_staging
 from airflow_provider_chs3.core.model.error_codes import QUERY_WAS_CANCELLED
 from airflow_provider_chs3.core.model.models import Manifest, Node
@@ -161,7 +166,9 @@ def _load_arrival(load_round: Round) -> Steps[None]:
     attempt_at_all = Attempt(load.context.target, (WHOLE_TABLE,), load.attempt.nonce)
     load = yield from find_changed(replace(load, timer=timer, attempt=attempt_at_all))
     assert load.changes
-    if not load.changes.counts:
+    assert load.spread
+    if not (load.changes.counts or load.spread.unfinished):
+        yield from drop_published_staging(load)
         load_round.results[period] = result_of(load, {}, status="unchanged", reason=ComparisonStatus.UNCHANGED.value)
         return
     yield from Log(name=f"{period}: {load.changes}. {sizes_text(load)}")
@@ -202,7 +209,8 @@ def _load_planned(load: PeriodLoad, periods: Periods, load_round: Round) -> Step
         yield from create_staging(context, load.attempt)
         yield from _stage_and_publish(load, periods, load_round)
     except Exception:
-        yield from clean_up(load)
+        if not (load.spread and (yield from is_being_published(load))):
+            yield from clean_up(load)
         raise
 
 
@@ -240,7 +248,7 @@ def _stage_and_publish(
             periods.unwrap()
             periods = yield from find_periods(load, staged)
             rows = {item.period: item.planned.reading.rows or 0 for item in periods}
-            verified = replace(verified, rows={**verified.rows, **rows})
+            verified = replace(verified, rows=rows)
             load = yield from load.end_step("verify")
             states = yield from publish_from_shared_table(load, periods, attempts)
         elif load.group is None:
@@ -332,11 +340,11 @@ def _result_of_arrival(
     rows_by_node = Counter[str]()
     for result in results.values():
         rows_by_node.update(result.rows_by_node)
-    result = result_of(
-        load, {}, status="published", reason=str(load.changes), plan=load.plan, inserted=inserted, verified=verified
-    )
+    result = result_of(load, {}, status="published", reason=str(load.changes), plan=load.plan, inserted=inserted)
     return replace(
         result,
+        counted_by=verified.counted_by,
+        loaded_rows=sum(verified.rows.values()),
         rows=sum(of.rows for of in results.values()),
         rows_by_node=rows_by_node,
         parts=sum(of.parts for of in results.values()),

@@ -79,6 +79,7 @@ def insert(
     record: Callable[[Sequence[DoneInsert], str], Steps[None]] | None = None,
     done: Sequence[DoneInsert] = (),
     explains: bool = True,
+    name: str = "insert",
 ) -> Steps[Inserted]:
     """Insert the manifest's objects: every node writes its own rows, or the sharding key distributes them.
 
@@ -90,7 +91,7 @@ def insert(
     for number, (group, batch) in enumerate(plan.reading.batches(load.files), start=1):
         if number <= len(done):
             continue
-        query_id = f"{load.attempt.name}_insert{number}"
+        query_id = f"{load.attempt.name}_{name}{number}"
         if record:
             yield from record(so_far, query_id)
         step = insert_step(load, plan, group, batch, query_id=query_id)
@@ -368,6 +369,8 @@ def _render_condition(load: PeriodLoad, group: FileGroup, batch: Batch) -> str:
     """
     null_as_default = load.request.selection.null_as_default
     rows = load.files.source.rows_of(batch)
+    if load.spread and load.spread.only:
+        rows = f"{rows} AND {load.spread.only.condition(group, null_as_default=null_as_default)}"
     held = [held for loaded_column in group.loaded if (held := loaded_column.holds(null_as_default=null_as_default))]
     thrown = [(" AND ".join(held), DOES_NOT_FIT)] if held else []
     if load.group:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from airflow_provider_chs3.core.arguments.check_arguments import Check
@@ -13,6 +13,7 @@ from airflow_provider_chs3.core.files.csv_dialect import reading_settings
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.file_set import LOOK_THREADS, Files
 from airflow_provider_chs3.core.files.inner_keys import has_whole_objects
+from airflow_provider_chs3.core.files.loaded_columns import FileGroup
 from airflow_provider_chs3.core.files.source import Source
 from airflow_provider_chs3.core.files.text_fields import has_escaped_labels, lacks_elements_of_containers
 from airflow_provider_chs3.core.ledger.comparison import (
@@ -35,12 +36,16 @@ from airflow_provider_chs3.core.model.models import Manifest, Node, ObjectChange
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period, range_text
 from airflow_provider_chs3.core.sql.column_types import ColumnType
 from airflow_provider_chs3.core.sql.complete_answers import WITHOUT_ABSENT
+from airflow_provider_chs3.core.sql.quoting import one_of
 from airflow_provider_chs3.core.sql.server_defaults import neutral_settings
 from airflow_provider_chs3.core.steps.batch import Batch
 from airflow_provider_chs3.core.steps.operations import Steps
 from airflow_provider_chs3.core.steps.step_timer import NO_STEPS, StepTimer
 from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.target.partition_key import PartsOfKey, period_value
 from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions
+from airflow_provider_chs3.core.target.table_facts import Column
+from airflow_provider_chs3.exceptions import PreflightError
 
 #: Types of GeoParquet.
 _SHAPES = re.compile(r"\b(?:Point|Ring|(?:Multi)?(?:LineString|Polygon)|Geometry)\b")
@@ -91,14 +96,46 @@ class GroupOfFiles:
 
 
 @dataclass(frozen=True, slots=True)
+class RowsOfPeriods:
+    """The rows of some periods, by the column of the partition key that is of time."""
+
+    column: Column
+    key: PartsOfKey
+    values: tuple[str, ...] = ()
+
+    def value_in(self, group: FileGroup, *, null_as_default: bool) -> str:
+        """Return the expression for `PeriodPartitions.value` of a row.
+
+        Raises:
+            PreflightError: If the column is not loaded.
+        """
+        name = self.column.name
+        written = [loaded_column for loaded_column in group.loaded if loaded_column.column.name == name]
+        if not written:
+            raise PreflightError(
+                f"Column {name!r} is not loaded, so nobody can say which objects the rows of a period are from: load "
+                "it, or give increments={'object_column': …}."
+            )
+        return period_value(self.column, self.key, written[0].cast(null_as_default=null_as_default).value)
+
+    def condition(self, group: FileGroup, *, null_as_default: bool) -> str:
+        """Return the condition that a row is one of these."""
+        return one_of(self.value_in(group, null_as_default=null_as_default), self.values)
+
+
+@dataclass(frozen=True, slots=True)
 class Spread:
-    """The changed objects of an arrival, whose rows are staged whole.
+    """The objects of an arrival, whose rows are staged whole.
 
     Args:
         periods: Path of each overwritten or deleted object → the periods that hold rows of it.
+        unfinished: Periods that a dead attempt was publishing, and that must be loaded whole, with their objects.
+        only: The only rows to insert; None, the default, for all.
     """
 
-    periods: Mapping[str, frozenset[Period]]
+    periods: Mapping[str, frozenset[Period]] = field(default_factory=dict)
+    unfinished: Mapping[Period, Manifest] = field(default_factory=dict)
+    only: RowsOfPeriods | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,62 +7,124 @@ records of the objects that it replaces. They are published together: all intent
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from airflow_provider_chs3.core.ledger.object_records import RecordedObject, held_objects, objects_table
-from airflow_provider_chs3.core.load.insert import select_objects
+from airflow_provider_chs3.core.ledger.object_records import (
+    RecordedObject,
+    held_objects,
+    objects_table,
+    recorded_objects,
+    unfinished_periods,
+)
+from airflow_provider_chs3.core.load.end_attempts import end_attempts_with
+from airflow_provider_chs3.core.load.finish import finish
+from airflow_provider_chs3.core.load.insert import insert, select_objects
 from airflow_provider_chs3.core.load.period_check import check_periods
-from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, Spread
-from airflow_provider_chs3.core.load.publication import Increment, StagedPartition, staged_of
-from airflow_provider_chs3.core.load.staging_tables import Attempt
+from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, RowsOfPeriods, Spread
+from airflow_provider_chs3.core.load.planning import plan_objects
+from airflow_provider_chs3.core.load.publication import (
+    Increment,
+    StagedPartition,
+    count_partitions,
+    look_up_caught_up,
+    staged_of,
+)
+from airflow_provider_chs3.core.load.staging_tables import Attempt, nonce_of, staging_of
 from airflow_provider_chs3.core.model.models import Manifest, Node, ObjectChanges, Unit
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.model.quantities import quantity
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, one_of, table
 from airflow_provider_chs3.core.steps.batch import Batch
-from airflow_provider_chs3.core.steps.operations import QueryNodes, Row, Steps
-from airflow_provider_chs3.core.target.partition_key import parts_of_key, period_value, time_of_key
+from airflow_provider_chs3.core.steps.operations import Log, QueryNodes, Row, Steps
+from airflow_provider_chs3.core.target.partition_key import parts_of_key, time_of_key
 from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions, partitions_of, periods_of_rows
 from airflow_provider_chs3.core.target.replication import catch_up
-from airflow_provider_chs3.exceptions import PreflightError, SourceError, VerificationError
+from airflow_provider_chs3.exceptions import Chs3Error, SourceError, VerificationError
 
 _Partitions = Mapping[Node, Mapping[str, StagedPartition]]
+#: Rows of objects, by path, in each period.
+_Rows = Mapping[Period, Counter[str]]
 
 
 def find_changed(load: PeriodLoad) -> Steps[PeriodLoad]:
     """Return the load of the objects of an arrival that changed since they were loaded.
 
+    Publications of dead attempts are completed first.
+
     Raises:
         SourceError: If loaded objects are gone, unless a policy permits that.
     """
-    recorded, listed = defaultdict[str, list[RecordedObject]](list), load.manifest
-    for found in (yield from _read_recorded(load)):
-        recorded[found.unit.path].append(found)
-    changes = ObjectChanges.between(Manifest.of(found[0].unit for found in recorded.values()), listed)
-    # An object that was overwritten since a load of some of its periods.
-    mixed = {path for path, found in recorded.items() if len({each.unit for each in found}) > 1}
+    context, listed = load.context, load.manifest
+    is_recorded = all(facts.objects for facts in context.nodes.values())
+    if is_recorded:
+        yield from catch_up(context, context.ledger, objects_table(context.ledger))
+    unfinished = (yield from _finish(load)) if is_recorded else {}
+    recorded = defaultdict[str, list[RecordedObject]](list)
+    for item in (yield from _recorded_of_arrival(load)) if is_recorded else ():
+        recorded[item.unit.path].append(item)
+    changes = ObjectChanges.between(Manifest.of(items[0].unit for items in recorded.values()), listed)
+    # An object may have been overwritten since a load of some of its periods.
+    mixed = {path for path, items in recorded.items() if len({item.unit for item in items}) > 1}
     changes = replace(
         changes,
         overwritten=tuple(sorted({*changes.overwritten, *mixed} - {*changes.deleted})),
         deleted=_settle_deleted(load, changes.deleted),
     )
     removed = (*changes.overwritten, *changes.deleted)
-    spread = Spread({path: frozenset(found.period for found in recorded[path]) for path in removed})
+    spread = Spread({path: frozenset(item.period for item in recorded[path]) for path in removed}, unfinished)
     increment = Increment(base="", number=0, attaches_first=False, period=listed, attached_rows={})
     return replace(load.with_objects(changes.to_read(listed, removed), increment), changes=changes, spread=spread)
 
 
-def _read_recorded(load: PeriodLoad) -> Steps[list[RecordedObject]]:
+def _finish(load: PeriodLoad) -> Steps[dict[Period, Manifest]]:
+    """Complete the publications of dead attempts.
+
+    Returns:
+        The objects of the periods of which this was not possible.
+    """
+    context = load.context
+    unfinished = yield from unfinished_periods(context)
+    if not unfinished:
+        return {}
+    partitions = yield from partitions_of(context, sorted(unfinished))
+    items = dict[Period, PeriodLoad]()
+    for period, (attempt, base) in unfinished.items():
+        item = _load_of(load, period, partitions[period])
+        keys = [(item.key_on(context.coordinator), base)]
+        ask = recorded_objects(context.ledger, context.coordinator, keys, intended=attempt)
+        items[period] = item.with_objects((yield from ask)[0])
+    periods = Batch(items)
+    before = yield from periods.ask(look_up_caught_up)
+    periods.update(lambda item: replace(item, before=before[item.period]))
+    intended = periods.select(lambda item: bool(item.facts(item.before).intended))
+    finished = yield from finish(intended)
+    left = {period: item.manifest for period, item in items.items() if period not in finished}
+    if left:
+        yield from Log(name=f"Loading {', '.join(map(str, left))} whole: what a dead load staged of it is gone.")
+    return left
+
+
+def _load_of(load: PeriodLoad, period: Period, partitions: PeriodPartitions) -> PeriodLoad:
+    """Return the load of a period that the rows of an arrival belong to."""
+    return replace(
+        load,
+        period=period,
+        period_partitions=partitions,
+        attempt=Attempt(load.context.target, (period,), load.attempt.nonce),
+        # It may lose all of its rows.
+        policies=replace(load.policies, on_no_objects="empty"),
+        changes=None,
+        spread=Spread(),
+        plan=None,
+    )
+
+
+def _recorded_of_arrival(load: PeriodLoad) -> Steps[list[RecordedObject]]:
     """Return the loaded objects of the arrival, also those that are gone."""
-    context, source = load.context, load.files.source
-    if not all(facts.objects for facts in context.nodes.values()):
-        return []
-    yield from catch_up(context, context.ledger, objects_table(context.ledger))
-    prefix, is_of_arrival = source.arrivals(load.period)
-    condition = f"startsWith(path, {literal(prefix)})"
-    recorded = yield from _held_objects(load, condition)
-    return [found for found in recorded if is_of_arrival(found.unit)]
+    prefix, is_of_arrival = load.files.source.arrivals(load.period)
+    recorded = yield from _held_objects(load, f"startsWith(path, {literal(prefix)})")
+    return [item for item in recorded if is_of_arrival(item.unit)]
 
 
 def _held_objects(load: PeriodLoad, condition: str) -> Steps[list[RecordedObject]]:
@@ -93,8 +155,9 @@ def find_periods(load: PeriodLoad, staged: _Partitions) -> Steps[Periods]:
     context = load.context
     values = {key: of.period_value for on_node in staged.values() for key, of in on_node.items() if of.contents.rows}
     partitions = (yield from periods_of_rows(context, load.staging, values)) if values else {}
-    losing = sorted(frozenset().union(*load.spread.periods.values()) - partitions.keys())
-    partitions |= (yield from partitions_of(context, losing)) if losing else {}
+    losing = frozenset(load.spread.unfinished).union(*load.spread.periods.values())
+    if further := sorted(losing - partitions.keys()):
+        partitions |= yield from partitions_of(context, further)
     if not partitions:
         return Batch({})
     rows = yield from _count_rows_of_objects(load, partitions, staged)
@@ -102,40 +165,34 @@ def find_periods(load: PeriodLoad, staged: _Partitions) -> Steps[Periods]:
     _, periods, _ = yield from check_periods(loads)
     for error in (*loads.failed.values(), *periods.failed.values()):
         raise error
+    if kept := _kept_of_whole(load, periods):
+        whole = {period: of for period, of in partitions.items() if period in kept}
+        kept_rows, staged = yield from _insert_kept(load, kept, whole, staged)
+        rows = {period: of_period + kept_rows.get(period, Counter()) for period, of_period in rows.items()}
     known = {of.value for of in partitions.values()}
     touched = {item.period: replace(item, staged=staged_of(item, staged, known=known)) for item in periods}
     return Batch({period: _planned(load, item, rows[period]) for period, item in touched.items()}, is_joint=True)
 
 
 def _loads_of(
-    load: PeriodLoad, partitions: Mapping[Period, PeriodPartitions], rows: Mapping[Period, Counter[str]]
+    load: PeriodLoad, partitions: Mapping[Period, PeriodPartitions], rows: _Rows
 ) -> Steps[list[tuple[Period, PeriodLoad]]]:
     """Return a load of each period, with all of its objects."""
     assert load.spread
-    context = load.context
     kept = defaultdict[Period, list[Unit]](list)
-    if all(facts.objects for facts in context.nodes.values()):
-        for found in (yield from _held_objects(load, one_of("period", map(str, partitions)))):
-            kept[found.period].append(found.unit)
+    if all(facts.objects for facts in load.context.nodes.values()):
+        for item in (yield from _held_objects(load, one_of("period", map(str, partitions)))):
+            kept[item.period].append(item.unit)
+    kept |= {period: list(manifest.objects) for period, manifest in load.spread.unfinished.items()}
     read = {unit.path: unit for unit in load.files.manifest.objects}
     replaced = {*load.spread.periods, *read}
     # Objects without rows are recorded, too: else every run would read them again.
-    empty, newest = read.keys() - set().union(*rows.values()), max(partitions)
+    empty, newest = read.keys() - set[str]().union(*rows.values()), max(partitions)
     loads = []
     for period, of_period in partitions.items():
         came = {*rows[period], *(empty if period == newest else ())}
         units = [*(unit for unit in kept[period] if unit.path not in replaced), *(read[path] for path in came)]
-        item = replace(
-            load.with_objects(Manifest.of(units)),
-            period=period,
-            period_partitions=of_period,
-            attempt=Attempt(context.target, (period,), load.attempt.nonce),
-            policies=replace(load.policies, on_no_objects="empty"),
-            changes=None,
-            spread=Spread({}),
-            plan=None,
-        )
-        loads.append((period, item))
+        loads.append((period, _load_of(load, period, of_period).with_objects(Manifest.of(units))))
     return loads
 
 
@@ -174,30 +231,133 @@ def _count_rows_of_objects(
             for node in load.context.publishers
             for of in staged[node].values()
         ]
+    return _by_period(found, partitions)
+
+
+def _by_period(found: Sequence[Row], partitions: Mapping[Period, PeriodPartitions]) -> dict[Period, Counter[str]]:
+    """Return the rows of objects in some periods, by period and path."""
     periods = {of.value: period for period, of in partitions.items()}
     counted = {period: Counter[str]() for period in partitions}
     for path, value, count in found:
-        counted[periods[value]][path] += count
+        if value in periods:
+            counted[periods[value]][path] += count
     return {period: +of_period for period, of_period in counted.items()}
 
 
-def _read_rows_of_objects(load: PeriodLoad) -> Steps[list[Row]]:
-    """Read the objects' column of the partition key once more: path, value of the period, rows."""
+def _rows_of_periods(load: PeriodLoad) -> Steps[RowsOfPeriods]:
     of_time = time_of_key(load.context)
     assert of_time
-    key, reading = (yield from parts_of_key(load.context, of_time)), load.planned.reading
+    return RowsOfPeriods(of_time.column, (yield from parts_of_key(load.context, of_time)))
+
+
+def _read_rows_of_objects(load: PeriodLoad) -> Steps[list[Row]]:
+    """Read the column of the partition key once more: path of an object, value of a period, rows."""
+    of_rows, null_as_default = (yield from _rows_of_periods(load)), load.request.selection.null_as_default
     found = list[Row]()
-    for group, batch in reading.batches(load.files):
-        columns = {loaded_column.column.name: loaded_column for loaded_column in group.loaded}
-        if of_time.column.name not in columns:
-            raise PreflightError(
-                f"Column {of_time.column.name!r} is not loaded, so nobody can say which objects the rows of a period "
-                "are from: load it, or give increments={'object_column': …}."
-            )
-        null_as_default = load.request.selection.null_as_default
-        written = columns[of_time.column.name].cast(null_as_default=null_as_default).value
-        values = [batch.path, period_value(of_time.column, key, written)]
-        sql = select_objects(load, group, batch, [f"{values[0]} AS `chs3: path`", f"{values[1]} AS `chs3: period`"])
+    for group, batch in load.planned.reading.batches(load.files):
+        value = of_rows.value_in(group, null_as_default=null_as_default)
+        columns = [f"{batch.path} AS `chs3: path`", f"{value} AS `chs3: period`"]
+        sql = select_objects(load, group, batch, columns)
         sql = sql.between("SELECT `chs3: path`, `chs3: period`, count() FROM (", ") GROUP BY ALL")
         found += yield from load.files.look("Count the rows of each object by period", sql)
     return found
+
+
+def _kept_of_whole(load: PeriodLoad, periods: Periods) -> dict[Period, list[Unit]]:
+    """Return the objects whose rows must be read again, of periods to which no rows can be added."""
+    read = {unit.path for unit in load.files.manifest.objects}
+    kept = {
+        item.period: [unit for unit in item.manifest.objects if unit.path not in read]
+        for item in periods
+        if item.increment is None
+    }
+    return {period: units for period, units in kept.items() if units}
+
+
+def _insert_kept(
+    load: PeriodLoad,
+    kept: Mapping[Period, Sequence[Unit]],
+    partitions: Mapping[Period, PeriodPartitions],
+    staged: _Partitions,
+) -> Steps[tuple[dict[Period, Counter[str]], _Partitions]]:
+    """Read the rows that some periods have of their other objects once more.
+
+    Returns:
+        The rows of these objects, and what is staged now.
+
+    Raises:
+        SourceError: If one of these objects was changed.
+        VerificationError: If other rows were staged.
+    """
+    units = {unit.path: unit for of_period in kept.values() for unit in of_period}
+    yield from _check_as_recorded(load, units, kept)
+    of_rows = replace((yield from _rows_of_periods(load)), values=tuple(of.value for of in partitions.values()))
+    again = replace(load.with_objects(Manifest.of(units.values())), spread=Spread(only=of_rows))
+    yield from Log(name=f"Reading {quantity(len(units), 'object')} again for {', '.join(map(str, kept))}.")
+    again = replace(again, plan=(yield from plan_objects(again)))
+    yield from insert(again, again.planned, name="kept")
+    rows = _by_period((yield from _read_rows_of_objects(again)), partitions)
+    # An object may have been overwritten while it was read.
+    yield from _check_as_recorded(load, units, kept)
+    after = yield from count_partitions(load, name="Count what is staged")
+    for period, of_period in partitions.items():
+        came = _staged_rows(load, after, of_period) - _staged_rows(load, staged, of_period)
+        if came != rows[period].total():
+            raise VerificationError(
+                f"The objects that {period} holds rows of have {rows[period].total()} of them, but {came} were staged. "
+                "Nothing was published."
+            )
+    return rows, after
+
+
+def _staged_rows(load: PeriodLoad, staged: _Partitions, partitions: PeriodPartitions) -> int:
+    return sum(
+        of.contents.rows
+        for node in load.context.publishers
+        for of in staged[node].values()
+        if of.period_value == partitions.value
+    )
+
+
+def _check_as_recorded(
+    load: PeriodLoad, units: Mapping[str, Unit], kept: Mapping[Period, Collection[Unit]]
+) -> Steps[None]:
+    """Check that objects are as they were when they were loaded, whenever they arrived."""
+    listed = yield from load.files.source.list_again(units.keys())
+    for period, of_period in kept.items():
+        for unit in of_period:
+            if listed.get(unit.path) != unit:
+                change = "was overwritten" if unit.path in listed else "is gone"
+                raise SourceError(
+                    f"{period} must be read again whole, but {unit.path} {change} since it was loaded. Nothing was "
+                    "published. Load the arrival of that object first; to read no other objects again, give "
+                    "increments={'object_column': …}."
+                )
+
+
+def is_being_published(load: PeriodLoad) -> Steps[bool]:
+    """Check whether an attempt has recorded its intents: then the next run completes what it staged."""
+    try:
+        unfinished = yield from unfinished_periods(load.context)
+    except Chs3Error:
+        return True
+    return any(attempt == load.attempt.nonce for attempt, _ in unfinished.values())
+
+
+def drop_published_staging(load: PeriodLoad) -> Steps[None]:
+    """Drop the staging of attempts that died after they had published all of it."""
+    context = load.context
+    if not context.nodes[context.coordinator].has_ledger:
+        return
+    query = f"SELECT name FROM system.tables WHERE {staging_of(context)}"
+    answers = yield from context.on_each(name="Look for staging of earlier loads", sql=Sql(query))
+    nonces = {nonce_of(name) for rows in answers.values() for (name,) in rows}
+    if not nonces:
+        return
+    published = Sql(
+        f"SELECT DISTINCT attempt FROM {table(context.ledger)} WHERE {load.key_on(context.coordinator).table_condition} "
+        f"AND event = 'published' AND {one_of('attempt', sorted(nonces))}"
+    )
+    rows = yield from context.on_coordinator(name="Look which of them were published", sql=published)
+    if rows:
+        yield from end_attempts_with(context, *(attempt for (attempt,) in rows))

@@ -148,6 +148,11 @@ def holds_any(attempts: Collection[Attempt], *, is_published: bool = True) -> st
     return f"({_comment_has(target, role=role)} AND hasAny({PERIODS_IN_COMMENT}, [{periods}]))"
 
 
+def staging_of(context: TargetContext) -> str:
+    """Return the condition on `system.tables` for the staging of all loads of the target."""
+    return f"{in_staging(context)} AND {_comment_has(context.target)}"
+
+
 def published_from(context: TargetContext, nonce: str) -> str:
     """Return the condition on `system.tables` for the tables that an attempt was to publish from."""
     is_attempt = _comment_has(context.target, attempt=nonce)

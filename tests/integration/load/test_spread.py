@@ -134,7 +134,7 @@ def test_rows_of_overwritten_objects_go_from_all_periods(by_object: Arrivals) ->
     by_object.assert_exact()
     assert by_object.load(10)["status"] == "unchanged"
     by_object.delete(10, "b")
-    with pytest.raises(AirflowFailException, match="1 object of 2026-11-10 .* is gone .*10/b"):
+    with pytest.raises(AirflowFailException, match=r"1 object of 2026-11-10 .* is gone .*10/b"):
         by_object.load(10)
     assert by_object.load(10, on_deleted_objects="remove")["status"] == "published"
     by_object.assert_exact()
@@ -173,9 +173,7 @@ STEPS = [
 @pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_after_a_worker_died_the_next_run_is_exact(
-    arrivals: Arrivals, strikes: Strikes, step: str, when: str
-) -> None:
+def test_after_a_worker_died_the_next_run_is_exact(arrivals: Arrivals, strikes: Strikes, step: str, when: str) -> None:
     arrivals.put(10, "a", 0, [10, 9, 3])
     arrivals.load(10)
     arrivals.put(11, "b", 5000, [11, 10, 9])
