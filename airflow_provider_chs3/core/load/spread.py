@@ -290,7 +290,7 @@ def _insert_kept(
         VerificationError: If other rows were staged.
     """
     units = {unit.path: unit for of_period in kept.values() for unit in of_period}
-    yield from _check_as_recorded(load, units, kept)
+    yield from _check_as_recorded(load, kept)
     of_rows = replace((yield from _rows_of_periods(load)), values=tuple(of.value for of in partitions.values()))
     again = replace(load.with_objects(Manifest.of(units.values())), spread=Spread(only=of_rows))
     yield from Log(name=f"Reading {quantity(len(units), 'object')} again for {', '.join(map(str, kept))}.")
@@ -298,7 +298,7 @@ def _insert_kept(
     yield from insert(again, again.planned, name="kept")
     rows = _by_period((yield from _read_rows_of_objects(again)), partitions)
     # An object may have been overwritten while it was read.
-    yield from _check_as_recorded(load, units, kept)
+    yield from _check_as_recorded(load, kept)
     after = yield from count_partitions(load, name="Count what is staged")
     for period, of_period in partitions.items():
         came = _staged_rows(load, after, of_period) - _staged_rows(load, staged, of_period)
@@ -319,11 +319,10 @@ def _staged_rows(load: PeriodLoad, staged: _Partitions, partitions: PeriodPartit
     )
 
 
-def _check_as_recorded(
-    load: PeriodLoad, units: Mapping[str, Unit], kept: Mapping[Period, Collection[Unit]]
-) -> Steps[None]:
+def _check_as_recorded(load: PeriodLoad, kept: Mapping[Period, Collection[Unit]]) -> Steps[None]:
     """Check that objects are as they were when they were loaded, whenever they arrived."""
-    listed = yield from load.files.source.list_again(units.keys())
+    paths = {unit.path for of_period in kept.values() for unit in of_period}
+    listed = yield from load.files.source.list_again(paths)
     for period, of_period in kept.items():
         for unit in of_period:
             if listed.get(unit.path) != unit:
@@ -354,8 +353,9 @@ def drop_published_staging(load: PeriodLoad) -> Steps[None]:
     nonces = {nonce_of(name) for rows in answers.values() for (name,) in rows}
     if not nonces:
         return
+    of_table = load.key_on(context.coordinator).table_condition
     published = Sql(
-        f"SELECT DISTINCT attempt FROM {table(context.ledger)} WHERE {load.key_on(context.coordinator).table_condition} "
+        f"SELECT DISTINCT attempt FROM {table(context.ledger)} WHERE {of_table} "
         f"AND event = 'published' AND {one_of('attempt', sorted(nonces))}"
     )
     rows = yield from context.on_coordinator(name="Look which of them were published", sql=published)
