@@ -55,7 +55,7 @@ from airflow_provider_chs3.core.periods.status import (
     look_at_freshness,
 )
 from airflow_provider_chs3.core.steps.operations import Steps
-from airflow_provider_chs3.core.target.target_checks import find_grain
+from airflow_provider_chs3.core.target.target_checks import find_grain, find_zone
 from airflow_provider_chs3.core.target.topology import TableRequest
 from airflow_provider_chs3.core.tuning.insert_settings import tunable
 from airflow_provider_chs3.core.tuning.resource_share import ShareOptions
@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.client.session import Session
     from airflow_provider_chs3.core.files.source import Source
     from airflow_provider_chs3.core.load.load_result import LoadResult
+    from airflow_provider_chs3.core.model.freshness import FreshBy
     from airflow_provider_chs3.load import Load
 
 #: Periods as people name them: `2026-10`, several with commas, or a list.
@@ -164,8 +165,7 @@ class Table:
         Raises:
             Chs3Error: If the objects or the table cannot be compared.
         """
-        listing = load.store.listing()
-        loaded = self._what_is_loaded(load, self.source(load, listing))
+        loaded = self._what_is_loaded(load, self.source(load, listing := load.store.listing()))
         request = PlanRequest(
             **self._names(),
             source=loaded["source"],
@@ -174,7 +174,7 @@ class Table:
             reload=reload,
             new_table=_new_table(load, loaded),
             writes=writes,
-            fresh_by=load.due,
+            fresh_by=self.due(load),
             now=loaded["now"],
             **_compared(loaded) if compares_definition else {},
         )
@@ -265,7 +265,7 @@ class Table:
         Raises:
             ConfigurationError: If nothing says so.
         """
-        steps = look_at_freshness(self._in_ledger(()), load.due if load else None, datetime.now(UTC))
+        steps = look_at_freshness(self._in_ledger(()), self.due(load) if load else None, datetime.now(UTC))
         return self._runner().run(steps)
 
     def list_objects(self, periods: Periods = ()) -> Sequence[LoadedObject]:
@@ -333,7 +333,7 @@ class Table:
             period: The period whose files define the columns.
         """
         loaded = self._what_is_loaded(load, self.source(load, listing := load.store.listing()))
-        return self._runner(listing).run(suggest_table(_new_table_of(loaded), Period.parse(period)))
+        return self._runner(listing).run(suggest_table(NewTableRequest.of(loaded), Period.parse(period)))
 
     def grain(self, *, may_lack: bool = False) -> Grain:
         """Return how long the periods are that the table is partitioned by.
@@ -345,6 +345,16 @@ class Table:
             PreflightError: If it is partitioned by something else.
         """
         return self._runner().run(find_grain(self._request(), may_lack=may_lack))[0]
+
+    def due(self, load: Load) -> FreshBy | None:
+        """Return when the periods of a load are due; None if it does not say so.
+
+        Args:
+            load: The load. Without a `timezone`, its periods end where the table's partition key ends them.
+        """
+        if not load.fresh_by or load.timezone:
+            return load.due
+        return replace(load, timezone=self._runner().run(find_zone(self._request()))).due
 
     def source(self, load: Load, listing: Listing) -> Source:
         """Return where the objects are, with the credentials that the servers read them with.
@@ -389,7 +399,7 @@ class Table:
             reload=reload,
             checks=Checks.of(load.checks),
             follows_views=VIEWS.checked(load.views) == "follow",
-            fresh_by=load.due,
+            fresh_by=self.due(load),
             **of_task,
         )
 
@@ -476,18 +486,7 @@ def _named(periods: Periods) -> tuple[Period, ...]:
 
 def _new_table(load: Load, loaded: Mapping[str, Any]) -> NewTableRequest | None:
     """Return the table that is created if it is missing; None if none is."""
-    return None if CREATE_TABLE.checked(load.create_table) == "never" else _new_table_of(loaded)
-
-
-def _new_table_of(loaded: Mapping[str, Any]) -> NewTableRequest:
-    return NewTableRequest(
-        source=loaded["source"],
-        table=loaded["target"],
-        cluster=loaded["cluster"] or loaded["default_cluster"],
-        file_format=loaded["format"],
-        compression=loaded["compression"],
-        csv=loaded["selection"].csv,
-    )
+    return None if CREATE_TABLE.checked(load.create_table) == "never" else NewTableRequest.of(loaded)
 
 
 def _compared(loaded: Mapping[str, Any]) -> dict[str, Any]:

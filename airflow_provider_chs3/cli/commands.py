@@ -80,7 +80,7 @@ def _all_costs(given: argparse.Namespace) -> CommandResult:
 
 
 def _freshness_of(chosen: ChosenLoad, listed: Sequence[PeriodInLedger]) -> list[str]:
-    freshness = freshness_of(listed, chosen.load.due if chosen.load else None, datetime.now(UTC))
+    freshness = freshness_of(listed, chosen.table.due(chosen.load) if chosen.load else None, datetime.now(UTC))
     return [f"{'The table is ' * freshness.is_fresh}{freshness}."] if freshness else []
 
 
@@ -161,7 +161,7 @@ def _plan(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
 
 
 def _due_text(chosen: ChosenLoad, planned: Sequence[PlannedPeriod]) -> str:
-    fresh_by = chosen.known_load.due
+    fresh_by = chosen.table.due(chosen.known_load)
     return due_text(planned, fresh_by, datetime.now(UTC)) if fresh_by else ""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -53,6 +53,18 @@ class NewTableRequest:
                 f"A new table gets its columns from files, but {self.source.place} has no files: create {self.table} "
                 "yourself, and load without create_table='if_missing'."
             )
+
+    @classmethod
+    def of(cls, loaded: Mapping[str, Any]) -> NewTableRequest:
+        """Create the request from the fields of a `LoadRequest` that say what is read, and where it goes."""
+        return cls(
+            source=loaded["source"],
+            table=loaded["target"],
+            cluster=loaded["cluster"] or loaded["default_cluster"],
+            file_format=loaded["format"],
+            compression=loaded["compression"],
+            csv=loaded["selection"].csv,
+        )
 
 
 @dataclass(frozen=True, slots=True)

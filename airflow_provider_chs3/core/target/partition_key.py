@@ -154,6 +154,15 @@ def zones_of_key(context: TargetContext) -> Steps[tuple[str, ...]]:
     return tuple(name for name in names if (name,) in rows)
 
 
+def zone_of_periods(context: TargetContext) -> Steps[str | None]:
+    """Return the time zone in which the periods of the target begin; None if its key has no times."""
+    of_time = time_of_key(context)
+    if of_time is None or not has_times(of_time.column):
+        return None
+    named = yield from zones_of_key(context)
+    return (*named, *strings(of_time.column.type))[0]
+
+
 def partitions_query(column: Column, key: PartsOfKey, periods: Sequence[Period], *, zone: str | None) -> str:
     """Return a SELECT of periods, by the number of `number_of`, each with `PeriodPartitions.value` of its moments.
 

@@ -11,6 +11,7 @@ from airflow_provider_chs3.core.sql.column_types import ColumnType
 from airflow_provider_chs3.core.sql.quoting import identifier, table
 from airflow_provider_chs3.core.steps.operations import Steps
 from airflow_provider_chs3.core.target.node_facts import TargetContext, inspect_target, other_schemas
+from airflow_provider_chs3.core.target.partition_key import zone_of_periods
 from airflow_provider_chs3.core.target.period_partitions import grain_of_key
 from airflow_provider_chs3.core.target.time_zones import going_by_servers
 from airflow_provider_chs3.core.target.topology import TableRequest
@@ -232,3 +233,11 @@ def find_grain(
         return Grain.MONTH, None
     check_target(context)
     return (yield from grain_of_key(context)), context
+
+
+def find_zone(request: TableRequest) -> Steps[str | None]:
+    """Return the time zone in which the periods of a table begin; None if its key has no times, or it is missing."""
+    context = yield from inspect_target(request)
+    if not all(facts.target for facts in context.nodes.values()):
+        return None
+    return (yield from zone_of_periods(context))

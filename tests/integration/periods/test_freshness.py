@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.core.model.period import Grain, Period
+from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+from airflow_provider_chs3.load import Load
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
+from airflow_provider_chs3.table import Table
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import Lake
 
@@ -178,3 +182,36 @@ def test_a_load_that_does_not_say_when_it_is_due_has_no_status(trips_lake: Lake,
     assert [status["load"] for status in statuses] == ["trips", "quick", "never"]
     assert "fresh_by" in statuses[-1]["error"]
     assert [statuses[0]["is_fresh"], statuses[1]["is_fresh"]] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("column", "key", "zone"),
+    [
+        ("DateTime('UTC')", "toYYYYMM(at, 'America/New_York')", "America/New_York"),
+        ("DateTime('Asia/Kolkata')", "toYYYYMM(at)", "Asia/Kolkata"),
+        ("Date", "toYYYYMM(at)", "UTC"),
+    ],
+)
+def test_a_load_without_a_time_zone_ends_its_periods_as_the_partition_key_does(
+    lake: Lake, capsys: pytest.CaptureFixture[str], tmp_path: Path, column: str, key: str, zone: str
+) -> None:
+    running = Period.of(datetime.now(ZoneInfo(zone)).replace(tzinfo=None), Grain.MONTH)
+    last = running.shifted(-1)
+    table = f"{lake.database}.trips (at {column}) ENGINE = MergeTree PARTITION BY {key} ORDER BY at"
+    lake.on_every_node(f"CREATE TABLE {table}")
+    lake.put(f"trips/{last}/a.csv", f"at\n{last.begin + timedelta(days=9):%Y-%m-%d}\n".encode())
+    where = {"table": "trips", "database": lake.database, "cluster": lake.cluster.name, "bucket": lake.bucket}
+    load = Load(**where, key="trips/{YYYY-MM}/*.csv", columns=["at"], fresh_by="07:00")
+    Table.of(ClickHouseHook(), load).load(load, str(last))
+    assert records(lake) == [(str(last), "load", f"07:00 {zone}")]
+    (tmp_path / "loads.json").write_text(json.dumps({"loads": [load.arguments]}), encoding="utf-8")
+    due = running.end.replace(hour=7, tzinfo=ZoneInfo(zone))
+    for command, told in {
+        "status": f"fresh until {due:%Y-%m-%d %H:%M %Z}",
+        "ledger": f"The table is fresh until {due:%Y-%m-%d %H:%M %Z}.",
+        "plan": f"{last} is loaded: the table is fresh until {due:%Y-%m-%d %H:%M %Z}.",
+    }.items():
+        capsys.readouterr()
+        of_periods = ["--period", str(last)] if command == "plan" else []
+        assert main([command, "--loads", str(tmp_path / "loads.json"), *of_periods]) == 0
+        assert told in capsys.readouterr().out
