@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_chs3.client.connection import check_settings, parse_node_specs
 from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.core.arguments.check_arguments import Checks
-from airflow_provider_chs3.core.arguments.load_arguments import CREATE_TABLE, VIEWS, Tuning
+from airflow_provider_chs3.core.arguments.load_arguments import CREATE_TABLE, SPREAD, VIEWS, Tuning
 from airflow_provider_chs3.core.files.table_suggestion import NewTable, NewTableRequest, suggest_table
 from airflow_provider_chs3.core.load.cleanup_on_request import CleanRequest, Orphan, clean_staging
 from airflow_provider_chs3.core.load.load_request import (
@@ -133,10 +133,15 @@ class Table:
         asked, listing = parse_periods(periods), load.store.listing()
         request = self.request(load, asked[0], listing=listing, parallel_loads=parallel_loads)
         runner = self._runner(listing)
-        views = runner.run(find_views(request, asked)) if request.follows_views else ()
+        is_spread = request.policies.on_other_periods == SPREAD
+        views = runner.run(find_views(request, asked)) if request.follows_views and not is_spread else ()
         outcome = runner.run(load_periods(request, asked))
         results = [outcome.results[period] for period in asked if period in outcome.results]
-        followed = runner.run(follow(request, views, results, begin=lambda request, periods: None))
+        published = [of_period for result in results for of_period in result.published_periods]
+        if request.follows_views and is_spread and published:
+            # The periods that an arrival changes are known once it is loaded.
+            views = runner.run(find_views(request, [result.period for result in published]))
+        followed = runner.run(follow(request, views, published, begin=lambda request, periods: None))
         if error := followed.error or outcome.error:
             raise error
         return [*results, *followed.results.values()]
@@ -181,7 +186,7 @@ class Table:
 
         def steps() -> Steps[list[PlannedPeriod]]:
             planned = yield from plan_loads(request)
-            if VIEWS.checked(load.views) == "warn":
+            if VIEWS.checked(load.views) == "warn" or request.policies.on_other_periods == SPREAD:
                 return planned
             if not planned and reload:
                 planned = yield from periods_of_other_table(replace(request, periods=reload.periods), reload)

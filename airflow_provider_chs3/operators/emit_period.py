@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowSkipException, Asset, BaseOperator
 
+from airflow_provider_chs3.core.load.load_result import OF_EVENT
+
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
-
-#: The fields of a load's result that its event carries.
-_FIELDS = ("period", "status", "reason", "target", "rows", "source_bytes", "objects", "parts", "fingerprint")
 
 
 def emit_periods(
@@ -33,9 +32,11 @@ def emit_periods(
         result: The load's result, or the results of a load of several periods.
         key_format: How partition keys are written, as in `EmitPeriodOperator`.
     """
-    results = [result] if isinstance(result, Mapping) else result
+    of_loads = [result] if isinstance(result, Mapping) else result
+    # An arrival changes other periods than its own.
+    results = [values for of_load in of_loads for values in of_load.get("of_periods") or [of_load]]
     entries: list[Any] = [
-        {name: values[name] for name in _FIELDS} | {"partition_key": _key(values["period"], key_format)}
+        {name: values[name] for name in OF_EVENT} | {"partition_key": _key(values["period"], key_format)}
         for values in results
         if _is_new(values)
     ]

@@ -56,6 +56,11 @@ class SourceListing(ABC):
         """Return the source as it is read where rows of other periods are left out: as always, by default."""
         return self
 
+    @property
+    def arrival_grain(self) -> Grain:
+        """The length of the shortest periods whose objects the source tells apart."""
+        raise NotImplementedError
+
     def arrivals(self, period: Period) -> tuple[str, Callable[[Unit], bool]]:
         """Return how the paths of a period's objects begin, and the condition that an object is one of these.
 

@@ -185,6 +185,11 @@ class ObjectSource(Source):
             folding.add(page)
         return folding.periods
 
+    @property
+    def arrival_grain(self) -> Grain:
+        """The length of the shortest periods that the keys tell apart."""
+        return self.template.finest.grain
+
     def arrivals(self, period: Period) -> tuple[str, Callable[[Unit], bool]]:
         """Return how the paths of a period's objects begin; see `SourceListing.arrivals`."""
         keys, start = self._at(period.grain).template.keys_of(period), len(self.base)

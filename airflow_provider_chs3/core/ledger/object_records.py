@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.ledger.records import newest
 from airflow_provider_chs3.core.ledger.table import LedgerKey, create_records, make_records
 from airflow_provider_chs3.core.model.models import Manifest, Node, TableName, Unit
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period
-from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals, table
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals, one_of, table
 from airflow_provider_chs3.core.steps.operations import QueryNodes, Steps
 from airflow_provider_chs3.core.target.node_facts import TargetContext
 from airflow_provider_chs3.core.target.topology import OBJECTS_TABLE
@@ -137,12 +137,12 @@ class RecordedObject(NamedTuple):
 
 
 def held_objects(ledger: TableName, node: Node, key: LedgerKey, condition: str) -> Steps[list[RecordedObject]]:
-    """Read the objects whose rows the periods of a table hold, as far as a condition on their records is met."""
+    """Read the objects whose rows the periods of a table hold, as far as a condition on their records is met.
+
+    A period that an attempt was publishing when it died has those of the last one that was published.
+    """
     of_table, records = key.table_condition, table(ledger)
-    bases = (
-        f"SELECT period, found.2 FROM (SELECT period, {newest('event, base')} AS found FROM {records} "
-        f"WHERE {of_table} GROUP BY period) WHERE found.1 IN ('published', 'intent')"
-    )
+    bases = f"SELECT period, found.1 FROM ({_newest_published(ledger, key)})"
     published = f"SELECT period, attempt FROM {records} WHERE {of_table} AND event = 'published'"
     sql = Sql(
         "SELECT period, path, size_bytes, etag, toUnixTimestamp64Milli(last_modified), rows "
@@ -154,6 +154,25 @@ def held_objects(ledger: TableName, node: Node, key: LedgerKey, condition: str) 
         RecordedObject(Period.parse(period), Unit(path, size_bytes, etag, _EPOCH + milliseconds * _MILLISECOND), count)
         for period, path, size_bytes, etag, milliseconds, count in rows
     ]
+
+
+def _newest_published(ledger: TableName, key: LedgerKey) -> str:
+    """Return the SELECT of the base and the fingerprint of what was published last of each period of a table."""
+    found = newest("base, fingerprint", condition="event = 'published'")
+    return (
+        f"SELECT period, {found} AS found FROM {table(ledger)} WHERE {key.table_condition} GROUP BY period "
+        f"HAVING {newest('event')} != 'forgotten' AND countIf(event = 'published') > 0"
+    )
+
+
+def published_fingerprints(
+    ledger: TableName, node: Node, key: LedgerKey, periods: Iterable[Period]
+) -> Steps[dict[Period, str]]:
+    """Return the fingerprint of the objects that were published last of periods that were."""
+    of_periods = one_of("period", map(str, periods))
+    sql = Sql(f"SELECT period, found.2 FROM ({_newest_published(ledger, key)}) WHERE {of_periods}")
+    rows = (yield from QueryNodes(name="Read what was published last", sql={node: sql}))[node]
+    return {Period.parse(period): fingerprint for period, fingerprint in rows}
 
 
 def unfinished_periods(context: TargetContext) -> Steps[dict[Period, tuple[str, str]]]:

@@ -123,12 +123,7 @@ def _load_round(request: LoadRequest, load_round: Round, nonce: str) -> Steps[No
     manifests = dict(listed.manifests)
     if not any(facts.target for facts in context.nodes.values()):
         for period, manifest in listed.manifests.items():
-            facts = PeriodFacts(objects=len(manifest.objects), contents=request.source.kind.contents.name)
-            match decide(facts, request.policies):
-                case Skip() as decision:
-                    load_round.results[period] = skipped_result(request, period, decision, timer)
-                case Refuse():
-                    load_round.refused[period] = no_objects_error(request, period)
+            _settle_without_objects(request, load_round, period, len(manifest.objects))
         manifests = {period: manifest for period, manifest in manifests.items() if not load_round.has(period)}
     if not manifests:
         return
@@ -158,6 +153,15 @@ def _load_round(request: LoadRequest, load_round: Round, nonce: str) -> Steps[No
     yield from (_load_arrival if is_spread else _load_changed)(load_round)
 
 
+def _settle_without_objects(request: LoadRequest, load_round: Round, period: Period, objects: int) -> None:
+    """Skip or refuse a period without objects, as the policy demands."""
+    match decide(PeriodFacts(objects=objects, contents=request.source.kind.contents.name), request.policies):
+        case Skip() as decision:
+            load_round.results[period] = skipped_result(request, period, decision, load_round.timer)
+        case Refuse():
+            load_round.refused[period] = no_objects_error(request, period)
+
+
 def _load_arrival(load_round: Round) -> Steps[None]:
     """Load the changed objects of an arrival into the periods that their rows belong to."""
     ((period, load),) = load_round.loads.items()
@@ -167,6 +171,10 @@ def _load_arrival(load_round: Round) -> Steps[None]:
     load = yield from find_changed(replace(load, timer=timer, attempt=attempt_at_all))
     assert load.changes
     assert load.spread
+    if not (load.manifest.objects or load.spread.recorded):
+        _settle_without_objects(load.request, load_round, period, 0)
+        if load_round.has(period):
+            return
     if not (load.changes.counts or load.spread.unfinished):
         yield from drop_published_staging(load)
         load_round.results[period] = result_of(load, {}, status="unchanged", reason=ComparisonStatus.UNCHANGED.value)
@@ -349,7 +357,7 @@ def _result_of_arrival(
         rows_by_node=rows_by_node,
         parts=sum(of.parts for of in results.values()),
         table_bytes=sum(of.table_bytes for of in results.values()),
-        touched_periods=tuple(map(str, sorted(results))),
+        of_periods=tuple(of for _, of in sorted(results.items())),
     )
 
 

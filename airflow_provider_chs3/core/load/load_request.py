@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from airflow_provider_chs3.core.arguments.check_arguments import Checks
@@ -19,6 +20,7 @@ from airflow_provider_chs3.core.arguments.load_arguments import (
     DISTRIBUTION,
     GROUPS,
     MERGE_HEALTH,
+    SPREAD,
     Files,
     Increments,
     PolicyGroup,
@@ -350,6 +352,11 @@ _HOLDING = ("on_failed_check", "on_shrink", "on_target_changed")
 #: Ungrouped arguments that others switch off.
 _IN_NO_GROUP = (MERGE_HEALTH,)
 
+
+def _holds_arrival(name: str, all_of: Mapping[str, Any]) -> bool:
+    return bool(all_of["on_other_periods"] == SPREAD and all_of[name] == "hold")
+
+
 #: Policies about checks are examined only if the load's checks are known.
 SWITCHES = (
     Switch(
@@ -377,6 +384,21 @@ SWITCHES = (
         lambda all_of: "hold" not in [all_of[name] for name in _HOLDING],
         "no rows are held",
         "Leave it out, or give policies={'on_failed_check': 'hold'}.",
+    ),
+    Switch(
+        ("on_deleted_objects",),
+        f"without policies={{'on_other_periods': {SPREAD!r}}}",
+        lambda all_of: bool(all_of["on_other_periods"] != SPREAD),
+        "a load by period always removes the rows of deleted objects",
+    ),
+    *(
+        Switch(
+            (name,),
+            f"with policies={{'on_other_periods': {SPREAD!r}}} if it is 'hold'",
+            partial(_holds_arrival, name),
+            "an arrival is published whole or not at all",
+        )
+        for name in _HOLDING
     ),
     Switch(
         (MERGE_HEALTH.name,),

@@ -16,9 +16,13 @@ from airflow_provider_chs3.core.model.quantities import quantity
 TO_DECIDE = "chs3 approve publishes it, chs3 discard drops the held rows, and a load of other objects replaces them"
 
 
+#: The fields of a load's result that the event of its period carries.
+OF_EVENT = ("period", "status", "reason", "target", "rows", "source_bytes", "objects", "parts", "fingerprint")
+
+
 @dataclass(frozen=True)
 class LoadResult(AsJson):
-    """The result of a load."""
+    """The result of a load; of an arrival, those of the periods that it changed are in `of_periods`."""
 
     status: str
     period: Period
@@ -34,7 +38,7 @@ class LoadResult(AsJson):
     loaded_rows: int = 0
     object_changes: Mapping[str, int] = field(default_factory=dict)
     other_period_rows: int = 0
-    touched_periods: tuple[str, ...] = ()
+    of_periods: tuple[LoadResult, ...] = ()
     parts: int = 0
     table_bytes: int = 0
     insert_seconds: float = 0.0
@@ -46,6 +50,11 @@ class LoadResult(AsJson):
     counted_by: str = ""
     checks: tuple[CheckResult, ...] = ()
     has_no_objects: bool = False
+
+    @property
+    def published_periods(self) -> tuple[LoadResult, ...]:
+        """The results of the table's periods: those that an arrival changed, or itself."""
+        return self.of_periods or (self,)
 
     def summary(self) -> str:
         """Summarize the result in one line for people."""
@@ -63,7 +72,7 @@ class LoadResult(AsJson):
         speed = f"{self.loaded_rows / self.insert_seconds:,.0f} rows/s" if self.insert_seconds else "nothing to insert"
         parts = f"{quantity(self.parts, 'part')} on {quantity(len(self.rows_by_node), 'node')}"
         new = f", {self.loaded_rows:,} of them new," if self.loaded_objects < self.objects else ""
-        touched = f", in {quantity(len(self.touched_periods), 'period')}" if self.touched_periods else ""
+        touched = f", in {quantity(len(self.of_periods), 'period')}" if self.of_periods else ""
         left_out = f"; {self.other_period_rows:,} rows of other periods left out" if self.other_period_rows else ""
         return (
             f"{of} {self.status} ({self.reason}): {rows}{new} in "
@@ -74,6 +83,7 @@ class LoadResult(AsJson):
         """Return JSON-safe values for XCom."""
         return {
             **super().as_json(),
+            "of_periods": [{name: of.as_json()[name] for name in OF_EVENT} for of in self.of_periods],
             "target": str(self.target),
             "checks": [check.as_json() for check in self.checks],
             "insert_seconds": round(self.insert_seconds, 3),

@@ -81,6 +81,7 @@ def check_periods(loads: Periods) -> Steps[tuple[dict[Period, LoadResult], Perio
     timer = yield from loads.first.timer.end("inspect")
     loads.update(lambda load: with_held_policies(replace(load, timer=timer, before=before[load.period])))
     loads.apply(check_listed_since)
+    loads.apply(_check_not_of_arrivals)
     facts = yield from loads.run(look_at_period)
     same = [load for load in loads if facts[load.period].comparison.status is ComparisonStatus.UNCHANGED]
     owned = published_by_owner(same, attempts)
@@ -97,6 +98,17 @@ def check_periods(loads: Periods) -> Steps[tuple[dict[Period, LoadResult], Perio
     yield from _settle_unchanged(loads, results)
     periods = yield from _select_loads(loads, results, facts, decisions)
     return results, periods, attempts
+
+
+def _check_not_of_arrivals(load: PeriodLoad) -> None:
+    """Check that a load by period does not replace rows of objects that arrived in others."""
+    records = [period.record for period in load.before.values() if period.record]
+    if load.spread is None and any('"by_arrival":true' in record.structure for record in records):
+        raise PreflightError(
+            f"{load.context.target} {load.period} holds rows of objects of several arrivals, which "
+            "policies={'on_other_periods': 'spread'} loaded: a load by period would remove those of other arrivals. "
+            "Give that policy, or load into another table."
+        )
 
 
 def _select_loads(

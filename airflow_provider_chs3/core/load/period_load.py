@@ -129,11 +129,13 @@ class Spread:
 
     Args:
         periods: Path of each overwritten or deleted object → the periods that hold rows of it.
+        recorded: How many objects of the arrival the table holds rows of.
         unfinished: Periods that a dead attempt was publishing, and that must be loaded whole, with their objects.
         only: The only rows to insert; None, the default, for all.
     """
 
     periods: Mapping[str, frozenset[Period]] = field(default_factory=dict)
+    recorded: int = 0
     unfinished: Mapping[Period, Manifest] = field(default_factory=dict)
     only: RowsOfPeriods | None = None
 
@@ -285,7 +287,11 @@ class PeriodLoad(Publication):
             self.request.structure(self.context, shard_num=node.shard_num),
             loaded_of(loaded, reading.names, every_column=every_column),
             # This part is not renewed, because a changed TTL may already have removed rows.
-            {"engine": self.context.table_facts.definition, "definition": self.request.recorded_definition},
+            {
+                "engine": self.context.table_facts.definition,
+                "definition": self.request.recorded_definition,
+                **({"by_arrival": True} if self.spread else {}),
+            },
         )
 
     @property

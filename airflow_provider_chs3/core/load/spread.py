@@ -7,16 +7,19 @@ records of the objects that it replaces. They are published together: all intent
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from airflow_provider_chs3.core.files.source import Source
 from airflow_provider_chs3.core.ledger.object_records import (
     RecordedObject,
     held_objects,
     objects_table,
+    published_fingerprints,
     recorded_objects,
     unfinished_periods,
 )
+from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.load.end_attempts import end_attempts_with
 from airflow_provider_chs3.core.load.finish import finish
 from airflow_provider_chs3.core.load.insert import insert, select_objects
@@ -31,16 +34,17 @@ from airflow_provider_chs3.core.load.publication import (
     staged_of,
 )
 from airflow_provider_chs3.core.load.staging_tables import Attempt, nonce_of, staging_of
-from airflow_provider_chs3.core.model.models import Manifest, Node, ObjectChanges, Unit
-from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.model.models import Manifest, Node, ObjectChanges, TableName, Unit
+from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period
 from airflow_provider_chs3.core.model.quantities import quantity
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, one_of, table
 from airflow_provider_chs3.core.steps.batch import Batch
 from airflow_provider_chs3.core.steps.operations import Log, QueryNodes, Row, Steps
+from airflow_provider_chs3.core.target.node_facts import TargetContext
 from airflow_provider_chs3.core.target.partition_key import parts_of_key, time_of_key
 from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions, partitions_of, periods_of_rows
 from airflow_provider_chs3.core.target.replication import catch_up
-from airflow_provider_chs3.exceptions import Chs3Error, SourceError, VerificationError
+from airflow_provider_chs3.exceptions import Chs3Error, SourceError, TargetChangedError, VerificationError
 
 _Partitions = Mapping[Node, Mapping[str, StagedPartition]]
 #: Rows of objects, by path, in each period.
@@ -56,25 +60,30 @@ def find_changed(load: PeriodLoad) -> Steps[PeriodLoad]:
         SourceError: If loaded objects are gone, unless a policy permits that.
     """
     context, listed = load.context, load.manifest
-    is_recorded = all(facts.objects for facts in context.nodes.values())
-    if is_recorded:
-        yield from catch_up(context, context.ledger, objects_table(context.ledger))
-    unfinished = (yield from _finish(load)) if is_recorded else {}
-    recorded = defaultdict[str, list[RecordedObject]](list)
-    for item in (yield from _recorded_of_arrival(load)) if is_recorded else ():
-        recorded[item.unit.path].append(item)
-    changes = ObjectChanges.between(Manifest.of(items[0].unit for items in recorded.values()), listed)
-    # An object may have been overwritten since a load of some of its periods.
-    mixed = {path for path, items in recorded.items() if len({item.unit for item in items}) > 1}
-    changes = replace(
-        changes,
-        overwritten=tuple(sorted({*changes.overwritten, *mixed} - {*changes.deleted})),
-        deleted=_settle_deleted(load, changes.deleted),
-    )
+    unfinished = yield from _finish(load)
+    of_arrivals = yield from recorded_of_arrivals(context, load.files.source, [load.period])
+    recorded = of_arrivals.get(load.period, [])
+    changes = changes_of_arrival(recorded, listed)
+    if load.request.reload:
+        known = {item.unit.path for item in recorded}
+        changes = replace(changes, overwritten=tuple(unit.path for unit in listed.objects if unit.path in known))
+    changes = replace(changes, deleted=_settle_deleted(load, changes.deleted))
     removed = (*changes.overwritten, *changes.deleted)
-    spread = Spread({path: frozenset(item.period for item in recorded[path]) for path in removed}, unfinished)
+    periods = {path: frozenset(item.period for item in recorded if item.unit.path == path) for path in removed}
+    spread = Spread(periods, len({item.unit.path for item in recorded}), unfinished)
     increment = Increment(base="", number=0, attaches_first=False, period=listed, attached_rows={})
     return replace(load.with_objects(changes.to_read(listed, removed), increment), changes=changes, spread=spread)
+
+
+def changes_of_arrival(recorded: Iterable[RecordedObject], listed: Manifest) -> ObjectChanges:
+    """Return how the objects of an arrival differ from those whose rows a table holds."""
+    units = defaultdict[str, set[Unit]](set)
+    for item in recorded:
+        units[item.unit.path].add(item.unit)
+    changes = ObjectChanges.between(Manifest.of(next(iter(of_path)) for of_path in units.values()), listed)
+    # An object may have been overwritten since a load of some of its periods.
+    mixed = {path for path, of_path in units.items() if len(of_path) > 1}
+    return replace(changes, overwritten=tuple(sorted({*changes.overwritten, *mixed} - {*changes.deleted})))
 
 
 def _finish(load: PeriodLoad) -> Steps[dict[Period, Manifest]]:
@@ -100,6 +109,12 @@ def _finish(load: PeriodLoad) -> Steps[dict[Period, Manifest]]:
     intended = periods.select(lambda item: bool(item.facts(item.before).intended))
     finished = yield from finish(intended)
     left = {period: item.manifest for period, item in items.items() if period not in finished}
+    # Nothing was replaced before the objects were recorded.
+    left = {
+        period: manifest
+        for period, manifest in left.items()
+        if manifest.fingerprint in {of.record.fingerprint for of in before[period].values() if of.record}
+    }
     if left:
         yield from Log(name=f"Loading {', '.join(map(str, left))} whole: what a dead load staged of it is gone.")
     return left
@@ -120,28 +135,43 @@ def _load_of(load: PeriodLoad, period: Period, partitions: PeriodPartitions) -> 
     )
 
 
-def _recorded_of_arrival(load: PeriodLoad) -> Steps[list[RecordedObject]]:
-    """Return the loaded objects of the arrival, also those that are gone."""
-    prefix, is_of_arrival = load.files.source.arrivals(load.period)
-    recorded = yield from _held_objects(load, f"startsWith(path, {literal(prefix)})")
-    return [item for item in recorded if is_of_arrival(item.unit)]
+def recorded_of_arrivals(
+    context: TargetContext, source: Source, periods: Sequence[Period]
+) -> Steps[dict[Period, list[RecordedObject]]]:
+    """Return the loaded objects of arrivals, also those that are gone; the source has listed the arrivals."""
+    arrivals = {period: source.arrivals(period) for period in periods}
+    prefixes = sorted({prefix for prefix, _ in arrivals.values()})
+    conditions = " OR ".join(f"startsWith(path, {literal(prefix)})" for prefix in prefixes)
+    found = yield from _held_objects(context, f"({conditions})")
+    return {
+        period: [item for item in found if is_of_arrival(item.unit)] for period, (_, is_of_arrival) in arrivals.items()
+    }
 
 
-def _held_objects(load: PeriodLoad, condition: str) -> Steps[list[RecordedObject]]:
-    node = load.context.coordinator
-    return (yield from held_objects(load.context.ledger, node, load.key_on(node), condition))
+def _held_objects(context: TargetContext, condition: str) -> Steps[list[RecordedObject]]:
+    if not all(facts.objects and facts.has_ledger for facts in context.nodes.values()):
+        return []
+    yield from catch_up(context, context.ledger, objects_table(context.ledger))
+    node = context.coordinator
+    key = LedgerKey.on(context, node, WHOLE_TABLE)
+    return (yield from held_objects(context.ledger, node, key, condition))
 
 
 def _settle_deleted(load: PeriodLoad, deleted: tuple[str, ...]) -> tuple[str, ...]:
     """Return the deleted objects whose rows are to be removed."""
     policy = load.policies.on_deleted_objects
     if deleted and policy == "fail":
-        raise SourceError(
-            f"{quantity(len(deleted), 'object')} of {load.period} that {load.context.target} holds rows of "
-            f"{'is' if len(deleted) == 1 else 'are'} gone ({deleted[0]}{', …' if len(deleted) > 1 else ''}). Nothing "
-            "was changed. policies={'on_deleted_objects': 'remove'} removes their rows, 'keep' keeps them."
-        )
+        raise SourceError(deleted_text(load.context.target, load.period, deleted))
     return deleted if policy == "remove" else ()
+
+
+def deleted_text(target: TableName, period: Period, deleted: Sequence[str]) -> str:
+    """Return why an arrival is not loaded if loaded objects of it are gone."""
+    return (
+        f"{quantity(len(deleted), 'object')} of {period} that {target} holds rows of "
+        f"{'is' if len(deleted) == 1 else 'are'} gone ({deleted[0]}{', …' if len(deleted) > 1 else ''}). Nothing "
+        "was changed. policies={'on_deleted_objects': 'remove'} removes their rows, 'keep' keeps them."
+    )
 
 
 def find_periods(load: PeriodLoad, staged: _Partitions) -> Steps[Periods]:
@@ -162,9 +192,12 @@ def find_periods(load: PeriodLoad, staged: _Partitions) -> Steps[Periods]:
         return Batch({})
     rows = yield from _count_rows_of_objects(load, partitions, staged)
     loads = Batch(dict((yield from _loads_of(load, partitions, rows))))
-    _, periods, _ = yield from check_periods(loads)
+    results, periods, _ = yield from check_periods(loads)
     for error in (*loads.failed.values(), *periods.failed.values()):
         raise error
+    for result in results.values():
+        if result.status != "unchanged":
+            raise TargetChangedError(f"{result.summary()} The arrival has rows of it, so nothing of it was published.")
     if kept := _kept_of_whole(load, periods):
         whole = {period: of for period, of in partitions.items() if period in kept}
         kept_rows, staged = yield from _insert_kept(load, kept, whole, staged)
@@ -180,10 +213,10 @@ def _loads_of(
     """Return a load of each period, with all of its objects."""
     assert load.spread
     kept = defaultdict[Period, list[Unit]](list)
-    if all(facts.objects for facts in load.context.nodes.values()):
-        for item in (yield from _held_objects(load, one_of("period", map(str, partitions)))):
-            kept[item.period].append(item.unit)
+    for item in (yield from _held_objects(load.context, one_of("period", map(str, partitions)))):
+        kept[item.period].append(item.unit)
     kept |= {period: list(manifest.objects) for period, manifest in load.spread.unfinished.items()}
+    yield from _check_known(load, partitions.keys() - load.spread.unfinished.keys(), kept)
     read = {unit.path: unit for unit in load.files.manifest.objects}
     replaced = {*load.spread.periods, *read}
     # Objects without rows are recorded, too: else every run would read them again.
@@ -194,6 +227,22 @@ def _loads_of(
         units = [*(unit for unit in kept[period] if unit.path not in replaced), *(read[path] for path in came)]
         loads.append((period, _load_of(load, period, of_period).with_objects(Manifest.of(units))))
     return loads
+
+
+def _check_known(load: PeriodLoad, periods: Collection[Period], kept: Mapping[Period, Sequence[Unit]]) -> Steps[None]:
+    """Check that the objects of published periods are known: rows are added to theirs."""
+    context, node = load.context, load.context.coordinator
+    if not (periods and context.nodes[node].has_ledger):
+        return
+    published = yield from published_fingerprints(context.ledger, node, load.key_on(node), sorted(periods))
+    for period, fingerprint in sorted(published.items()):
+        if Manifest.of(kept.get(period, ())).fingerprint != fingerprint:
+            raise TargetChangedError(
+                f"{context.target} {period} holds rows of which no record says which objects they are from, as after "
+                "an adoption, or after a version was restored: rows cannot be added to it exactly. Nothing was "
+                "published. Empty it, forget it (chs3 forget), and load all arrivals that have rows of it again, with "
+                "a reload."
+            )
 
 
 def _planned(load: PeriodLoad, item: PeriodLoad, rows: Counter[str]) -> PeriodLoad:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TypeAlias
 
+from airflow_provider_chs3.core.arguments.load_arguments import SPREAD
 from airflow_provider_chs3.core.files.source import Source
 from airflow_provider_chs3.core.files.table_creation import create_if_missing
 from airflow_provider_chs3.core.files.table_suggestion import NewTableRequest
@@ -18,6 +19,7 @@ from airflow_provider_chs3.core.ledger.comparison import (
     held_version,
     was_published,
 )
+from airflow_provider_chs3.core.ledger.object_records import unfinished_periods
 from airflow_provider_chs3.core.ledger.past_loads import Forecast, read_pace
 from airflow_provider_chs3.core.ledger.queries import look_up_periods
 from airflow_provider_chs3.core.ledger.recording import add_records
@@ -29,8 +31,16 @@ from airflow_provider_chs3.core.load.kept_versions import validate_held
 from airflow_provider_chs3.core.load.load_request import Policies
 from airflow_provider_chs3.core.load.new_objects import find_changes, why_table_is_read
 from airflow_provider_chs3.core.load.reload import Reload
+from airflow_provider_chs3.core.load.spread import changes_of_arrival, deleted_text, recorded_of_arrivals
 from airflow_provider_chs3.core.model.freshness import FreshBy
-from airflow_provider_chs3.core.model.models import Node, PeriodObjects, SettingValues, TableName
+from airflow_provider_chs3.core.model.models import (
+    Manifest,
+    Node,
+    ObjectChanges,
+    PeriodObjects,
+    SettingValues,
+    TableName,
+)
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Grain, Period
 from airflow_provider_chs3.core.model.quantities import duration_text, quantity, size_text
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
@@ -148,6 +158,8 @@ def compare_periods(request: PlanRequest) -> Steps[tuple[list[PlannedPeriod], Ta
         SourceError: If all periods of a bucket were requested, and it has none.
         PreflightError: If the cluster or the table is missing.
     """
+    if request.policies.on_other_periods == SPREAD:
+        return (yield from _compare_arrivals(request))
     periods, context = yield from _wanted(request)
     listed = yield from request.source.summarize_periods(periods)
     if request.new_table and request.writes:
@@ -180,6 +192,62 @@ def compare_periods(request: PlanRequest) -> Steps[tuple[list[PlannedPeriod], Ta
         facts = yield from _facts_of(request, context, period, nodes, expected)
         planned.append(_planned(request, context.target, period, objects, facts, records))
     return (yield from _add_changes(request, context, planned, published)), context
+
+
+def _compare_arrivals(request: PlanRequest) -> Steps[tuple[list[PlannedPeriod], TargetContext]]:
+    """Compare the objects of arrivals with those whose rows the table holds, whatever periods these are of."""
+    source = request.source
+    periods = request.periods(source.arrival_grain) if callable(request.periods) else request.periods
+    if isinstance(periods, Grain):
+        periods = tuple((yield from source.summarize_periods(periods)))
+    source, listed = yield from source.list_periods(periods)
+    context = yield from inspect_target(request, policies_on=OF_A_PERIOD)
+    check_target(context, settings=request.settings)
+    check_databases(context)
+    unfinished = yield from unfinished_periods(context)
+    recorded = yield from recorded_of_arrivals(context, source, sorted(listed))
+    planned = list[PlannedPeriod]()
+    for period, manifest in sorted(listed.items()):
+        changes = changes_of_arrival(recorded.get(period, ()), manifest)
+        planned.append(_planned_arrival(request, context.target, period, manifest, changes, is_dead=bool(unfinished)))
+    return planned, context
+
+
+def _planned_arrival(
+    request: PlanRequest,
+    target: TableName,
+    period: Period,
+    manifest: Manifest,
+    changes: ObjectChanges,
+    *,
+    is_dead: bool,
+) -> PlannedPeriod:
+    policies, deleted = request.policies, changes.deleted
+    has_objects = bool(manifest.objects or deleted)
+    if policies.on_deleted_objects == "keep":
+        changes = replace(changes, deleted=())
+    is_blocked = bool(changes.deleted) and policies.on_deleted_objects == "fail"
+    is_changed = bool(changes.counts) or is_dead
+    reason = str(changes) or ("a dead load did not finish" if is_dead else ComparisonStatus.UNCHANGED.value)
+    if request.reload:
+        reason = f"this run reloads {request.reload}"
+    if is_blocked:
+        reason = f"its load will stop: {deleted_text(target, period, deleted)}"
+    if not (has_objects or is_changed):
+        reason = "it has no objects yet"
+    is_missing = not has_objects and policies.on_no_objects == "fail" and not request.leave_out_empty
+    to_read = changes.to_read(manifest, changes.overwritten)
+    return PlannedPeriod(
+        period,
+        PeriodObjects.of(manifest),
+        reason,
+        is_to_load=is_changed or is_missing or request.reload is not None,
+        target=target,
+        has_changed_objects=bool(changes.counts),
+        is_blocked=is_blocked,
+        is_as_published=has_objects and not is_changed,
+        new_bytes=to_read.size_bytes,
+    )
 
 
 def _add_changes(

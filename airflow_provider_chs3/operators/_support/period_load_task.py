@@ -116,6 +116,7 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask, takes=()):
 
     def _load(self, context: Context, *, resumes: str | None) -> Any:
         from airflow_provider_chs3.client.runner import Runner
+        from airflow_provider_chs3.core.arguments.load_arguments import SPREAD
         from airflow_provider_chs3.core.arguments.merge_arguments import merge_health
         from airflow_provider_chs3.core.load.protocol import load_periods
         from airflow_provider_chs3.core.model.period import range_text
@@ -132,11 +133,15 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask, takes=()):
             runner = load_runner(self, listing, wait=partial(self._wait, context), **self._runner_arguments(hook))
             self.inserts = runner.inserts
             self.link_to_page(context, runner, map(str, periods))
-            views = self._views(runner, request, periods)
+            # The periods that an arrival changes are known once it is loaded.
+            is_spread = request.policies.on_other_periods == SPREAD
+            views = () if is_spread else self._views(runner, request, periods)
             with self.leaving_nothing():
                 outcome = drive(load_periods(request, periods), partial(self._perform, context, runner))
             results = [outcome.results[period] for period in periods if period in outcome.results]
             self._tell(results)
+            if is_spread:
+                views = self._views(runner, request, [result.period for result in _published(results)])
             of_views = Runner(listing=listing, **self._runner_arguments(hook))
             if error := self._follow(of_views, views, results) or outcome.error:
                 # For what follows the periods that are loaded: a task that fails returns nothing.
@@ -161,12 +166,12 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask, takes=()):
                 ti.xcom_push(key="return_value", value=self.results if self.has_periods else self.results[0])
             raise AirflowSkipException(" ".join(result.summary() for result in results))
         if self.wait_for_merges:
-            return settle(self, context, results, self.results, deadline)
+            return settle(self, context, _published(results), self.results, deadline)
         return self.done(context, self.results)
 
     def _views(self, runner: Runner, request: LoadRequest, periods: Sequence[Period]) -> Sequence[View]:
         """Return the views whose tables are loaded, too, once it is certain that each can be."""
-        if not request.follows_views:
+        if not (request.follows_views and periods):
             return ()
         from airflow_provider_chs3.core.periods.following import find_views
 
@@ -185,12 +190,12 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask, takes=()):
             self._request, self._loading = request, periods
 
         with self.leaving_nothing():
-            followed = runner.run(follow(request, views, results, begin=begin))
+            followed = runner.run(follow(request, views, _published(results), begin=begin))
         begin(request, periods)
         self.followed = tuple(followed.results.values())
         count_loads(self, *self.followed)
         self.results = [
-            {**values, "views": followed.of(views, result.period)}
+            {**values, "views": [of_view for of in _published([result]) for of_view in followed.of(views, of.period)]}
             for values, result in zip(self.results, results, strict=True)
         ]
         return followed.error
@@ -275,7 +280,7 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask, takes=()):
         self._label(context, results)
         if merges is not None:
             count_merges(self, merges, waited_seconds=time.time() - since if since else None)
-            results = [result | {"merges": _of_period(merges, result["period"])} for result in results]
+            results = [result | {"merges": _of_periods(merges, result)} for result in results]
         self.results = results
         result = list(results) if self.has_periods else results[0]
         emit_periods(self, context, result)
@@ -300,5 +305,11 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask, takes=()):
         self.defer(trigger=trigger, method_name="execute_complete")
 
 
-def _of_period(merges: Mapping[str, Any], period: object) -> dict[str, Any]:
-    return dict(merges, periods={name: nodes for name, nodes in merges["periods"].items() if name == period})
+def _published(results: Sequence[LoadResult]) -> list[LoadResult]:
+    """Return the results of the table's periods: an arrival changes other periods than its own."""
+    return [of_period for result in results for of_period in result.published_periods]
+
+
+def _of_periods(merges: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
+    periods = {of_period["period"] for of_period in result["of_periods"] or [result]}
+    return dict(merges, periods={name: nodes for name, nodes in merges["periods"].items() if name in periods})

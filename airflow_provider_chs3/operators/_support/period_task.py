@@ -156,7 +156,12 @@ class PeriodTask(OnTable, BaseOperator, takes=OF_PERIOD_TASKS):
             )
 
     def grain(self) -> Grain:
-        """Ask the servers how long the periods are that the table is partitioned by."""
+        """Return the length of periods: of arrivals as keys name them, else as the servers partition the table."""
+        from airflow_provider_chs3.core.arguments.load_arguments import SPREAD
+        from airflow_provider_chs3.core.files.key_template import KeyTemplate
+
+        if (getattr(self, "policies", None) or {}).get("on_other_periods") == SPREAD:
+            return KeyTemplate(getattr(self, "key", "")).finest.grain
         return self.on_connection().grain(may_lack=getattr(self, "create_table", "never") != "never")
 
     def as_load(self) -> Load:

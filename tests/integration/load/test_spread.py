@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowFailException
+from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, AirflowSkipException
 
+from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.faults.strikes import Strikes, strikes
 from tests.integration.lake import Lake
+from tests.integration.ledger.test_ledger_admin import adopt
+from tests.integration.load.test_hold import run
 
 __all__ = ["strikes"]
 
@@ -105,16 +108,21 @@ def by_object(lake: Lake) -> Arrivals:
     return arrivals
 
 
+def touched(result: dict[str, Any]) -> list[int]:
+    """Return the days that a load changed."""
+    return [int(of_period["period"][-2:]) for of_period in result["of_periods"]]
+
+
 def test_rows_are_added_to_the_periods_that_they_belong_to(arrivals: Arrivals) -> None:
     arrivals.put(10, "a", 0, [10, 9, 3])
     result = arrivals.load(10)
     assert (result["status"], result["rows"], result["loaded_rows"]) == ("published", 6, 6)
-    assert list(result["touched_periods"]) == ["2026-11-03", "2026-11-09", "2026-11-10"]
+    assert touched(result) == [3, 9, 10]
     arrivals.assert_exact()
     assert arrivals.load(10)["status"] == "unchanged"
     arrivals.put(11, "b", 5000, [11, 10, 9, 2])
     arrivals.put(11, "c", 9000, [11, 3])
-    assert list(arrivals.load(11)["touched_periods"]) == [f"2026-11-{day:02}" for day in (2, 3, 9, 10, 11)]
+    assert touched(arrivals.load(11)) == [2, 3, 9, 10, 11]
     arrivals.assert_exact()
     arrivals.put(11, "late", 70, [1, 11])
     assert arrivals.load(11)["loaded_objects"] == 1
@@ -130,7 +138,7 @@ def test_rows_of_overwritten_objects_go_from_all_periods(by_object: Arrivals) ->
     by_object.assert_exact()
     by_object.put(10, "a", 0, [9, 5, 2])
     result = by_object.load(10)
-    assert list(result["touched_periods"]) == [f"2026-11-{day:02}" for day in (2, 3, 5, 9, 10)]
+    assert touched(result) == [2, 3, 5, 9, 10]
     by_object.assert_exact()
     assert by_object.load(10)["status"] == "unchanged"
     by_object.delete(10, "b")
@@ -149,7 +157,7 @@ def test_without_a_column_of_objects_these_periods_are_loaded_whole(arrivals: Ar
     arrivals.load(11)
     arrivals.put(10, "a", 0, [9, 5, 2])
     result = arrivals.load(10)
-    assert list(result["touched_periods"]) == [f"2026-11-{day:02}" for day in (2, 3, 5, 9, 10)]
+    assert touched(result) == [2, 3, 5, 9, 10]
     arrivals.assert_exact()
     arrivals.delete(10, "b")
     arrivals.load(10, on_deleted_objects="remove")
@@ -189,3 +197,115 @@ def test_after_a_worker_died_the_next_run_is_exact(arrivals: Arrivals, strikes: 
     arrivals.load(11)
     arrivals.assert_exact()
     assert arrivals.load(11)["status"] == "unchanged"
+
+
+def lose_staging(lake: Lake) -> None:
+    for name in lake.staging_tables():
+        lake.on_every_node(f"DROP TABLE IF EXISTS {lake.database}.{name} SYNC")
+
+
+@pytest.mark.thorough(but=1)
+@pytest.mark.parametrize("step", ["Record the intent to publish", "Publish"])
+def test_where_staging_is_lost_periods_are_loaded_whole(arrivals: Arrivals, strikes: Strikes, step: str) -> None:
+    arrivals.put(10, "a", 0, [10, 9, 3])
+    arrivals.load(10)
+    arrivals.put(11, "b", 5000, [11, 10, 9])
+    arrivals.put(11, "c", 9000, [11, 10, 3])
+
+    def die() -> None:
+        raise KeyboardInterrupt
+
+    strikes.after(step, die)
+    with pytest.raises(KeyboardInterrupt):
+        arrivals.load(11)
+    strikes.reset()
+    lose_staging(arrivals.lake)
+    # The run of another arrival finds it.
+    arrivals.put(12, "d", 100, [12, 9])
+    arrivals.load(12)
+    arrivals.load(11)
+    arrivals.assert_exact()
+    assert arrivals.load(11)["status"] == arrivals.load(12)["status"] == "unchanged"
+
+
+def test_objects_without_rows_are_read_once(by_object: Arrivals) -> None:
+    by_object.put(10, "a", 0, [10])
+    by_object.write(10, "empty", [])
+    assert by_object.load(10)["loaded_objects"] == 2
+    assert by_object.load(10)["status"] == "unchanged"
+    by_object.write(11, "empty", [])
+    by_object.load(11)
+    by_object.assert_exact()
+
+
+def test_an_arrival_without_objects(arrivals: Arrivals) -> None:
+    with pytest.raises(AirflowException, match="No objects of 2026-11-10"):
+        arrivals.load(10)
+    with pytest.raises(AirflowSkipException):
+        arrivals.load(10, on_no_objects="skip")
+    assert arrivals.load(10, on_no_objects="empty")["status"] == "unchanged"
+
+
+def test_rows_without_a_time_are_refused(lake: Lake) -> None:
+    lake.on_every_node(
+        f"CREATE TABLE {lake.database}.{lake.table} (at Nullable(DateTime('UTC')), number Int64) ENGINE = MergeTree "
+        "PARTITION BY toDate(at) ORDER BY number SETTINGS allow_nullable_key = 1"
+    )
+    arrivals = Arrivals(lake)
+    lake.put("raw/2026-11-10/a", b"\\N,1\n1793620800,2\n")
+    with pytest.raises(AirflowFailException, match="rows without a time in 'at'"):
+        arrivals.load(10)
+    assert arrivals.found() == []
+
+
+def test_a_load_by_period_does_not_remove_rows_of_other_arrivals(arrivals: Arrivals) -> None:
+    arrivals.put(10, "a", 0, [10, 9])
+    arrivals.load(10)
+    with pytest.raises(AirflowFailException, match="holds rows of objects of several arrivals"):
+        arrivals.load(10, on_other_periods="leave_out")
+    arrivals.assert_exact()
+
+
+def test_rows_are_not_added_to_periods_whose_objects_nobody_knows(arrivals: Arrivals) -> None:
+    arrivals.put(10, "a", 0, [10])
+    noon = "2026-11-10 12:00:00"
+    arrivals.lake.on_every_node(f"INSERT INTO {arrivals.name} VALUES ('{noon}', 1000), ('{noon}', 1001)")
+    arrivals.put(11, "b", 7, [11, 10])
+    with pytest.raises(AirflowFailException, match="the partition holds rows that no load wrote"):
+        arrivals.load(11)
+    adopt(arrivals.lake, key="raw/{YYYY-MM-DD}/*", periods=["2026-11-10"], file_format="CSV", columns=["at", "number"])
+    with pytest.raises(AirflowFailException, match="rows cannot be added to it exactly"):
+        arrivals.load(11)
+    assert len(arrivals.found()) == 2
+
+
+def test_a_reload_reads_all_objects_of_the_arrival_again(arrivals: Arrivals) -> None:
+    arrivals.put(10, "a", 0, [10, 9])
+    arrivals.put(10, "b", 50, [10, 3])
+    arrivals.load(10)
+    conf = {"database": arrivals.lake.database, "table": arrivals.lake.table, "periods": ["2026-11-10"]}
+    result = arrivals.operator(10).execute(run({"chs3_reload": conf}))
+    assert (result["status"], result["loaded_objects"], len(result["of_periods"])) == ("published", 2, 3)
+    arrivals.assert_exact()
+
+
+def test_a_plan_says_which_arrivals_changed(arrivals: Arrivals) -> None:
+    arrivals.put(10, "a", 0, [10, 9])
+    arrivals.put(11, "b", 50, [11, 9])
+    arrivals.load(10)
+    load = arrivals.operator(10).as_load()
+
+    def planned(**policies: str) -> list[str]:
+        asked = replace(load, policies={**load.policies, **policies})
+        periods = ["2026-11-10", "2026-11-11"]
+        plan = PlanLoadsOperator(task_id="plan", periods=periods, load=asked).planned({})
+        return [f"{found.period} {found.to_do}: {found.reason}" for found in plan]
+
+    assert planned() == ["2026-11-10 leave: as published", "2026-11-11 load: 1 new"]
+    arrivals.put(10, "a", 7, [10])
+    arrivals.load(11)
+    assert planned()[0].startswith("2026-11-10 load: 1 overwritten")
+    arrivals.delete(10, "a")
+    assert planned()[0].startswith("2026-11-10 blocked: its load will stop: 1 object of 2026-11-10")
+    assert planned(on_deleted_objects="remove")[0].startswith("2026-11-10 load: 1 deleted")
+    assert planned(on_deleted_objects="keep")[0].startswith("2026-11-10 leave")
