@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException, AirflowSkipException
+from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
 
+from airflow_provider_chs3.exceptions import NotReadyError
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.faults.strikes import Strikes, strikes
@@ -20,8 +21,6 @@ __all__ = ["strikes"]
 
 #: The load reads the path of each row's object, too.
 BY_OBJECT = {
-    "columns": None,
-    "file_format": "JSONEachRow",
     "select": {"at": "at", "number": "number", "path": "_path"},
     "object_column": "path",
 }
@@ -57,8 +56,7 @@ class Arrivals:
     def write(self, arrival: int, name: str, pairs: list[tuple[datetime, int]]) -> None:
         key = f"raw/2026-11-{arrival:02}/{name}"
         seconds = [(int(at.replace(tzinfo=UTC).timestamp()), number) for at, number in pairs]
-        line = '{{"at": {}, "number": {}}}\n' if self.is_by_object else "{},{}\n"
-        self.lake.put(key, "".join(line.format(*pair) for pair in seconds).encode() or b"\n")
+        self.lake.put(key, "".join(f"{left},{right}\n" for left, right in [("at", "number"), *seconds]).encode())
         self.objects[key] = pairs
 
     def delete(self, arrival: int, name: str) -> None:
@@ -70,8 +68,7 @@ class Arrivals:
         arguments = {
             "key": "raw/{YYYY-MM-DD}/*",
             "period": f"2026-11-{arrival:02}",
-            "file_format": "CSV",
-            "columns": ["at", "number"],
+            "file_format": "CSVWithNames",
             "on_other_periods": "spread",
             "max_shrink_fraction": 1,
             **(BY_OBJECT if self.is_by_object else {}),
@@ -239,7 +236,7 @@ def test_objects_without_rows_are_read_once(by_object: Arrivals) -> None:
 
 
 def test_an_arrival_without_objects(arrivals: Arrivals) -> None:
-    with pytest.raises(AirflowException, match="No objects of 2026-11-10"):
+    with pytest.raises(NotReadyError, match="No objects for 2026-11-10"):
         arrivals.load(10)
     with pytest.raises(AirflowSkipException):
         arrivals.load(10, on_no_objects="skip")
@@ -252,7 +249,7 @@ def test_rows_without_a_time_are_refused(lake: Lake) -> None:
         "PARTITION BY toDate(at) ORDER BY number SETTINGS allow_nullable_key = 1"
     )
     arrivals = Arrivals(lake)
-    lake.put("raw/2026-11-10/a", b"\\N,1\n1793620800,2\n")
+    lake.put("raw/2026-11-10/a", b"at,number\n\\N,1\n1793620800,2\n")
     with pytest.raises(AirflowFailException, match="rows without a time in 'at'"):
         arrivals.load(10)
     assert arrivals.found() == []
@@ -273,7 +270,7 @@ def test_rows_are_not_added_to_periods_whose_objects_nobody_knows(arrivals: Arri
     arrivals.put(11, "b", 7, [11, 10])
     with pytest.raises(AirflowFailException, match="the partition holds rows that no load wrote"):
         arrivals.load(11)
-    adopt(arrivals.lake, key="raw/{YYYY-MM-DD}/*", periods=["2026-11-10"], file_format="CSV", columns=["at", "number"])
+    adopt(arrivals.lake, key="raw/{YYYY-MM-DD}/*", periods=["2026-11-10"], file_format="CSVWithNames")
     with pytest.raises(AirflowFailException, match="rows cannot be added to it exactly"):
         arrivals.load(11)
     assert len(arrivals.found()) == 2
