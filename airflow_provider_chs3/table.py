@@ -266,9 +266,6 @@ class Table:
 
         Args:
             load: The load, whose `fresh_by` says when. Default: as the table's newest load said.
-
-        Raises:
-            ConfigurationError: If nothing says so.
         """
         steps = look_at_freshness(self._in_ledger(()), self.due(load) if load else None, datetime.now(UTC))
         return self._runner().run(steps)

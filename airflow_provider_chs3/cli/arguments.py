@@ -44,8 +44,8 @@ to stdout, all else to stderr."""
 
 _EXIT_CODES = """exit codes:
   0  nothing to do: every period as published, nothing to load, all adopted, nothing left to clean, no finding
-  1  something to do: periods to load (plan), not as published (ledger), missing though due (status) or refused
-     (adopt), staging to drop (clean --dry-run), findings (doctor), or rows that differ from the objects (prove,
+  1  something to do: periods to load (plan), not as published (ledger), missing though due (status, ledger) or
+     refused (adopt), staging to drop (clean --dry-run), findings (doctor), or rows that differ from the objects (prove,
      rehearse)
   2  wrong arguments, or an error; stderr says which
 """

@@ -44,13 +44,16 @@ def _ledger(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
         for period in listed
     ]
     changed = sum(not period.is_as_published for period in listed)
+    # Named periods say nothing about the rest of the table.
+    due = chosen.table.due(chosen.load) if chosen.load and not periods else None
+    freshness = None if periods else freshness_of(listed, due, datetime.now(UTC))
     return Report(
         header=["period", "partition", "state", "rows", "size", "objects", "published (UTC)", "rows/s", "attempt"],
         rows=rows,
         values=[period.as_json() for period in listed],
         summary=f"{changed} of {quantity(len(listed), 'period')} not as published",
-        is_fine=not changed,
-        notes=[] if periods else _freshness_of(chosen, listed),
+        is_fine=not changed and (freshness is None or freshness.is_fresh),
+        notes=[f"{'The table is ' * freshness.is_fresh}{freshness}."] if freshness else [],
         nothing="The ledger has no such period." if periods else "The ledger has no periods of this table.",
     )
 
@@ -79,41 +82,37 @@ def _all_costs(given: argparse.Namespace) -> CommandResult:
     return CommandResult(values, rendered(COSTS_HEADER, rows) if rows else nothing, is_fine=True)
 
 
-def _freshness_of(chosen: ChosenLoad, listed: Sequence[PeriodInLedger]) -> list[str]:
-    freshness = freshness_of(listed, chosen.table.due(chosen.load) if chosen.load else None, datetime.now(UTC))
-    return [f"{'The table is ' * freshness.is_fresh}{freshness}."] if freshness else []
-
-
 def _status(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
     status = chosen.table.status(chosen.load)
     freshness = status.freshness
+    told = str(freshness or "no fresh_by says when it is due")
     return Report(
         header=["table", "freshness", "complete", "missing", "changed", "next", "takes", "begin by"],
         rows=[
             [
                 status.target,
-                str(freshness),
-                freshness.complete,
-                freshness.missing,
+                told,
+                freshness and freshness.complete,
+                freshness and freshness.missing,
                 status.changed,
-                freshness.next_period,
+                freshness and freshness.next_period,
                 status.seconds and duration_text(status.seconds),
                 _begin_by(status),
             ]
         ],
         values=[status.as_json()],
-        summary=str(freshness),
-        is_fine=freshness.is_fresh,
+        summary=told,
+        is_fine=freshness is None or freshness.is_fresh,
     )
 
 
 def _begin_by(status: TableStatus) -> str:
     """Return when a load must begin to make the next period in time."""
-    due_at, seconds = status.freshness.due_at, status.seconds
-    if due_at is None or seconds is None:
+    freshness, seconds = status.freshness, status.seconds
+    if freshness is None or freshness.due_at is None or seconds is None:
         return ""
-    latest = due_at - timedelta(seconds=seconds)
-    return status.freshness.fresh_by.local(latest) if status.freshness.at < latest else "too late"
+    latest = freshness.due_at - timedelta(seconds=seconds)
+    return freshness.fresh_by.local(latest) if freshness.at < latest else "too late"
 
 
 def _objects(chosen: ChosenLoad, periods: Sequence[str]) -> Report:

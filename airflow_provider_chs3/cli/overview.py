@@ -45,7 +45,8 @@ def show_tables(session: Session, cluster: str | None) -> tuple[list[list[object
     judged = runner.run(judge_tables(seen, tasks=nothing, thresholds=Thresholds(), at=datetime.now(UTC)))
     values = [_table_as_json(name, of_table) for name, of_table in judged.items()]
     rows = [_shown(value, judged[name].freshness) for name, value in zip(judged, values, strict=True)]
-    return rows, values, not any(value["states"] for value in values)
+    is_late = any(table.freshness and not table.freshness.is_fresh for table in judged.values())
+    return rows, values, not is_late and not any(value["states"] for value in values)
 
 
 def _table_as_json(name: TableName, of_table: TableOverview) -> dict[str, Any]:

@@ -33,7 +33,6 @@ from airflow_provider_chs3.core.target.period_partitions import grain_of_key, pa
 from airflow_provider_chs3.core.target.privileges import OF_A_PERIOD
 from airflow_provider_chs3.core.target.target_checks import check_target
 from airflow_provider_chs3.core.target.topology import TableRequest
-from airflow_provider_chs3.exceptions import ConfigurationError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,15 +112,15 @@ class TableStatus:
     Args:
         target: The table.
         periods: Its periods in the ledger.
-        changed: Those of them that are not as published.
-        freshness: Whether what is due is there.
+        changed: Those of them that are not as published, and partitions in no ledger.
+        freshness: Whether what is due is there; None if nothing says when its periods are due.
         seconds: The expected duration of a load of what is missing, at least of one period; None without past loads.
     """
 
     target: TableName
     periods: int
     changed: int
-    freshness: Freshness
+    freshness: Freshness | None
     seconds: float | None
 
     def as_json(self) -> dict[str, Any]:
@@ -131,7 +130,7 @@ class TableStatus:
             "table": self.target.table,
             "periods": self.periods,
             "changed": self.changed,
-            **self.freshness.as_json(),
+            **(self.freshness.as_json() if self.freshness else {"fresh_by": None, "is_fresh": None}),
             "seconds": self.seconds and round(self.seconds, 1),
         }
 
@@ -202,27 +201,20 @@ def look_at_freshness(request: LedgerRequest, fresh_by: FreshBy | None, at: date
 
     Raises:
         PreflightError: If the cluster or the table is missing, or not fit.
-        ConfigurationError: If nothing says when its periods are due.
     """
     context = yield from look_at_table(request)
     listed = yield from list_periods_of(context, None)
     freshness = freshness_of(listed, fresh_by, at)
-    if freshness is None:
-        raise ConfigurationError(
-            f"Nothing says when the periods of {request.target} are due: give its load fresh_by='07:00', or '6h' after "
-            "the end of a period."
-        )
     seconds = None
-    if context.nodes[context.coordinator].has_loads:
+    if freshness and context.nodes[context.coordinator].has_loads:
         pace = yield from read_pace(context)
         usual_bytes = round(median([load.loaded_bytes for load in pace.loads])) if pace.is_known else 0
         forecast = pace.forecast(usual_bytes * max(freshness.missing, 1))
         seconds = forecast.seconds if forecast else None
-    known = [period for period in listed if period.period]
     return TableStatus(
         target=request.target,
-        periods=len(known),
-        changed=sum(not period.is_as_published for period in known),
+        periods=sum(period.period is not None for period in listed),
+        changed=sum(not period.is_as_published for period in listed),
         freshness=freshness,
         seconds=seconds,
     )

@@ -175,13 +175,40 @@ def test_a_plan_says_whether_loads_will_be_in_time(trips_lake: Lake, run: Run) -
     assert "is due" not in run("plan", "trips", "--period", str(RUNNING), output="table")[1]
 
 
-def test_a_load_that_does_not_say_when_it_is_due_has_no_status(trips_lake: Lake, run: Run) -> None:
-    loaded(trips_lake, LAST)
+def test_a_load_that_does_not_say_when_it_is_due_is_neither_fresh_nor_late(trips_lake: Lake, run: Run) -> None:
+    loaded(trips_lake, EARLIER)
     code, statuses = run("status")
-    assert code == 2
-    assert [status["load"] for status in statuses] == ["trips", "quick", "never"]
-    assert "fresh_by" in statuses[-1]["error"]
-    assert [statuses[0]["is_fresh"], statuses[1]["is_fresh"]] == [True, True]
+    assert (code, {status["load"]: status["is_fresh"] for status in statuses}) == (
+        1,
+        {"trips": False, "quick": False, "never": None},
+    )
+    assert "no fresh_by says when it is due" in run("status", output="table")[1]
+    assert run("status", "never")[0] == 0
+    loaded(trips_lake, LAST)
+    assert run("status")[0] == 0
+
+
+def test_a_late_table_is_one_exit_code_for_each_command(trips_lake: Lake, run: Run) -> None:
+    loaded(trips_lake, EARLIER, fresh_by="00:00")
+    table = ["--table", f"{trips_lake.database}.trips", "--cluster", trips_lake.cluster.name]
+
+    def codes() -> list[int]:
+        of_all = main(["ledger", "--cluster", trips_lake.cluster.name])
+        return [of_all, main(["ledger", *table]), main(["status", *table]), run("ledger", "trips")[0]]
+
+    assert codes() == [1, 1, 1, 1]
+    # A period of it is as it was published.
+    assert main(["ledger", *table, "--period", str(EARLIER)]) == 0
+    loaded(trips_lake, LAST, fresh_by="00:00")
+    assert codes() == [0, 0, 0, 0]
+
+
+def test_partitions_that_are_in_no_ledger_count_as_changed(trips_lake: Lake, run: Run) -> None:
+    loaded(trips_lake, LAST)
+    trips_lake.upload(TRIPS, str(EARLIER))
+    trips_lake.insert_objects(str(EARLIER))
+    _, (status,) = run("status", "trips")
+    assert (status["periods"], status["changed"]) == (1, 1)
 
 
 @pytest.mark.parametrize(
