@@ -56,6 +56,7 @@ _OLDER_THAN_HOURS = replace(
     help="Minimum age of the staging: give more than the longest load takes.",
     default=24,
 )
+_DAYS = Argument(name="days", help="How many days back.", type="int", default=30, least=1)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -142,7 +143,7 @@ def _add_costs(commands: Any) -> None:
     about = "show what each table's loads cost: objects read, rows, and seconds of inserts on all nodes"
     command = _command(commands, "costs", about)
     _add_table(command)
-    command.add_argument("--days", type=int, default=30, metavar="DAYS", help="how many days back (%(default)s)")
+    _add(command, _DAYS, metavar="DAYS")
 
 
 def _add_status(commands: Any) -> None:

@@ -177,9 +177,18 @@ class Load(Group):
 
     @property
     def due(self) -> FreshBy | None:
-        """When its periods are due, in its time zone, UTC without one; None if it does not say so."""
+        """When its periods are due, in its time zone, UTC without one; None if it does not say so.
+
+        Raises:
+            ConfigurationError: If that is a template.
+        """
         if not self.fresh_by:
             return None
+        if is_of_a_run([self.fresh_by, self.timezone]):
+            raise ConfigurationError(
+                f"fresh_by={self.fresh_by!r} with timezone={self.timezone!r} is a template, which only tasks render: "
+                "name the load with --dag, or give a value."
+            )
         from airflow_provider_chs3.core.model.freshness import FreshBy
 
         return FreshBy.parse(self.fresh_by, self.timezone)

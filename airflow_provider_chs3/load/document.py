@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import date
 from difflib import get_close_matches
 from pathlib import Path
@@ -71,6 +72,14 @@ class Document(NamedFiles):
         steps = (f".{key}" if re.fullmatch(r"[\w$]+", str(key)) else f"[{key!r}]" for key in keys)
         written = "".join(f"[{key}]" if isinstance(key, int) else step for key, step in zip(keys, steps, strict=True))
         return ", ".join(filter(None, (str(self.path), f"line {self.line(keys)}", written.removeprefix("."))))
+
+    @contextmanager
+    def naming(self, keys: Keys) -> Iterator[None]:
+        """Say in errors where a value is."""
+        try:
+            yield
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{self.at(keys)}: {error}") from None
 
     def check_names(
         self, keys: Keys, given: Any, known: Iterable[str], *, meant: Mapping[str, str] | None = None
@@ -173,8 +182,10 @@ class Document(NamedFiles):
                 f"{self.at(keys)} is {written}, which YAML cannot read: quote it, '{written}'."
             ) from None
         if not _AS_WRITTEN.fullmatch(written):
+            # 10:00 is meant as a time, never as 600.
+            write_that = "" if ":" in written else "write that, or "
             raise ConfigurationError(
-                f"{self.at(keys)} is {written}, which YAML reads as {json.dumps(value)}: write that, or quote it, "
+                f"{self.at(keys)} is {written}, which YAML reads as {json.dumps(value)}: {write_that}quote it, "
                 f"'{written}'."
             )
         return value

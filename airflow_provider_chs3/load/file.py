@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from airflow_provider_chs3.core.arguments.check_arguments import Checks
 from airflow_provider_chs3.core.arguments.declaration import REQUIRED, Argument, Group, declared, is_of_a_run
-from airflow_provider_chs3.core.arguments.load_arguments import GROUPS, NAME, OBJECTS, TABLE
+from airflow_provider_chs3.core.arguments.load_arguments import FRESH_BY, GROUPS, NAME, OBJECTS, TABLE, TIMEZONE
 from airflow_provider_chs3.core.arguments.named_files import Keys
 from airflow_provider_chs3.core.files.csv_dialect import Dialect
 from airflow_provider_chs3.exceptions import ConfigurationError
@@ -46,14 +46,15 @@ def read_loads(
         ConfigurationError: If the file cannot be read, or something in it is wrong.
     """
     document = Document(Path(path))
-    if document.values is None:
-        raise ConfigurationError(f"{path} is empty: give loads, a list of mappings, each with a table.")
-    document.check_names((), document.values, ("defaults", "loads", SCHEMA))
-    defaults = _arguments(document, ("defaults",), document.values.get("defaults", {}), known)
+    values = {} if document.values is None else document.values
+    document.check_names((), values, ("defaults", "loads", SCHEMA))
+    if "loads" not in values:
+        raise ConfigurationError(f"{path} has no loads: give loads, a list of mappings, each with a table.")
+    defaults = _arguments(document, ("defaults",), values.get("defaults", {}), known)
     for name in OF_A_LOAD:
         if name in defaults:
             raise ConfigurationError(f"{document.at(('defaults', name))} is of a single load: give it there.")
-    entries = document.values.get("loads")
+    entries = values["loads"]
     if not isinstance(entries, list) or not entries:
         raise ConfigurationError(f"{document.at(('loads',))} is no list of loads: give mappings, each with a table.")
     loads: dict[str, L] = {}
@@ -61,13 +62,13 @@ def read_loads(
     for number, entry in enumerate(entries):
         keys: Keys = ("loads", number)
         given = _arguments(document, keys, entry, known)
-        try:
+        with document.naming(keys):
             load = create(_merged(defaults, given))
-        except ConfigurationError as error:
-            raise ConfigurationError(f"{document.at(keys)}: {error}") from None
         naming = (*keys, "name" if given.get("name") else "table")
         if load.name is None:
             raise ConfigurationError(f"{document.at(naming)} is a template: give the load a name, too.")
+        if not load.name.isprintable():
+            raise ConfigurationError(f"{document.at(naming)}={load.name!r} is no name of one line: give the load one.")
         if load.name in loads:
             raise ConfigurationError(
                 f"{document.at(naming)} gives the load the name {load.name!r}, which that of line {lines[load.name]} "
@@ -88,22 +89,30 @@ def _argument(document: Document, keys: Keys, argument: Argument, value: Any) ->
     if argument.may_be_a_file:
         value = document.read(keys, value)
     document.check(keys, argument, value)
+    if argument.name in (FRESH_BY.name, TIMEZONE.name) and value is not None and not is_of_a_run(value):
+        with document.naming(keys):
+            _check_time(argument, value)
     if argument.name in ALL_GROUPS and isinstance(value, dict):
         _check_group(document, keys, ALL_GROUPS[argument.name], value)
     return value
+
+
+def _check_time(argument: Argument, value: str) -> None:
+    from airflow_provider_chs3.core.model.freshness import FreshBy
+    from airflow_provider_chs3.core.model.period import zone_of
+
+    _ = zone_of(value) if argument.name == TIMEZONE.name else FreshBy.parse(value, None)
 
 
 def _check_group(document: Document, keys: Keys, kind: type[Group], given: Mapping[str, Any]) -> None:
     _check_all(document, keys, given, declared(kind))
     if is_of_a_run(given):
         return
-    try:
+    with document.naming(keys):
         group = kind.of(given)
         if isinstance(group, Checks):
             # They are read as a whole.
             _ = group.requested
-    except ConfigurationError as error:
-        raise ConfigurationError(f"{document.at(keys)}: {error}") from None
 
 
 def _check_all(

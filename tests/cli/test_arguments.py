@@ -28,6 +28,13 @@ def test_a_beginning_after_the_end_is_told() -> None:
         periods("--from", "2026-03", "--to", "2026-01")
 
 
+@pytest.mark.parametrize("days", ["0", "-1"])
+def test_costs_are_of_a_day_at_least(days: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["costs", f"--days={days}"])
+    assert f"argument --days: days='{days}' is not allowed: give a whole number at least 1" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("hours", ["nan", "-1", "inf", "long"])
 def test_an_age_that_is_none_is_told_by_its_flag(hours: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):

@@ -196,7 +196,7 @@ def test_a_bound_of_a_check_may_be_a_date(tmp_path: Path) -> None:
         ("policies: fail", "policies is 'fail', a text: give a dict."),
         ("database: 2026-01-01", "database is 2026-01-01, a date in YAML: quote it, '2026-01-01'."),
         ("database: 2026-13-45", "database is 2026-13-45, which YAML cannot read: quote it, '2026-13-45'."),
-        ("database: 12:30", "database is 12:30, which YAML reads as 750: write that, or quote it, '12:30'."),
+        ("database: 12:30", "database is 12:30, which YAML reads as 750: quote it, '12:30'."),
         ("database: true", "database is true, a truth value in YAML: quote it, 'true'."),
         ("database: [a]", "database is a list: give a text."),
         ("clickhouse_conn_id:", "clickhouse_conn_id is empty: give a text."),
@@ -231,11 +231,11 @@ def test_an_error_names_the_line_and_the_place(tmp_path: Path, line: str, told: 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("", "loads.yaml is empty: give loads, a list of mappings, each with a table."),
+        ("", "loads.yaml has no loads: give loads, a list of mappings, each with a table."),
         ("[]", "loads.yaml, line 1 is a list: give a mapping, with defaults, loads, $schema."),
         ("\nload: []\n", "loads.yaml, line 2, load is not known: do you mean loads?"),
         ("\nloads: []\n", "loads.yaml, line 2, loads is no list of loads: give mappings, each with a table."),
-        ("defaults: {}\n", "loads.yaml, line 1, loads is no list of loads: give mappings, each with a table."),
+        ("defaults: {}\n", "loads.yaml has no loads: give loads, a list of mappings, each with a table."),
         ("loads:\n  - key: x\n", "loads.yaml, line 2, loads[0]: The load has no table: give table=…."),
         (
             "loads:\n  - table: x\n",
@@ -253,13 +253,25 @@ def test_an_error_names_the_line_and_the_place(tmp_path: Path, line: str, told: 
         ),
         (
             LOAD + "    fresh_by: 10:00\n",
-            "loads.yaml, line 5, loads[0].fresh_by is 10:00, which YAML reads as 600: write that, or quote it, "
-            "'10:00'.",
+            "loads.yaml, line 5, loads[0].fresh_by is 10:00, which YAML reads as 600: quote it, '10:00'.",
         ),
         (
             LOAD + "    fresh_by: 7:00 am\n",
-            "loads.yaml, line 3, loads[0]: fresh_by='7:00 am' is not allowed: give a time of the day, '07:00', or "
+            "loads.yaml, line 5, loads[0].fresh_by: fresh_by='7:00 am' is not allowed: give a time of the day, "
+            "'07:00', or hours after the period's end, '6h'.",
+        ),
+        (
+            LOAD + "    fresh_by: ''\n",
+            "loads.yaml, line 5, loads[0].fresh_by: fresh_by='' is not allowed: give a time of the day, '07:00', or "
             "hours after the period's end, '6h'.",
+        ),
+        (
+            "defaults:\n  timezone: Mars\n" + LOAD,
+            "loads.yaml, line 2, defaults.timezone: timezone='Mars' is not known: give a name such as 'Europe/Berlin'.",
+        ),
+        (
+            LOAD + '    name: "two\\nlines"\n',
+            "loads.yaml, line 5, loads[0].name='two\\nlines' is no name of one line: give the load one.",
         ),
         (
             LOAD + "    objects: {storage: s3, key: x}\n",
@@ -431,3 +443,9 @@ def test_the_schema_says_what_each_name_means() -> None:
         if not field.help
     ]
     assert silent == []
+
+
+def test_a_due_time_that_is_a_template_needs_its_task(tmp_path: Path) -> None:
+    (load,) = read(tmp_path, LOAD + '    fresh_by: "{{ params.due }}"\n')
+    with pytest.raises(ConfigurationError, match=r"fresh_by='{{ params.due }}' .* name the load with --dag"):
+        _ = load.due
