@@ -14,6 +14,7 @@ from airflow_provider_chs3.core.files.loaded_columns import (
 )
 from airflow_provider_chs3.core.files.parse_errors import reason_of
 from airflow_provider_chs3.core.model.models import SettingValues
+from airflow_provider_chs3.core.sql.column_types import ColumnType
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
 from airflow_provider_chs3.core.sql.server_casts import Cast
 from airflow_provider_chs3.core.sql.strict_casts import strict
@@ -131,8 +132,13 @@ def names_in(select: Mapping[str, str]) -> Steps[list[str]]:
     return [name for name in names if name not in VIRTUAL_COLUMNS]
 
 
+def are_texts(types: Mapping[str, str]) -> bool:
+    """Check whether the fields of files are text in `select`, as those of CSV are."""
+    return all(ColumnType(of).bare.name == "String" for of in types.values())
+
+
 def _rejected(
-    error: ClickHouseServerError, types: Iterable[str], by_file: Mapping[str, Iterable[str]]
+    error: ClickHouseServerError, types: Mapping[str, str], by_file: Mapping[str, Iterable[str]]
 ) -> SourceError | ConfigurationError:
     if unknown := _UNKNOWN.search(error.message):
         # A file may have the `a` of `a.b`.
@@ -147,7 +153,10 @@ def _rejected(
             "and such values cannot be NULL. Give the function assumeNotNull(field), which is an empty text for NULL. "
             f"All files of the period have {known}."
         )
-    return ConfigurationError(f"The server rejects select: {reason_of(error)}. All files of the period have {known}.")
+    texts = " All of these are text in select: convert them, as in toInt64(…)." * are_texts(types)
+    return ConfigurationError(
+        f"The server rejects select: {reason_of(error)}. All files of the period have {known}.{texts}"
+    )
 
 
 def _functions_of_users(functions: Iterable[str], query: str) -> Steps[set[str]]:

@@ -13,6 +13,7 @@ from airflow_provider_chs3.core.files.file_set import Files
 from airflow_provider_chs3.core.files.inner_keys import extracted, inner_keys_of
 from airflow_provider_chs3.core.files.loaded_columns import FileGroup, LoadedColumn, alike_hint
 from airflow_provider_chs3.core.files.reading import Batch
+from airflow_provider_chs3.core.files.row_wise import are_texts
 from airflow_provider_chs3.core.load.failed_insert import IN_ORDER, SHOWN_CHARACTERS
 from airflow_provider_chs3.core.model.models import SettingValues
 from airflow_provider_chs3.core.sql.column_types import ColumnType
@@ -75,7 +76,11 @@ def _first_misfit(
             if at and loaded_column.hides_struct and _NULL in at.shown:
                 hint = _OF_NULLS
             fixed = files.source.kind.contents.holder
-            return _sentence(loaded_column, path, count, at, hint=hint, may_default=may_default, fixed=fixed)
+            ways = f"Widen the column, fix the {fixed}, or give an expression with select={{…}}"
+            if loaded_column.written:
+                texts = " (fields are text there)" if are_texts(group.types) else ""
+                ways = f"Change its expression in select={{…}}{texts}, widen the column, or fix the {fixed}"
+            return _sentence(loaded_column, path, count, at, hint=hint, may_default=may_default, ways=ways)
     return None
 
 
@@ -216,14 +221,13 @@ def _render_value(loaded_column: LoadedColumn, looked_at: str) -> tuple[str, str
 
 
 def _sentence(
-    loaded_column: LoadedColumn, path: str, count: int, at: _Misfit | None, *, hint: str, may_default: bool, fixed: str
+    loaded_column: LoadedColumn, path: str, count: int, at: _Misfit | None, *, hint: str, may_default: bool, ways: str
 ) -> str:
     is_null = at is not None and at.is_null
     # If the source is a table, another shard may have the row.
     shown = f"{'NULL, or missing,' if is_null else at.shown} for it" if at else "values that do not fit it"
     where = f"row {at.row:,} of {path}" if at else path
     name = loaded_column.column.name
-    ways = f"Widen the column, fix the {fixed}, or give an expression with select={{…}}"
     if is_null:
         ways += "; casts={'null_as_default': True} takes the column's default." if may_default else "."
     else:

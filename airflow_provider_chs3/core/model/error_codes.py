@@ -57,8 +57,8 @@ _TERMINAL: tuple[tuple[frozenset[int], str], ...] = (
     (frozenset({16, 47}), "Unknown column or name: compare `columns` and `select` with the table and the files."),
     (
         frozenset({BAD_ARGUMENTS, 44, 48, 49, 53, 62, 193, 215, 344, 386}),
-        "ClickHouse rejects this statement, mostly because of an expression in `select`, or a setting of the "
-        "connection or profile.",
+        "ClickHouse rejects this statement, mostly because of an expression in `select`, where fields of CSV, TSV and "
+        "JSON are text, or a setting of the connection or profile.",
     ),
     (
         frozenset({UNKNOWN_TABLE, UNKNOWN_DATABASE}),

@@ -43,6 +43,26 @@ def test_in_text_expressions_read_strings(trips_lake: Lake) -> None:
     assert column(trips_lake, "zone") == ["Nullable(String)"]
 
 
+@pytest.mark.parametrize(
+    ("expression", "told"),
+    [
+        (
+            "n * 2",
+            r"rejects select: .* have at, n\. All of these are text in select: convert them, as in toInt64",
+        ),
+        ("n > 3", "an expression in `select`, where fields of CSV, TSV and JSON are text"),
+        ("concat(n, 'x')", r"row 1 of .* has '5x' .* Change its expression in select=.* \(fields are text there\)"),
+    ],
+)
+def test_errors_of_expressions_say_that_fields_of_csv_are_text(lake: Lake, expression: str, told: str) -> None:
+    columns = "at DateTime('UTC'), n UInt64"
+    by_month = "ENGINE = MergeTree PARTITION BY toYYYYMM(at) ORDER BY n"
+    lake.on_every_node(f"CREATE TABLE {lake.database}.trips ({columns}) {by_month}")
+    lake.put("trips/2026-10/a.csv", b"at,n\n2026-10-05 12:00:00,5\n")
+    with pytest.raises(AirflowFailException, match=told):
+        lake.load(select={"at": "at", "n": expression})
+
+
 def test_a_key_of_json_may_have_values_of_any_types(lake: Lake) -> None:
     create(lake, "v String")
     large = ["18446744073709551615", "18446744073709551616", "-9223372036854775809"]
