@@ -38,7 +38,7 @@ from airflow_provider_chs3.core.load.kept_versions import drop_held_of
 from airflow_provider_chs3.core.load.load_request import LoadRequest
 from airflow_provider_chs3.core.load.load_result import LoadResult
 from airflow_provider_chs3.core.load.new_objects import load_of_resumable
-from airflow_provider_chs3.core.load.outcome import record_loads, result_of
+from airflow_provider_chs3.core.load.outcome import record_arrival, record_loads, record_unchanged, result_of
 from airflow_provider_chs3.core.load.period_check import check_periods, no_objects_error, sizes_text, skipped_result
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, periods_of
 from airflow_provider_chs3.core.load.planning import (
@@ -177,6 +177,7 @@ def _load_arrival(load_round: Round) -> Steps[None]:
             return
     if not (load.changes.counts or load.spread.unfinished):
         yield from drop_published_staging(load)
+        yield from record_unchanged([load])
         load_round.results[period] = result_of(load, {}, status="unchanged", reason=ComparisonStatus.UNCHANGED.value)
         return
     yield from Log(name=f"{period}: {load.changes}. {sizes_text(load)}")
@@ -323,6 +324,7 @@ def _record_results(
     together = None if is_alone else (load.periods, round(inserted.stats.seconds, 3))
     yield from record_loads(results, periods, together=together)
     if load.spread:
+        yield from record_arrival(load)
         results = {load.period: _result_of_arrival(load, results, inserted, verified)}
     load_round.results.update(results)
     for item in periods:

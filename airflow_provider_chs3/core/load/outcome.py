@@ -172,6 +172,14 @@ def record_unchanged(loads: Sequence[PeriodLoad]) -> Steps[None]:
         yield from Log(name=f"Could not record that the period is as published: {error}")
 
 
+def record_arrival(load: PeriodLoad) -> Steps[None]:
+    """Record that the periods hold the rows of an arrival, which has no rows of its own."""
+    try:
+        yield from _record("unchanged", [(load, {})])
+    except Chs3Error as error:
+        yield from Log(name=f"The arrival is published, but the load's record could not be written: {error}")
+
+
 def _newest_query(loads: Sequence[PeriodLoad], due: tuple[PeriodLoad, datetime] | None) -> Sql:
     """Return the query for the periods to record as unchanged, and the staging tables of each."""
     context = loads[0].context
