@@ -52,7 +52,8 @@ def perform(given: argparse.Namespace) -> int:
             _progress_of(given, stdout if is_table else None) as given.progress,
         ):
             outcome = _run(given)
-        stdout.write(f"{outcome.as_text}\n" if is_table else _as_airflow_prints(outcome.as_json, given.output))
+        text = f"{outcome.as_text}\n" * bool(outcome.as_text)
+        stdout.write(text if is_table else _as_airflow_prints(outcome.as_json, given.output))
         stdout.flush()
     except KeyboardInterrupt:
         sys.stderr.write(f"{given.command}: interrupted\n")

@@ -92,13 +92,14 @@ def _joined(reports: Mapping[str, Report], errors: Mapping[str, str]) -> Command
     ]
     notes = [f"{name}: {note}" for name, report in reports.items() for note in report.notes if note]
     whole_texts = [report.text for report in reports.values() if report.text]
-    texts = ("", rendered(header, rows) if rows else "", *notes)
+    texts = [*([rendered(header, rows)] if rows else []), *notes]
     if len(whole_texts) == 1 and not errors:
         # A table of one load says less than the load's own text.
-        texts = ("", *whole_texts)
+        texts = whole_texts
     return CommandResult(
         [*values, *({"load": name, "error": text} for name, text in errors.items())],
-        "\n".join(texts),
+        # Lines of progress stand above.
+        "".join(f"\n{text}" for text in texts),
         all(report.is_fine for report in reports.values()),
         has_failed=bool(errors),
     )

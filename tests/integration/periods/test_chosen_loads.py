@@ -137,6 +137,13 @@ class TestFile:
         assert "plan: gone: " in err
         assert "plan: away: The conn_id `nowhere` isn't defined" in err
 
+    def test_without_rows_there_is_a_line_for_each_load_and_no_empty_one(
+        self, loads: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        capsys.readouterr()
+        assert main(["versions", "--loads", loads, "trips"]) == 0
+        assert capsys.readouterr().out == "trips: 0 versions\n"
+
     def test_loads_are_chosen_by_name(self, loads: str, run: Run) -> None:
         code, planned = run("plan", "--loads", loads, "trips", "--period", PERIOD)
         assert (code, [(load["load"], load["reason"]) for load in planned]) == (1, [("trips", "never loaded")])
