@@ -119,9 +119,13 @@ DURABLE: Mapping[str, int] = {
 _WITHOUT_LIMITS: Mapping[str, int] = {"parts_to_delay_insert": 1_000_000, "parts_to_throw_insert": 1_000_000}
 
 
-def time_literal(at: datetime) -> str:
-    """Return a moment as SQL, as `recorded_at` has it."""
-    return f"fromUnixTimestamp64Milli({int(at.timestamp() * 1000)}, 'UTC')"
+def lacks_look(fresh_by: str, since: datetime) -> str:
+    """Return the condition on records of a period that no load has looked at it since, or by other due times."""
+    is_look, moment = f"event IN {LOOKS}", f"fromUnixTimestamp64Milli({int(since.timestamp() * 1000)}, 'UTC')"
+    return (
+        f"(maxIf(recorded_at, {is_look}) < {moment} "
+        f"OR argMaxIf(fresh_by, (sequence, recorded_at), {is_look}) != {literal(fresh_by)})"
+    )
 
 
 @dataclass(frozen=True, slots=True)

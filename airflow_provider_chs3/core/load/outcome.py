@@ -6,7 +6,6 @@ import json
 import textwrap
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 
 from airflow_provider_chs3.core.arguments.check_arguments import CheckResult, text_of
 from airflow_provider_chs3.core.files.file_groups import Reading
@@ -16,7 +15,7 @@ from airflow_provider_chs3.core.ledger.past_loads import SLOW_SECONDS, read_pace
 from airflow_provider_chs3.core.ledger.recording import RecordOnNode, Renewal, Value, Values, add_records, renew
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
 from airflow_provider_chs3.core.ledger.structure_record import as_text
-from airflow_provider_chs3.core.ledger.table import LOADS_COLUMNS, LOOKS, make_ledger, make_loads_table, time_literal
+from airflow_provider_chs3.core.ledger.table import LOADS_COLUMNS, lacks_look, make_ledger, make_loads_table
 from airflow_provider_chs3.core.load.end_attempts import begins_with_any
 from airflow_provider_chs3.core.load.insert import Inserted, Verified
 from airflow_provider_chs3.core.load.load_result import LoadResult
@@ -150,19 +149,21 @@ def record_unchanged(loads: Sequence[PeriodLoad]) -> Steps[None]:
 
     Also, once, that the newest one that has ended was looked at since, if the load says when periods are due.
     """
-    context, due = loads[0].context, _newest_ended(loads)
-    if due:
+    context, request, due = loads[0].context, loads[0].request, ""
+    if ended := request.fresh_by and request.fresh_by.newest_ended([load.period for load in loads], request.now):
+        newest, since = ended
+        due = f"(period = {literal(str(newest))} AND {lacks_look(str(request.fresh_by), since)})"
         yield from make_loads_table(context)
     elif not context.nodes[context.coordinator].has_loads:
         return
-    newest = _newest_query(loads, due)
+    query = _newest_query(loads, due)
     try:
-        rows = yield from context.on_coordinator(name="See how the newest load ended", sql=newest)
-        ended = {period: staged for period, _, staged in rows}
+        rows = yield from context.on_coordinator(name="See how the newest load ended", sql=query)
+        staged_by_period = {period: staged for period, _, staged in rows}
         # A load that is still running may know newer objects.
         over = list[tuple[PeriodLoad, Values]]()
         for load in loads:
-            staged = ended.get(str(load.period))
+            staged = staged_by_period.get(str(load.period))
             published = {period.record.attempt for period in load.before.values() if period.record}
             if staged is not None and not _is_staged(load.attempt, staged, but=published):
                 over.append((load, {}))
@@ -180,8 +181,8 @@ def record_arrival(load: PeriodLoad) -> Steps[None]:
         yield from Log(name=f"The arrival is published, but the load's record could not be written: {error}")
 
 
-def _newest_query(loads: Sequence[PeriodLoad], due: tuple[PeriodLoad, datetime] | None) -> Sql:
-    """Return the query for the periods to record as unchanged, and the staging tables of each."""
+def _newest_query(loads: Sequence[PeriodLoad], due: str) -> Sql:
+    """Return the query for the periods to record as unchanged, and the staging tables of each; `due` is one, too."""
     context = loads[0].context
     coordinator = context.coordinator
     attempts = [load.attempt for load in loads]
@@ -200,27 +201,7 @@ def _newest_query(loads: Sequence[PeriodLoad], due: tuple[PeriodLoad, datetime] 
         f"(SELECT groupArray((name, {PERIODS_IN_COMMENT})) FROM system.tables WHERE {in_staging(context)} "
         f"AND ({begins_with_any(prefixes)} OR {holds_any(attempts)})) "
         f"FROM ({' UNION ALL '.join(selects)}) GROUP BY period "
-        f"HAVING newest IN ('failed', 'inserting'){f' OR {_is_to_look_at(*due)}' if due else ''}"
-    )
-
-
-def _newest_ended(loads: Sequence[PeriodLoad]) -> tuple[PeriodLoad, datetime] | None:
-    """Return the load of the newest period that has ended, and since when; None if loads do not say when it is due."""
-    ended = {
-        load.period: (load, since)
-        for load in loads
-        if (fresh_by := load.request.fresh_by) and (since := fresh_by.complete_from(load.period, load.request.now))
-    }
-    return ended[max(ended)] if ended else None
-
-
-def _is_to_look_at(load: PeriodLoad, since: datetime) -> str:
-    """Return the condition that no record says that a load looked at a period since it ended, and when it is due."""
-    is_look = f"event IN {LOOKS}"
-    return (
-        f"(period = {literal(str(load.period))} AND "
-        f"(maxIf(recorded_at, {is_look}) < {time_literal(since)} "
-        f"OR argMaxIf(fresh_by, (sequence, recorded_at), {is_look}) != {literal(str(load.request.fresh_by))}))"
+        f"HAVING newest IN ('failed', 'inserting'){due and f' OR {due}'}"
     )
 
 

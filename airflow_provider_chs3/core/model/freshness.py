@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from typing import Any
@@ -76,18 +76,10 @@ class FreshBy:
             if (due := (datetime.combine(day, midnight) + self.after).replace(tzinfo=zone).astimezone(UTC)) >= end
         )
 
-    def complete_from(self, period: Period, at: datetime) -> datetime | None:
-        """Return the moment from which a look at a period's objects counts as complete; None if it has not come.
-
-        Args:
-            period: The period; a table without periods is complete up to the day before the look.
-            at: The moment of the question, in UTC.
-        """
-        zone = zone_of(self.timezone)
-        if period.grain is Grain.ALL:
-            return at.astimezone(zone).replace(hour=0, minute=0, second=0, microsecond=0).astimezone(UTC)
-        end = self.end_of(period)
-        return end if end <= at else None
+    def newest_ended(self, periods: Iterable[Period], at: datetime) -> tuple[Period, datetime] | None:
+        """Return the newest period that a look at its objects completes, and since when, in UTC; None without any."""
+        completed = {period: complete for period in periods if (complete := self.completed_at(period, at))}
+        return (newest := max(completed), self.end_of(completed[newest])) if completed else None
 
     def local(self, at: datetime) -> str:
         """Return a moment as people there write it."""

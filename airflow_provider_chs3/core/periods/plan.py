@@ -25,7 +25,7 @@ from airflow_provider_chs3.core.ledger.queries import look_up_periods
 from airflow_provider_chs3.core.ledger.recording import add_records
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
 from airflow_provider_chs3.core.ledger.structure_record import structure_of
-from airflow_provider_chs3.core.ledger.table import LOOKS, LedgerKey, make_loads_table, time_literal
+from airflow_provider_chs3.core.ledger.table import LedgerKey, lacks_look, make_loads_table
 from airflow_provider_chs3.core.load.decision import Hold, PeriodFacts, Refusal, Refuse, Skip, decide, whole_table_error
 from airflow_provider_chs3.core.load.kept_versions import validate_held
 from airflow_provider_chs3.core.load.load_request import Policies
@@ -43,7 +43,7 @@ from airflow_provider_chs3.core.model.models import (
 )
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Grain, Period
 from airflow_provider_chs3.core.model.quantities import duration_text, quantity, size_text
-from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
+from airflow_provider_chs3.core.sql.quoting import Sql, table
 from airflow_provider_chs3.core.steps.operations import Log, Steps
 from airflow_provider_chs3.core.target.node_facts import TargetContext, inspect_target
 from airflow_provider_chs3.core.target.period_partitions import partitions_of
@@ -361,21 +361,19 @@ def _record_look(
     context: TargetContext, request: PlanRequest, fresh_by: FreshBy, planned: Sequence[PlannedPeriod]
 ) -> Steps[None]:
     """Record, once, that the newest period that has ended is unchanged: no load would look at it."""
-    unchanged = [plan.period for plan in planned if plan.is_as_published]
-    ended = {period: since for period in unchanged if (since := fresh_by.complete_from(period, request.now))}
-    if not ended:
+    ended = fresh_by.newest_ended([plan.period for plan in planned if plan.is_as_published], request.now)
+    if ended is None:
         return
-    newest = max(ended)
+    newest, since = ended
     yield from make_loads_table(context)
     key = LedgerKey.on(context, context.coordinator, newest)
     looks = Sql(
-        f"SELECT countIf(event IN {LOOKS} AND fresh_by = {literal(str(fresh_by))} "
-        f"AND recorded_at >= {time_literal(ended[newest])}) > 0 "
         # A load that is still running may know newer objects.
-        f"OR argMax(event, (sequence, recorded_at)) = 'inserting' FROM {table(context.loads)} WHERE {key.condition}"
+        f"SELECT {lacks_look(str(fresh_by), since)} AND argMax(event, (sequence, recorded_at)) != 'inserting' "
+        f"FROM {table(context.loads)} WHERE {key.condition}"
     )
-    ((is_known,),) = yield from context.on_coordinator(name="See whether a load has looked since", sql=looks)
-    if not is_known:
+    ((is_missing,),) = yield from context.on_coordinator(name="See whether a load has looked since", sql=looks)
+    if is_missing:
         look = (context.coordinator, key, {"fresh_by": str(fresh_by)})
         yield from add_records(context, "unchanged", [look], name="Record the look")
 

@@ -95,7 +95,11 @@ class TestFreshness:
         late = judged(looks, "2026-11-29 07:00")
         assert (late.is_fresh, str(late.next_period)) == (False, "2026-11-28")
         fresh_by, today = FreshBy.parse("07:00", "Europe/Berlin"), at("2026-11-28 23:00")
-        assert fresh_by.complete_from(Period.parse("all"), today + timedelta(minutes=5)) == today
+        whole = Period.parse("all")
+        assert fresh_by.newest_ended([whole], today + timedelta(minutes=5)) == (whole, today)
+        months = [Period.parse(month) for month in ("2026-09", "2026-10", "2026-11")]
+        assert fresh_by.newest_ended(months, today) == (months[1], at("2026-10-31 23:00"))
+        assert fresh_by.newest_ended(months[2:], today) is None
 
     def test_hours_after_the_end(self) -> None:
         looks = {"2026-11-28T10Z": "2026-11-28 11:20"}
