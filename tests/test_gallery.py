@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_chs3.testbed.trips import PeriodFacts, Trips, create_table_sql, read_facts
+from tests.integration.lake import Lake
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
@@ -31,14 +33,12 @@ NIGHT = datetime(2026, 3, 12, 3, tzinfo=UTC)
 MONTHLY = datetime(2026, 3, 1, tzinfo=UTC)
 
 
-class Gallery:
+@dataclass(kw_only=True)
+class Gallery(Lake):
     """A bucket, a table of trips, and the DAGs of the page over them."""
 
-    def __init__(
-        self, cluster: Cluster, s3: Any, bucket: str, database: str, folder: Path, run_dag: Callable[..., DagRun]
-    ) -> None:
-        self.cluster, self.s3, self.bucket, self.database = cluster, s3, bucket, database
-        self._folder, self._run_dag = folder, run_dag
+    folder: Path
+    run_dag: Callable[..., DagRun]
 
     def create_table(self, table: str = "trips", *, database: str | None = None) -> None:
         database = database or self.database
@@ -48,26 +48,16 @@ class Gallery:
             f"ENGINE = Distributed({self.cluster.name}, {database}, {table})"
         )
 
-    def on_every_node(self, sql: str) -> list[Any]:
-        rows = []
-        for node in self.cluster.nodes:
-            with node.client() as client:
-                rows.append(client.execute(sql))
-        return rows
-
     def upload(self, period: str, *, trips: Trips = TRIPS, prefix: str | None = None, **options: Any) -> list[str]:
         prefix = f"trips/{period}/" if prefix is None else prefix
         return trips.upload(self.s3, period, bucket=self.bucket, prefix=prefix, **options)
-
-    def put(self, key: str, body: bytes = b"") -> None:
-        self.s3.put_object(Bucket=self.bucket, Key=key, Body=body)
 
     def dag(self, pattern: str) -> DAG:
         """The DAG of a heading, which fails at once where it fails."""
         from tests.dag_bag import DagBag
 
-        (self._folder / "gallery.py").write_text(PATTERNS[pattern].replace("my-bucket", self.bucket))
-        bag = DagBag(self._folder)
+        (self.folder / "gallery.py").write_text(PATTERNS[pattern].replace("my-bucket", self.bucket))
+        bag = DagBag(self.folder)
         assert bag.import_errors == {}
         (dag,) = bag.dags.values()
         for task in dag.tasks:
@@ -76,7 +66,7 @@ class Gallery:
 
     def run(self, dag: DAG, logical_date: datetime | None = NIGHT) -> dict[str, Any]:
         """Task, with the label of its period → what it returned, or its state where that is none."""
-        run = self._run_dag(dag, logical_date=logical_date)
+        run = self.run_dag(dag, logical_date=logical_date)
         return {
             " ".join(filter(None, (ti.task_id, ti.rendered_map_index))): ti.xcom_pull(
                 task_ids=ti.task_id, map_indexes=ti.map_index
@@ -103,7 +93,8 @@ def gallery(
 ) -> Gallery:
     for name in ("default", "reader", "eu"):
         connect(monkeypatch, chs3_cluster, name, chs3_database)
-    made = Gallery(chs3_cluster, chs3_s3.client(), chs3_bucket, chs3_database, tmp_path, run_dag)
+    of_lake = {"cluster": chs3_cluster, "s3": chs3_s3.client(), "bucket": chs3_bucket, "database": chs3_database}
+    made = Gallery(**of_lake, folder=tmp_path, run_dag=run_dag)
     made.create_table()
     return made
 
@@ -139,7 +130,7 @@ def test_a_period_is_loaded_once_its_marker_is_there(gallery: Gallery) -> None:
     gallery.upload("2026-02")
     dag = gallery.dag("Wait for the writer")
     assert gallery.run(dag, MONTHLY)["load"] == "failed"
-    gallery.put("trips/2026-02/_SUCCESS")
+    gallery.put("trips/2026-02/_SUCCESS", b"")
     assert gallery.run(dag, MONTHLY)["load"]["rows"] == 600
 
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from airflow_provider_chs3.testbed.trips import Trips, create_table_sql, read_facts
+from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
 from tests.dag_bag import DagBag
+from tests.integration.conftest import lake
+from tests.integration.lake import Lake
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
 
-    from airflow_provider_chs3.testbed.nodes import Cluster
+#: Fixtures.
+__all__ = ["lake"]
 
 DAGS = Path(__file__).parents[2] / "dags"
 TRIPS = Trips(rows_per_period=600, files_per_period=3)
@@ -28,24 +32,16 @@ def write_dag(folder: Path, *, loads: str) -> Path:
 
 
 def test_it_loads_every_table_of_its_file(
-    chs3_cluster: Cluster,
-    chs3_s3: Any,
-    chs3_bucket: str,
-    chs3_database: str,
-    chs3_airflow_connections: None,
-    run_dag: Callable[..., DagRun],
-    tmp_path: Path,
+    lake: Lake, airflow_db: Path, run_dag: Callable[..., DagRun], tmp_path: Path
 ) -> None:
-    TRIPS.upload(chs3_s3.client(), "2026-02", bucket=chs3_bucket, prefix="trips/2026-02/")
-    prefix = "refunds/2026-03/"
-    REFUNDS.upload(chs3_s3.client(), "2026-03", bucket=chs3_bucket, prefix=prefix, file_format="csv.gz")
-    for node in chs3_cluster.nodes:
-        with node.client() as client:
-            for table in ("trips_all", "refunds_all"):
-                client.execute(create_table_sql(f"{chs3_database}.{table}"))
+    lake.upload(TRIPS, "2026-02")
+    REFUNDS.upload(lake.s3, "2026-03", bucket=lake.bucket, prefix="refunds/2026-03/", file_format="csv.gz")
+    tables = {"trips_all": "2026-02", "refunds_all": "2026-03"}
+    for table in tables:
+        lake.on_every_node(create_table_sql(f"{lake.database}.{table}"))
     loads = (DAGS / "loads.yaml").read_text(encoding="utf-8")
-    loads = loads.replace("bucket: taxi", f"bucket: {chs3_bucket}").replace("delimiter: ;", "delimiter: ','")
-    loads = loads.replace("database: taxi", f"database: {chs3_database}")
+    loads = loads.replace("bucket: taxi", f"bucket: {lake.bucket}").replace("delimiter: ;", "delimiter: ','")
+    loads = loads.replace("database: taxi", f"database: {lake.database}")
     bag = DagBag(write_dag(tmp_path, loads=loads))
     assert bag.import_errors == {}
 
@@ -54,11 +50,7 @@ def test_it_loads_every_table_of_its_file(
 
     assert str(run.state) == "success"
     assert set(dag.task_group.children) == {"trips_all", "refunds"}
-    with chs3_cluster.nodes[0].client() as client:
-        facts = [
-            read_facts(client, f"{chs3_database}.{table}", period)
-            for table, period in (("trips_all", "2026-02"), ("refunds_all", "2026-03"))
-        ]
+    facts = [replace(lake, table=table).facts(period) for table, period in tables.items()]
     assert facts == [TRIPS.facts("2026-02"), REFUNDS.facts("2026-03")]
 
 

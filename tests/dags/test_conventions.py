@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from airflow_provider_chs3.testbed.trips import COLUMNS, Trips, create_table_sql
+from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
 from tests.dag_bag import DagBag
+from tests.integration.conftest import lake, trips_lake
+from tests.integration.lake import Lake
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
 
-    from airflow_provider_chs3.testbed.nodes import Cluster
+#: Fixtures.
+__all__ = ["lake", "trips_lake"]
 
 TRIPS = Trips(rows_per_period=600, files_per_period=3)
 DAG_FILE = """
@@ -40,20 +43,12 @@ with DAG("by_convention_{database}", schedule=None, start_date=datetime(2026, 1,
 
 
 def test_it_loads_its_periods_by_the_files_beside_it(
-    chs3_cluster: Cluster,
-    chs3_s3: Any,
-    chs3_bucket: str,
-    chs3_database: str,
-    chs3_airflow_connections: None,
-    run_dag: Callable[..., DagRun],
-    tmp_path: Path,
+    trips_lake: Lake, airflow_db: Path, run_dag: Callable[..., DagRun], tmp_path: Path
 ) -> None:
     for period in ("2026-01", "2026-02"):
-        TRIPS.upload(chs3_s3.client(), period, bucket=chs3_bucket, prefix=f"trips/{period}/")
-    for node in chs3_cluster.nodes:
-        with node.client() as client:
-            client.execute(create_table_sql(f"{chs3_database}.trips"))
-    (tmp_path / "dag.py").write_text(DAG_FILE.format(bucket=chs3_bucket, database=chs3_database), encoding="utf-8")
+        trips_lake.upload(TRIPS, period)
+    dag_file = DAG_FILE.format(bucket=trips_lake.bucket, database=trips_lake.database)
+    (tmp_path / "dag.py").write_text(dag_file, encoding="utf-8")
     (tmp_path / "select.json").write_text(json.dumps(dict(zip(COLUMNS, COLUMNS, strict=True)) | {"fare": "fare.sql"}))
     (tmp_path / "fare.sql").write_text("-fare\n")
     (tmp_path / "settings.json").write_text('{"max_insert_threads": 1}')
@@ -64,9 +59,8 @@ def test_it_loads_its_periods_by_the_files_beside_it(
     run = run_dag(dag)
 
     assert str(run.state) == "success"
-    sums = f"SELECT count(), max(fare) <= 0 FROM cluster('{chs3_cluster.name}', {chs3_database}, trips)"
-    with chs3_cluster.nodes[0].client() as client:
-        assert client.execute(sums) == [(1_200, 1)]
+    sums = f"SELECT count(), max(fare) <= 0 FROM cluster('{trips_lake.cluster.name}', {trips_lake.database}, trips)"
+    assert trips_lake.on_node(0, sums) == [(1_200, 1)]
     again = run_dag(dag)
     plan = next(ti for ti in again.get_task_instances() if ti.task_id == "scheduled_load.plan")
     assert plan.xcom_pull(task_ids="scheduled_load.plan", dag_id=dag.dag_id, run_id=again.run_id) == []
