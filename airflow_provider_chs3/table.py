@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_chs3.client.connection import check_settings, parse_node_specs
 from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.core.arguments.check_arguments import Checks
-from airflow_provider_chs3.core.arguments.load_arguments import CREATE_TABLE, SPREAD, VIEWS, Tuning
+from airflow_provider_chs3.core.arguments.load_arguments import CREATE_TABLE, VIEWS, Tuning
 from airflow_provider_chs3.core.files.table_suggestion import NewTable, NewTableRequest, suggest_table
 from airflow_provider_chs3.core.load.cleanup_on_request import CleanRequest, Orphan, clean_staging
 from airflow_provider_chs3.core.load.load_request import (
@@ -133,12 +133,11 @@ class Table:
         asked, listing = parse_periods(periods), load.store.listing()
         request = self.request(load, asked[0], listing=listing, parallel_loads=parallel_loads)
         runner = self._runner(listing)
-        is_spread = request.policies.on_other_periods == SPREAD
-        views = runner.run(find_views(request, asked)) if request.follows_views and not is_spread else ()
+        views = runner.run(find_views(request, asked)) if request.follows_views and not load.is_by_arrival else ()
         outcome = runner.run(load_periods(request, asked))
         results = [outcome.results[period] for period in asked if period in outcome.results]
         published = [of_period for result in results for of_period in result.published_periods]
-        if request.follows_views and is_spread and published:
+        if request.follows_views and load.is_by_arrival and published:
             # The periods that an arrival changes are known once it is loaded.
             views = runner.run(find_views(request, [result.period for result in published]))
         followed = runner.run(follow(request, views, published, begin=lambda request, periods: None))
@@ -186,7 +185,7 @@ class Table:
 
         def steps() -> Steps[list[PlannedPeriod]]:
             planned = yield from plan_loads(request)
-            if VIEWS.checked(load.views) == "warn" or request.policies.on_other_periods == SPREAD:
+            if VIEWS.checked(load.views) == "warn" or load.is_by_arrival:
                 return planned
             if not planned and reload:
                 planned = yield from periods_of_other_table(replace(request, periods=reload.periods), reload)
@@ -337,15 +336,18 @@ class Table:
         loaded = self._what_is_loaded(load, self.source(load, listing := load.store.listing()))
         return self._runner(listing).run(suggest_table(NewTableRequest.of(loaded), Period.parse(period)))
 
-    def grain(self, *, may_lack: bool = False) -> Grain:
-        """Return how long the periods are that the table is partitioned by.
+    def grain(self, load: Load | None = None, *, may_lack: bool = False) -> Grain:
+        """Return how long the periods are that the table is partitioned by, or those of a load by arrival.
 
         Args:
+            load: The load. Default: one by the table's periods.
             may_lack: Whether the table may be missing; then it is a month. Default: False.
 
         Raises:
             PreflightError: If it is partitioned by something else.
         """
+        if load and load.is_by_arrival:
+            return self.source(load, load.store.listing()).arrival_grain
         return self._runner().run(find_grain(self._request(), may_lack=may_lack))[0]
 
     def due(self, load: Load) -> FreshBy | None:
@@ -408,7 +410,7 @@ class Table:
     def _requests(self, load: Load, periods: Periods | None, listing: Listing) -> list[LoadRequest]:
         """Return the load of each period."""
         source = self.source(load, listing)
-        found = self._runner(listing).run(source.summarize_periods(self.grain())) if periods is None else ()
+        found = self._runner(listing).run(source.summarize_periods(self.grain(load))) if periods is None else ()
         asked = tuple(sorted(found)) if periods is None else _named(periods)
         loaded = self._what_is_loaded(load, source)
         return [LoadRequest(**loaded, period=period) for period in asked]

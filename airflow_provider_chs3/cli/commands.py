@@ -404,7 +404,7 @@ def _named_periods(given: argparse.Namespace, chosen: ChosenLoad) -> tuple[str, 
     periods = periods_of(given)
     if bool(periods) == given.all_periods:
         raise ConfigurationError("Name the periods: --period, --from and --to, or --all-periods.")
-    return chosen.periods(periods, spans=True) or None
+    return chosen.periods(periods, spans=True, arrivals=given.command == "plan") or None
 
 
 #: The function of each command.

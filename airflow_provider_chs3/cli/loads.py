@@ -43,19 +43,21 @@ class ChosenLoad:
         assert self.load is not None
         return self.load
 
-    def periods(self, named: Sequence[str], *, spans: bool = False) -> tuple[str, ...]:
+    def periods(self, named: Sequence[str], *, spans: bool = False, arrivals: bool = False) -> tuple[str, ...]:
         """Return the periods that a command line names, as the table of a load has them.
 
         Args:
             named: Their names; of a table without a load, its own.
             spans: Whether periods of another length mean all that have a moment in common with them. Default: False.
+            arrivals: Whether they are those in which objects arrive, if the load is by arrival. Default: False.
 
         Raises:
             ConfigurationError: If the table has no such periods.
         """
         if not (named and self.is_declared):
             return tuple(named)
-        grain = self.table.grain(may_lack=self.known_load.create_table != "never")
+        load = self.known_load
+        grain = self.table.grain(load if arrivals else None, may_lack=load.create_table != "never")
         parts: set[Period] = set()
         for period in map(Period.parse, named):
             if period.grain is not grain and not (spans and period.parts(grain)):

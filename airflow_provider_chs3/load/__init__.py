@@ -39,6 +39,7 @@ from airflow_provider_chs3.core.arguments.load_arguments import (
     VIEWS,
     check_groups,
     check_place,
+    is_by_arrival,
 )
 from airflow_provider_chs3.exceptions import ConfigurationError
 
@@ -102,6 +103,11 @@ class Load(Group):
         if self.bucket and "://" in (self.key or "") and not is_of_a_run([self.bucket, self.key]):
             self.store.location  # noqa: B018 - the key names a bucket, too
         self._check_columns()
+        if self.is_by_arrival and self.create_table == "if_missing":
+            raise ConfigurationError(
+                "create_table='if_missing' with policies={'on_other_periods': 'spread'}: arrivals do not say by what "
+                "the table is to be partitioned. Create it, as chs3 ddl suggests."
+            )
         if not any(map(is_of_a_run, (self.fresh_by, self.timezone))):
             self.due  # noqa: B018 - it checks both
         if self.name is None and not is_of_a_run(self.table):
@@ -161,6 +167,11 @@ class Load(Group):
     def arguments(self) -> dict[str, Any]:
         """The arguments that differ from their defaults."""
         return self.changes
+
+    @property
+    def is_by_arrival(self) -> bool:
+        """Whether its periods are those in which objects arrive, rather than those of the table."""
+        return is_by_arrival(self.policies)
 
     @property
     def given_settings(self) -> Mapping[str, Any]:

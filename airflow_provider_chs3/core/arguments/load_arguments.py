@@ -91,6 +91,11 @@ class Increments(Group):
 SPREAD = "spread"
 
 
+def is_by_arrival(policies: object) -> bool:
+    """Check whether policies have periods mean those in which objects arrive."""
+    return isinstance(policies, Mapping) and policies.get("on_other_periods") == SPREAD
+
+
 @dataclass(frozen=True, kw_only=True)
 class PolicyGroup(Group):
     """Decisions of a load in special cases."""

@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from airflow_provider_chs3.core.arguments.load_arguments import SPREAD
 from airflow_provider_chs3.core.doctor.report import Check, describe_error, in_a_line
 from airflow_provider_chs3.core.files.data_volume import DataVolume
 from airflow_provider_chs3.core.files.source import Source
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus
-from airflow_provider_chs3.core.load.decision import Skip
+from airflow_provider_chs3.core.load.decision import PeriodFacts, Skip
 from airflow_provider_chs3.core.load.failed_insert import explain_sample
 from airflow_provider_chs3.core.load.load_request import LoadRequest, parsed_definition
 from airflow_provider_chs3.core.load.period_check import judge_period, look_at_period
@@ -24,6 +25,7 @@ from airflow_provider_chs3.core.load.recorded_load import (
     knowing_settings_of,
     newest_structures,
 )
+from airflow_provider_chs3.core.load.spread import judge_arrival
 from airflow_provider_chs3.core.load.warnings import warn_of_risks
 from airflow_provider_chs3.core.model.models import Manifest, Node, NodeSpec, Setting, SettingValues
 from airflow_provider_chs3.core.model.period import Period
@@ -33,7 +35,7 @@ from airflow_provider_chs3.core.steps.fan_out import capturing_logs
 from airflow_provider_chs3.core.steps.operations import Steps
 from airflow_provider_chs3.core.target.node_capacity import NodeNow, ask_nodes_now
 from airflow_provider_chs3.core.target.node_facts import TargetContext
-from airflow_provider_chs3.core.target.period_partitions import grain_of_key, partitions_of_one
+from airflow_provider_chs3.core.target.period_partitions import grain_of_key, part_of_time, partitions_of_one
 from airflow_provider_chs3.core.target.replication import check_databases, check_shards
 from airflow_provider_chs3.core.target.target_checks import check_target
 from airflow_provider_chs3.core.tuning.exact_settings import REQUIRED_SETTINGS
@@ -89,9 +91,15 @@ def _power_cut_remarks(context: TargetContext) -> Iterator[str]:
 
 
 def choose_period(
-    context: TargetContext, source: Source, named: Period | None, *, is_of_a_load: bool, at: datetime
+    context: TargetContext,
+    source: Source,
+    named: Period | None,
+    *,
+    is_of_a_load: bool,
+    by_arrival: bool,
+    at: datetime,
 ) -> Steps[Period | None]:
-    """Return the period to check: of the table's own length, as one command is about tables of several lengths.
+    """Return the period to check: of the load's own length, as one command is about tables of several lengths.
 
     Returns:
         The newest that has objects, in the period that was named for a load, or of the last three; if there is none,
@@ -100,7 +108,7 @@ def choose_period(
     try:
         if (named and not is_of_a_load) or not all(facts.target for facts in context.nodes.values()):
             return named
-        grain = yield from grain_of_key(context)
+        grain = source.arrival_grain if by_arrival else (yield from grain_of_key(context))
         newest = Period.of(at.replace(tzinfo=None), grain)
         parts = named.parts(grain) if named else tuple(newest.shifted(-back) for back in range(_PERIODS_BACK))
         if named and parts:
@@ -144,13 +152,17 @@ def _simulate_load(
     scene: TrialSetup, request: LoadRequest, warnings: list[str], *, is_told: bool
 ) -> Steps[tuple[list[Setting], str]]:
     context, period = scene.context, request.period
-    partitions = yield from partitions_of_one(context, period)
+    by_arrival = request.policies.on_other_periods == SPREAD
+    partitions = (yield from part_of_time(context)) if by_arrival else (yield from partitions_of_one(context, period))
     source, manifest = yield from request.source.list_period(period)
     load = PeriodLoad.of(
         request, context, period=period, source=source, manifest=manifest, period_partitions=partitions
     )
-    facts = yield from look_at_period(replace(load, before=(yield from load.look_up())))
-    decision = judge_period(load, facts)
+    if by_arrival:
+        facts, decision = PeriodFacts(), (yield from judge_arrival(context, load.files.source, load))
+    else:
+        facts = yield from look_at_period(replace(load, before=(yield from load.look_up())))
+        decision = judge_period(load, facts)
     if isinstance(decision, Skip):
         return [], f"{decision.reason}: a load has nothing to do"
     changed = ComparisonStatus.DEFINITION_CHANGED
@@ -168,7 +180,8 @@ def _simulate_load(
         raise error if is_told else SourceError(f"{error} This is for a load without arguments. {_TO_TELL}") from error
     counted = [] if reading.rows is None else [f"{reading.rows:,} rows"]
     sizes = (source.kind.contents.sizes(manifest), *counted)
-    summary = f"{', '.join(sizes)}, into {partitions}: {decision.reason}"
+    where = "the partitions that its rows belong to" if by_arrival else partitions
+    summary = f"{', '.join(sizes)}, into {where}: {decision.reason}"
     return without_exact(plan.settings, source.kind), summary
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from airflow_provider_chs3.core.arguments.load_arguments import is_by_arrival
 from airflow_provider_chs3.core.doctor.disks import check_replication, check_room
 from airflow_provider_chs3.core.doctor.load_trial import (
     TrialSetup,
@@ -135,7 +136,12 @@ def _with_period(request: DoctorRequest, context: TargetContext) -> Steps[Doctor
         return request
     is_of_a_load = request.definition is not None
     period = yield from choose_period(
-        context, request.source, request.period, is_of_a_load=is_of_a_load, at=request.now
+        context,
+        request.source,
+        request.period,
+        is_of_a_load=is_of_a_load,
+        by_arrival=is_by_arrival((request.definition or {}).get("policies")),
+        at=request.now,
     )
     return replace(request, period=period)
 

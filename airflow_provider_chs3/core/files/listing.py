@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from typing import Self
 
-from airflow_provider_chs3.core.model.models import Manifest, PeriodObjects, Unit
+from airflow_provider_chs3.core.model.models import HeldObjects, Manifest, PeriodObjects, Unit
 from airflow_provider_chs3.core.model.period import Grain, Period
 from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.steps.operations import Steps
@@ -66,6 +66,10 @@ class SourceListing(ABC):
 
         The source is one that has listed the period.
         """
+        raise NotImplementedError
+
+    def holding(self, held: HeldObjects) -> Self:
+        """Return the source as it lists periods of the table, rather than arrivals."""
         raise NotImplementedError
 
     def list_again(self, paths: Collection[str]) -> Steps[dict[str, Unit]]:

@@ -18,7 +18,7 @@ from airflow_provider_chs3.core.files.prefixes import PeriodKeys
 from airflow_provider_chs3.core.files.reading import Batch
 from airflow_provider_chs3.core.files.source import Source
 from airflow_provider_chs3.core.model.formats import format_of_key
-from airflow_provider_chs3.core.model.models import Manifest, ObjectPage, PeriodObjects, Unit
+from airflow_provider_chs3.core.model.models import HeldObjects, Manifest, ObjectPage, PeriodObjects, Unit
 from airflow_provider_chs3.core.model.period import Grain, Period, grain_of
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals
 from airflow_provider_chs3.core.steps.operations import Gather, ListObjects, Query, Steps
@@ -53,11 +53,13 @@ class ObjectSource(Source):
         bucket: The bucket, or its equivalent in the storage; empty if a named collection names it.
         template: Template of the keys of a period.
         base: The part of `_path` before the key; found by listing if a named collection names the bucket.
+        held: The objects of each period of the table, where periods are not those of the keys. Default: they are.
     """
 
     bucket: str
     template: KeyTemplate
     base: str = field(default="", kw_only=True)
+    held: HeldObjects | None = field(default=None, kw_only=True)
 
     @property
     @abstractmethod
@@ -123,6 +125,8 @@ class ObjectSource(Source):
         """
         if not periods:
             return self, {}
+        if self.held is not None:
+            return self, (yield from self._list_held(self.held, periods))
         source, listed = self, dict[Period, Manifest]()
         of_grain = self._at(grain_of(periods))
         for lister, manifests in (yield from of_grain._listed_by(of_grain._list, periods)):
@@ -194,6 +198,22 @@ class ObjectSource(Source):
         """Return how the paths of a period's objects begin; see `SourceListing.arrivals`."""
         keys, start = self._at(period.grain).template.keys_of(period), len(self.base)
         return f"{self.base}{keys.prefix}", lambda unit: keys.select(unit.path[start:], unit.size_bytes)
+
+    def holding(self, held: HeldObjects) -> Self:
+        """Return the source as it lists periods of the table; see `SourceListing.holding`."""
+        return replace(self, held=held)
+
+    def recorded_rows(self, path: str) -> int | None:
+        """Return the rows of an object in all periods of the table; see `SourceProof.recorded_rows`."""
+        return self.held.rows.get(path) if self.held else None
+
+    def _list_held(self, held: HeldObjects, periods: Collection[Period]) -> Steps[dict[Period, Manifest]]:
+        paths = {period: [unit.path for unit in held.periods.get(period, Manifest(())).objects] for period in periods}
+        listed = yield from self.list_again({path for of_period in paths.values() for path in of_period})
+        return {
+            period: Manifest.of(listed[path] for path in of_period if path in listed)
+            for period, of_period in paths.items()
+        }
 
     def list_again(self, paths: Collection[str]) -> Steps[dict[str, Unit]]:
         """List objects wherever they are, by their paths; see `SourceListing.list_again`."""

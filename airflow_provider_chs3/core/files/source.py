@@ -32,6 +32,10 @@ class SourceProof:
         """Return how many rows of an object `rows_of` leaves out."""
         return 0
 
+    def recorded_rows(self, path: str) -> int | None:
+        """Return the rows of an object in all periods of the table, if that is what periods are listed by."""
+        return None
+
     def for_worker(self, path: str) -> tuple[str, str] | None:
         """Return the bucket and the key by which the worker reads an object; None if only servers get in."""
         return None

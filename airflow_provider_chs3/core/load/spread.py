@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from airflow_provider_chs3.core.files.source import Source
+from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus
 from airflow_provider_chs3.core.ledger.object_records import (
     RecordedObject,
     held_objects,
@@ -20,6 +21,7 @@ from airflow_provider_chs3.core.ledger.object_records import (
     unfinished_periods,
 )
 from airflow_provider_chs3.core.ledger.table import LedgerKey
+from airflow_provider_chs3.core.load.decision import Decision, Skip, Whole
 from airflow_provider_chs3.core.load.end_attempts import end_attempts_with
 from airflow_provider_chs3.core.load.finish import finish
 from airflow_provider_chs3.core.load.insert import insert, select_objects
@@ -84,6 +86,18 @@ def changes_of_arrival(recorded: Iterable[RecordedObject], listed: Manifest) -> 
     # An object may have been overwritten since a load of some of its periods.
     mixed = {path for path, of_path in units.items() if len(of_path) > 1}
     return replace(changes, overwritten=tuple(sorted({*changes.overwritten, *mixed} - {*changes.deleted})))
+
+
+def judge_arrival(context: TargetContext, source: Source, load: PeriodLoad) -> Steps[Decision]:
+    """Decide what a load would do about an arrival, without writing anything.
+
+    Raises:
+        SourceError: If loaded objects are gone, unless a policy permits that.
+    """
+    recorded = yield from recorded_of_arrivals(context, source, [load.period])
+    changes = changes_of_arrival(recorded[load.period], load.manifest)
+    changes = replace(changes, deleted=_settle_deleted(load, changes.deleted))
+    return Whole(str(changes)) if changes.counts else Skip(ComparisonStatus.UNCHANGED.value)
 
 
 def _finish(load: PeriodLoad) -> Steps[dict[Period, Manifest]]:

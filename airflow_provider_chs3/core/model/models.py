@@ -10,6 +10,7 @@ from functools import cached_property
 from itertools import repeat
 from typing import NamedTuple, TypeAlias
 
+from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.model.quantities import objects_text, quantity, size_text
 
 SettingValue: TypeAlias = str | int | float
@@ -112,6 +113,19 @@ class Manifest:
 def _with_example(what: str, paths: Sequence[str]) -> str:
     first, *others = paths
     return f"{len(paths):,} {what} ({first}{'…' if others else ''})"
+
+
+@dataclass(frozen=True, slots=True)
+class HeldObjects:
+    """The objects that periods of a table hold rows of, wherever they arrived.
+
+    Args:
+        periods: The current objects of each period.
+        rows: Path of each object → its rows in all periods, where they were counted.
+    """
+
+    periods: Mapping[Period, Manifest]
+    rows: Mapping[str, int]
 
 
 @dataclass(frozen=True, kw_only=True)

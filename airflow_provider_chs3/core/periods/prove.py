@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from airflow_provider_chs3.core.arguments.load_arguments import SPREAD
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.file_schema import read_columns, without_rows
 from airflow_provider_chs3.core.files.loaded_columns import FileGroup, LoadedColumn, Selection
@@ -36,6 +37,7 @@ from airflow_provider_chs3.core.periods.digests import (
     has_digest,
     names_of,
 )
+from airflow_provider_chs3.core.periods.prove_arrivals import list_arrivals
 from airflow_provider_chs3.core.periods.proved_period import DIFFERS, EQUAL, REFUSED, AsOf, ProvedPeriod
 from airflow_provider_chs3.core.sql.complete_answers import passed_on
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, literal, one_of, table
@@ -113,6 +115,9 @@ def prove_periods(requests: Sequence[LoadRequest], options: ProofOptions) -> Ste
     if options.object_column:
         check_object_column(options.object_column, context.target, context.table_facts.columns)
     yield from check_all_seen(context.nodes, context.target)
+    not_loaded = list[ProvedPeriod]()
+    if first.policies.on_other_periods == SPREAD:
+        requests, not_loaded = yield from list_arrivals(context, requests, all_periods=options.all_periods)
     if options.all_periods:
         requests = [*requests, *(yield from _without_objects(context, requests))]
     owns = yield from partitions_of(context, sorted(request.period for request in requests))
@@ -140,7 +145,7 @@ def prove_periods(requests: Sequence[LoadRequest], options: ProofOptions) -> Ste
         proved.append(proved_period)
         done_bytes = sum(sizes.get(done.period, 0) for done in proved)
         yield from progress(name=f"{proved_period}.".replace("..", "."), done=done_bytes)
-    return proved
+    return [*proved, *not_loaded]
 
 
 def _recorded(context: TargetContext, owns: Mapping[Period, PeriodPartitions]) -> Steps[dict[Period, list[Structure]]]:
@@ -297,6 +302,13 @@ def _digest_objects(
         if (read := of_period[unit.path].rows + others[unit.path].rows) != rows:
             raise SourceError(
                 f"{unit.path} holds {rows:,} rows by its footer, but {read:,} were read of it. Try again."
+            )
+    for path, digest in of_period.items():
+        recorded, read = files.source.recorded_rows(path), digest.rows + others[path].rows
+        if recorded not in (None, read):
+            raise SourceError(
+                f"{path} has {read:,} rows, but the periods that are recorded to have rows of it got {recorded:,}: "
+                "load its arrival again, with a reload."
             )
     return of_period, sum(other.rows for other in others.values())
 

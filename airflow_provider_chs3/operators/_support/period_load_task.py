@@ -116,7 +116,7 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask, takes=()):
 
     def _load(self, context: Context, *, resumes: str | None) -> Any:
         from airflow_provider_chs3.client.runner import Runner
-        from airflow_provider_chs3.core.arguments.load_arguments import SPREAD
+        from airflow_provider_chs3.core.arguments.load_arguments import is_by_arrival
         from airflow_provider_chs3.core.arguments.merge_arguments import merge_health
         from airflow_provider_chs3.core.load.protocol import load_periods
         from airflow_provider_chs3.core.model.period import range_text
@@ -134,7 +134,7 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask, takes=()):
             self.inserts = runner.inserts
             self.link_to_page(context, runner, map(str, periods))
             # The periods that an arrival changes are known once it is loaded.
-            is_spread = request.policies.on_other_periods == SPREAD
+            is_spread = is_by_arrival(self.policies)
             views = () if is_spread else self._views(runner, request, periods)
             with self.leaving_nothing():
                 outcome = drive(load_periods(request, periods), partial(self._perform, context, runner))

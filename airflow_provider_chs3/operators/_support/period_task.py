@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow.providers.common.compat.sdk import BaseOperator
 
 from airflow_provider_chs3.core.arguments.declaration import declared, is_of_a_run
-from airflow_provider_chs3.core.arguments.load_arguments import OF_PERIOD_TASKS
+from airflow_provider_chs3.core.arguments.load_arguments import OF_PERIOD_TASKS, is_by_arrival
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.load import Load
 from airflow_provider_chs3.operators._support.on_table import OnTable
@@ -157,12 +157,8 @@ class PeriodTask(OnTable, BaseOperator, takes=OF_PERIOD_TASKS):
 
     def grain(self) -> Grain:
         """Return the length of periods: of arrivals as keys name them, else as the servers partition the table."""
-        from airflow_provider_chs3.core.arguments.load_arguments import SPREAD
-        from airflow_provider_chs3.core.files.key_template import KeyTemplate
-
-        if (getattr(self, "policies", None) or {}).get("on_other_periods") == SPREAD:
-            return KeyTemplate(getattr(self, "key", "")).finest.grain
-        return self.on_connection().grain(may_lack=getattr(self, "create_table", "never") != "never")
+        load = self.as_load() if is_by_arrival(getattr(self, "policies", None)) else None
+        return self.on_connection().grain(load, may_lack=getattr(self, "create_table", "never") != "never")
 
     def as_load(self) -> Load:
         """Return the load that the task's arguments are, once they are rendered."""

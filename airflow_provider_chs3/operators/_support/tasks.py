@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_chs3.core.arguments.load_arguments import OF_LOADS, check_groups
+from airflow_provider_chs3.core.arguments.load_arguments import OF_LOADS, check_groups, is_by_arrival
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.operators._support.period_task import PeriodTask
 
@@ -28,6 +28,7 @@ class LoadTask(PeriodTask, takes=OF_LOADS):
     wait_for_merges: bool
     merge_health: Mapping[str, Any] | None
     settings: Mapping[str, Any] | None
+    policies: Mapping[str, Any] | None
     tuning: Mapping[str, Any] | None
     cancel_on_kill: bool
 
@@ -45,7 +46,8 @@ class LoadTask(PeriodTask, takes=OF_LOADS):
     @property
     def detaches_inserts(self) -> bool:
         """Return whether inserts continue without their worker."""
-        return self.deferrable or self.durable
+        # The insert of an arrival is one of several steps that only its own process knows.
+        return (self.deferrable or self.durable) and not is_by_arrival(self.policies)
 
     def done(
         self, context: Context, results: Sequence[dict[str, object]], merges: Any = None, *, since: float | None = None

@@ -1,0 +1,65 @@
+"""Prove the periods of a table that is loaded by arrival, each from the objects recorded to have rows of it."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from airflow_provider_chs3.core.ledger.object_records import RecordedObject
+from airflow_provider_chs3.core.load.load_request import LoadRequest
+from airflow_provider_chs3.core.load.spread import changes_of_arrival, recorded_of_arrivals
+from airflow_provider_chs3.core.model.models import HeldObjects, Manifest, ObjectChanges
+from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.periods.proved_period import DIFFERS, ProvedPeriod
+from airflow_provider_chs3.core.steps.operations import Steps
+from airflow_provider_chs3.core.target.node_facts import TargetContext
+
+
+def list_arrivals(
+    context: TargetContext, requests: Sequence[LoadRequest], *, all_periods: bool
+) -> Steps[tuple[list[LoadRequest], list[ProvedPeriod]]]:
+    """List all arrivals, and have each period read the objects that are recorded to have rows of it.
+
+    The rows of an object in all of its periods must add up to those that it has: so no period may lack an object.
+
+    Args:
+        context: The target.
+        requests: The loads of the periods.
+        all_periods: Whether to compare all periods that hold rows of objects instead, and all arrivals.
+
+    Returns:
+        The loads of the periods, and the arrivals that have objects which are not loaded as they are.
+    """
+    source = requests[0].source
+    periods = tuple((yield from source.summarize_periods(source.arrival_grain)))
+    source, listed = yield from source.list_periods(periods)
+    recorded = yield from recorded_of_arrivals(context, source, periods)
+    changes = {period: changes_of_arrival(recorded[period], listed[period]) for period in periods}
+    held = _held_by_period(recorded, listed)
+    # A marker is one of an arrival.
+    policies = replace(requests[0].policies, ready_key=None, min_object_age_seconds=0)
+    request = replace(requests[0], source=source.holding(held), policies=policies)
+    asked = sorted(held.periods) if all_periods else [of_period.period for of_period in requests]
+    not_loaded = [_not_loaded(period, changed) for period, changed in changes.items() if changed.counts]
+    return [replace(request, period=period) for period in asked], not_loaded if all_periods else []
+
+
+def _held_by_period(
+    recorded: Mapping[Period, Sequence[RecordedObject]], listed: Mapping[Period, Manifest]
+) -> HeldObjects:
+    units = {unit.path: unit for manifest in listed.values() for unit in manifest.objects}
+    periods, rows, uncounted = defaultdict[Period, dict[str, None]](dict), Counter[str](), set[str]()
+    for item in (item for of_arrival in recorded.values() for item in of_arrival):
+        periods[item.period][item.unit.path] = None
+        rows[item.unit.path] += item.rows or 0
+        if item.rows is None or item.unit != units.get(item.unit.path):
+            uncounted.add(item.unit.path)
+    return HeldObjects(
+        {period: Manifest.of(units[path] for path in paths if path in units) for period, paths in periods.items()},
+        {path: count for path, count in rows.items() if path not in uncounted},
+    )
+
+
+def _not_loaded(period: Period, changes: ObjectChanges) -> ProvedPeriod:
+    return ProvedPeriod(period=period, status=DIFFERS, reason=f"objects of this arrival are not as loaded: {changes}")
