@@ -13,6 +13,7 @@ import pytest
 from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.core.model.period import Grain, Period
 from airflow_provider_chs3.core.target.period_partitions import KEYS
+from tests.dag_bag import bundles_in
 from tests.integration.lake import Lake
 
 #: Length of a load's periods → the template of its keys.
@@ -25,6 +26,15 @@ TEMPLATES = {
     Grain.YEAR: "{YYYY}",
     Grain.ALL: "all",
 }
+DAG = """
+from airflow.sdk import DAG
+from airflow_provider_chs3.load import Load
+from airflow_provider_chs3.transfers.scheduled_load import scheduled_load
+
+with DAG("nightly", schedule=None):
+    for load in Load.read("{file}"):
+        scheduled_load(load=load)
+"""
 NOW = datetime.now(UTC).replace(tzinfo=None)
 Run = Callable[..., tuple[int, list[dict[str, Any]]]]
 
@@ -52,7 +62,8 @@ def run(lake: Lake, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
 
     def run(command: str, *arguments: str) -> tuple[int, list[dict[str, Any]]]:
         capsys.readouterr()
-        code = main([command, "--loads", str(file), *arguments, "--output", "json"])
+        of_file = [] if "--dag" in arguments else ["--loads", str(file)]
+        code = main([command, *of_file, *arguments, "--output", "json"])
         return code, json.loads(capsys.readouterr().out)
 
     return run
@@ -102,6 +113,14 @@ class TestDoctor:
         put(lake, NOW)
         assert self.checked(run) == [str(Period.of(NOW, grain)) for grain in TEMPLATES]
 
+    def test_it_does_so_for_the_loads_of_a_dag(
+        self, lake: Lake, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        put(lake, NOW)
+        (tmp_path / "nightly.py").write_text(DAG.format(file=str(tmp_path / "loads.json")), encoding="utf-8")
+        monkeypatch.setenv("AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST", bundles_in(tmp_path))
+        assert self.checked(run, "--dag", "nightly") == [str(Period.of(NOW, grain)) for grain in TEMPLATES]
+
     def test_in_a_longer_period_it_checks_the_newest_in_it(self, lake: Lake, run: Run) -> None:
         put(lake, datetime(2026, 1, 5, 13))
         assert self.checked(run, "--period", "2026-01") == [
@@ -109,6 +128,6 @@ class TestDoctor:
         ]
 
     def test_without_recent_objects_it_checks_all_but_a_period(self, lake: Lake, run: Run) -> None:
-        put(lake, datetime(2024, 1, 5, 13))
+        put(lake, datetime(NOW.year - 2, 1, 5, 13))
         names = [grain for grain in TEMPLATES if grain is not Grain.ALL]
-        assert self.checked(run, *(f"by_{grain}" for grain in names)) == ["period"] * 5 + ["2024"]
+        assert self.checked(run, *(f"by_{grain}" for grain in names)) == ["period"] * 5 + [str(NOW.year - 2)]
