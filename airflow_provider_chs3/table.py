@@ -16,8 +16,6 @@ from airflow_provider_chs3.core.files.table_suggestion import NewTable, NewTable
 from airflow_provider_chs3.core.load.cleanup_on_request import CleanRequest, Orphan, clean_staging
 from airflow_provider_chs3.core.load.load_request import (
     LoadRequest,
-    definition_of,
-    digest_of,
     parsed_definition,
 )
 from airflow_provider_chs3.core.load.protocol import load_periods
@@ -34,6 +32,7 @@ from airflow_provider_chs3.core.periods.plan import (
     PlannedPeriod,
     PlanRequest,
     WantedPeriods,
+    compared_by,
     periods_of_other_table,
     plan_loads,
 )
@@ -180,7 +179,7 @@ class Table:
             writes=writes,
             fresh_by=self.due(load),
             now=loaded["now"],
-            **_compared(loaded) if compares_definition else {},
+            **compared_by(loaded) if compares_definition else {},
         )
 
         def steps() -> Steps[list[PlannedPeriod]]:
@@ -491,13 +490,3 @@ def _named(periods: Periods) -> tuple[Period, ...]:
 def _new_table(load: Load, loaded: Mapping[str, Any]) -> NewTableRequest | None:
     """Return the table that is created if it is missing; None if none is."""
     return None if CREATE_TABLE.checked(load.create_table) == "never" else NewTableRequest.of(loaded)
-
-
-def _compared(loaded: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a plan's request for what it compares besides the objects."""
-    policies, files = loaded["policies"], {"file_format": loaded["format"], "compression": loaded["compression"]}
-    return {
-        "definition": digest_of(definition_of(loaded["selection"], policies, **files)),
-        "policies": policies,
-        "settings": loaded["settings"],
-    }

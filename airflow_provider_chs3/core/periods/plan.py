@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from airflow_provider_chs3.core.arguments.load_arguments import SPREAD
 from airflow_provider_chs3.core.files.source import Source
@@ -28,7 +28,7 @@ from airflow_provider_chs3.core.ledger.structure_record import structure_of
 from airflow_provider_chs3.core.ledger.table import LedgerKey, lacks_look, make_loads_table
 from airflow_provider_chs3.core.load.decision import Hold, PeriodFacts, Refusal, Refuse, Skip, decide, whole_table_error
 from airflow_provider_chs3.core.load.kept_versions import validate_held
-from airflow_provider_chs3.core.load.load_request import Policies
+from airflow_provider_chs3.core.load.load_request import Policies, definition_of, digest_of
 from airflow_provider_chs3.core.load.new_objects import find_changes, why_table_is_read
 from airflow_provider_chs3.core.load.reload import Reload
 from airflow_provider_chs3.core.load.spread import changes_of_arrival, deleted_text, recorded_of_arrivals
@@ -111,6 +111,16 @@ class PlanRequest(TableRequest):
     writes: bool = False
     fresh_by: FreshBy | None = None
     now: datetime
+
+
+def compared_by(loaded: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a request for what a plan compares besides the objects, from those of a `LoadRequest`."""
+    policies, files = loaded["policies"], {"file_format": loaded["format"], "compression": loaded["compression"]}
+    return {
+        "definition": digest_of(definition_of(loaded["selection"], policies, **files)),
+        "policies": policies,
+        "settings": loaded["settings"],
+    }
 
 
 def plan_loads(request: PlanRequest) -> Steps[list[PlannedPeriod]]:
