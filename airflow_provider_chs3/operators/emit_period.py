@@ -34,7 +34,7 @@ def emit_periods(
     """
     of_loads = [result] if isinstance(result, Mapping) else result
     # An arrival changes other periods than its own.
-    results = [values for of_load in of_loads for values in of_load.get("of_periods") or [of_load]]
+    results = [values for of_load in of_loads for values in changed_periods(of_load)]
     entries: list[Any] = [
         {name: values[name] for name in OF_EVENT} | {"partition_key": _key(values["period"], key_format)}
         for values in results
@@ -49,6 +49,12 @@ def emit_periods(
             event.extra = entries[0] if len(entries) == 1 else {"periods": entries}
             if hasattr(event, "add_partitions"):
                 event.add_partitions([entry["partition_key"] for entry in entries])
+
+
+def changed_periods(result: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Return the results of the table's periods: an arrival changes other periods than its own."""
+    of_periods: Sequence[Mapping[str, Any]] | None = result.get("of_periods")
+    return [result] if of_periods is None else of_periods
 
 
 def _is_new(result: Mapping[str, Any]) -> bool:

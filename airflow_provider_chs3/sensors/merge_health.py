@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.deadline import TaskDeadline
 from airflow_provider_chs3.hooks.metrics import count_merges, counts_failures, running_seconds
 from airflow_provider_chs3.operators._support.loads_page import OnLoadsPage
+from airflow_provider_chs3.operators.emit_period import changed_periods
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
@@ -38,7 +39,7 @@ class ClickHouseMergeHealthSensor(OnLoadsPage, BaseSensorOperator, takes=OF_SENS
 
     ui_color = "#fcf7d6"
     period: str | None
-    periods: Sequence[str] | None
+    periods: Sequence[str | Mapping[str, Any]] | None
     on_settled_with_too_many_parts: str
     on_stuck: str
     deferrable: bool
@@ -143,4 +144,10 @@ class ClickHouseMergeHealthSensor(OnLoadsPage, BaseSensorOperator, takes=OF_SENS
         if isinstance(self.periods, str):
             raise ConfigurationError(f"periods={self.periods!r} is not a list: give a list, or period.")
         given = [self.period] if self.period else self.periods or ()
-        return tuple(Period.parse(name) for name in given)
+        names = {str(name) for item in given for name in (_periods_of(item) if isinstance(item, Mapping) else (item,))}
+        return tuple(sorted(map(Period.parse, names)))
+
+
+def _periods_of(result: Mapping[str, Any]) -> Iterator[object]:
+    """Yield the periods that a load changed, as its result has them."""
+    return (of_period["period"] for of_period in changed_periods(result))

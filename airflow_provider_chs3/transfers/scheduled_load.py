@@ -29,6 +29,7 @@ def _arguments_of_loads() -> frozenset[str]:
 
 #: The outcome, once the load has ended.
 _OUTCOME = "{{ ': ' ~ outcome if outcome is defined else '' }}"
+_CHANGED = "{{ period }}" + _OUTCOME
 #: Airflow 3.2 and later know the periods before the task runs; in older versions the task sets it. Airflow keeps 250
 #: characters of it, which are fewer than 60 periods take. No `default`: it would look at periods that 3.1 has not
 #: rendered.
@@ -99,7 +100,7 @@ def scheduled_load(
         of_the_sensor = {"load": load, "mode": "reschedule", **(merge_health or {})}
         if "deferrable" in of_tasks:
             of_the_sensor = {"deferrable": of_tasks["deferrable"], **of_the_sensor}
-        of_the_load = {"load": load, "parallel_loads": parallel_loads, **of_tasks}
+        of_the_load = {"load": load, "parallel_loads": 1 if load.is_by_arrival else parallel_loads, **of_tasks}
         plan = PlanLoadsOperator(
             task_id="plan",
             load=load,
@@ -125,6 +126,7 @@ def _loads(
     end: EmptyOperator,
 ) -> Any:
     # A load that failed for a period has loaded others, which have events, too.
+    is_by_arrival = of_the_load["load"].is_by_arrival
     then = TriggerRule.NONE_SKIPPED if events["outlets"] else TriggerRule.ALL_SUCCESS
 
     @task_group(group_id="period")
@@ -132,13 +134,16 @@ def _loads(
         load = S3ToClickHouseOperator(
             task_id="load",
             periods=periods,
-            max_active_tis_per_dagrun=of_the_load["parallel_loads"],
+            # Each arrival may change any period: a later load would end an earlier one.
+            max_active_tis_per_dagrun=1 if is_by_arrival else of_the_load["parallel_loads"],
             map_index_template=_LABEL,
             **of_the_load,
         )
-        merges = ClickHouseMergeHealthSensor(
-            task_id="merges", periods=periods, map_index_template=_LABEL, **{"trigger_rule": then, **of_the_sensor}
-        )
+        waiting: dict[str, Any] = {"periods": periods, "map_index_template": _LABEL}
+        if is_by_arrival:
+            # The load knows which periods its arrivals changed.
+            waiting = {"periods": load.output, "map_index_template": _CHANGED}
+        merges = ClickHouseMergeHealthSensor(task_id="merges", **{"trigger_rule": then, **waiting, **of_the_sensor})
         load >> merges
         if events["outlets"]:
             EmitPeriodOperator(
@@ -146,7 +151,7 @@ def _loads(
                 result=load.output,
                 merges=merges.output,
                 trigger_rule=then,
-                map_index_template="{{ period }}" + _OUTCOME,
+                map_index_template=_CHANGED,
                 **events,
             )
             # Where they fail, no event is emitted, and nothing failed.

@@ -128,6 +128,13 @@ class PolicyGroup(Group):
         "objects arrive, and their rows are added to the periods of the table that they belong to.",
         choices=("fail", "leave_out", SPREAD),
     )
+    max_late_days: float | None = argument(
+        None,
+        "How many days before its arrival the period of a row may begin, with `on_other_periods='spread'`: an object "
+        "with older rows is an error.",
+        above=0,
+        without="rows may be of any time",
+    )
     on_deleted_objects: str = argument(
         "fail",
         "If a loaded object is gone, with `on_other_periods='spread'`: `fail`, `remove` its rows, or `keep` them. An "

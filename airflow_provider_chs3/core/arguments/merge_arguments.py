@@ -69,7 +69,11 @@ OF_SENSOR = (
     LOAD,
     TABLE,
     replace(PERIOD, help="The period, such as `2026-10`; or give `periods`.", without=""),
-    replace(PERIODS, help="Several periods, as a list, which may be empty.", type="Sequence[str] | None"),
+    replace(
+        PERIODS,
+        help="Several periods, as a list, which may be empty; or the result of a load, for those that it changed.",
+        type="Sequence[str] | None",
+    ),
     *(DATABASE, CLUSTER, CLICKHOUSE_CONN_ID),
     *declared(Reactions).values(),
     *(replace(argument, is_template=False) for argument in declared(Thresholds).values()),

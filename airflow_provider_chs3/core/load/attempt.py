@@ -178,7 +178,8 @@ def _load_arrival(load_round: Round) -> Steps[None]:
     if not (load.changes.counts or load.spread.unfinished):
         yield from drop_published_staging(load)
         yield from record_unchanged([load])
-        load_round.results[period] = result_of(load, {}, status="unchanged", reason=ComparisonStatus.UNCHANGED.value)
+        unchanged = result_of(load, {}, status="unchanged", reason=ComparisonStatus.UNCHANGED.value)
+        load_round.results[period] = replace(unchanged, of_periods=())
         return
     yield from Log(name=f"{period}: {load.changes}. {sizes_text(load)}")
     load_round.loads[period] = load

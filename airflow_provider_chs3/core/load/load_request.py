@@ -386,10 +386,10 @@ SWITCHES = (
         "Leave it out, or give policies={'on_failed_check': 'hold'}.",
     ),
     Switch(
-        ("on_deleted_objects",),
+        ("on_deleted_objects", "max_late_days"),
         f"without policies={{'on_other_periods': {SPREAD!r}}}",
         lambda all_of: bool(all_of["on_other_periods"] != SPREAD),
-        "a load by period always removes the rows of deleted objects",
+        "a load by period has no late rows, and removes those of deleted objects",
     ),
     *(
         Switch(

@@ -22,7 +22,7 @@ OF_EVENT = ("period", "status", "reason", "target", "rows", "source_bytes", "obj
 
 @dataclass(frozen=True)
 class LoadResult(AsJson):
-    """The result of a load; of an arrival, those of the periods that it changed are in `of_periods`."""
+    """The result of a load; that of an arrival has those of the periods that it changed in `of_periods`."""
 
     status: str
     period: Period
@@ -38,7 +38,7 @@ class LoadResult(AsJson):
     loaded_rows: int = 0
     object_changes: Mapping[str, int] = field(default_factory=dict)
     other_period_rows: int = 0
-    of_periods: tuple[LoadResult, ...] = ()
+    of_periods: tuple[LoadResult, ...] | None = None
     parts: int = 0
     table_bytes: int = 0
     insert_seconds: float = 0.0
@@ -54,7 +54,7 @@ class LoadResult(AsJson):
     @property
     def published_periods(self) -> tuple[LoadResult, ...]:
         """The results of the table's periods: those that an arrival changed, or itself."""
-        return self.of_periods or (self,)
+        return (self,) if self.of_periods is None else self.of_periods
 
     def summary(self) -> str:
         """Summarize the result in one line for people."""
@@ -83,7 +83,9 @@ class LoadResult(AsJson):
         """Return JSON-safe values for XCom."""
         return {
             **super().as_json(),
-            "of_periods": [{name: of.as_json()[name] for name in OF_EVENT} for of in self.of_periods],
+            "of_periods": None
+            if self.of_periods is None
+            else [{name: of.as_json()[name] for name in OF_EVENT} for of in self.of_periods],
             "target": str(self.target),
             "checks": [check.as_json() for check in self.checks],
             "insert_seconds": round(self.insert_seconds, 3),

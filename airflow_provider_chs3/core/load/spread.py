@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 
 from airflow_provider_chs3.core.files.source import Source
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus
@@ -25,7 +26,7 @@ from airflow_provider_chs3.core.load.decision import Decision, Skip, Whole
 from airflow_provider_chs3.core.load.end_attempts import end_attempts_with
 from airflow_provider_chs3.core.load.finish import finish
 from airflow_provider_chs3.core.load.insert import insert, select_objects
-from airflow_provider_chs3.core.load.period_check import check_periods
+from airflow_provider_chs3.core.load.period_check import allowing_shrink, check_periods
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, RowsOfPeriods, Spread
 from airflow_provider_chs3.core.load.planning import plan_objects
 from airflow_provider_chs3.core.load.publication import (
@@ -38,7 +39,7 @@ from airflow_provider_chs3.core.load.publication import (
 from airflow_provider_chs3.core.load.staging_tables import Attempt, nonce_of, staging_of
 from airflow_provider_chs3.core.model.models import Manifest, Node, ObjectChanges, TableName, Unit
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period
-from airflow_provider_chs3.core.model.quantities import quantity
+from airflow_provider_chs3.core.model.quantities import quantity, size_text
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, one_of, table
 from airflow_provider_chs3.core.steps.batch import Batch
 from airflow_provider_chs3.core.steps.operations import Log, QueryNodes, Row, Steps
@@ -70,6 +71,7 @@ def find_changed(load: PeriodLoad) -> Steps[PeriodLoad]:
         known = {item.unit.path for item in recorded}
         changes = replace(changes, overwritten=tuple(unit.path for unit in listed.objects if unit.path in known))
     changes = replace(changes, deleted=_settle_deleted(load, changes.deleted))
+    _check_shrink(load, recorded)
     removed = (*changes.overwritten, *changes.deleted)
     periods = {path: frozenset(item.period for item in recorded if item.unit.path == path) for path in removed}
     spread = Spread(periods, len({item.unit.path for item in recorded}), unfinished)
@@ -141,8 +143,8 @@ def _load_of(load: PeriodLoad, period: Period, partitions: PeriodPartitions) -> 
         period=period,
         period_partitions=partitions,
         attempt=Attempt(load.context.target, (period,), load.attempt.nonce),
-        # It may lose all of its rows.
-        policies=replace(load.policies, on_no_objects="empty"),
+        # It may lose all of its rows: which may go is checked for the arrival.
+        policies=replace(load.policies, on_no_objects="empty", max_shrink_fraction=1),
         changes=None,
         spread=Spread(),
         plan=None,
@@ -179,6 +181,19 @@ def _settle_deleted(load: PeriodLoad, deleted: tuple[str, ...]) -> tuple[str, ..
     return deleted if policy == "remove" else ()
 
 
+def _check_shrink(load: PeriodLoad, recorded: Iterable[RecordedObject]) -> None:
+    """Check that overwritten objects did not become too small."""
+    sizes = {unit.path: unit.size_bytes for unit in load.manifest.objects}
+    before = {item.unit.path: item.unit.size_bytes for item in recorded if item.unit.path in sizes}
+    was_bytes, is_bytes = sum(before.values()), sum(sizes[path] for path in before)
+    if is_bytes < was_bytes * (1 - load.policies.max_shrink_fraction):
+        raise SourceError(
+            f"The loaded objects of {load.period} shrank from {size_text(was_bytes)} to {size_text(is_bytes)}, by more "
+            f"than policies['max_shrink_fraction']={load.policies.max_shrink_fraction}. If that is intended, allow it "
+            f"for one run of the DAG, by its conf: {allowing_shrink(load.context.target, load.period)}."
+        )
+
+
 def deleted_text(target: TableName, period: Period, deleted: Sequence[str]) -> str:
     """Return why an arrival is not loaded if loaded objects of it are gone."""
     return (
@@ -205,6 +220,7 @@ def find_periods(load: PeriodLoad, staged: _Partitions) -> Steps[Periods]:
     if not partitions:
         return Batch({})
     rows = yield from _count_rows_of_objects(load, partitions, staged)
+    _check_lateness(load, rows)
     loads = Batch(dict((yield from _loads_of(load, partitions, rows))))
     results, periods, _ = yield from check_periods(loads)
     for error in (*loads.failed.values(), *periods.failed.values()):
@@ -219,6 +235,22 @@ def find_periods(load: PeriodLoad, staged: _Partitions) -> Steps[Periods]:
     known = {of.value for of in partitions.values()}
     touched = {item.period: replace(item, staged=staged_of(item, staged, known=known)) for item in periods}
     return Batch({period: _planned(load, item, rows[period]) for period, item in touched.items()}, is_joint=True)
+
+
+def _check_lateness(load: PeriodLoad, rows: _Rows) -> None:
+    """Check that no rows are later than they may be."""
+    most_days = load.policies.max_late_days
+    if most_days is None:
+        return
+    first = load.period.begin - timedelta(days=most_days)
+    for period, of_objects in sorted(rows.items()):
+        if period.begin < first and of_objects:
+            path, count = of_objects.most_common(1)[0]
+            raise SourceError(
+                f"{path} has {quantity(count, 'row')} of {period}, more than policies['max_late_days']={most_days:g} "
+                f"before {load.period}, in which it arrived. Nothing was published. Correct their time, or allow more "
+                "days."
+            )
 
 
 def _loads_of(

@@ -17,7 +17,7 @@ from airflow_provider_chs3.hooks.metrics import count_loads, count_merges, count
 from airflow_provider_chs3.operators._support.loads_page import OnLoadsPage
 from airflow_provider_chs3.operators._support.openlineage import LoadLineage
 from airflow_provider_chs3.operators._support.tasks import LoadTask
-from airflow_provider_chs3.operators.emit_period import emit_periods
+from airflow_provider_chs3.operators.emit_period import changed_periods, emit_periods
 from airflow_provider_chs3.plugin.constants import SQL_KEY
 
 if TYPE_CHECKING:
@@ -311,5 +311,5 @@ def _published(results: Sequence[LoadResult]) -> list[LoadResult]:
 
 
 def _of_periods(merges: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
-    periods = {of_period["period"] for of_period in result["of_periods"] or [result]}
+    periods = {of_period["period"] for of_period in changed_periods(result)}
     return dict(merges, periods={name: nodes for name, nodes in merges["periods"].items() if name in periods})

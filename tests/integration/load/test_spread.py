@@ -11,6 +11,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSki
 
 from airflow_provider_chs3.exceptions import NotReadyError
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
+from airflow_provider_chs3.operators.prove import ProvePeriodsOperator
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.faults.strikes import Strikes, strikes
 from tests.integration.lake import Lake
@@ -70,7 +71,6 @@ class Arrivals:
             "period": f"2026-11-{arrival:02}",
             "file_format": "CSVWithNames",
             "on_other_periods": "spread",
-            "max_shrink_fraction": 1,
             **(BY_OBJECT if self.is_by_object else {}),
         }
         return self.lake.operator(**(arguments | options))
@@ -306,3 +306,50 @@ def test_a_plan_says_which_arrivals_changed(arrivals: Arrivals) -> None:
     assert planned()[0].startswith("2026-11-10 blocked: its load will stop: 1 object of 2026-11-10")
     assert planned(on_deleted_objects="remove")[0].startswith("2026-11-10 load: 1 deleted")
     assert planned(on_deleted_objects="keep")[0].startswith("2026-11-10 leave")
+
+
+def test_rows_that_are_too_late_are_refused(arrivals: Arrivals) -> None:
+    arrivals.put(20, "a", 0, [20, 19, 14])
+    assert touched(arrivals.load(20, max_late_days=7)) == [14, 19, 20]
+    arrivals.put(21, "b", 5000, [21, 13])
+    with pytest.raises(AirflowFailException, match=r"21/b has 2 rows of 2026-11-13, more than .*=7 before 2026-11-21"):
+        arrivals.load(21, max_late_days=7)
+    assert touched(arrivals.load(21)) == [13, 21]
+    arrivals.assert_exact()
+
+
+def test_proofs_read_what_is_recorded_of_each_period(arrivals: Arrivals) -> None:
+    arrivals.put(10, "a", 0, [10, 9])
+    arrivals.put(11, "b", 50, [11, 9])
+    arrivals.load(10)
+    arrivals.load(11)
+
+    def proved() -> list[tuple[str, str]]:
+        load = arrivals.operator(10).as_load()
+        prove = ProvePeriodsOperator(task_id="prove", load=load, all_periods=True, fail_on_difference=False)
+        return [(found["period"][-2:], found["status"]) for found in prove.execute({})]
+
+    assert proved() == [("09", "equal"), ("10", "equal"), ("11", "equal")]
+    arrivals.put(11, "c", 70, [3])
+    assert proved()[3:] == [("11", "differs")]
+    arrivals.load(11)
+    # Its rows of another day are gone, and nobody recorded that it has any.
+    arrivals.lake.on_every_node(f"ALTER TABLE {arrivals.name} DROP PARTITION '2026-11-03'")
+    assert ("03", "differs") in proved()
+    arrivals.lake.on_every_node(
+        f"ALTER TABLE {arrivals.lake.database}.chs3_objects DELETE WHERE period = '2026-11-09' AND path LIKE '%b' "
+        "SETTINGS mutations_sync = 1"
+    )
+    assert ("11", "refused") in proved()
+
+
+def test_objects_that_shrank_are_refused(arrivals: Arrivals) -> None:
+    arrivals.put(10, "a", 0, [10, 9], rows=20)
+    arrivals.put(10, "b", 5000, [10])
+    arrivals.load(10)
+    arrivals.put(10, "a", 0, [10])
+    with pytest.raises(AirflowFailException, match=r"shrank from .* to .* allow it for one run"):
+        arrivals.load(10)
+    assert len(arrivals.found()) == 42
+    assert arrivals.load(10, max_shrink_fraction=1)["status"] == "published"
+    arrivals.assert_exact()
