@@ -84,7 +84,8 @@ def _run(given: argparse.Namespace, home: Path) -> int:
         version = servers.lake.on_node(0, "SELECT version()")[0][0]
         seed = given.seed * 1000 + len(done)
         while played < given.nights:
-            engine, span = engines[seed % len(engines)], spans[seed % len(spans)]
+            # Each engine meets each span in turn, however many there are.
+            engine, span = engines[seed % len(engines)], spans[(seed + seed // len(engines)) % len(spans)]
             most = min(given.each, given.nights - played)
             number, seen, found = _play(servers, engine, span, seed=seed, most=most, log=home / "worker.log")
             record.add(

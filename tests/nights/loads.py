@@ -39,6 +39,7 @@ _OPTIONS: dict[str, Any] = {
     "reload_whole_table": True,
     "keep_versions": 1,
 }
+_OF_ARRIVALS = {"on_other_periods": "spread", "on_deleted_objects": "remove"}
 #: A check that no rows pass.
 _NEVER = {"on_failed_check": "hold", "checks": {"table_checks": {"never": {"check_statement": "count() < 0"}}}}
 
@@ -135,6 +136,7 @@ class Loads:
     @property
     def _arguments(self) -> dict[str, Any]:
         arguments = {"table": self.table, "key": f"{self.prefix}/{self.span.folder}/", **_OPTIONS}
+        arguments |= _OF_ARRIVALS if self.span.arrivals else {}
         if self.object_column:
             arguments |= {"object_column": self.object_column, "select": {**_SELECT, self.object_column: "_path"}}
         return arguments

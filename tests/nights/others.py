@@ -41,6 +41,8 @@ class Others:
 
     def act(self, number: int) -> Iterator[str]:
         """Do what comes to their minds, and tell what it was."""
+        # Loads of arrivals do not find them.
+        is_known = not self.span.arrivals
         actions: tuple[tuple[float, Callable[[], str]], ...] = (
             (0.05, self.delete_rows),
             (0.05, self.delete_lightly),
@@ -49,8 +51,8 @@ class Others:
             (0.10, self.merge),
             (0.04, self._drop_part),
             (0.03, self._add_column),
-            (0.03, lambda: self._change_default(number)),
-            (0.02, self._truncate_records),
+            (0.03 * is_known, lambda: self._change_default(number)),
+            (0.02 * is_known, self._truncate_records),
         )
         for chance, action in actions:
             if self.choose.random() < chance:

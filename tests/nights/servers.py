@@ -102,6 +102,16 @@ class Servers:
         beside = next(up for up in self.up if up // self.replicas == place // self.replicas)
         _wait_until(lambda: self.lake.on_node(beside, active)[0][0] < self.replicas)
 
+    def staging(self) -> set[str]:
+        """The staging tables of loads on the servers that are up."""
+        in_database = f"FROM system.tables WHERE database = '{self.lake.database}' AND match(name, '^chs3_[0-9a-f]+_')"
+        return {name for rows in self.on_each(f"SELECT name {in_database}") for (name,) in rows}
+
+    def drop_staging(self) -> None:
+        """Drop the staging of loads, as somebody might who takes it for garbage."""
+        for name in self.staging():
+            self.on_each(f"DROP TABLE IF EXISTS {self.lake.database}.{name} SYNC")
+
     def bring_back(self) -> None:
         """Start what was left out; it has not caught up yet."""
         assert self.cluster

@@ -1,4 +1,7 @@
-"""The periods that nights are played on: the partition key of the table, and three of its periods."""
+"""The periods that nights are played on: the partition key of the table, and three of its periods.
+
+Where files come by arrival, loads are given the days of arrival, and rows are of any of the three periods.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from airflow_provider_chs3.core.model.period import Period
 KEYS = 80
 #: In CSV, ClickHouse reads shorter numbers of seconds as no time.
 _FIRST_SECOND = 10**9
+_ARRIVALS = ("2026-11-01", "2026-11-02", "2026-11-03")
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,12 @@ class Span:
     periods: tuple[str, ...]
     other: str = ""
     zone: str = "UTC"
+    arrivals: tuple[str, ...] = ()
+
+    @property
+    def to_load(self) -> tuple[str, ...]:
+        """The periods that loads are given, and by which files lie in folders."""
+        return self.arrivals or self.periods
 
     @property
     def column(self) -> str:
@@ -66,5 +76,30 @@ SPANS = (
         "{YYYY-MM}",
         ("2026-08", "2026-09", "2026-10"),
         "2026-11",
+    ),
+    Span(
+        "months by arrival",
+        "toYYYYMM(ts)",
+        "{YYYY-MM-DD}",
+        ("2026-08", "2026-09", "2026-10"),
+        "2026-11",
+        arrivals=_ARRIVALS,
+    ),
+    Span(
+        "days by arrival",
+        "toDate(ts)",
+        "{YYYY-MM-DD}",
+        ("2026-10-31", "2026-11-01", "2026-11-02"),
+        "2026-11-03",
+        "America/New_York",
+        arrivals=_ARRIVALS,
+    ),
+    Span(
+        "sets of partitions by arrival",
+        "(k % 3, toYYYYMM(ts))",
+        "{YYYY-MM-DD}",
+        ("2026-08", "2026-09", "2026-10"),
+        "2026-11",
+        arrivals=_ARRIVALS,
     ),
 )

@@ -67,7 +67,7 @@ class Troubles:
                 yield from self._load_twice(tasks[0], night=night)
             elif chance < 0.30 and self.servers.cluster and not self.servers.down:
                 yield from self._strike_node(tasks[0], self.servers.kill, "a node killed")
-            elif chance < 0.42 and not self.servers.down:
+            elif chance < 0.42 and not (self.servers.down or self.objects.span.arrivals):
                 yield from self._decide(self.choose.choice(self.objects.span.periods))
             elif chance < 0.60 and (door := self.servers.door):
                 yield from self._strike_node(tasks[0], lambda _: door.cut(), "connections cut")
@@ -100,9 +100,12 @@ class Troubles:
         # It may have ended before that step, or that moment.
         if ended == -signal.SIGKILL:
             yield f"a load killed{' of several periods' if task.is_group else ''}"
+            if self.choose.random() < 1 / 4:
+                self.servers.drop_staging()
+                yield "its staging dropped"
 
     def _load_twice(self, task: Task, *, night: str) -> Iterator[str]:
-        periods = self.objects.span.periods
+        periods = self.objects.span.to_load
         second = self.choose.choice((task, Task((self.choose.choice(periods),), False), Task(periods, True)))
         first = self.loads.start(task)
         time.sleep(self.choose.random() * _SOME_SECONDS)
