@@ -47,7 +47,13 @@ from airflow_provider_chs3.core.target.node_facts import TargetContext
 from airflow_provider_chs3.core.target.partition_key import parts_of_key, time_of_key
 from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions, partitions_of, periods_of_rows
 from airflow_provider_chs3.core.target.replication import catch_up
-from airflow_provider_chs3.exceptions import Chs3Error, SourceError, TargetChangedError, VerificationError
+from airflow_provider_chs3.exceptions import (
+    Chs3Error,
+    ObjectsChangedError,
+    SourceError,
+    TargetChangedError,
+    VerificationError,
+)
 
 _Partitions = Mapping[Node, Mapping[str, StagedPartition]]
 #: Rows of objects, by path, in each period.
@@ -229,6 +235,9 @@ def find_periods(load: PeriodLoad, staged: _Partitions) -> Steps[Periods]:
         if result.status != "unchanged":
             raise TargetChangedError(f"{result.summary()} The arrival has rows of it, so nothing of it was published.")
     if kept := _kept_of_whole(load, periods):
+        wider, staged = yield from _insert_changed(load, kept, staged)
+        if wider is not load:
+            return (yield from find_periods(wider, staged))
         whole = {period: of for period, of in partitions.items() if period in kept}
         kept_rows, staged = yield from _insert_kept(load, kept, whole, staged)
         rows = {period: of_period + kept_rows.get(period, Counter()) for period, of_period in rows.items()}
@@ -369,6 +378,44 @@ def _kept_of_whole(load: PeriodLoad, periods: Periods) -> dict[Period, list[Unit
     return {period: units for period, units in kept.items() if units}
 
 
+def _insert_changed(
+    load: PeriodLoad, kept: Mapping[Period, Sequence[Unit]], staged: _Partitions
+) -> Steps[tuple[PeriodLoad, _Partitions]]:
+    """Stage objects that must be read again, but changed since they were loaded, as if they had come in this arrival.
+
+    Their own arrivals may need changed objects of this one: neither could be loaded first.
+
+    Returns:
+        The load with these objects, and what is staged now.
+
+    Raises:
+        SourceError: If one of these objects is gone, unless a policy removes its rows.
+    """
+    assert load.spread
+    units = {unit.path: unit for of_period in kept.values() for unit in of_period}
+    listed = yield from load.files.source.list_again(units)
+    changes = ObjectChanges.between(Manifest.of(units.values()), Manifest.of(listed.values()))
+    if changes.deleted and load.policies.on_deleted_objects != "remove":
+        raise SourceError(
+            f"{', '.join(map(str, kept))} must be read again whole, but {changes.deleted[0]} is gone since it was "
+            "loaded. Nothing was published. policies={'on_deleted_objects': 'remove'} removes its rows; to read no "
+            "other objects again, give increments={'object_column': …}."
+        )
+    changed = (*changes.overwritten, *changes.deleted)
+    if not changed:
+        return load, staged
+    yield from Log(name=f"Objects of other arrivals changed, too: {changes}.")
+    held = yield from _held_objects(load.context, one_of("path", changed))
+    periods = {path: frozenset(item.period for item in held if item.unit.path == path) for path in changed}
+    spread = replace(load.spread, periods={**load.spread.periods, **periods})
+    read = [listed[path] for path in changes.overwritten]
+    if read:
+        name = f"changed{len(spread.periods)}_"
+        _, staged = yield from _insert_again(replace(load, spread=Spread()), read, staged, name=name)
+    wider = load.with_objects(Manifest.of([*load.files.manifest.objects, *read]), load.increment)
+    return replace(wider, spread=spread, plan=(yield from plan_objects(wider))), staged
+
+
 def _insert_kept(
     load: PeriodLoad,
     kept: Mapping[Period, Sequence[Unit]],
@@ -379,54 +426,54 @@ def _insert_kept(
 
     Returns:
         The rows of these objects, and what is staged now.
-
-    Raises:
-        SourceError: If one of these objects was changed.
-        VerificationError: If other rows were staged.
     """
     units = {unit.path: unit for of_period in kept.values() for unit in of_period}
-    yield from _check_as_recorded(load, kept)
     of_rows = replace((yield from _rows_of_periods(load)), values=tuple(of.value for of in partitions.values()))
-    again = replace(load.with_objects(Manifest.of(units.values())), spread=Spread(only=of_rows))
     yield from Log(name=f"Reading {quantity(len(units), 'object')} again for {', '.join(map(str, kept))}.")
+    again = replace(load, spread=Spread(only=of_rows))
+    found, staged = yield from _insert_again(again, units.values(), staged, name="kept")
+    return _by_period(found, partitions), staged
+
+
+def _insert_again(
+    load: PeriodLoad, units: Collection[Unit], staged: _Partitions, *, name: str
+) -> Steps[tuple[list[Row], _Partitions]]:
+    """Stage objects beside what is staged.
+
+    Returns:
+        Path, value of a period and number of their rows; and what is staged now.
+
+    Raises:
+        ObjectsChangedError: If one of these objects changed meanwhile.
+        VerificationError: If other rows were staged.
+    """
+    manifest = Manifest.of(units)
+    again = load.with_objects(manifest)
     again = replace(again, plan=(yield from plan_objects(again)))
-    yield from insert(again, again.planned, name="kept")
-    rows = _by_period((yield from _read_rows_of_objects(again)), partitions)
-    # An object may have been overwritten while it was read.
-    yield from _check_as_recorded(load, kept)
+    yield from insert(again, again.planned, name=name)
+    found = yield from _read_rows_of_objects(again)
+    listed = yield from load.files.source.list_again({unit.path for unit in units})
+    changes = ObjectChanges.between(manifest, Manifest.of(listed.values()))
+    if changes.counts:
+        raise ObjectsChangedError(f"Objects changed while they were read again: {changes}. Nothing was published.")
     after = yield from count_partitions(load, name="Count what is staged")
-    for period, of_period in partitions.items():
-        came = _staged_rows(load, after, of_period) - _staged_rows(load, staged, of_period)
-        if came != rows[period].total():
-            raise VerificationError(
-                f"The objects that {period} holds rows of have {rows[period].total()} of them, but {came} were staged. "
-                "Nothing was published."
-            )
-    return rows, after
+    wanted = _rows_by_value(load, staged)
+    for _, value, count in found:
+        wanted[value] += count
+    if (rows := _rows_by_value(load, after)) != wanted:
+        raise VerificationError(
+            f"Staging {load.staging} must hold {wanted.total()} rows after {quantity(len(units), 'object')} were read "
+            f"again, but it holds {rows.total()}, or they are of other periods. Nothing was published."
+        )
+    return found, after
 
 
-def _staged_rows(load: PeriodLoad, staged: _Partitions, partitions: PeriodPartitions) -> int:
-    return sum(
-        of.contents.rows
-        for node in load.context.publishers
-        for of in staged[node].values()
-        if of.period_value == partitions.value
-    )
-
-
-def _check_as_recorded(load: PeriodLoad, kept: Mapping[Period, Collection[Unit]]) -> Steps[None]:
-    """Check that objects are as they were when they were loaded, whenever they arrived."""
-    paths = {unit.path for of_period in kept.values() for unit in of_period}
-    listed = yield from load.files.source.list_again(paths)
-    for period, of_period in kept.items():
-        for unit in of_period:
-            if listed.get(unit.path) != unit:
-                change = "was overwritten" if unit.path in listed else "is gone"
-                raise SourceError(
-                    f"{period} must be read again whole, but {unit.path} {change} since it was loaded. Nothing was "
-                    "published. Load the arrival of that object first; to read no other objects again, give "
-                    "increments={'object_column': …}."
-                )
+def _rows_by_value(load: PeriodLoad, staged: _Partitions) -> Counter[str]:
+    rows = Counter[str]()
+    for node in load.context.publishers:
+        for of in staged[node].values():
+            rows[of.period_value] += of.contents.rows
+    return rows
 
 
 def is_being_published(load: PeriodLoad) -> Steps[bool]:

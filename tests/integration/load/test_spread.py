@@ -162,6 +162,23 @@ def test_without_a_column_of_objects_these_periods_are_loaded_whole(arrivals: Ar
     assert arrivals.load(10)["status"] == arrivals.load(11)["status"] == "unchanged"
 
 
+def test_objects_that_changed_in_several_arrivals_do_not_wait_for_each_other(arrivals: Arrivals) -> None:
+    arrivals.put(10, "a", 0, [10, 9])
+    arrivals.put(11, "b", 5000, [10, 9])
+    arrivals.put(12, "c", 7000, [12, 9, 8])
+    arrivals.put(12, "d", 8000, [10, 8])
+    for arrival in (10, 11, 12):
+        arrivals.load(arrival)
+    arrivals.put(10, "a", 30, [9])
+    arrivals.put(11, "b", 5030, [10, 7])
+    arrivals.delete(12, "c")
+    with pytest.raises(AirflowFailException, match=r"2026-11-10 must be read again whole, but .*12/c is gone"):
+        arrivals.load(10)
+    assert touched(arrivals.load(10, on_deleted_objects="remove")) == [7, 8, 9, 10, 12]
+    arrivals.assert_exact()
+    assert [arrivals.load(arrival)["status"] for arrival in (10, 11, 12)] == ["unchanged"] * 3
+
+
 STEPS = [
     "Create staging",
     "Insert 2 objects",
