@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_chs3.core.arguments.arrivals import is_by_arrival
 from airflow_provider_chs3.core.arguments.declaration import CONFIGURED, Group, declared, field_of, is_of_a_run
 from airflow_provider_chs3.core.arguments.load_arguments import (
     AWS_CONN_ID,
@@ -39,7 +40,6 @@ from airflow_provider_chs3.core.arguments.load_arguments import (
     VIEWS,
     check_groups,
     check_place,
-    is_by_arrival,
 )
 from airflow_provider_chs3.exceptions import ConfigurationError
 

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowSkipException, Asset, BaseOperator
 
-from airflow_provider_chs3.core.load.load_result import OF_EVENT
-
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
@@ -32,6 +30,8 @@ def emit_periods(
         result: The load's result, or the results of a load of several periods.
         key_format: How partition keys are written, as in `EmitPeriodOperator`.
     """
+    from airflow_provider_chs3.core.load.load_result import OF_EVENT
+
     of_loads = [result] if isinstance(result, Mapping) else result
     # An arrival changes other periods than its own.
     results = [values for of_load in of_loads for values in changed_periods(of_load)]
@@ -52,7 +52,11 @@ def emit_periods(
 
 
 def changed_periods(result: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """Return the results of the table's periods: an arrival changes other periods than its own."""
+    """Return the results of the table's periods: an arrival changes other periods than its own.
+
+    Args:
+        result: A load's result.
+    """
     of_periods: Sequence[Mapping[str, Any]] | None = result.get("of_periods")
     return [result] if of_periods is None else of_periods
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from airflow_provider_chs3.core.arguments.arrivals import SPREAD
 from airflow_provider_chs3.core.arguments.check_arguments import Checks
 from airflow_provider_chs3.core.arguments.declaration import (
     CONFIGURED,
@@ -85,15 +86,6 @@ class Increments(Group):
         "replaced.",
         without="none; the period is loaded whole",
     )
-
-
-#: The policy for rows of other periods by which objects are loaded as they arrive.
-SPREAD = "spread"
-
-
-def is_by_arrival(policies: object) -> bool:
-    """Check whether policies have periods mean those in which objects arrive."""
-    return isinstance(policies, Mapping) and policies.get("on_other_periods") == SPREAD
 
 
 @dataclass(frozen=True, kw_only=True)

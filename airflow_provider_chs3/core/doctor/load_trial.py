@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from airflow_provider_chs3.core.arguments.load_arguments import SPREAD
+from airflow_provider_chs3.core.arguments.arrivals import SPREAD
 from airflow_provider_chs3.core.doctor.report import Check, describe_error, in_a_line
 from airflow_provider_chs3.core.files.data_volume import DataVolume
 from airflow_provider_chs3.core.files.source import Source
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus
+from airflow_provider_chs3.core.load.arrivals import judge_arrival
 from airflow_provider_chs3.core.load.decision import PeriodFacts, Skip
 from airflow_provider_chs3.core.load.failed_insert import explain_sample
 from airflow_provider_chs3.core.load.load_request import LoadRequest, parsed_definition
@@ -25,7 +26,6 @@ from airflow_provider_chs3.core.load.recorded_load import (
     knowing_settings_of,
     newest_structures,
 )
-from airflow_provider_chs3.core.load.spread import judge_arrival
 from airflow_provider_chs3.core.load.warnings import warn_of_risks
 from airflow_provider_chs3.core.model.models import Manifest, Node, NodeSpec, Setting, SettingValues
 from airflow_provider_chs3.core.model.period import Period

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from airflow_provider_chs3.core.arguments.load_arguments import is_by_arrival
+from airflow_provider_chs3.core.arguments.arrivals import is_by_arrival
 from airflow_provider_chs3.core.doctor.disks import check_replication, check_room
 from airflow_provider_chs3.core.doctor.load_trial import (
     TrialSetup,

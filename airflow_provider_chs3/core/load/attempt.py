@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
 
-from airflow_provider_chs3.core.arguments.load_arguments import SPREAD
+from airflow_provider_chs3.core.arguments.arrivals import SPREAD
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus
 from airflow_provider_chs3.core.ledger.object_records import make_objects_table
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.table import make_ledger, make_loads_table
+from airflow_provider_chs3.core.load.arrivals import drop_published_staging, find_changed, is_being_published
 from airflow_provider_chs3.core.load.checks import try_checks
-from airflow_provider_chs3.core.load.decision import PeriodFacts, Refuse, Skip, decide
 from airflow_provider_chs3.core.load.discovery import list_and_inspect
 from airflow_provider_chs3.core.load.end_attempts import (
     check_not_superseded,
@@ -39,7 +38,7 @@ from airflow_provider_chs3.core.load.load_request import LoadRequest
 from airflow_provider_chs3.core.load.load_result import LoadResult
 from airflow_provider_chs3.core.load.new_objects import load_of_resumable
 from airflow_provider_chs3.core.load.outcome import record_arrival, record_loads, record_unchanged, result_of
-from airflow_provider_chs3.core.load.period_check import check_periods, no_objects_error, sizes_text, skipped_result
+from airflow_provider_chs3.core.load.period_check import check_periods, judge_without_objects, sizes_text
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, periods_of
 from airflow_provider_chs3.core.load.planning import (
     plan_objects,
@@ -54,16 +53,11 @@ from airflow_provider_chs3.core.load.publish import publish
 from airflow_provider_chs3.core.load.resume import DoneInsert, ResumableLoad, record_insert
 from airflow_provider_chs3.core.load.retry_policy import RetryState
 from airflow_provider_chs3.core.load.shared_table import publish_from_shared_table
-from airflow_provider_chs3.core.load.spread import (
-    drop_published_staging,
-    find_changed,
-    find_periods,
-    is_being_published,
-)
+from airflow_provider_chs3.core.load.spread import find_periods, result_of_arrival, share_out
 from airflow_provider_chs3.core.load.staging_tables import Attempt, create_staging
 from airflow_provider_chs3.core.model.error_codes import QUERY_WAS_CANCELLED
 from airflow_provider_chs3.core.model.models import Manifest, Node
-from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period, range_text
+from airflow_provider_chs3.core.model.period import Period, range_text
 from airflow_provider_chs3.core.steps.operations import Gather, Log, Sleep, Steps
 from airflow_provider_chs3.core.steps.step_timer import NO_STEPS, StepTimer, start_timer
 from airflow_provider_chs3.core.target.node_facts import TargetContext
@@ -97,6 +91,13 @@ class Round:
     loads: dict[Period, PeriodLoad] = field(default_factory=dict)
     error: Chs3Error | None = None
 
+    def add(self, period: Period, outcome: LoadResult | Chs3Error | None) -> None:
+        """Add the result or the error of a period that is not loaded, if there is one."""
+        if isinstance(outcome, LoadResult):
+            self.results[period] = outcome
+        elif outcome:
+            self.refused[period] = outcome
+
     def has(self, period: Period) -> bool:
         """Check whether a period has a result or an error."""
         return any(period in outcomes for outcomes in (self.results, self.refused, self.errors))
@@ -123,7 +124,7 @@ def _load_round(request: LoadRequest, load_round: Round, nonce: str) -> Steps[No
     manifests = dict(listed.manifests)
     if not any(facts.target for facts in context.nodes.values()):
         for period, manifest in listed.manifests.items():
-            _settle_without_objects(request, load_round, period, len(manifest.objects))
+            load_round.add(period, judge_without_objects(request, period, len(manifest.objects), timer))
         manifests = {period: manifest for period, manifest in manifests.items() if not load_round.has(period)}
     if not manifests:
         return
@@ -153,26 +154,15 @@ def _load_round(request: LoadRequest, load_round: Round, nonce: str) -> Steps[No
     yield from (_load_arrival if is_spread else _load_changed)(load_round)
 
 
-def _settle_without_objects(request: LoadRequest, load_round: Round, period: Period, objects: int) -> None:
-    """Skip or refuse a period without objects, as the policy demands."""
-    match decide(PeriodFacts(objects=objects, contents=request.source.kind.contents.name), request.policies):
-        case Skip() as decision:
-            load_round.results[period] = skipped_result(request, period, decision, load_round.timer)
-        case Refuse():
-            load_round.refused[period] = no_objects_error(request, period)
-
-
 def _load_arrival(load_round: Round) -> Steps[None]:
     """Load the changed objects of an arrival into the periods that their rows belong to."""
     ((period, load),) = load_round.loads.items()
     timer = yield from load.timer.end("inspect")
-    # A table has one such load at a time: two would touch the same periods.
-    attempt_at_all = Attempt(load.context.target, (WHOLE_TABLE,), load.attempt.nonce)
-    load = yield from find_changed(replace(load, timer=timer, attempt=attempt_at_all))
+    load = yield from find_changed(replace(load, timer=timer))
     assert load.changes
     assert load.spread
     if not (load.manifest.objects or load.spread.recorded):
-        _settle_without_objects(load.request, load_round, period, 0)
+        load_round.add(period, judge_without_objects(load.request, period, 0, timer))
         if load_round.has(period):
             return
     if not (load.changes.counts or load.spread.unfinished):
@@ -257,21 +247,8 @@ def _stage_and_publish(
         if load.spread:
             periods.unwrap()
             periods = yield from find_periods(load, staged)
-            rows = {item.period: item.planned.reading.rows or 0 for item in periods}
-            verified = replace(verified, rows=rows)
-            load = yield from load.end_step("verify")
-            states = yield from publish_from_shared_table(load, periods, attempts)
-        elif load.group is None:
-            periods.unwrap()
-            yield from complete_increments(periods)
-            periods.unwrap()
-            load = yield from load.end_step("verify")
-            states = yield from publish(periods)
-            periods.unwrap()
-        else:
-            load = yield from load.end_step("verify")
-            yield from Log(name=f"The rows of {load.periods} are staged and verified: publishing period by period.")
-            states = yield from publish_from_shared_table(load, periods, attempts)
+            verified = replace(verified, rows={item.period: item.planned.reading.rows or 0 for item in periods})
+        load, states = yield from _publish_staged(load, periods, attempts)
     except SupersededError:
         raise
     except Chs3Error as error:
@@ -282,6 +259,23 @@ def _stage_and_publish(
     recording = _record_results(load, periods, load_round, states, inserted, verified)
     drop = clean_up(load, done=() if periods.failed else attempts)
     yield from Gather(name="Record the load, and drop its staging", workflows=(recording, drop))
+
+
+def _publish_staged(
+    load: PeriodLoad, periods: Periods, attempts: list[Attempt]
+) -> Steps[tuple[PeriodLoad, dict[Period, dict[Node, PartitionState]]]]:
+    """Publish verified periods: the one of its staging, or several from a table of their own."""
+    if load.group is None and not load.spread:
+        periods.unwrap()
+        yield from complete_increments(periods)
+        periods.unwrap()
+        load = yield from load.end_step("verify")
+        states = yield from publish(periods)
+        periods.unwrap()
+        return load, states
+    load = yield from load.end_step("verify")
+    yield from Log(name=f"The rows of {load.periods} are staged and verified: publishing period by period.")
+    return load, (yield from publish_from_shared_table(load, periods, attempts))
 
 
 def _insert_objects(
@@ -303,8 +297,8 @@ def _record_results(
     verified: Verified,
 ) -> Steps[None]:
     """Record the loads, with the seconds shared out among them."""
-    shares = _share_out(load, periods)
-    periods.update(lambda item: replace(item, timer=_scale_timer(load.timer, shares[item.period])))
+    shares = share_out(load, periods)
+    periods.update(lambda item: replace(item, timer=load.timer.scaled(shares[item.period])))
     results = {
         item.period: result_of(
             item,
@@ -326,46 +320,13 @@ def _record_results(
     yield from record_loads(results, periods, together=together)
     if load.spread:
         yield from record_arrival(load)
-        results = {load.period: _result_of_arrival(load, results, inserted, verified)}
+        results = {load.period: result_of_arrival(load, results, inserted, verified)}
     load_round.results.update(results)
     for item in periods:
         # A load that died before its claim left a table that no record names.
         may_hold = item.policies.may_hold
         if not item.held_because and (may_hold or any(period.held for period in item.before.values())):
             yield from drop_held_of(item)
-
-
-def _share_out(load: PeriodLoad, periods: Periods) -> dict[Period, float]:
-    """Return the share of the load that each period has: of its rows, or else of its bytes."""
-    if load.spread:
-        counts = {item.period: item.planned.reading.rows or 0 for item in periods}
-        return {period: count / max(sum(counts.values()), 1) for period, count in counts.items()}
-    read_bytes = max(load.files.manifest.size_bytes, 1)
-    return {item.period: item.files.manifest.size_bytes / read_bytes if load.group else 1.0 for item in periods}
-
-
-def _result_of_arrival(
-    load: PeriodLoad, results: Mapping[Period, LoadResult], inserted: Inserted, verified: Verified
-) -> LoadResult:
-    """Return the result of an arrival, whose rows are in other periods."""
-    rows_by_node = Counter[str]()
-    for result in results.values():
-        rows_by_node.update(result.rows_by_node)
-    result = result_of(load, {}, status="published", reason=str(load.changes), plan=load.plan, inserted=inserted)
-    return replace(
-        result,
-        counted_by=verified.counted_by,
-        loaded_rows=sum(verified.rows.values()),
-        rows=sum(of.rows for of in results.values()),
-        rows_by_node=rows_by_node,
-        parts=sum(of.parts for of in results.values()),
-        table_bytes=sum(of.table_bytes for of in results.values()),
-        of_periods=tuple(of for _, of in sorted(results.items())),
-    )
-
-
-def _scale_timer(timer: StepTimer, share: float) -> StepTimer:
-    return replace(timer, seconds={name: seconds * share for name, seconds in timer.seconds.items()})
 
 
 def _resume_insert(request: LoadRequest, load_round: Round, resumable: ResumableLoad, nonce: str) -> Steps[None]:

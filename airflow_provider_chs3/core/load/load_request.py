@@ -14,13 +14,13 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from airflow_provider_chs3.core.arguments.arrivals import SPREAD
 from airflow_provider_chs3.core.arguments.check_arguments import Checks
 from airflow_provider_chs3.core.arguments.declaration import Group, declared, field_of
 from airflow_provider_chs3.core.arguments.load_arguments import (
     DISTRIBUTION,
     GROUPS,
     MERGE_HEALTH,
-    SPREAD,
     Files,
     Increments,
     PolicyGroup,

@@ -222,6 +222,18 @@ def skipped_result(request: LoadRequest, period: Period, decision: Skip, timer: 
     )
 
 
+def judge_without_objects(
+    request: LoadRequest, period: Period, objects: int, timer: StepTimer
+) -> LoadResult | NotReadyError | None:
+    """Return the result or the error of a period without objects; None if it is loaded all the same."""
+    match decide(PeriodFacts(objects=objects, contents=request.source.kind.contents.name), request.policies):
+        case Skip() as decision:
+            return skipped_result(request, period, decision, timer)
+        case Refuse():
+            return no_objects_error(request, period)
+    return None
+
+
 def _unchanged_result(load: PeriodLoad, owned: Collection[Period]) -> LoadResult:
     is_own = load.period in owned
     status, reason = ("published", PUBLISHED_BY_OWNER) if is_own else ("unchanged", ComparisonStatus.UNCHANGED.value)

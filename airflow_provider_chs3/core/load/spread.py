@@ -1,54 +1,40 @@
-"""Load objects as they arrive: their rows are staged whole, and added to the periods that they belong to.
+"""Find the periods that the staged rows of an arrival belong to, and publish them together.
 
 The key template names arrivals. The periods that an arrival touches are known once its rows are staged, and by the
-records of the objects that it replaces. They are published together: all intents precede the first REPLACE PARTITION.
+records of the objects that it replaces. All intents precede the first REPLACE PARTITION.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
-from airflow_provider_chs3.core.files.source import Source
-from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus
 from airflow_provider_chs3.core.ledger.object_records import (
-    RecordedObject,
-    held_objects,
-    objects_table,
     published_fingerprints,
-    recorded_objects,
-    unfinished_periods,
 )
-from airflow_provider_chs3.core.ledger.table import LedgerKey
-from airflow_provider_chs3.core.load.decision import Decision, Skip, Whole
-from airflow_provider_chs3.core.load.end_attempts import end_attempts_with
-from airflow_provider_chs3.core.load.finish import finish
-from airflow_provider_chs3.core.load.insert import insert, select_objects
-from airflow_provider_chs3.core.load.period_check import allowing_shrink, check_periods
+from airflow_provider_chs3.core.load.arrivals import load_of_period, objects_of_periods
+from airflow_provider_chs3.core.load.insert import Inserted, Verified, insert, select_objects
+from airflow_provider_chs3.core.load.load_result import LoadResult
+from airflow_provider_chs3.core.load.outcome import result_of
+from airflow_provider_chs3.core.load.period_check import check_periods
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, RowsOfPeriods, Spread
 from airflow_provider_chs3.core.load.planning import plan_objects
 from airflow_provider_chs3.core.load.publication import (
-    Increment,
     StagedPartition,
     count_partitions,
-    look_up_caught_up,
     staged_of,
 )
-from airflow_provider_chs3.core.load.staging_tables import Attempt, nonce_of, staging_of
-from airflow_provider_chs3.core.model.models import Manifest, Node, ObjectChanges, TableName, Unit
-from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period
-from airflow_provider_chs3.core.model.quantities import quantity, size_text
-from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, one_of, table
+from airflow_provider_chs3.core.model.models import Manifest, Node, ObjectChanges, Unit
+from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.model.quantities import quantity
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, one_of, table
 from airflow_provider_chs3.core.steps.batch import Batch
 from airflow_provider_chs3.core.steps.operations import Log, QueryNodes, Row, Steps
-from airflow_provider_chs3.core.target.node_facts import TargetContext
 from airflow_provider_chs3.core.target.partition_key import parts_of_key, time_of_key
 from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions, partitions_of, periods_of_rows
-from airflow_provider_chs3.core.target.replication import catch_up
 from airflow_provider_chs3.exceptions import (
-    Chs3Error,
     ObjectsChangedError,
     SourceError,
     TargetChangedError,
@@ -58,155 +44,6 @@ from airflow_provider_chs3.exceptions import (
 _Partitions = Mapping[Node, Mapping[str, StagedPartition]]
 #: Rows of objects, by path, in each period.
 _Rows = Mapping[Period, Counter[str]]
-
-
-def find_changed(load: PeriodLoad) -> Steps[PeriodLoad]:
-    """Return the load of the objects of an arrival that changed since they were loaded.
-
-    Publications of dead attempts are completed first.
-
-    Raises:
-        SourceError: If loaded objects are gone, unless a policy permits that.
-    """
-    context, listed = load.context, load.manifest
-    unfinished = yield from _finish(load)
-    of_arrivals = yield from recorded_of_arrivals(context, load.files.source, [load.period])
-    recorded = of_arrivals.get(load.period, [])
-    changes = changes_of_arrival(recorded, listed)
-    if load.request.reload:
-        known = {item.unit.path for item in recorded}
-        changes = replace(changes, overwritten=tuple(unit.path for unit in listed.objects if unit.path in known))
-    changes = replace(changes, deleted=_settle_deleted(load, changes.deleted))
-    _check_shrink(load, recorded)
-    removed = (*changes.overwritten, *changes.deleted)
-    periods = {path: frozenset(item.period for item in recorded if item.unit.path == path) for path in removed}
-    spread = Spread(periods, len({item.unit.path for item in recorded}), unfinished)
-    increment = Increment(base="", number=0, attaches_first=False, period=listed, attached_rows={})
-    return replace(load.with_objects(changes.to_read(listed, removed), increment), changes=changes, spread=spread)
-
-
-def changes_of_arrival(recorded: Iterable[RecordedObject], listed: Manifest) -> ObjectChanges:
-    """Return how the objects of an arrival differ from those whose rows a table holds."""
-    units = defaultdict[str, set[Unit]](set)
-    for item in recorded:
-        units[item.unit.path].add(item.unit)
-    changes = ObjectChanges.between(Manifest.of(next(iter(of_path)) for of_path in units.values()), listed)
-    # An object may have been overwritten since a load of some of its periods.
-    mixed = {path for path, of_path in units.items() if len(of_path) > 1}
-    return replace(changes, overwritten=tuple(sorted({*changes.overwritten, *mixed} - {*changes.deleted})))
-
-
-def judge_arrival(context: TargetContext, source: Source, load: PeriodLoad) -> Steps[Decision]:
-    """Decide what a load would do about an arrival, without writing anything.
-
-    Raises:
-        SourceError: If loaded objects are gone, unless a policy permits that.
-    """
-    recorded = yield from recorded_of_arrivals(context, source, [load.period])
-    changes = changes_of_arrival(recorded[load.period], load.manifest)
-    changes = replace(changes, deleted=_settle_deleted(load, changes.deleted))
-    return Whole(str(changes)) if changes.counts else Skip(ComparisonStatus.UNCHANGED.value)
-
-
-def _finish(load: PeriodLoad) -> Steps[dict[Period, Manifest]]:
-    """Complete the publications of dead attempts.
-
-    Returns:
-        The objects of the periods of which this was not possible.
-    """
-    context = load.context
-    unfinished = yield from unfinished_periods(context)
-    if not unfinished:
-        return {}
-    partitions = yield from partitions_of(context, sorted(unfinished))
-    items = dict[Period, PeriodLoad]()
-    for period, (attempt, base) in unfinished.items():
-        item = _load_of(load, period, partitions[period])
-        keys = [(item.key_on(context.coordinator), base)]
-        ask = recorded_objects(context.ledger, context.coordinator, keys, intended=attempt)
-        items[period] = item.with_objects((yield from ask)[0])
-    periods = Batch(items)
-    before = yield from periods.ask(look_up_caught_up)
-    periods.update(lambda item: replace(item, before=before[item.period]))
-    intended = periods.select(lambda item: bool(item.facts(item.before).intended))
-    finished = yield from finish(intended)
-    left = {period: item.manifest for period, item in items.items() if period not in finished}
-    # Nothing was replaced before the objects were recorded.
-    left = {
-        period: manifest
-        for period, manifest in left.items()
-        if manifest.fingerprint in {of.record.fingerprint for of in before[period].values() if of.record}
-    }
-    if left:
-        yield from Log(name=f"Loading {', '.join(map(str, left))} whole: what a dead load staged of it is gone.")
-    return left
-
-
-def _load_of(load: PeriodLoad, period: Period, partitions: PeriodPartitions) -> PeriodLoad:
-    """Return the load of a period that the rows of an arrival belong to."""
-    return replace(
-        load,
-        period=period,
-        period_partitions=partitions,
-        attempt=Attempt(load.context.target, (period,), load.attempt.nonce),
-        # It may lose all of its rows: which may go is checked for the arrival.
-        policies=replace(load.policies, on_no_objects="empty", max_shrink_fraction=1),
-        changes=None,
-        spread=Spread(),
-        plan=None,
-    )
-
-
-def recorded_of_arrivals(
-    context: TargetContext, source: Source, periods: Sequence[Period]
-) -> Steps[dict[Period, list[RecordedObject]]]:
-    """Return the loaded objects of arrivals, also those that are gone; the source has listed the arrivals."""
-    arrivals = {period: source.arrivals(period) for period in periods}
-    prefixes = sorted({prefix for prefix, _ in arrivals.values()})
-    conditions = " OR ".join(f"startsWith(path, {literal(prefix)})" for prefix in prefixes)
-    found = yield from _held_objects(context, f"({conditions})")
-    return {
-        period: [item for item in found if is_of_arrival(item.unit)] for period, (_, is_of_arrival) in arrivals.items()
-    }
-
-
-def _held_objects(context: TargetContext, condition: str) -> Steps[list[RecordedObject]]:
-    if not all(facts.objects and facts.has_ledger for facts in context.nodes.values()):
-        return []
-    yield from catch_up(context, context.ledger, objects_table(context.ledger))
-    node = context.coordinator
-    key = LedgerKey.on(context, node, WHOLE_TABLE)
-    return (yield from held_objects(context.ledger, node, key, condition))
-
-
-def _settle_deleted(load: PeriodLoad, deleted: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the deleted objects whose rows are to be removed."""
-    policy = load.policies.on_deleted_objects
-    if deleted and policy == "fail":
-        raise SourceError(deleted_text(load.context.target, load.period, deleted))
-    return deleted if policy == "remove" else ()
-
-
-def _check_shrink(load: PeriodLoad, recorded: Iterable[RecordedObject]) -> None:
-    """Check that overwritten objects did not become too small."""
-    sizes = {unit.path: unit.size_bytes for unit in load.manifest.objects}
-    before = {item.unit.path: item.unit.size_bytes for item in recorded if item.unit.path in sizes}
-    was_bytes, is_bytes = sum(before.values()), sum(sizes[path] for path in before)
-    if is_bytes < was_bytes * (1 - load.policies.max_shrink_fraction):
-        raise SourceError(
-            f"The loaded objects of {load.period} shrank from {size_text(was_bytes)} to {size_text(is_bytes)}, by more "
-            f"than policies['max_shrink_fraction']={load.policies.max_shrink_fraction}. If that is intended, allow it "
-            f"for one run of the DAG, by its conf: {allowing_shrink(load.context.target, load.period)}."
-        )
-
-
-def deleted_text(target: TableName, period: Period, deleted: Sequence[str]) -> str:
-    """Return why an arrival is not loaded if loaded objects of it are gone."""
-    return (
-        f"{quantity(len(deleted), 'object')} of {period} that {target} holds rows of "
-        f"{'is' if len(deleted) == 1 else 'are'} gone ({deleted[0]}{', …' if len(deleted) > 1 else ''}). Nothing "
-        "was changed. policies={'on_deleted_objects': 'remove'} removes their rows, 'keep' keeps them."
-    )
 
 
 def find_periods(load: PeriodLoad, staged: _Partitions) -> Steps[Periods]:
@@ -268,7 +105,7 @@ def _loads_of(
     """Return a load of each period, with all of its objects."""
     assert load.spread
     kept = defaultdict[Period, list[Unit]](list)
-    for item in (yield from _held_objects(load.context, one_of("period", map(str, partitions)))):
+    for item in (yield from objects_of_periods(load.context, one_of("period", map(str, partitions)))):
         kept[item.period].append(item.unit)
     kept |= {period: list(manifest.objects) for period, manifest in load.spread.unfinished.items()}
     yield from _check_known(load, partitions.keys() - load.spread.unfinished.keys(), kept)
@@ -280,7 +117,7 @@ def _loads_of(
     for period, of_period in partitions.items():
         came = {*rows[period], *(empty if period == newest else ())}
         units = [*(unit for unit in kept[period] if unit.path not in replaced), *(read[path] for path in came)]
-        loads.append((period, _load_of(load, period, of_period).with_objects(Manifest.of(units))))
+        loads.append((period, load_of_period(load, period, of_period).with_objects(Manifest.of(units))))
     return loads
 
 
@@ -405,7 +242,7 @@ def _insert_changed(
     if not changed:
         return load, staged
     yield from Log(name=f"Objects of other arrivals changed, too: {changes}.")
-    held = yield from _held_objects(load.context, one_of("path", changed))
+    held = yield from objects_of_periods(load.context, one_of("path", changed))
     periods = {path: frozenset(item.period for item in held if item.unit.path == path) for path in changed}
     spread = replace(load.spread, periods={**load.spread.periods, **periods})
     read = [listed[path] for path in changes.overwritten]
@@ -476,30 +313,30 @@ def _rows_by_value(load: PeriodLoad, staged: _Partitions) -> Counter[str]:
     return rows
 
 
-def is_being_published(load: PeriodLoad) -> Steps[bool]:
-    """Check whether an attempt has recorded its intents: then the next run completes what it staged."""
-    try:
-        unfinished = yield from unfinished_periods(load.context)
-    except Chs3Error:
-        return True
-    return any(attempt == load.attempt.nonce for attempt, _ in unfinished.values())
+def share_out(load: PeriodLoad, periods: Periods) -> dict[Period, float]:
+    """Return the share of the load that each period has: of its rows, or else of its bytes."""
+    if load.spread:
+        counts = {item.period: item.planned.reading.rows or 0 for item in periods}
+        return {period: count / max(sum(counts.values()), 1) for period, count in counts.items()}
+    read_bytes = max(load.files.manifest.size_bytes, 1)
+    return {item.period: item.files.manifest.size_bytes / read_bytes if load.group else 1.0 for item in periods}
 
 
-def drop_published_staging(load: PeriodLoad) -> Steps[None]:
-    """Drop the staging of attempts that died after they had published all of it."""
-    context = load.context
-    if not context.nodes[context.coordinator].has_ledger:
-        return
-    query = f"SELECT name FROM system.tables WHERE {staging_of(context)}"
-    answers = yield from context.on_each(name="Look for staging of earlier loads", sql=Sql(query))
-    nonces = {nonce_of(name) for rows in answers.values() for (name,) in rows}
-    if not nonces:
-        return
-    of_table = load.key_on(context.coordinator).table_condition
-    published = Sql(
-        f"SELECT DISTINCT attempt FROM {table(context.ledger)} WHERE {of_table} "
-        f"AND event = 'published' AND {one_of('attempt', sorted(nonces))}"
+def result_of_arrival(
+    load: PeriodLoad, results: Mapping[Period, LoadResult], inserted: Inserted, verified: Verified
+) -> LoadResult:
+    """Return the result of an arrival, whose rows are in other periods."""
+    rows_by_node = Counter[str]()
+    for result in results.values():
+        rows_by_node.update(result.rows_by_node)
+    result = result_of(load, {}, status="published", reason=str(load.changes), plan=load.plan, inserted=inserted)
+    return replace(
+        result,
+        counted_by=verified.counted_by,
+        loaded_rows=sum(verified.rows.values()),
+        rows=sum(of.rows for of in results.values()),
+        rows_by_node=rows_by_node,
+        parts=sum(of.parts for of in results.values()),
+        table_bytes=sum(of.table_bytes for of in results.values()),
+        of_periods=tuple(of for _, of in sorted(results.items())),
     )
-    rows = yield from context.on_coordinator(name="Look which of them were published", sql=published)
-    if rows:
-        yield from end_attempts_with(context, *(attempt for (attempt,) in rows))

@@ -43,6 +43,11 @@ class Unit:
     is_archived: bool = field(default=False, compare=False)
 
     @property
+    def content(self) -> tuple[int, str]:
+        """Its size and version, which differ if it holds something else: a copy of itself has not changed."""
+        return self.size_bytes, self.version
+
+    @property
     def key(self) -> str:
         """The object's key in its bucket."""
         return self.path.partition("/")[2]
@@ -139,8 +144,8 @@ class ObjectChanges:
     @classmethod
     def between(cls, before: Manifest, current: Manifest) -> ObjectChanges:
         """Compare two lists of objects."""
-        known = {unit.path: (unit.size_bytes, unit.version) for unit in before.objects}
-        listed = {unit.path: (unit.size_bytes, unit.version) for unit in current.objects}
+        known = {unit.path: unit.content for unit in before.objects}
+        listed = {unit.path: unit.content for unit in current.objects}
         return cls(
             new=tuple(unit for unit in current.objects if unit.path not in known),
             overwritten=tuple(path for path, content in known.items() if listed.get(path, content) != content),

@@ -6,14 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from airflow_provider_chs3.core.arguments.load_arguments import SPREAD
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.file_schema import read_columns, without_rows
 from airflow_provider_chs3.core.files.loaded_columns import FileGroup, LoadedColumn, Selection
 from airflow_provider_chs3.core.files.reading import Batch
 from airflow_provider_chs3.core.ledger.partition_changes import is_explained
-from airflow_provider_chs3.core.ledger.partition_state import PARTITION
-from airflow_provider_chs3.core.ledger.queries import look_up_periods, periods_of_partitions
+from airflow_provider_chs3.core.ledger.queries import look_up_periods
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.ledger.structure_record import Structure
 from airflow_provider_chs3.core.load.discovery import list_ready
@@ -37,10 +35,10 @@ from airflow_provider_chs3.core.periods.digests import (
     has_digest,
     names_of,
 )
-from airflow_provider_chs3.core.periods.prove_arrivals import list_arrivals
+from airflow_provider_chs3.core.periods.periods_to_prove import periods_to_prove
 from airflow_provider_chs3.core.periods.proved_period import DIFFERS, EQUAL, REFUSED, AsOf, ProvedPeriod
 from airflow_provider_chs3.core.sql.complete_answers import passed_on
-from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, literal, one_of, table
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, one_of, table
 from airflow_provider_chs3.core.steps.fan_out import capturing_logs
 from airflow_provider_chs3.core.steps.operations import Log, Query, QueryNodes, Row, Steps
 from airflow_provider_chs3.core.target.node_capacity import ask_nodes_now
@@ -115,11 +113,7 @@ def prove_periods(requests: Sequence[LoadRequest], options: ProofOptions) -> Ste
     if options.object_column:
         check_object_column(options.object_column, context.target, context.table_facts.columns)
     yield from check_all_seen(context.nodes, context.target)
-    not_loaded = list[ProvedPeriod]()
-    if first.policies.on_other_periods == SPREAD:
-        requests, not_loaded = yield from list_arrivals(context, requests, all_periods=options.all_periods)
-    if options.all_periods:
-        requests = [*requests, *(yield from _without_objects(context, requests))]
+    requests, not_loaded = yield from periods_to_prove(context, requests, all_periods=options.all_periods)
     owns = yield from partitions_of(context, sorted(request.period for request in requests))
     recorded = (yield from _recorded(context, owns)) if options.is_as_recorded else {}
     requests = [as_recorded(request, recorded.get(request.period, ()), context) for request in requests]
@@ -170,15 +164,6 @@ def _limit_to_recorded(
         "which arguments its load had. Name the load: load=…, or --dag or --loads in the shell"
     )
     return replace(proof, status=REFUSED, reason=reason, columns=(), objects=(), as_of=None)
-
-
-def _without_objects(context: TargetContext, requests: Sequence[LoadRequest]) -> Steps[list[LoadRequest]]:
-    """Return the loads of the periods that the table has rows of, and that have no objects."""
-    sql = Sql(f"SELECT DISTINCT {PARTITION} FROM system.parts WHERE active AND rows > 0 AND {in_table(context.target)}")
-    answers = yield from context.on_each(name=f"Look for the partitions of {context.target}", sql=sql)
-    others_periods = yield from periods_of_partitions(context, {key for rows in answers.values() for (key,) in rows})
-    others = sorted({*others_periods.values()} - {request.period for request in requests})
-    return [replace(requests[0], period=period) for period in others]
 
 
 def prove_period(load: PeriodLoad, options: ProofOptions) -> Steps[ProvedPeriod]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from airflow_provider_chs3.core.steps.operations import ReadClock, Steps
 
@@ -36,6 +36,10 @@ class StepTimer:
         seconds = max(self.seconds.get(name, 0.0) + seconds_now - self.at_seconds, at_least_seconds)
         began_seconds = seconds_now if name == "start_over" else self.began_seconds
         return StepTimer(seconds_now, in_order({**self.seconds, name: seconds}), began_seconds)
+
+    def scaled(self, share: float) -> StepTimer:
+        """Return the timer of one of several that share its steps."""
+        return replace(self, seconds={name: seconds * share for name, seconds in self.seconds.items()})
 
     def after(self, earlier: Mapping[str, float]) -> StepTimer:
         """Return the timer with the durations of an earlier process added."""

@@ -116,7 +116,7 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask, takes=()):
 
     def _load(self, context: Context, *, resumes: str | None) -> Any:
         from airflow_provider_chs3.client.runner import Runner
-        from airflow_provider_chs3.core.arguments.load_arguments import is_by_arrival
+        from airflow_provider_chs3.core.arguments.arrivals import is_by_arrival
         from airflow_provider_chs3.core.arguments.merge_arguments import merge_health
         from airflow_provider_chs3.core.load.protocol import load_periods
         from airflow_provider_chs3.core.model.period import range_text

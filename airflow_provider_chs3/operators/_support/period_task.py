@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.providers.common.compat.sdk import BaseOperator
 
+from airflow_provider_chs3.core.arguments.arrivals import is_by_arrival
 from airflow_provider_chs3.core.arguments.declaration import declared, is_of_a_run
-from airflow_provider_chs3.core.arguments.load_arguments import OF_PERIOD_TASKS, is_by_arrival
+from airflow_provider_chs3.core.arguments.load_arguments import OF_PERIOD_TASKS
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.load import Load
 from airflow_provider_chs3.operators._support.on_table import OnTable

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_chs3.core.arguments.load_arguments import OF_LOADS, check_groups, is_by_arrival
+from airflow_provider_chs3.core.arguments.arrivals import is_by_arrival
+from airflow_provider_chs3.core.arguments.load_arguments import OF_LOADS, check_groups
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.operators._support.period_task import PeriodTask
 

@@ -187,6 +187,9 @@ SWITCHED: list[tuple[str, Any, dict[str, Any], dict[str, Any]]] = [
     ("on_shrink", "hold", {"policies": {"max_shrink_fraction": "1"}}, {}),
     ("on_failed_check", "warn", {"checks": {}}, {"checks": {"table_checks": {"a": {"check_statement": "1"}}}}),
     ("hold_limit_days", 3, {}, {"policies": {"on_shrink": "hold"}}),
+    ("on_deleted_objects", "remove", {}, {"policies": {"on_other_periods": "spread"}}),
+    ("max_late_days", 30, {}, {"policies": {"on_other_periods": "spread"}}),
+    ("on_target_changed", "hold", {"policies": {"on_other_periods": "spread"}}, {}),
     ("merge_health", {"on_stuck": "continue"}, {}, {"wait_for_merges": True}),
 ]
 

@@ -1,4 +1,4 @@
-"""Prove the periods of a table that is loaded by arrival, each from the objects recorded to have rows of it."""
+"""Choose the periods to prove, and what each is compared with."""
 
 from __future__ import annotations
 
@@ -6,17 +6,42 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from airflow_provider_chs3.core.arguments.arrivals import SPREAD
 from airflow_provider_chs3.core.ledger.object_records import RecordedObject
+from airflow_provider_chs3.core.ledger.partition_state import PARTITION
+from airflow_provider_chs3.core.ledger.queries import periods_of_partitions
+from airflow_provider_chs3.core.load.arrivals import changes_of_arrival, recorded_of_arrivals
 from airflow_provider_chs3.core.load.load_request import LoadRequest
-from airflow_provider_chs3.core.load.spread import changes_of_arrival, recorded_of_arrivals
 from airflow_provider_chs3.core.model.models import HeldObjects, Manifest, ObjectChanges
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.periods.proved_period import DIFFERS, ProvedPeriod
+from airflow_provider_chs3.core.sql.quoting import Sql, in_table
 from airflow_provider_chs3.core.steps.operations import Steps
 from airflow_provider_chs3.core.target.node_facts import TargetContext
 
 
-def list_arrivals(
+def periods_to_prove(
+    context: TargetContext, requests: Sequence[LoadRequest], *, all_periods: bool
+) -> Steps[tuple[Sequence[LoadRequest], Sequence[ProvedPeriod]]]:
+    """Return the loads of the periods to prove, and what is known to differ without reading it."""
+    not_loaded: Sequence[ProvedPeriod] = ()
+    if requests[0].policies.on_other_periods == SPREAD:
+        requests, not_loaded = yield from _list_arrivals(context, requests, all_periods=all_periods)
+    if all_periods:
+        requests = [*requests, *(yield from _without_objects(context, requests))]
+    return requests, not_loaded
+
+
+def _without_objects(context: TargetContext, requests: Sequence[LoadRequest]) -> Steps[list[LoadRequest]]:
+    """Return the loads of the periods that the table has rows of, and that have no objects."""
+    sql = Sql(f"SELECT DISTINCT {PARTITION} FROM system.parts WHERE active AND rows > 0 AND {in_table(context.target)}")
+    answers = yield from context.on_each(name=f"Look for the partitions of {context.target}", sql=sql)
+    others_periods = yield from periods_of_partitions(context, {key for rows in answers.values() for (key,) in rows})
+    others = sorted({*others_periods.values()} - {request.period for request in requests})
+    return [replace(requests[0], period=period) for period in others]
+
+
+def _list_arrivals(
     context: TargetContext, requests: Sequence[LoadRequest], *, all_periods: bool
 ) -> Steps[tuple[list[LoadRequest], list[ProvedPeriod]]]:
     """List all arrivals, and have each period read the objects that are recorded to have rows of it.
@@ -53,7 +78,8 @@ def _held_by_period(
     for item in (item for of_arrival in recorded.values() for item in of_arrival):
         periods[item.period][item.unit.path] = None
         rows[item.unit.path] += item.rows or 0
-        if item.rows is None or item.unit != units.get(item.unit.path):
+        current = units.get(item.unit.path)
+        if item.rows is None or current is None or item.unit.content != current.content:
             uncounted.add(item.unit.path)
     return HeldObjects(
         {period: Manifest.of(units[path] for path in paths if path in units) for period, paths in periods.items()},
