@@ -1,7 +1,7 @@
 """Taxi trips by the day on which their files arrive, into a table by month of the pickup.
 
-A file holds trips of many months: most of the last days, some weeks old, a few of last year. Each run loads the files of
-its day and of the days before that are new or changed, and adds their trips to the months that they belong to; after it,
+A file holds trips of many months: most of the last days, some weeks old, a few of last year. Each run loads the files
+of its day and of the days before that are new or changed, and adds their trips to the months that they belong to. Then
 each month holds exactly the trips that the loaded files have for it. Each month that was changed has an event of the
 asset `chs3_arrived_trips`.
 
