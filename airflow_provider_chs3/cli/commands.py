@@ -28,7 +28,7 @@ from airflow_provider_chs3.core.periods.objects import LoadedObject
 from airflow_provider_chs3.core.periods.plan import PlannedPeriod, due_text, forecast_text
 from airflow_provider_chs3.core.periods.proved_period import DIFFERS, EQUAL, ProvedPeriod
 from airflow_provider_chs3.core.periods.restore import RestoredPeriod
-from airflow_provider_chs3.core.periods.status import PeriodInLedger, TableStatus, freshness_of
+from airflow_provider_chs3.core.periods.status import PeriodInLedger, TableStatus
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.load.schema import schema
 from airflow_provider_chs3.table import clean
@@ -45,8 +45,7 @@ def _ledger(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
     ]
     changed = sum(not period.is_as_published for period in listed)
     # Named periods say nothing about the rest of the table.
-    due = chosen.table.due(chosen.load) if chosen.load and not periods else None
-    freshness = None if periods else freshness_of(listed, due, datetime.now(UTC))
+    freshness = None if periods else chosen.table.status(chosen.load).freshness
     return Report(
         header=["period", "partition", "state", "rows", "size", "objects", "published (UTC)", "rows/s", "attempt"],
         rows=rows,

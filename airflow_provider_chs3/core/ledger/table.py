@@ -56,7 +56,7 @@ COLUMNS = {
 #: The columns of the table of loads; the same rule applies.
 LOADS_COLUMNS = {
     **_COMMON,
-    "event": "LowCardinality(String) COMMENT 'inserting, load, withheld, failed, unchanged'",
+    "event": "LowCardinality(String) COMMENT 'inserting, load, withheld, failed, unchanged; of an arrival, arrived'",
     "owner": "String COMMENT 'JSON: DAG, run, task and map index'",
     "reason": "LowCardinality(String)",
     "rows": "UInt64 COMMENT 'of the period, on all nodes'",
@@ -96,9 +96,11 @@ LOADS_COLUMNS = {
     "error_query_id": "String",
 }
 #: Events of loads: all others are claims.
-LOAD_EVENTS = ("inserting", "load", "withheld", "failed", "unchanged")
+LOAD_EVENTS = ("inserting", "load", "withheld", "failed", "unchanged", "arrived")
 #: Those of loads that left a period as its objects are, as SQL.
 LOOKS = "('load', 'unchanged')"
+#: That of a load by arrival, whose rows are of other periods: it left them as the objects of the arrival are.
+ARRIVED = "arrived"
 
 #: A period whose objects are older, and change once more, is loaded whole. A whole table rests on them as long as it
 #: lives: for 54 years, as `DateTime` ends in 2106.
@@ -119,9 +121,10 @@ DURABLE: Mapping[str, int] = {
 _WITHOUT_LIMITS: Mapping[str, int] = {"parts_to_delay_insert": 1_000_000, "parts_to_throw_insert": 1_000_000}
 
 
-def lacks_look(fresh_by: str, since: datetime) -> str:
+def lacks_look(fresh_by: str, since: datetime, *, is_arrival: bool) -> str:
     """Return the condition on records of a period that no load has looked at it since, or by other due times."""
-    is_look, moment = f"event IN {LOOKS}", f"fromUnixTimestamp64Milli({int(since.timestamp() * 1000)}, 'UTC')"
+    is_look = f"event = {literal(ARRIVED)}" if is_arrival else f"event IN {LOOKS}"
+    moment = f"fromUnixTimestamp64Milli({int(since.timestamp() * 1000)}, 'UTC')"
     return (
         f"(maxIf(recorded_at, {is_look}) < {moment} "
         f"OR argMaxIf(fresh_by, (sequence, recorded_at), {is_look}) != {literal(fresh_by)})"

@@ -64,7 +64,7 @@ def find_changed(load: PeriodLoad) -> Steps[PeriodLoad]:
     _check_shrink(load, recorded)
     removed = (*changes.overwritten, *changes.deleted)
     periods = {path: frozenset(item.period for item in recorded if item.unit.path == path) for path in removed}
-    spread = Spread(periods, len({item.unit.path for item in recorded}), unfinished)
+    spread = Spread(periods, True, len({item.unit.path for item in recorded}), unfinished)
     increment = Increment(base="", number=0, attaches_first=False, period=listed, attached_rows={})
     # A table has one such load at a time: two would touch the same periods.
     attempt = Attempt(context.target, (WHOLE_TABLE,), load.attempt.nonce)

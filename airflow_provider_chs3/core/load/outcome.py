@@ -15,7 +15,7 @@ from airflow_provider_chs3.core.ledger.past_loads import SLOW_SECONDS, read_pace
 from airflow_provider_chs3.core.ledger.recording import RecordOnNode, Renewal, Value, Values, add_records, renew
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
 from airflow_provider_chs3.core.ledger.structure_record import as_text
-from airflow_provider_chs3.core.ledger.table import LOADS_COLUMNS, lacks_look, make_ledger, make_loads_table
+from airflow_provider_chs3.core.ledger.table import ARRIVED, LOADS_COLUMNS, lacks_look, make_ledger, make_loads_table
 from airflow_provider_chs3.core.load.end_attempts import begins_with_any
 from airflow_provider_chs3.core.load.insert import Inserted, Verified
 from airflow_provider_chs3.core.load.load_result import LoadResult
@@ -152,7 +152,8 @@ def record_unchanged(loads: Sequence[PeriodLoad]) -> Steps[None]:
     context, request, due = loads[0].context, loads[0].request, ""
     if ended := request.fresh_by and request.fresh_by.newest_ended([load.period for load in loads], request.now):
         newest, since = ended
-        due = f"(period = {literal(str(newest))} AND {lacks_look(str(request.fresh_by), since)})"
+        lacks = lacks_look(str(request.fresh_by), since, is_arrival=loads[0].spread is not None)
+        due = f"(period = {literal(str(newest))} AND {lacks})"
         yield from make_loads_table(context)
     elif not context.nodes[context.coordinator].has_loads:
         return
@@ -168,7 +169,7 @@ def record_unchanged(loads: Sequence[PeriodLoad]) -> Steps[None]:
             if staged is not None and not _is_staged(load.attempt, staged, but=published):
                 over.append((load, {}))
         if over:
-            yield from _record("unchanged", over)
+            yield from _record(ARRIVED if loads[0].spread else "unchanged", over)
     except Chs3Error as error:
         yield from Log(name=f"Could not record that the period is as published: {error}")
 
@@ -176,7 +177,7 @@ def record_unchanged(loads: Sequence[PeriodLoad]) -> Steps[None]:
 def record_arrival(load: PeriodLoad) -> Steps[None]:
     """Record that the periods hold the rows of an arrival, which has no rows of its own."""
     try:
-        yield from _record("unchanged", [(load, {})])
+        yield from _record(ARRIVED, [(load, {})])
     except Chs3Error as error:
         yield from Log(name=f"The arrival is published, but the load's record could not be written: {error}")
 
@@ -244,7 +245,9 @@ def _record(event: str, several: Sequence[tuple[PeriodLoad, Values]]) -> Steps[N
 
 
 def _due(load: PeriodLoad) -> Values:
-    return {"fresh_by": str(load.request.fresh_by)} if load.request.fresh_by else {}
+    # Of arrivals, those are due, and not the periods that their rows are of.
+    is_due = load.request.fresh_by and not (load.spread and not load.spread.is_arrival)
+    return {"fresh_by": str(load.request.fresh_by)} if is_due else {}
 
 
 #: From this many times the average rows, a node did most of the work by itself.

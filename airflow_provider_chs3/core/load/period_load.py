@@ -129,12 +129,14 @@ class Spread:
 
     Args:
         periods: Path of each overwritten or deleted object → the periods that hold rows of it.
+        is_arrival: Whether this is the load of the arrival, rather than of a period that its rows are of.
         recorded: How many objects of the arrival the table holds rows of.
         unfinished: Periods that a dead attempt was publishing, and that must be loaded whole, with their objects.
         only: The only rows to insert; None, the default, for all.
     """
 
     periods: Mapping[str, frozenset[Period]] = field(default_factory=dict)
+    is_arrival: bool = False
     recorded: int = 0
     unfinished: Mapping[Period, Manifest] = field(default_factory=dict)
     only: RowsOfPeriods | None = None

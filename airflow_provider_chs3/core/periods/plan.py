@@ -25,7 +25,7 @@ from airflow_provider_chs3.core.ledger.queries import look_up_periods
 from airflow_provider_chs3.core.ledger.recording import add_records
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
 from airflow_provider_chs3.core.ledger.structure_record import structure_of
-from airflow_provider_chs3.core.ledger.table import LedgerKey, lacks_look, make_loads_table
+from airflow_provider_chs3.core.ledger.table import ARRIVED, LedgerKey, lacks_look, make_loads_table
 from airflow_provider_chs3.core.load.arrivals import changes_of_arrival, deleted_text, recorded_of_arrivals
 from airflow_provider_chs3.core.load.decision import Hold, PeriodFacts, Refusal, Refuse, Skip, decide, whole_table_error
 from airflow_provider_chs3.core.load.kept_versions import validate_held
@@ -377,15 +377,17 @@ def _record_look(
     newest, since = ended
     yield from make_loads_table(context)
     key = LedgerKey.on(context, context.coordinator, newest)
+    is_arrival = request.policies.on_other_periods == SPREAD
+    lacks = lacks_look(str(fresh_by), since, is_arrival=is_arrival)
     looks = Sql(
         # A load that is still running may know newer objects.
-        f"SELECT {lacks_look(str(fresh_by), since)} AND argMax(event, (sequence, recorded_at)) != 'inserting' "
+        f"SELECT {lacks} AND argMax(event, (sequence, recorded_at)) != 'inserting' "
         f"FROM {table(context.loads)} WHERE {key.condition}"
     )
     ((is_missing,),) = yield from context.on_coordinator(name="See whether a load has looked since", sql=looks)
     if is_missing:
         look = (context.coordinator, key, {"fresh_by": str(fresh_by)})
-        yield from add_records(context, "unchanged", [look], name="Record the look")
+        yield from add_records(context, ARRIVED if is_arrival else "unchanged", [look], name="Record the look")
 
 
 def _planned(

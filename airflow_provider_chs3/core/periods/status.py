@@ -20,13 +20,13 @@ from airflow_provider_chs3.core.ledger.partition_state import PartitionState, pa
 from airflow_provider_chs3.core.ledger.past_loads import read_pace
 from airflow_provider_chs3.core.ledger.queries import look_up_periods
 from airflow_provider_chs3.core.ledger.records import IS_STATE, NUMBER_OF_HELD, PeriodOnNode, newest
-from airflow_provider_chs3.core.ledger.table import LOOKS, LedgerKey
+from airflow_provider_chs3.core.ledger.table import ARRIVED, LOOKS, LedgerKey
 from airflow_provider_chs3.core.load.decision import Hold, PeriodFacts, Skip, decide
 from airflow_provider_chs3.core.load.kept_versions import validate_held
 from airflow_provider_chs3.core.model.freshness import FreshBy, Freshness
 from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period
-from airflow_provider_chs3.core.sql.quoting import Sql, in_table, table
+from airflow_provider_chs3.core.sql.quoting import Sql, in_table, literal, table
 from airflow_provider_chs3.core.steps.operations import QueryNodes, Steps
 from airflow_provider_chs3.core.target.node_facts import TargetContext, inspect_target
 from airflow_provider_chs3.core.target.period_partitions import grain_of_key, partitions_of
@@ -204,7 +204,7 @@ def look_at_freshness(request: LedgerRequest, fresh_by: FreshBy | None, at: date
     """
     context = yield from look_at_table(request)
     listed = yield from list_periods_of(context, None)
-    freshness = freshness_of(listed, fresh_by, at)
+    freshness = _freshness_of(listed, (yield from _ask_for_arrivals(context)), fresh_by, at)
     seconds = None
     if freshness and context.nodes[context.coordinator].has_loads:
         pace = yield from read_pace(context)
@@ -220,11 +220,17 @@ def look_at_freshness(request: LedgerRequest, fresh_by: FreshBy | None, at: date
     )
 
 
-def freshness_of(listed: Collection[PeriodInLedger], fresh_by: FreshBy | None, at: datetime) -> Freshness | None:
+def _freshness_of(
+    listed: Collection[PeriodInLedger],
+    arrivals: Mapping[Period, tuple[datetime, str]],
+    fresh_by: FreshBy | None,
+    at: datetime,
+) -> Freshness | None:
     """Judge a table by its periods.
 
     Args:
         listed: All of them.
+        arrivals: When a load last looked at each arrival, and when they are due; none if the table is loaded by period.
         fresh_by: When they are due; None for what the newest load said.
         at: The moment, in UTC.
 
@@ -236,6 +242,8 @@ def freshness_of(listed: Collection[PeriodInLedger], fresh_by: FreshBy | None, a
         for period in listed
         if period.period and period.looked_at and period.is_as_published
     }
+    # A period may get rows of any arrival.
+    looks = {**arrivals} or looks
     adopted = {period.period for period in listed if period.was_adopted}
     _, recorded = max((look for period, look in looks.items() if period not in adopted), default=(at, ""))
     if fresh_by is None and not recorded:
@@ -317,6 +325,19 @@ def _ask_for_loads(context: TargetContext) -> Steps[dict[Period, _LastLoad]]:
     )
     rows = yield from context.on_coordinator(name="Ask what the loads did", sql=sql)
     return {Period.parse(period): _LastLoad(*of_load, *of_looks) for period, of_load, *of_looks in rows}
+
+
+def _ask_for_arrivals(context: TargetContext) -> Steps[dict[Period, tuple[datetime, str]]]:
+    """Read when a load last left the periods as the objects of each arrival are, and when arrivals are due."""
+    if not context.nodes[context.coordinator].has_loads:
+        return {}
+    of_table = LedgerKey.on(context, context.coordinator, WHOLE_TABLE).table_condition
+    sql = Sql(
+        f"SELECT period, max(recorded_at), argMax(fresh_by, recorded_at) FROM {table(context.loads)} "
+        f"WHERE {of_table} AND event = {literal(ARRIVED)} GROUP BY period"
+    )
+    rows = yield from context.on_coordinator(name="Ask which arrivals are loaded", sql=sql)
+    return {Period.parse(period): (looked_at, fresh_by) for period, looked_at, fresh_by in rows}
 
 
 def _utc(time: str) -> str:

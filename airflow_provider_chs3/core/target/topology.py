@@ -26,7 +26,7 @@ OBJECTS_TABLE = "chs3_objects"
 #: Beside the ledger of the coordinator: what loads did.
 LOADS_TABLE = "chs3_loads"
 #: The comment of these tables: who made them, and the version of what is in them.
-RECORDS_SCHEMA = "records of airflow-provider-chs3, schema 8"
+RECORDS_SCHEMA = "records of airflow-provider-chs3, schema 9"
 
 #: The single server of the connection, where no cluster is used.
 ONLY_NODE = Node(1, 1, "", 0)

@@ -48,7 +48,8 @@ def _is_changed(period: PeriodOverview) -> bool:
 def _with_freshness(of_table: TableOverview, due: Due, at: datetime) -> TableOverview:
     shown = {period.period: period for period in of_table.periods}
     published = {name: _looked_at(period, due) for name, period in shown.items() if period.state in HOLDS_ITS_ROWS}
-    looks = {parsed(name): looked_at for name, looked_at in published.items() if looked_at}
+    # A period may get rows of any arrival.
+    looks = {parsed(name): looked_at for name, looked_at in (due.arrivals or published).items() if looked_at}
     freshness = Freshness.of(due.fresh_by, looks, at)
     of_table = of_table._replace(freshness=freshness)
     if freshness.is_fresh or not freshness.next_period:

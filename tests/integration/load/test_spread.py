@@ -370,3 +370,23 @@ def test_objects_that_shrank_are_refused(arrivals: Arrivals) -> None:
     assert len(arrivals.found()) == 42
     assert arrivals.load(10, max_shrink_fraction=1)["status"] == "published"
     arrivals.assert_exact()
+
+
+def test_arrivals_are_due_and_not_the_periods_of_their_rows(lake: Lake) -> None:
+    arrivals = Arrivals(lake, key="toYYYYMM(at)")
+    arrivals.create()
+    arrivals.put(10, "a", 0, [10, -50])
+    arrivals.put(11, "b", 50, [11, 9])
+    arrivals.load(10, fresh_by="1h", timezone="UTC")
+    arrivals.load(11, fresh_by="1h", timezone="UTC")
+    load = arrivals.operator(11, fresh_by="1h", timezone="UTC").as_load()
+    table = arrivals.operator(11).on_connection()
+    for of_load in (load, None):
+        freshness = table.status(of_load).freshness
+        assert freshness
+        assert str(freshness.complete) == "2026-11-11"
+    # A quiet night is a look, too.
+    arrivals.load(11, fresh_by="2h", timezone="UTC")
+    freshness = table.status().freshness
+    assert freshness
+    assert str(freshness.fresh_by) == "2h UTC"
