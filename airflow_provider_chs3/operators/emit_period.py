@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowSkipException, Asset, BaseOperator
 
+from airflow_provider_chs3.operators._support.changed_periods import changed_periods
+
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
@@ -49,16 +51,6 @@ def emit_periods(
             event.extra = entries[0] if len(entries) == 1 else {"periods": entries}
             if hasattr(event, "add_partitions"):
                 event.add_partitions([entry["partition_key"] for entry in entries])
-
-
-def changed_periods(result: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """Return the results of the table's periods: an arrival changes other periods than its own.
-
-    Args:
-        result: A load's result.
-    """
-    of_periods: Sequence[Mapping[str, Any]] | None = result.get("of_periods")
-    return [result] if of_periods is None else of_periods
 
 
 def _is_new(result: Mapping[str, Any]) -> bool:

@@ -15,8 +15,8 @@ from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.deadline import TaskDeadline
 from airflow_provider_chs3.hooks.metrics import count_merges, counts_failures, running_seconds
+from airflow_provider_chs3.operators._support.changed_periods import changed_periods
 from airflow_provider_chs3.operators._support.loads_page import OnLoadsPage
-from airflow_provider_chs3.operators.emit_period import changed_periods
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context

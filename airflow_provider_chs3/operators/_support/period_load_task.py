@@ -14,10 +14,11 @@ from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSki
 
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.metrics import count_loads, count_merges, counts_failures, gauge_freshness
+from airflow_provider_chs3.operators._support.changed_periods import changed_periods
 from airflow_provider_chs3.operators._support.loads_page import OnLoadsPage
 from airflow_provider_chs3.operators._support.openlineage import LoadLineage
 from airflow_provider_chs3.operators._support.tasks import LoadTask
-from airflow_provider_chs3.operators.emit_period import changed_periods, emit_periods
+from airflow_provider_chs3.operators.emit_period import emit_periods
 from airflow_provider_chs3.plugin.constants import SQL_KEY
 
 if TYPE_CHECKING:
