@@ -251,7 +251,7 @@ NUMBER_OF_HELD = (
     "event IN ('held', 'discarded', 'intent', 'forgotten')), maxIf(sequence, event = 'held'), 0)"
 )
 #: Those that decide its state, and those of loads that published it, or found it unchanged.
-IS_CHECKED = f"event IN ({_EVENTS}, 'load', 'unchanged')"
+IS_CHECKED = f"event IN ({_EVENTS}, 'load', 'unchanged', 'arrived')"
 #: With LIMIT 1, the newest record.
 NEWEST_FIRST = "ORDER BY sequence DESC, recorded_at DESC"
 _AGE_SECONDS = "dateDiff('millisecond', recorded_at, now64(3)) / 1000"

@@ -145,7 +145,7 @@ FROM (
         ) AS claimed
         FULL JOIN (
             SELECT target_database, target_table, target_uuid, period, uniqExact(source) AS load_sources,
-                any(source) AS load_source, maxIf(sequence, event IN ('load', 'unchanged')) AS checked,
+                any(source) AS load_source, maxIf(sequence, event IN ('load', 'unchanged', 'arrived')) AS checked,
                 maxIf(sequence, event = 'inserting') AS inserts, maxIf(sequence, event = 'failed') AS failures,
                 argMaxIf(owner, (sequence, recorded_at), event = 'load') AS owner
             FROM {loads} GROUP BY target_database, target_table, target_uuid, period
