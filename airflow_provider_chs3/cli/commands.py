@@ -116,12 +116,17 @@ def _begin_by(status: TableStatus) -> str:
 
 def _objects(chosen: ChosenLoad, periods: Sequence[str]) -> Report:
     listed = chosen.table.list_objects(periods)
+    by_arrival = any(unit.arrival for unit in listed)
     rows: list[list[object]] = [
-        [unit.period, unit.path, size(unit.size_bytes), unit.rows, unit.loaded_at, unit.attempt, _is_current(unit)]
+        [
+            *(unit.period, *([unit.arrival] * by_arrival), unit.path, size(unit.size_bytes), unit.rows),
+            *(unit.loaded_at, unit.attempt, _is_current(unit)),
+        ]
         for unit in listed
     ]
+    arrived = ["arrived"] * by_arrival
     return Report(
-        header=["period", "object", "size", "rows", "loaded (UTC)", "attempt", "published"],
+        header=["period", *arrived, "object", "size", "rows", "loaded (UTC)", "attempt", "published"],
         rows=rows,
         values=[unit.as_json() for unit in listed],
         summary=quantity(len(listed), "object"),

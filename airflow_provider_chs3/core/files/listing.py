@@ -68,6 +68,10 @@ class SourceListing(ABC):
         """
         raise NotImplementedError
 
+    def arrival_of(self, unit: Unit) -> str:
+        """Return in which of these periods an object came; empty if its key does not say so."""
+        raise NotImplementedError
+
     def holding(self, held: HeldObjects) -> Self:
         """Return the source as it lists periods of the table, rather than arrivals."""
         raise NotImplementedError

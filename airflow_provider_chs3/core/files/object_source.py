@@ -199,6 +199,10 @@ class ObjectSource(Source):
         keys, start = self._at(period.grain).template.keys_of(period), len(self.base)
         return f"{self.base}{keys.prefix}", lambda unit: keys.select(unit.path[start:], unit.size_bytes)
 
+    def arrival_of(self, unit: Unit) -> str:
+        """Return in which period an object came; see `SourceListing.arrival_of`."""
+        return str(self.template.finest.period_of(unit.path[len(self.base) :]) or "")
+
     def holding(self, held: HeldObjects) -> Self:
         """Return the source as it lists periods of the table; see `SourceListing.holding`."""
         return replace(self, held=held)

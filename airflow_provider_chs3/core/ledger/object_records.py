@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from itertools import groupby, islice, repeat
+from itertools import groupby, islice
 from operator import itemgetter
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from airflow_provider_chs3.core.ledger.records import newest
 from airflow_provider_chs3.core.ledger.table import LedgerKey, create_records, make_records
@@ -20,11 +20,15 @@ from airflow_provider_chs3.core.target.topology import OBJECTS_TABLE
 
 #: One statement holds so many objects: about 3 MB of text.
 _OBJECTS_PER_STATEMENT = 20_000
-_OF_OBJECT = ("path", "size_bytes", "etag", "last_modified", "rows")
+_OF_OBJECT = ("path", "size_bytes", "etag", "last_modified", "rows", "arrival")
 #: No key of S3 holds this character: XML has no way to write it.
 _SEPARATOR = "\0"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
+
+
+#: An object, its rows as text, and its arrival.
+_Recorded: TypeAlias = tuple[Unit, str, str]
 
 
 class ObjectsOfPeriod(NamedTuple):
@@ -34,6 +38,7 @@ class ObjectsOfPeriod(NamedTuple):
     objects: Sequence[Unit]
     base: str
     rows: Sequence[int] | None
+    arrivals: Sequence[str] | None = None
 
 
 def record_objects(
@@ -41,11 +46,11 @@ def record_objects(
 ) -> Steps[None]:
     """Record the objects that an attempt reads, on every node. They count once the ledger says it was published."""
     # The last column is text, empty where rows are not known.
-    counted = ((period, (unit, str(rows))) for period in periods for unit, rows in _pair_rows(period))
+    counted = ((period, recorded) for period in periods for recorded in _pair_rows(period))
     for batch in _batches(counted):
         # Once for all nodes: of many objects it is megabytes.
         arrays = [
-            (period, _arrays([unit for _, unit in counted_units]))
+            (period, _arrays([recorded for _, recorded in counted_units]))
             for period, counted_units in groupby(batch, key=itemgetter(0))
         ]
         yield from QueryNodes(
@@ -62,21 +67,22 @@ def record_objects(
 
 
 def _batches(
-    objects: Iterable[tuple[ObjectsOfPeriod, tuple[Unit, str]]],
-) -> Iterator[list[tuple[ObjectsOfPeriod, tuple[Unit, str]]]]:
+    objects: Iterable[tuple[ObjectsOfPeriod, _Recorded]],
+) -> Iterator[list[tuple[ObjectsOfPeriod, _Recorded]]]:
     remaining = iter(objects)
     while batch := list(islice(remaining, _OBJECTS_PER_STATEMENT)):
         yield batch
 
 
-def _arrays(objects: Collection[tuple[Unit, str]]) -> str:
+def _arrays(objects: Collection[_Recorded]) -> str:
     """Send each column as one text: a literal for each value would make servers slow and reach their limits."""
     columns = (
-        [unit.path for unit, _ in objects],
-        [str(unit.size_bytes) for unit, _ in objects],
-        [unit.version for unit, _ in objects],
-        [str((unit.last_modified - _EPOCH) // _MILLISECOND) for unit, _ in objects],
-        [rows for _, rows in objects],
+        [unit.path for unit, *_ in objects],
+        [str(unit.size_bytes) for unit, *_ in objects],
+        [unit.version for unit, *_ in objects],
+        [str((unit.last_modified - _EPOCH) // _MILLISECOND) for unit, *_ in objects],
+        [rows for _, rows, _ in objects],
+        [arrival for *_, arrival in objects],
     )
     return ", ".join(f"splitByChar('\\0', {literal(_SEPARATOR.join(values))})" for values in columns)
 
@@ -97,13 +103,15 @@ def _insert(ledger: TableName, of_periods: Sequence[tuple[LedgerKey, str, str]],
     return Sql(
         f"INSERT INTO {table(objects_table(ledger))} ({names}) "
         f"SELECT {literals(same.values())}, of_period.1, of_period.2, of_period.3, each.1, toUInt64(each.2), each.3, "
-        "fromUnixTimestamp64Milli(toInt64(each.4), 'UTC'), toUInt64OrNull(each.5) "
+        "fromUnixTimestamp64Milli(toInt64(each.4), 'UTC'), toUInt64OrNull(each.5), each.6 "
         f"FROM (SELECT arrayJoin([{periods}]) AS of_period) ARRAY JOIN of_period.4 AS each"
     )
 
 
-def _pair_rows(period: ObjectsOfPeriod) -> Iterator[tuple[Unit, int | str]]:
-    return zip(period.objects, period.rows, strict=True) if period.rows is not None else zip(period.objects, repeat(""))
+def _pair_rows(period: ObjectsOfPeriod) -> Iterator[_Recorded]:
+    nothing = [""] * len(period.objects)
+    rows = nothing if period.rows is None else map(str, period.rows)
+    return zip(period.objects, rows, period.arrivals or nothing, strict=True)
 
 
 def recorded_rows(ledger: TableName, node: Node, key: LedgerKey, *, base: str) -> Steps[dict[str, int | None]]:
@@ -214,7 +222,8 @@ OBJECT_COLUMNS = {
     "size_bytes": "UInt64",
     "etag": "String",
     "last_modified": "DateTime64(3, 'UTC')",
-    "rows": "Nullable(UInt64) COMMENT 'where the file itself has it: Parquet'",
+    "rows": "Nullable(UInt64) COMMENT 'of the period, where the file itself has it (Parquet), or by arrival'",
+    "arrival": "LowCardinality(String) COMMENT 'in which the object came, if its rows may be of any period'",
 }
 
 
@@ -227,6 +236,7 @@ def make_objects_table(context: TargetContext) -> Steps[None]:
     """Create the table on the nodes that lack it."""
     missing = [node for node, facts in context.nodes.items() if not facts.objects]
     key = "(target_database, target_table, period, base, attempt, path)"
-    live, name = f"period = {literal(str(WHOLE_TABLE))}", objects_table(context.ledger)
+    # Rows are added to periods of any age.
+    live, name = f"(period = {literal(str(WHOLE_TABLE))} OR arrival != '')", objects_table(context.ledger)
     sql = create_records(name, OBJECT_COLUMNS, key, engine=context.own_engine, time="loaded_at", live=live)
     yield from make_records(context, missing, name, sql)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -234,6 +234,11 @@ class PeriodLoad(Publication):
     def file_rows(self) -> Sequence[int] | None:
         """The rows of these objects, if known."""
         return self.plan.reading.file_rows if self.plan else None
+
+    @property
+    def by_arrival(self) -> Callable[[Unit], str] | None:
+        """The function that gives the arrival of an object; None if objects have rows of their period alone."""
+        return self.files.source.arrival_of if self.spread else None
 
     @property
     def manifest(self) -> Manifest:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
@@ -150,6 +150,11 @@ class Publication:
     @property
     def file_rows(self) -> Sequence[int] | None:
         """The rows of these objects, if known."""
+        return None
+
+    @property
+    def by_arrival(self) -> Callable[[Unit], str] | None:
+        """The function that gives the arrival of an object; None if objects have rows of their period alone."""
         return None
 
     @property

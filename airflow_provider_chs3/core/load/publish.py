@@ -228,7 +228,8 @@ def _objects_of(item: Publication) -> Steps[ObjectsOfPeriod]:
     objects, rows = item.objects, item.file_rows
     if item.increment and item.increment.removed:
         objects, rows = yield from add_kept_objects(item, rows)
-    return ObjectsOfPeriod({node: item.key_on(node) for node in item.context.nodes}, objects, item.base, rows)
+    arrivals = [item.by_arrival(unit) for unit in objects] if item.by_arrival else None
+    return ObjectsOfPeriod({node: item.key_on(node) for node in item.context.nodes}, objects, item.base, rows, arrivals)
 
 
 def _replace_partitions(periods: Publications[P], members: _Members) -> Steps[None]:

@@ -28,6 +28,7 @@ class LoadedObject(AsJson):
     loaded_at: str
     attempt: str
     is_current: bool
+    arrival: str
 
 
 def list_objects(request: LedgerRequest) -> Steps[list[LoadedObject]]:
@@ -48,7 +49,7 @@ def list_objects(request: LedgerRequest) -> Steps[list[LoadedObject]]:
     published = f"SELECT attempt FROM {ledger} WHERE {of_table} AND event = 'published'"
     sql = Sql(
         "SELECT period, path, size_bytes, etag, formatDateTime(last_modified, '%F %T', 'UTC'), rows, "
-        f"formatDateTime(loaded_at, '%F %T', 'UTC'), attempt, (period, base) IN ({bases}) "
+        f"formatDateTime(loaded_at, '%F %T', 'UTC'), attempt, (period, base) IN ({bases}), arrival "
         f"FROM {table(objects_table(context.ledger))} WHERE {of_table} AND attempt IN ({published}) "
         "ORDER BY period, path, loaded_at"
     )
