@@ -19,13 +19,15 @@ from airflow_provider_chs3.operators.held import DiscardPeriodsOperator
 from airflow_provider_chs3.operators.versions import RestorePeriodsOperator, UnpinPeriodsOperator
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.arguments import grouped
-from tests.faults.killing import Worker, perform, performing
+from tests.faults.killing import Worker, perform, performing, writes
 from tests.integration.load.test_hold import run
 from tests.nights.spans import Span
 
 if TYPE_CHECKING:
     from tests.integration.lake import Lake
 
+#: About as many steps of a load write.
+STEPS = 18
 #: As a task with retries would; one that is disturbed at each try is tried again.
 _TRIES = 5
 #: Seconds before the second try; others wait longer. Keeper gives up a server that was killed after ten seconds.
@@ -94,11 +96,11 @@ class Loads:
         raise RefusedError(f"{task}: {said}")
 
     def start(self, act: Task | Callable[[], object], *, dies_at: int | None = None) -> Worker:
-        """Start a process that loads, or does something else."""
+        """Start a process that loads, or does something else; it may die before one of its steps that write."""
         taken = count()
 
         def dying(runner: Runner, step: Step) -> Any:
-            if next(taken) == dies_at:
+            if writes(step) and next(taken) == dies_at:
                 os.kill(os.getpid(), signal.SIGKILL)
             return perform(runner, step)
 
@@ -130,8 +132,10 @@ class Loads:
         return {"task_id": "decide", "periods": [period], **where}
 
     def some_step(self, task: Task, choose: random.Random) -> int:
-        """Choose a step of a load by its number, which the load may not get to."""
-        return choose.randrange(75 if task.is_group else 45)
+        """Choose a step of a load by its number among those that write, which the load may not get to."""
+        # Arrivals are loaded one after the other.
+        several = len(task.periods) if self.span.arrivals else 2
+        return choose.randrange(STEPS * several if task.is_group else STEPS)
 
     @property
     def _arguments(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from functools import partial
 
 from clickhouse_driver.errors import ServerException
 
-from tests.nights.loads import Loads, Task
+from tests.nights.loads import STEPS, Loads, Task
 from tests.nights.objects import Objects
 from tests.nights.others import Others
 from tests.nights.servers import Servers
@@ -67,7 +67,10 @@ class Troubles:
                 yield from self._load_twice(tasks[0], night=night)
             elif chance < 0.30 and self.servers.cluster and not self.servers.down:
                 yield from self._strike_node(tasks[0], self.servers.kill, "a node killed")
-            elif chance < 0.42 and not (self.servers.down or self.objects.span.arrivals):
+            elif chance < 0.42 and self.objects.span.arrivals:
+                # Their rows are never held.
+                yield from self._kill_load(tasks[0])
+            elif chance < 0.42 and not self.servers.down:
                 yield from self._decide(self.choose.choice(self.objects.span.periods))
             elif chance < 0.60 and (door := self.servers.door):
                 yield from self._strike_node(tasks[0], lambda _: door.cut(), "connections cut")
@@ -135,7 +138,7 @@ class Troubles:
         act = self.choose.choice((loads.approve, loads.discard, loads.restore))
         for each in (loads.hold, act):
             is_struck = self.choose.random() < 1 / 3
-            worker = loads.start(partial(each, period), dies_at=self.choose.randrange(45) if is_struck else None)
+            worker = loads.start(partial(each, period), dies_at=self.choose.randrange(STEPS) if is_struck else None)
             worker.wait_or_kill(timeout_seconds=_LOAD_TIMEOUT_SECONDS)
         # Loads would leave it as it is.
         loads.unpin(period)
