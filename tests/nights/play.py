@@ -133,8 +133,8 @@ class Nights:
             return ""
         first, *others = self.choose.sample(self.span.arrivals, len(self.span.arrivals))
         night.result += self.loads.load(Task((first,), False))
-        if any("of all periods" in what for what in night.did):
-            # Somebody may have changed rows of the others, too.
+        if any(what.endswith(("of all periods added", "after that")) for what in night.did):
+            # Rows of the others may have changed since.
             return ""
         files = self.objects.files
         dead = ({other: self._files_before[other] for other in old} for old in _subsets(others))

@@ -106,6 +106,10 @@ class Troubles:
             if self.choose.random() < 1 / 4:
                 self.servers.drop_staging()
                 yield "its staging dropped"
+            if self.objects.span.arrivals and self.choose.random() < 1 / 3:
+                # The next run completes the dead load's publication by objects that are not there any more.
+                for what in (*self.objects.overwrite(), *self.objects.delete()):
+                    yield f"{what} after that"
 
     def _load_twice(self, task: Task, *, night: str) -> Iterator[str]:
         periods = self.objects.span.to_load
