@@ -22,17 +22,17 @@ from airflow_provider_chs3.core.load.publication import (
     periods_text,
     staged_of,
 )
-from airflow_provider_chs3.core.load.staging_tables import attach_partitions
+from airflow_provider_chs3.core.load.staging_tables import attach_partitions, superseded_message
 from airflow_provider_chs3.core.model.error_codes import QUERY_WAS_CANCELLED
-from airflow_provider_chs3.core.model.models import Node, TableName, Unit
+from airflow_provider_chs3.core.model.models import Node, Unit
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.model.quantities import quantity
-from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, literal, literals, table
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, is_table, literal, literals, table
 from airflow_provider_chs3.core.sql.server_text import readable
 from airflow_provider_chs3.core.steps.operations import Gather, Log, QueryNodes, Sleep, Steps, TryQueryNodes
 from airflow_provider_chs3.core.target.period_partitions import parts_of
 from airflow_provider_chs3.core.target.replication import follow
-from airflow_provider_chs3.exceptions import BaseChangedError, ClickHouseServerError, VerificationError
+from airflow_provider_chs3.exceptions import BaseChangedError, ClickHouseServerError, SupersededError, VerificationError
 
 #: REPLACE PARTITION cancels merges of its partition: with a load every few minutes, long merges would never end.
 _LONGEST_WAIT_FOR_MERGES_SECONDS = 600
@@ -371,7 +371,7 @@ def _delete_rows(load: PeriodLoad, shards: Collection[int]) -> Steps[None]:
         raise BaseChangedError(f"Rows of objects cannot be removed from {load.staging}: {error}") from error
     nodes = [node for node in load.context.nodes if node.shard_num in shards]
     before, waited_seconds, still_seconds = None, 0.0, 0.0
-    while (progress := (yield from _read_progress(load.staging, nodes))) is not None:
+    while (progress := (yield from _read_progress(load, nodes))) is not None:
         still_seconds = 0.0 if progress != before else still_seconds
         if still_seconds >= _LONGEST_STANDSTILL_SECONDS:
             raise BaseChangedError(
@@ -388,24 +388,30 @@ class _Progress(NamedTuple):
     shares: tuple[float, ...]
 
 
-def _read_progress(staging: TableName, nodes: Collection[Node]) -> Steps[_Progress | None]:
+def _read_progress(load: PeriodLoad, nodes: Collection[Node]) -> Steps[_Progress | None]:
     """Return the progress of the DELETE on all nodes; None once it is done.
 
     A replica that does not know the DELETE yet shows no mutation.
+
+    Raises:
+        SupersededError: If another load has dropped staging: it has no mutation any more.
     """
+    staging = load.staging
     of_staging = in_table(staging)
     sql = Sql(
         "SELECT count() = countIf(is_done) AND count() > 0, sum(parts_to_do), "
-        f"max({readable('latest_fail_reason')}) "
+        f"max({readable('latest_fail_reason')}), (SELECT count() FROM system.tables WHERE {is_table(staging)}) "
         f"FROM system.mutations WHERE {of_staging}"
     )
     answers = yield from QueryNodes(name="Look at the DELETE in staging", sql=dict.fromkeys(nodes, sql))
-    for node, ((is_done, _, reason),) in answers.items():
+    for node, ((is_done, _, reason, is_there),) in answers.items():
+        if not is_there:
+            raise SupersededError(superseded_message(load.attempt))
         if reason and not is_done:
             raise BaseChangedError(f"The DELETE in staging {staging} fails on {node}: {reason}")
-    if all(is_done for ((is_done, _, _),) in answers.values()):
+    if all(is_done for ((is_done, *_),) in answers.values()):
         return None
     running = Sql(f"SELECT sum(progress) FROM system.merges WHERE {of_staging}")
     shares = yield from TryQueryNodes(name="Look at its progress", sql=dict.fromkeys(nodes, running))
     known = tuple(answer[0][0] for answer in shares.values() if isinstance(answer, list))
-    return _Progress(sum(parts for ((_, parts, _),) in answers.values()), known)
+    return _Progress(sum(parts for ((_, parts, *_),) in answers.values()), known)

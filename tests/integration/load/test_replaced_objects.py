@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowFailException
+from airflow.providers.common.compat.sdk import AirflowException, AirflowFailException
 
 from airflow_provider_chs3.core.load import increment_completion
 from airflow_provider_chs3.core.load.staging_tables import IS_STAGING
@@ -169,6 +169,20 @@ def test_what_is_not_exact_or_does_not_end_is_loaded_whole(
     assert load(events)["loaded_objects"] == 12
     assert why in capfd.readouterr().out
     assert rows(events) == [*published(without=(3,)), *((1_000 + row, 3) for row in range(10))]
+
+
+def test_a_load_whose_staging_is_dropped_amid_its_delete_ends(events: Lake, strikes: Strikes) -> None:
+    put(events, 3, first=1_000)
+
+    def drop() -> None:
+        for name in events.staging_tables():
+            events.on_every_node(f"DROP TABLE {events.database}.{name} SYNC")
+
+    strikes.after("Remove the rows of overwritten", drop)
+    with pytest.raises(AirflowException, match="somebody ended this one: it stopped and published nothing more"):
+        load(events)
+    assert strikes.steps.count("Wait for the DELETE in staging") == 0
+    assert load(events)["loaded_objects"] == 1
 
 
 @pytest.mark.thorough
