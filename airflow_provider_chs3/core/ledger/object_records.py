@@ -137,11 +137,19 @@ def recorded_objects(
 
 
 class RecordedObject(NamedTuple):
-    """An object that a period holds rows of: their number, where they were counted."""
+    """An object that a period holds rows of.
+
+    Args:
+        period: The period.
+        unit: The object, as it was read.
+        rows: Its rows in the period; None where they were not counted.
+        arrival: That of a load that took all of its rows; empty if one took those of the period alone.
+    """
 
     period: Period
     unit: Unit
     rows: int | None
+    arrival: str
 
 
 def held_objects(ledger: TableName, node: Node, key: LedgerKey, condition: str) -> Steps[list[RecordedObject]]:
@@ -153,34 +161,46 @@ def held_objects(ledger: TableName, node: Node, key: LedgerKey, condition: str) 
     bases = f"SELECT period, found.1 FROM ({_newest_published(ledger, key)})"
     published = f"SELECT period, attempt FROM {records} WHERE {of_table} AND event = 'published'"
     sql = Sql(
-        "SELECT period, path, size_bytes, etag, toUnixTimestamp64Milli(last_modified), rows "
+        "SELECT period, path, size_bytes, etag, toUnixTimestamp64Milli(last_modified), rows, arrival "
         f"FROM {table(objects_table(ledger))} WHERE {of_table} AND {condition} "
         f"AND (period, base) IN ({bases}) AND (period, attempt) IN ({published})"
     )
     rows = (yield from QueryNodes(name="Read which objects are loaded", sql={node: sql}))[node]
     return [
-        RecordedObject(Period.parse(period), Unit(path, size_bytes, etag, _EPOCH + milliseconds * _MILLISECOND), count)
-        for period, path, size_bytes, etag, milliseconds, count in rows
+        RecordedObject(
+            Period.parse(period),
+            Unit(path, size_bytes, etag, _EPOCH + milliseconds * _MILLISECOND),
+            count,
+            arrival,
+        )
+        for period, path, size_bytes, etag, milliseconds, count, arrival in rows
     ]
 
 
+#: Records of loads that put the rows of the recorded objects there.
+_LOADED = "event = 'published' AND restored = '' AND NOT is_adopted"
+
+
 def _newest_published(ledger: TableName, key: LedgerKey) -> str:
-    """Return the SELECT of the base and the fingerprint of what was published last of each period of a table."""
-    found = newest("base, fingerprint", condition="event = 'published'")
+    """Return the SELECT of what was loaded last of each period of a table: base and fingerprint; and of its state."""
+    found, state = newest("base, fingerprint", condition=_LOADED), newest("event, is_adopted")
     return (
-        f"SELECT period, {found} AS found FROM {table(ledger)} WHERE {key.table_condition} GROUP BY period "
-        f"HAVING {newest('event')} != 'forgotten' AND countIf(event = 'published') > 0"
+        f"SELECT period, {found} AS found, {state} AS state "
+        f"FROM {table(ledger)} WHERE {key.table_condition} GROUP BY period"
     )
 
 
 def published_fingerprints(
     ledger: TableName, node: Node, key: LedgerKey, periods: Iterable[Period]
-) -> Steps[dict[Period, str]]:
-    """Return the fingerprint of the objects that were published last of periods that were."""
+) -> Steps[dict[Period, str | None]]:
+    """Return the fingerprint of the objects that were loaded last of periods; None if somebody else loaded them."""
     of_periods = one_of("period", map(str, periods))
-    sql = Sql(f"SELECT period, found.2 FROM ({_newest_published(ledger, key)}) WHERE {of_periods}")
+    sql = Sql(
+        f"SELECT period, found.2, state.2 FROM ({_newest_published(ledger, key)}) WHERE {of_periods} "
+        "AND (found.2 != '' OR state.2)"
+    )
     rows = (yield from QueryNodes(name="Read what was published last", sql={node: sql}))[node]
-    return {Period.parse(period): fingerprint for period, fingerprint in rows}
+    return {Period.parse(period): None if is_adopted else fingerprint for period, fingerprint, is_adopted in rows}
 
 
 def unfinished_periods(context: TargetContext) -> Steps[dict[Period, tuple[str, str]]]:

@@ -6,11 +6,11 @@ An arrival is a period by the keys of objects; their rows are of any periods of 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from airflow_provider_chs3.core.files.source import Source
-from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus
+from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, compare
 from airflow_provider_chs3.core.ledger.object_records import (
     RecordedObject,
     held_objects,
@@ -18,6 +18,7 @@ from airflow_provider_chs3.core.ledger.object_records import (
     recorded_objects,
     unfinished_periods,
 )
+from airflow_provider_chs3.core.ledger.records import restored_of
 from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.load.decision import Decision, Skip, Whole
 from airflow_provider_chs3.core.load.end_attempts import end_attempts_with
@@ -62,9 +63,10 @@ def find_changed(load: PeriodLoad) -> Steps[PeriodLoad]:
         changes = replace(changes, overwritten=tuple(unit.path for unit in listed.objects if unit.path in known))
     changes = replace(changes, deleted=_settle_deleted(load, changes.deleted))
     _check_shrink(load, recorded)
+    changed = yield from _find_changed_periods(load, {item.period for item in recorded} - unfinished.keys())
     removed = (*changes.overwritten, *changes.deleted)
     periods = {path: frozenset(item.period for item in recorded if item.unit.path == path) for path in removed}
-    spread = Spread(periods, True, len({item.unit.path for item in recorded}), unfinished)
+    spread = Spread(periods, True, len({item.unit.path for item in recorded}), changed, unfinished=unfinished)
     increment = Increment(base="", number=0, attaches_first=False, period=listed, attached_rows={})
     # A table has one such load at a time: two would touch the same periods.
     attempt = Attempt(context.target, (WHOLE_TABLE,), load.attempt.nonce)
@@ -72,7 +74,29 @@ def find_changed(load: PeriodLoad) -> Steps[PeriodLoad]:
     return replace(load, attempt=attempt, changes=changes, spread=spread)
 
 
-def changes_of_arrival(recorded: Iterable[RecordedObject], listed: Manifest) -> ObjectChanges:
+def _find_changed_periods(load: PeriodLoad, periods: Collection[Period]) -> Steps[frozenset[Period]]:
+    """Return the periods that do not hold what was loaded into them, or were loaded by another definition.
+
+    Pinned ones hold what somebody restored, and stay.
+    """
+    if not periods:
+        return frozenset()
+    partitions = yield from partitions_of(load.context, sorted(periods))
+    items = Batch({period: load_of_period(load, period, of_period) for period, of_period in partitions.items()})
+    before = yield from items.ask(look_up_caught_up)
+    for error in items.failed.values():
+        raise error
+    wanted = replace(load.wanted, fingerprint=None)
+    return frozenset(
+        period
+        for period, nodes in before.items()
+        if compare(nodes, wanted, load.context.table_facts).status
+        not in (ComparisonStatus.UNCHANGED, ComparisonStatus.PINNED)
+        or ((restored := restored_of(nodes)) and not restored.is_pinned)
+    )
+
+
+def changes_of_arrival(recorded: Collection[RecordedObject], listed: Manifest) -> ObjectChanges:
     """Return how the objects of an arrival differ from those whose rows a table holds."""
     contents = defaultdict[str, set[tuple[int, str]]](set)
     units = dict[str, Unit]()
@@ -80,8 +104,10 @@ def changes_of_arrival(recorded: Iterable[RecordedObject], listed: Manifest) -> 
         units[item.unit.path] = item.unit
         contents[item.unit.path].add(item.unit.content)
     changes = ObjectChanges.between(Manifest.of(units.values()), listed)
-    # An object may have been overwritten since a load of some of its periods.
+    # An object may have been overwritten since a load of some of its periods; and a load by period may have left out
+    # rows of others.
     mixed = {path for path, of_path in contents.items() if len(of_path) > 1}
+    mixed |= {item.unit.path for item in recorded if not item.arrival}
     return replace(changes, overwritten=tuple(sorted({*changes.overwritten, *mixed} - {*changes.deleted})))
 
 
@@ -178,10 +204,11 @@ def _settle_deleted(load: PeriodLoad, deleted: tuple[str, ...]) -> tuple[str, ..
 
 
 def _check_shrink(load: PeriodLoad, recorded: Iterable[RecordedObject]) -> None:
-    """Check that overwritten objects did not become too small."""
+    """Check that overwritten and deleted objects did not take too much with them."""
     sizes = {unit.path: unit.size_bytes for unit in load.manifest.objects}
-    before = {item.unit.path: item.unit.size_bytes for item in recorded if item.unit.path in sizes}
-    was_bytes, is_bytes = sum(before.values()), sum(sizes[path] for path in before)
+    keeps = load.policies.on_deleted_objects == "keep"
+    before = {item.unit.path: item.unit.size_bytes for item in recorded if item.unit.path in sizes or not keeps}
+    was_bytes, is_bytes = sum(before.values()), sum(sizes.get(path, 0) for path in before)
     if is_bytes < was_bytes * (1 - load.policies.max_shrink_fraction):
         raise SourceError(
             f"The loaded objects of {load.period} shrank from {size_text(was_bytes)} to {size_text(is_bytes)}, by more "

@@ -161,17 +161,18 @@ def _load_arrival(load_round: Round) -> Steps[None]:
     load = yield from find_changed(replace(load, timer=timer))
     assert load.changes
     assert load.spread
-    if not (load.manifest.objects or load.spread.recorded):
+    if not (load.manifest.objects or (load.spread.recorded and not load.changes.deleted)):
         load_round.add(period, judge_without_objects(load.request, period, 0, timer))
         if load_round.has(period):
             return
-    if not (load.changes.counts or load.spread.unfinished):
+    if not (load.changes.counts or load.spread.unfinished or load.spread.changed):
         yield from drop_published_staging(load)
         yield from record_unchanged([load])
         unchanged = result_of(load, {}, status="unchanged", reason=ComparisonStatus.UNCHANGED.value)
         load_round.results[period] = replace(unchanged, of_periods=())
         return
-    yield from Log(name=f"{period}: {load.changes}. {sizes_text(load)}")
+    reasons = str(load.changes) or f"{', '.join(map(str, sorted(load.spread.changed)))} not as published"
+    yield from Log(name=f"{period}: {reasons}. {sizes_text(load)}")
     load_round.loads[period] = load
     plan = yield from plan_objects(load)
     load = yield from replace(load, plan=plan).end_step("plan")

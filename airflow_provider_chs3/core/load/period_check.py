@@ -246,7 +246,8 @@ def _states(load: PeriodLoad) -> dict[Node, PartitionState]:
 
 def _is_reload(load: PeriodLoad, owned: Collection[Period]) -> bool:
     request = load.request
-    return request.reload is not None and not request.is_approval and load.period not in owned
+    is_asked_for = request.reload is not None or (load.spread is not None and load.spread.again)
+    return is_asked_for and not request.is_approval and load.period not in owned
 
 
 def sizes_text(load: PeriodLoad) -> str:

@@ -131,6 +131,9 @@ class Spread:
         periods: Path of each overwritten or deleted object → the periods that hold rows of it.
         is_arrival: Whether this is the load of the arrival, rather than of a period that its rows are of.
         recorded: How many objects of the arrival the table holds rows of.
+        changed: Periods with rows of the arrival that are not as published.
+        arrivals: Path of each kept object of the period → its arrival, as it is recorded.
+        again: Whether the period is to be recorded again, although its rows are those of its objects.
         unfinished: Periods that a dead attempt was publishing, and that must be loaded whole, with their objects.
         only: The only rows to insert; None, the default, for all.
     """
@@ -138,6 +141,9 @@ class Spread:
     periods: Mapping[str, frozenset[Period]] = field(default_factory=dict)
     is_arrival: bool = False
     recorded: int = 0
+    changed: frozenset[Period] = frozenset()
+    arrivals: Mapping[str, str] = field(default_factory=dict)
+    again: bool = False
     unfinished: Mapping[Period, Manifest] = field(default_factory=dict)
     only: RowsOfPeriods | None = None
 
@@ -238,7 +244,11 @@ class PeriodLoad(Publication):
     @property
     def by_arrival(self) -> Callable[[Unit], str] | None:
         """The function that gives the arrival of an object; None if objects have rows of their period alone."""
-        return self.files.source.arrival_of if self.spread else None
+        return self._arrival_of if self.spread else None
+
+    def _arrival_of(self, unit: Unit) -> str:
+        known = self.spread.arrivals if self.spread else {}
+        return known[unit.path] if unit.path in known else self.files.source.arrival_of(unit)
 
     @property
     def manifest(self) -> Manifest:

@@ -57,7 +57,7 @@ def find_periods(load: PeriodLoad, staged: _Partitions) -> Steps[Periods]:
     context = load.context
     values = {key: of.period_value for on_node in staged.values() for key, of in on_node.items() if of.contents.rows}
     partitions = (yield from periods_of_rows(context, load.staging, values)) if values else {}
-    losing = frozenset(load.spread.unfinished).union(*load.spread.periods.values())
+    losing = load.spread.changed.union(load.spread.unfinished, *load.spread.periods.values())
     if further := sorted(losing - partitions.keys()):
         partitions |= yield from partitions_of(context, further)
     if not partitions:
@@ -104,9 +104,10 @@ def _loads_of(
 ) -> Steps[list[tuple[Period, PeriodLoad]]]:
     """Return a load of each period, with all of its objects."""
     assert load.spread
-    kept = defaultdict[Period, list[Unit]](list)
+    kept, arrivals = defaultdict[Period, list[Unit]](list), dict[str, str]()
     for item in (yield from objects_of_periods(load.context, one_of("period", map(str, partitions)))):
         kept[item.period].append(item.unit)
+        arrivals[item.unit.path] = item.arrival
     kept |= {period: list(manifest.objects) for period, manifest in load.spread.unfinished.items()}
     yield from _check_known(load, partitions.keys() - load.spread.unfinished.keys(), kept)
     read = {unit.path: unit for unit in load.files.manifest.objects}
@@ -117,7 +118,14 @@ def _loads_of(
     for period, of_period in partitions.items():
         came = {*rows[period], *(empty if period == newest else ())}
         units = [*(unit for unit in kept[period] if unit.path not in replaced), *(read[path] for path in came)]
-        loads.append((period, load_of_period(load, period, of_period).with_objects(Manifest.of(units))))
+        item_load = load_of_period(load, period, of_period).with_objects(Manifest.of(units))
+        known = {unit.path: arrivals[unit.path] for unit in kept[period] if unit.path in arrivals}
+        spread = Spread(
+            arrivals={path: arrival for path, arrival in known.items() if path not in replaced},
+            # A load by period did not say whether it took all of their rows.
+            again=any(not arrival and path in read for path, arrival in known.items()),
+        )
+        loads.append((period, replace(item_load, spread=spread)))
     return loads
 
 
@@ -128,12 +136,12 @@ def _check_known(load: PeriodLoad, periods: Collection[Period], kept: Mapping[Pe
         return
     published = yield from published_fingerprints(context.ledger, node, load.key_on(node), sorted(periods))
     for period, fingerprint in sorted(published.items()):
-        if Manifest.of(kept.get(period, ())).fingerprint != fingerprint:
+        if fingerprint is None or Manifest.of(kept.get(period, ())).fingerprint != fingerprint:
             raise TargetChangedError(
                 f"{context.target} {period} holds rows of which no record says which objects they are from, as after "
-                "an adoption, or after a version was restored: rows cannot be added to it exactly. Nothing was "
-                "published. Empty it, forget it (chs3 forget), and load all arrivals that have rows of it again, with "
-                "a reload."
+                "an adoption: rows cannot be added to it exactly. Nothing was published. Load into a new table, or, if "
+                "all of its objects are there, empty it, forget it (chs3 forget), and load all arrivals that have rows "
+                "of it again, with a reload."
             )
 
 

@@ -157,7 +157,7 @@ def test_without_a_column_of_objects_these_periods_are_loaded_whole(arrivals: Ar
     assert touched(result) == [2, 3, 5, 9, 10]
     arrivals.assert_exact()
     arrivals.delete(10, "b")
-    arrivals.load(10, on_deleted_objects="remove")
+    arrivals.load(10, on_deleted_objects="remove", max_shrink_fraction=1)
     arrivals.assert_exact()
     assert arrivals.load(10)["status"] == arrivals.load(11)["status"] == "unchanged"
 
@@ -410,3 +410,85 @@ def test_objects_are_listed_with_their_arrival_and_rows_by_period(arrivals: Arri
         0, f"SELECT dateDiff('year', now(), min(delete_ttl_info_min)) FROM system.parts WHERE {of_objects}"
     )
     assert kept_years > 50
+
+
+@pytest.mark.parametrize("is_dropped", [True, False])
+def test_a_period_that_was_forgotten_is_read_again_whole(arrivals: Arrivals, is_dropped: bool) -> None:
+    arrivals.put(10, "a", 0, [10, 9])
+    arrivals.put(11, "b", 50, [11, 9])
+    arrivals.load(10)
+    arrivals.load(11)
+    if is_dropped:
+        arrivals.lake.on_every_node(f"ALTER TABLE {arrivals.name} DROP PARTITION '2026-11-09'")
+    arrivals.operator(10).on_connection().forget(["2026-11-09"])
+    arrivals.put(12, "c", 70, [12, 9])
+    if not is_dropped:
+        with pytest.raises(AirflowFailException, match="the partition holds rows that no load wrote"):
+            arrivals.load(12)
+    assert arrivals.load(12, replace_unknown=True)["status"] == "published"
+    arrivals.assert_exact()
+    assert arrivals.load(10)["status"] == "unchanged"
+
+
+@pytest.mark.parametrize("change", ["DROP PARTITION '2026-11-09'", "DELETE WHERE number = 900"])
+def test_a_period_that_somebody_changed_is_found_by_its_arrivals(arrivals: Arrivals, change: str) -> None:
+    arrivals.put(10, "a", 0, [10, 9])
+    arrivals.put(11, "b", 50, [11, 9])
+    arrivals.load(10)
+    arrivals.load(11)
+    arrivals.lake.on_every_node(f"ALTER TABLE {arrivals.name} {change} SETTINGS mutations_sync = 1")
+    with pytest.raises(AirflowFailException, match="was changed since it was published"):
+        arrivals.load(10)
+    result = arrivals.load(10, on_target_changed="reload")
+    assert touched(result) == [9]
+    arrivals.assert_exact()
+    assert arrivals.load(10)["status"] == arrivals.load(11)["status"] == "unchanged"
+
+
+def test_another_definition_reads_the_periods_of_the_arrival_again(arrivals: Arrivals) -> None:
+    arrivals.put(10, "a", 0, [10, 9])
+    arrivals.load(10)
+    select = {"at": "at", "number": "toInt64(number) + 1000000"}
+    assert touched(arrivals.load(10, select=select)) == [9, 10]
+    assert [number for _, number in arrivals.found()] == [number + 1_000_000 for _, number in arrivals.expected()]
+    assert arrivals.load(10, select=select)["status"] == "unchanged"
+
+
+def test_a_restored_period_takes_rows_again_once_it_is_not_pinned(arrivals: Arrivals) -> None:
+    arrivals.put(10, "a", 0, [10, 9])
+    arrivals.load(10, keep_versions=1)
+    arrivals.put(11, "b", 50, [11, 9])
+    arrivals.load(11, keep_versions=1)
+    table = arrivals.operator(10).on_connection()
+    table.restore(["2026-11-09"], by="a test")
+    assert arrivals.load(11)["status"] == "unchanged"
+    arrivals.put(12, "c", 70, [12, 9])
+    with pytest.raises(AirflowFailException, match="pinned since"):
+        arrivals.load(12)
+    table.unpin(["2026-11-09"])
+    arrivals.load(12)
+    assert arrivals.found() == arrivals.expected()
+
+
+def test_an_arrival_whose_objects_are_all_gone_is_no_quiet_night(arrivals: Arrivals) -> None:
+    arrivals.put(10, "a", 0, [10, 9])
+    arrivals.load(10)
+    rows = arrivals.found()
+    arrivals.delete(10, "a")
+    with pytest.raises((AirflowFailException, NotReadyError)):
+        arrivals.load(10, on_deleted_objects="remove")
+    assert arrivals.found() == rows
+    arrivals.load(10, on_deleted_objects="remove", on_no_objects="empty", max_shrink_fraction=1)
+    arrivals.assert_exact()
+
+
+def test_objects_of_a_load_by_period_are_read_again_with_all_of_their_rows(arrivals: Arrivals) -> None:
+    arrivals.put(10, "a", 0, [10, 9])
+    arrivals.put(11, "b", 50, [11, 10])
+    arrivals.load(10, on_other_periods="leave_out")
+    arrivals.load(11, on_other_periods="leave_out")
+    assert len(arrivals.found()) == 4
+    arrivals.load(11)
+    arrivals.load(10)
+    arrivals.assert_exact()
+    assert arrivals.load(10)["status"] == arrivals.load(11)["status"] == "unchanged"
