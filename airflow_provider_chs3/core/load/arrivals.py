@@ -6,11 +6,11 @@ An arrival is a period by the keys of objects; their rows are of any periods of 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from airflow_provider_chs3.core.files.source import Source
-from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, compare
+from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedPeriod, compare
 from airflow_provider_chs3.core.ledger.object_records import (
     RecordedObject,
     held_objects,
@@ -18,7 +18,7 @@ from airflow_provider_chs3.core.ledger.object_records import (
     recorded_objects,
     unfinished_periods,
 )
-from airflow_provider_chs3.core.ledger.records import restored_of
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode, restored_of
 from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.load.decision import Decision, Skip, Whole
 from airflow_provider_chs3.core.load.end_attempts import end_attempts_with
@@ -30,7 +30,7 @@ from airflow_provider_chs3.core.load.publication import (
     look_up_caught_up,
 )
 from airflow_provider_chs3.core.load.staging_tables import Attempt, nonce_of, staging_of
-from airflow_provider_chs3.core.model.models import Manifest, ObjectChanges, TableName, Unit
+from airflow_provider_chs3.core.model.models import Manifest, Node, ObjectChanges, TableName, Unit
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period
 from airflow_provider_chs3.core.model.quantities import quantity, size_text
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
@@ -39,6 +39,7 @@ from airflow_provider_chs3.core.steps.operations import Log, Steps
 from airflow_provider_chs3.core.target.node_facts import TargetContext
 from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions, partitions_of
 from airflow_provider_chs3.core.target.replication import catch_up
+from airflow_provider_chs3.core.target.table_facts import TableFacts
 from airflow_provider_chs3.exceptions import (
     Chs3Error,
     SourceError,
@@ -86,12 +87,18 @@ def _find_changed_periods(load: PeriodLoad, periods: Collection[Period]) -> Step
     before = yield from items.ask(look_up_caught_up)
     for error in items.failed.values():
         raise error
-    wanted = replace(load.wanted, fingerprint=None)
+    return not_as_published(before, replace(load.wanted, fingerprint=None), load.context.table_facts)
+
+
+def not_as_published(
+    before: Mapping[Period, Mapping[Node, PeriodOnNode]], wanted: ExpectedPeriod, table_facts: TableFacts
+) -> frozenset[Period]:
+    """Return the periods that do not hold what was loaded into them; pinned ones hold what somebody restored."""
+    stay = (ComparisonStatus.UNCHANGED, ComparisonStatus.PINNED)
     return frozenset(
         period
         for period, nodes in before.items()
-        if compare(nodes, wanted, load.context.table_facts).status
-        not in (ComparisonStatus.UNCHANGED, ComparisonStatus.PINNED)
+        if compare(nodes, wanted, table_facts).status not in stay
         or ((restored := restored_of(nodes)) and not restored.is_pinned)
     )
 

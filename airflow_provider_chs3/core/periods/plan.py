@@ -26,7 +26,12 @@ from airflow_provider_chs3.core.ledger.recording import add_records
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
 from airflow_provider_chs3.core.ledger.structure_record import structure_of
 from airflow_provider_chs3.core.ledger.table import ARRIVED, LedgerKey, lacks_look, make_loads_table
-from airflow_provider_chs3.core.load.arrivals import changes_of_arrival, deleted_text, recorded_of_arrivals
+from airflow_provider_chs3.core.load.arrivals import (
+    changes_of_arrival,
+    deleted_text,
+    not_as_published,
+    recorded_of_arrivals,
+)
 from airflow_provider_chs3.core.load.decision import Hold, PeriodFacts, Refusal, Refuse, Skip, decide, whole_table_error
 from airflow_provider_chs3.core.load.kept_versions import validate_held
 from airflow_provider_chs3.core.load.load_request import Policies, definition_of, digest_of
@@ -184,7 +189,20 @@ def compare_periods(request: PlanRequest) -> Steps[tuple[list[PlannedPeriod], Ta
     # An empty list of periods has no partition to ask for.
     owns = (yield from partitions_of(context, sorted(listed))) if listed else {}
     published = yield from look_up_periods(context, owns)
-    wanted = ExpectedPeriod(
+    wanted = _wanted_of(request, context)
+    planned = list[PlannedPeriod]()
+    for period, objects in sorted(listed.items()):
+        nodes = published[period]
+        records = [node.record for node in nodes.values() if node.record]
+        expected = replace(wanted, fingerprint=objects.fingerprint)
+        facts = yield from _facts_of(request, context, period, nodes, expected)
+        planned.append(_planned(request, context.target, period, objects, facts, records))
+    return (yield from _add_changes(request, context, planned, published)), context
+
+
+def _wanted_of(request: PlanRequest, context: TargetContext) -> ExpectedPeriod:
+    """Return what periods are compared with, apart from their objects."""
+    return ExpectedPeriod(
         definition=request.definition,
         structure=structure_of(
             context,
@@ -194,14 +212,6 @@ def compare_periods(request: PlanRequest) -> Steps[tuple[list[PlannedPeriod], Ta
         ),
         contents=request.source.kind.contents.name,
     )
-    planned = list[PlannedPeriod]()
-    for period, objects in sorted(listed.items()):
-        nodes = published[period]
-        records = [node.record for node in nodes.values() if node.record]
-        expected = replace(wanted, fingerprint=objects.fingerprint)
-        facts = yield from _facts_of(request, context, period, nodes, expected)
-        planned.append(_planned(request, context.target, period, objects, facts, records))
-    return (yield from _add_changes(request, context, planned, published)), context
 
 
 def _compare_arrivals(request: PlanRequest) -> Steps[tuple[list[PlannedPeriod], TargetContext]]:
@@ -216,10 +226,17 @@ def _compare_arrivals(request: PlanRequest) -> Steps[tuple[list[PlannedPeriod], 
     check_databases(context)
     unfinished = yield from unfinished_periods(context)
     recorded = yield from recorded_of_arrivals(context, source, sorted(listed))
+    touched = {period: {item.period for item in items} for period, items in recorded.items()}
+    known = sorted(set[Period]().union(*touched.values()))
+    before = (yield from look_up_periods(context, (yield from partitions_of(context, known)))) if known else {}
+    changed = not_as_published(before, _wanted_of(request, context), context.table_facts)
     planned = list[PlannedPeriod]()
     for period, manifest in sorted(listed.items()):
-        changes = changes_of_arrival(recorded.get(period, ()), manifest)
-        planned.append(_planned_arrival(request, context.target, period, manifest, changes, is_dead=bool(unfinished)))
+        changes = changes_of_arrival(recorded[period], manifest)
+        reason = "a dead load did not finish" if unfinished else ""
+        if not_published := sorted(changed & touched[period]):
+            reason = f"{', '.join(map(str, not_published))} not as published"
+        planned.append(_planned_arrival(request, context.target, period, manifest, changes, reason))
     return planned, context
 
 
@@ -229,16 +246,15 @@ def _planned_arrival(
     period: Period,
     manifest: Manifest,
     changes: ObjectChanges,
-    *,
-    is_dead: bool,
+    other_reason: str,
 ) -> PlannedPeriod:
     policies, deleted = request.policies, changes.deleted
     has_objects = bool(manifest.objects or deleted)
     if policies.on_deleted_objects == "keep":
         changes = replace(changes, deleted=())
     is_blocked = bool(changes.deleted) and policies.on_deleted_objects == "fail"
-    is_changed = bool(changes.counts) or is_dead
-    reason = str(changes) or ("a dead load did not finish" if is_dead else ComparisonStatus.UNCHANGED.value)
+    is_changed = bool(changes.counts or other_reason)
+    reason = str(changes) or other_reason or ComparisonStatus.UNCHANGED.value
     if request.reload:
         reason = f"this run reloads {request.reload}"
     if is_blocked:

@@ -437,6 +437,8 @@ def test_a_period_that_somebody_changed_is_found_by_its_arrivals(arrivals: Arriv
     arrivals.load(10)
     arrivals.load(11)
     arrivals.lake.on_every_node(f"ALTER TABLE {arrivals.name} {change} SETTINGS mutations_sync = 1")
+    plan = PlanLoadsOperator(task_id="plan", periods=["2026-11-10"], load=arrivals.operator(10).as_load())
+    assert [str(found.reason) for found in plan.planned({})] == ["2026-11-09 not as published"]
     with pytest.raises(AirflowFailException, match="was changed since it was published"):
         arrivals.load(10)
     result = arrivals.load(10, on_target_changed="reload")
