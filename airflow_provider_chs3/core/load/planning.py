@@ -238,7 +238,7 @@ def plan_insert(
         null_as_default=request.selection.null_as_default,
         by_sharding_key=request.policies.distribution == "sharding_key",
         store=request.source.kind,
-        periods=None if load.period_partitions.of_part else len(load.attempt.periods),
+        periods=None if load.period_partitions.of_part or load.spread else len(load.attempt.periods),
     )
     retry_state = yield from _remember_memory(load, history, share.memory_bytes)
     settings = (*lower_settings(computed, retry_state), *_settings_without_absent(load))

@@ -494,3 +494,11 @@ def test_objects_of_a_load_by_period_are_read_again_with_all_of_their_rows(arriv
     arrivals.load(10)
     arrivals.assert_exact()
     assert arrivals.load(10)["status"] == arrivals.load(11)["status"] == "unchanged"
+
+
+def test_an_object_has_rows_of_many_periods(arrivals: Arrivals) -> None:
+    arrivals.put(20, "a", 0, list(range(-130, 21)), rows=1)
+    assert len(touched(arrivals.load(20))) == 151
+    arrivals.put(21, "b", 90, list(range(-125, 22)), rows=1)
+    arrivals.load(21)
+    arrivals.assert_exact()
