@@ -215,7 +215,7 @@ def _prove(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
         is_fine=not unlike,
         notes=[
             "\n".join(f"Not compared: {name}, as {reason}." for name, reason in _left_out_of(proved).items()),
-            _to_repair(proved, chosen.table.name),
+            _to_repair(proved, chosen.table.name, by_arrival=chosen.load is not None and chosen.load.is_by_arrival),
         ],
     )
 
@@ -224,7 +224,7 @@ def _left_out_of(proved: Sequence[ProvedPeriod]) -> dict[str, str]:
     return {name: reason for period in proved for name, reason in period.left_out.items()}
 
 
-def _to_repair(proved: Sequence[ProvedPeriod], table: TableName) -> str:
+def _to_repair(proved: Sequence[ProvedPeriod], table: TableName, *, by_arrival: bool) -> str:
     """Return the command that loads the periods that differ, and nothing else; of rows of others, how to prove first.
 
     As long as it is not known how their load reads the objects, the rows that it would replace may be right.
@@ -238,7 +238,12 @@ def _to_repair(proved: Sequence[ProvedPeriod], table: TableName) -> str:
             f"No load is known to have written the rows of {', '.join(of_others)}, so the objects were read as by a "
             "load without arguments. Prove them again as their load reads them, with --dag or --loads."
         )
-    if known:
+    if known and by_arrival:
+        texts.append(
+            f"Reload the arrivals of the objects of {', '.join(known)}, which chs3 ledger --objects names, by the conf "
+            f"{RELOAD} of the DAG that loads the table."
+        )
+    elif known:
         asked = {"database": table.database, "table": table.table, "periods": known, "replace_rows_of_others": True}
         texts.append(
             "To load just what differs, trigger the DAG that loads the table:\n"

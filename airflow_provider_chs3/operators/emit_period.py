@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowSkipException, Asset, BaseOperator
 
-from airflow_provider_chs3.operators._support.changed_periods import changed_periods
-
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
@@ -32,7 +30,7 @@ def emit_periods(
         result: The load's result, or the results of a load of several periods.
         key_format: How partition keys are written, as in `EmitPeriodOperator`.
     """
-    from airflow_provider_chs3.core.load.load_result import OF_EVENT
+    from airflow_provider_chs3.core.load.load_result import OF_EVENT, changed_periods
 
     of_loads = [result] if isinstance(result, Mapping) else result
     # An arrival changes other periods than its own.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -91,3 +91,13 @@ class LoadResult(AsJson):
             "insert_seconds": round(self.insert_seconds, 3),
             "seconds_by_step": {name: round(seconds, 3) for name, seconds in self.seconds_by_step.items()},
         }
+
+
+def changed_periods(result: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Return the results of the table's periods: an arrival changes other periods than its own.
+
+    Args:
+        result: A load's result.
+    """
+    of_periods: Sequence[Mapping[str, Any]] | None = result.get("of_periods")
+    return [result] if of_periods is None else of_periods

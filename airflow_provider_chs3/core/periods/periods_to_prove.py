@@ -66,7 +66,7 @@ def _list_arrivals(
     policies = replace(requests[0].policies, ready_key=None, min_object_age_seconds=0)
     request = replace(requests[0], source=source.holding(held), policies=policies)
     asked = sorted(held.periods) if all_periods else [of_period.period for of_period in requests]
-    not_loaded = [_not_loaded(period, changed) for period, changed in changes.items() if changed.counts]
+    not_loaded = [_not_loaded(requests[0], period, changed) for period, changed in changes.items() if changed.counts]
     return [replace(request, period=period) for period in asked], not_loaded if all_periods else []
 
 
@@ -87,5 +87,6 @@ def _held_by_period(
     )
 
 
-def _not_loaded(period: Period, changes: ObjectChanges) -> ProvedPeriod:
-    return ProvedPeriod(period=period, status=DIFFERS, reason=f"objects of this arrival are not as loaded: {changes}")
+def _not_loaded(request: LoadRequest, period: Period, changes: ObjectChanges) -> ProvedPeriod:
+    reason = f"objects of this arrival are not as loaded: {changes}"
+    return ProvedPeriod(period=period, status=DIFFERS, reason=reason, definition=request.defined)

@@ -14,7 +14,6 @@ from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSki
 
 from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.metrics import count_loads, count_merges, counts_failures, gauge_freshness
-from airflow_provider_chs3.operators._support.changed_periods import changed_periods
 from airflow_provider_chs3.operators._support.loads_page import OnLoadsPage
 from airflow_provider_chs3.operators._support.openlineage import LoadLineage
 from airflow_provider_chs3.operators._support.tasks import LoadTask
@@ -312,5 +311,7 @@ def _published(results: Sequence[LoadResult]) -> list[LoadResult]:
 
 
 def _of_periods(merges: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
+    from airflow_provider_chs3.core.load.load_result import changed_periods
+
     periods = {of_period["period"] for of_period in changed_periods(result)}
     return dict(merges, periods={name: nodes for name, nodes in merges["periods"].items() if name in periods})
