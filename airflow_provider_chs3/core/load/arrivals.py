@@ -25,10 +25,7 @@ from airflow_provider_chs3.core.load.end_attempts import end_attempts_with
 from airflow_provider_chs3.core.load.finish import finish
 from airflow_provider_chs3.core.load.period_check import allowing_shrink
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Spread
-from airflow_provider_chs3.core.load.publication import (
-    Increment,
-    look_up_caught_up,
-)
+from airflow_provider_chs3.core.load.publication import Increment, look_up_caught_up
 from airflow_provider_chs3.core.load.staging_tables import Attempt, nonce_of, staging_of
 from airflow_provider_chs3.core.model.models import Manifest, Node, ObjectChanges, TableName, Unit
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period
@@ -40,10 +37,7 @@ from airflow_provider_chs3.core.target.node_facts import TargetContext
 from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions, partitions_of
 from airflow_provider_chs3.core.target.replication import catch_up
 from airflow_provider_chs3.core.target.table_facts import TableFacts
-from airflow_provider_chs3.exceptions import (
-    Chs3Error,
-    SourceError,
-)
+from airflow_provider_chs3.exceptions import Chs3Error, SourceError
 
 
 def find_changed(load: PeriodLoad) -> Steps[PeriodLoad]:

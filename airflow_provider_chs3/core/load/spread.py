@@ -104,10 +104,10 @@ def _loads_of(
 ) -> Steps[list[tuple[Period, PeriodLoad]]]:
     """Return a load of each period, with all of its objects."""
     assert load.spread
-    kept, arrivals = defaultdict[Period, list[Unit]](list), dict[str, str]()
+    kept, arrivals = defaultdict[Period, list[Unit]](list), defaultdict[Period, dict[str, str]](dict)
     for item in (yield from objects_of_periods(load.context, one_of("period", map(str, partitions)))):
         kept[item.period].append(item.unit)
-        arrivals[item.unit.path] = item.arrival
+        arrivals[item.period][item.unit.path] = item.arrival
     kept |= {period: list(manifest.objects) for period, manifest in load.spread.unfinished.items()}
     yield from _check_known(load, partitions.keys() - load.spread.unfinished.keys(), kept)
     read = {unit.path: unit for unit in load.files.manifest.objects}
@@ -119,11 +119,10 @@ def _loads_of(
         came = {*rows[period], *(empty if period == newest else ())}
         units = [*(unit for unit in kept[period] if unit.path not in replaced), *(read[path] for path in came)]
         item_load = load_of_period(load, period, of_period).with_objects(Manifest.of(units))
-        known = {unit.path: arrivals[unit.path] for unit in kept[period] if unit.path in arrivals}
         spread = Spread(
-            arrivals={path: arrival for path, arrival in known.items() if path not in replaced},
+            arrivals={path: arrival for path, arrival in arrivals[period].items() if path not in replaced},
             # A load by period did not say whether it took all of their rows.
-            again=any(not arrival and path in read for path, arrival in known.items()),
+            again=any(not arrival and path in read for path, arrival in arrivals[period].items()),
         )
         loads.append((period, replace(item_load, spread=spread)))
     return loads
