@@ -18,6 +18,7 @@ from airflow_provider_chs3.core.load.load_request import (
     LoadRequest,
     parsed_definition,
 )
+from airflow_provider_chs3.core.load.load_result import published_periods
 from airflow_provider_chs3.core.load.protocol import load_periods
 from airflow_provider_chs3.core.load.reload import Reload
 from airflow_provider_chs3.core.load.staging_tables import make_nonce
@@ -135,7 +136,7 @@ class Table:
         views = runner.run(find_views(request, asked)) if request.follows_views and not load.is_by_arrival else ()
         outcome = runner.run(load_periods(request, asked))
         results = [outcome.results[period] for period in asked if period in outcome.results]
-        published = [of_period for result in results for of_period in result.published_periods]
+        published = published_periods(results)
         if request.follows_views and load.is_by_arrival and published:
             # The periods that an arrival changes are known once it is loaded.
             views = runner.run(find_views(request, [result.period for result in published]))

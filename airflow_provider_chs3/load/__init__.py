@@ -170,7 +170,7 @@ class Load(Group):
 
     @property
     def is_by_arrival(self) -> bool:
-        """Whether its periods are those in which objects arrive, rather than those of the table."""
+        """Return whether its periods are those in which objects arrive, rather than those of the table."""
         return is_by_arrival(self.policies)
 
     @property

@@ -100,6 +100,7 @@ def scheduled_load(
         of_the_sensor = {"load": load, "mode": "reschedule", **(merge_health or {})}
         if "deferrable" in of_tasks:
             of_the_sensor = {"deferrable": of_tasks["deferrable"], **of_the_sensor}
+        # Each arrival may change any period: a later load would end an earlier one.
         of_the_load = {"load": load, "parallel_loads": 1 if load.is_by_arrival else parallel_loads, **of_tasks}
         plan = PlanLoadsOperator(
             task_id="plan",
@@ -134,8 +135,7 @@ def _loads(
         load = S3ToClickHouseOperator(
             task_id="load",
             periods=periods,
-            # Each arrival may change any period: a later load would end an earlier one.
-            max_active_tis_per_dagrun=1 if is_by_arrival else of_the_load["parallel_loads"],
+            max_active_tis_per_dagrun=of_the_load["parallel_loads"],
             map_index_template=_LABEL,
             **of_the_load,
         )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
-from tests.dags.test_chs3_nightly import DAGS, Nights, events, nights, states
+from tests.dags.test_chs3_nightly import Nights, events, nights, states, without_retries
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG
@@ -25,14 +25,7 @@ LATE = Trips(rows_per_period=600, files_per_period=2, wrong_period_rows=100)
 
 @pytest.fixture(scope="module")
 def dag(airflow_db: Path) -> DAG:
-    from tests.dag_bag import DagBag
-
-    bag = DagBag(DAGS)
-    assert bag.import_errors == {}
-    dag = bag.dags["chs3_arrivals"]
-    for task in dag.tasks:
-        task.retries = 0
-    return dag
+    return without_retries("chs3_arrivals")
 
 
 def arrive(nights: Nights, day: str, month: str, *, seed: int = 1) -> None:

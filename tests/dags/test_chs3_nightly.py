@@ -25,17 +25,21 @@ TRIPS = Trips(rows_per_period=600, files_per_period=3)
 MORE_TRIPS = Trips(seed=2, rows_per_period=600, files_per_period=3)
 
 
-@pytest.fixture(scope="module")
-def dag(airflow_db: Path) -> DAG:
+def without_retries(dag_id: str) -> DAG:
+    """Return an example DAG in which a failure is to be seen at once."""
     from tests.dag_bag import DagBag
 
     bag = DagBag(DAGS)
     assert bag.import_errors == {}
-    dag = bag.dags["chs3_nightly"]
+    dag = bag.dags[dag_id]
     for task in dag.tasks:
-        # A failure is to be seen at once.
         task.retries = 0
     return dag
+
+
+@pytest.fixture(scope="module")
+def dag(airflow_db: Path) -> DAG:
+    return without_retries("chs3_nightly")
 
 
 class Nights:

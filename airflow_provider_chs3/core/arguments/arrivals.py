@@ -1,4 +1,4 @@
-"""Whether a load is by the arrival of its objects."""
+"""Check whether a load is by the arrival of its objects."""
 
 from __future__ import annotations
 

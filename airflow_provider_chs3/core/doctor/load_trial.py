@@ -159,7 +159,7 @@ def _simulate_load(
         request, context, period=period, source=source, manifest=manifest, period_partitions=partitions
     )
     if by_arrival:
-        facts, decision = PeriodFacts(), (yield from judge_arrival(context, load.files.source, load))
+        facts, decision = PeriodFacts(), (yield from judge_arrival(load))
     else:
         facts = yield from look_at_period(replace(load, before=(yield from load.look_up())))
         decision = judge_period(load, facts)

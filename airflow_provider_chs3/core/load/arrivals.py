@@ -6,7 +6,7 @@ An arrival is a period by the keys of objects; their rows are of any periods of 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from airflow_provider_chs3.core.files.source import Source
@@ -50,23 +50,42 @@ def find_changed(load: PeriodLoad) -> Steps[PeriodLoad]:
     """
     context, listed = load.context, load.manifest
     unfinished = yield from _finish(load)
-    of_arrivals = yield from recorded_of_arrivals(context, load.files.source, [load.period])
-    recorded = of_arrivals.get(load.period, [])
-    changes = changes_of_arrival(recorded, listed)
+    recorded, changes = yield from _compare_arrival(load)
     if load.request.reload:
         known = {item.unit.path for item in recorded}
         changes = replace(changes, overwritten=tuple(unit.path for unit in listed.objects if unit.path in known))
-    changes = replace(changes, deleted=_settle_deleted(load, changes.deleted))
     _check_shrink(load, recorded)
     changed = yield from _find_changed_periods(load, {item.period for item in recorded} - unfinished.keys())
     removed = (*changes.overwritten, *changes.deleted)
-    periods = {path: frozenset(item.period for item in recorded if item.unit.path == path) for path in removed}
-    spread = Spread(periods, True, len({item.unit.path for item in recorded}), changed, unfinished=unfinished)
+    spread = Spread(
+        is_arrival=True,
+        periods=periods_by_path(recorded, removed),
+        recorded=len({item.unit.path for item in recorded}),
+        changed=changed,
+        unfinished=unfinished,
+    )
     increment = Increment(base="", number=0, attaches_first=False, period=listed, attached_rows={})
     # A table has one such load at a time: two would touch the same periods.
     attempt = Attempt(context.target, (WHOLE_TABLE,), load.attempt.nonce)
     load = load.with_objects(changes.to_read(listed, removed), increment)
     return replace(load, attempt=attempt, changes=changes, spread=spread)
+
+
+def _compare_arrival(load: PeriodLoad) -> Steps[tuple[list[RecordedObject], ObjectChanges]]:
+    """Return the loaded objects of an arrival, and how those that are listed differ, as far as that is to be loaded."""
+    of_arrivals = yield from recorded_of_arrivals(load.context, load.files.source, [load.period])
+    recorded = of_arrivals[load.period]
+    changes = changes_of_arrival(recorded, load.manifest)
+    return recorded, replace(changes, deleted=_settle_deleted(load, changes.deleted))
+
+
+def periods_by_path(recorded: Iterable[RecordedObject], paths: Iterable[str]) -> dict[str, frozenset[Period]]:
+    """Return the periods that hold rows of some objects, by path."""
+    periods: dict[str, set[Period]] = {path: set() for path in paths}
+    for item in recorded:
+        if item.unit.path in periods:
+            periods[item.unit.path].add(item.period)
+    return {path: frozenset(of_path) for path, of_path in periods.items()}
 
 
 def _find_changed_periods(load: PeriodLoad, periods: Collection[Period]) -> Steps[frozenset[Period]]:
@@ -112,15 +131,13 @@ def changes_of_arrival(recorded: Collection[RecordedObject], listed: Manifest) -
     return replace(changes, overwritten=tuple(sorted({*changes.overwritten, *mixed} - {*changes.deleted})))
 
 
-def judge_arrival(context: TargetContext, source: Source, load: PeriodLoad) -> Steps[Decision]:
+def judge_arrival(load: PeriodLoad) -> Steps[Decision]:
     """Decide what a load would do about an arrival, without writing anything.
 
     Raises:
         SourceError: If loaded objects are gone, unless a policy permits that.
     """
-    recorded = yield from recorded_of_arrivals(context, source, [load.period])
-    changes = changes_of_arrival(recorded[load.period], load.manifest)
-    changes = replace(changes, deleted=_settle_deleted(load, changes.deleted))
+    _, changes = yield from _compare_arrival(load)
     return Whole(str(changes)) if changes.counts else Skip(ComparisonStatus.UNCHANGED.value)
 
 
@@ -177,13 +194,20 @@ def recorded_of_arrivals(
     context: TargetContext, source: Source, periods: Sequence[Period]
 ) -> Steps[dict[Period, list[RecordedObject]]]:
     """Return the loaded objects of arrivals, also those that are gone; the source has listed the arrivals."""
-    arrivals = {period: source.arrivals(period) for period in periods}
-    prefixes = sorted({prefix for prefix, _ in arrivals.values()})
-    conditions = " OR ".join(f"startsWith(path, {literal(prefix)})" for prefix in prefixes)
-    found = yield from objects_of_periods(context, f"({conditions})")
-    return {
-        period: [item for item in found if is_of_arrival(item.unit)] for period, (_, is_of_arrival) in arrivals.items()
-    }
+    by_prefix = defaultdict[str, list[tuple[Period, Callable[[Unit], bool]]]](list)
+    for period in periods:
+        prefix, is_of_arrival = source.arrivals(period)
+        by_prefix[prefix].append((period, is_of_arrival))
+    conditions = " OR ".join(f"startsWith(path, {literal(prefix)})" for prefix in sorted(by_prefix))
+    recorded: dict[Period, list[RecordedObject]] = {period: [] for period in periods}
+    lengths = {len(prefix) for prefix in by_prefix}
+    for item in (yield from objects_of_periods(context, f"({conditions or '0'})")):
+        # Each object is compared with the arrivals of its own prefixes alone: a proof is of all arrivals.
+        for length in lengths:
+            for period, is_of_arrival in by_prefix.get(item.unit.path[:length], ()):
+                if is_of_arrival(item.unit):
+                    recorded[period].append(item)
+    return recorded
 
 
 def objects_of_periods(context: TargetContext, condition: str) -> Steps[list[RecordedObject]]:

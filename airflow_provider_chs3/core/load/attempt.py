@@ -171,8 +171,8 @@ def _load_arrival(load_round: Round) -> Steps[None]:
         unchanged = result_of(load, {}, status="unchanged", reason=ComparisonStatus.UNCHANGED.value)
         load_round.results[period] = replace(unchanged, of_periods=())
         return
-    reasons = str(load.changes) or f"{', '.join(map(str, sorted(load.spread.changed)))} not as published"
-    yield from Log(name=f"{period}: {reasons}. {sizes_text(load)}")
+    again = ", ".join(map(str, sorted(load.spread.changed.union(load.spread.unfinished))))
+    yield from Log(name=f"{period}: {str(load.changes) or f'{again} not as published'}. {sizes_text(load)}")
     load_round.loads[period] = load
     plan = yield from plan_objects(load)
     load = yield from replace(load, plan=plan).end_step("plan")

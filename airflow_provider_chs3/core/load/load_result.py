@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,11 +51,6 @@ class LoadResult(AsJson):
     checks: tuple[CheckResult, ...] = ()
     has_no_objects: bool = False
 
-    @property
-    def published_periods(self) -> tuple[LoadResult, ...]:
-        """The results of the table's periods: those that an arrival changed, or itself."""
-        return (self,) if self.of_periods is None else self.of_periods
-
     def summary(self) -> str:
         """Summarize the result in one line for people."""
         of = f"{self.target} {self.period}"
@@ -91,6 +86,11 @@ class LoadResult(AsJson):
             "insert_seconds": round(self.insert_seconds, 3),
             "seconds_by_step": {name: round(seconds, 3) for name, seconds in self.seconds_by_step.items()},
         }
+
+
+def published_periods(results: Iterable[LoadResult]) -> list[LoadResult]:
+    """Return the results of the table's periods: an arrival changes other periods than its own."""
+    return [of for result in results for of in ((result,) if result.of_periods is None else result.of_periods)]
 
 
 def changed_periods(result: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:

@@ -14,7 +14,7 @@ from datetime import timedelta
 from airflow_provider_chs3.core.ledger.object_records import (
     published_fingerprints,
 )
-from airflow_provider_chs3.core.load.arrivals import load_of_period, objects_of_periods
+from airflow_provider_chs3.core.load.arrivals import load_of_period, objects_of_periods, periods_by_path
 from airflow_provider_chs3.core.load.insert import Inserted, Verified, insert, select_objects
 from airflow_provider_chs3.core.load.load_result import LoadResult
 from airflow_provider_chs3.core.load.outcome import result_of
@@ -250,8 +250,7 @@ def _insert_changed(
         return load, staged
     yield from Log(name=f"Objects of other arrivals changed, too: {changes}.")
     held = yield from objects_of_periods(load.context, one_of("path", changed))
-    periods = {path: frozenset(item.period for item in held if item.unit.path == path) for path in changed}
-    spread = replace(load.spread, periods={**load.spread.periods, **periods})
+    spread = replace(load.spread, periods={**load.spread.periods, **periods_by_path(held, changed)})
     read = [listed[path] for path in changes.overwritten]
     if read:
         name = f"changed{len(spread.periods)}_"

@@ -217,15 +217,19 @@ def is_of_period(column: Column, key: PartsOfKey, value: str, owns: Mapping[str,
     if matched and is_the_month(column, matched[1]):
         of_row = f"toInt64(toYYYYMM({typed}))"
     else:
-        # A lambda gives the value the column's name, which the key's text has.
-        of_row = f"arrayMap({identifier(column.name)} -> {of_row}, [{typed}])[1]"
+        of_row = _of_value(column, of_row, value)
     return f"{of_row} = transform({of_file}, [{literals(files)}], {wanted}, {none})"
 
 
 def period_value(column: Column, key: PartsOfKey, value: str) -> str:
     """Return the expression for `PeriodPartitions.value` of a value as it is written."""
+    return _of_value(column, key.value(key.parts), value)
+
+
+def _of_value(column: Column, expression: str, value: str) -> str:
+    """Return an expression over a column for a value as it is written."""
     # A lambda gives the value the column's name, which the key's text has.
-    return f"arrayMap({identifier(column.name)} -> {key.value(key.parts)}, [CAST({value} AS {column.type})])[1]"
+    return f"arrayMap({identifier(column.name)} -> {expression}, [CAST({value} AS {column.type})])[1]"
 
 
 def number_of(period: Period) -> int:

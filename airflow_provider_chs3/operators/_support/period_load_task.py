@@ -118,6 +118,7 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask, takes=()):
         from airflow_provider_chs3.client.runner import Runner
         from airflow_provider_chs3.core.arguments.arrivals import is_by_arrival
         from airflow_provider_chs3.core.arguments.merge_arguments import merge_health
+        from airflow_provider_chs3.core.load.load_result import published_periods
         from airflow_provider_chs3.core.load.protocol import load_periods
         from airflow_provider_chs3.core.model.period import range_text
         from airflow_provider_chs3.core.steps.driving import drive
@@ -141,7 +142,7 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask, takes=()):
             results = [outcome.results[period] for period in periods if period in outcome.results]
             self._tell(results)
             if is_spread:
-                views = self._views(runner, request, [result.period for result in _published(results)])
+                views = self._views(runner, request, [result.period for result in published_periods(results)])
             of_views = Runner(listing=listing, **self._runner_arguments(hook))
             if error := self._follow(of_views, views, results) or outcome.error:
                 # For what follows the periods that are loaded: a task that fails returns nothing.
@@ -156,6 +157,7 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask, takes=()):
 
     def _end(self, context: Context, results: Sequence[LoadResult], deadline: Deadline) -> Any:
         """Return what the task returns, or wait for its merges."""
+        from airflow_provider_chs3.core.load.load_result import published_periods
         from airflow_provider_chs3.operators._support.deferral import settle
 
         everything = [*results, *self.followed]
@@ -166,7 +168,7 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask, takes=()):
                 ti.xcom_push(key="return_value", value=self.results if self.has_periods else self.results[0])
             raise AirflowSkipException(" ".join(result.summary() for result in results))
         if self.wait_for_merges:
-            return settle(self, context, _published(results), self.results, deadline)
+            return settle(self, context, published_periods(results), self.results, deadline)
         return self.done(context, self.results)
 
     def _views(self, runner: Runner, request: LoadRequest, periods: Sequence[Period]) -> Sequence[View]:
@@ -182,6 +184,7 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask, takes=()):
         assert self._request is not None  # the load of the table that they follow
         if not self._request.follows_views:
             return None
+        from airflow_provider_chs3.core.load.load_result import published_periods
         from airflow_provider_chs3.core.periods.following import follow
 
         request, periods = self._request, self._loading
@@ -190,12 +193,15 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask, takes=()):
             self._request, self._loading = request, periods
 
         with self.leaving_nothing():
-            followed = runner.run(follow(request, views, _published(results), begin=begin))
+            followed = runner.run(follow(request, views, published_periods(results), begin=begin))
         begin(request, periods)
         self.followed = tuple(followed.results.values())
         count_loads(self, *self.followed)
         self.results = [
-            {**values, "views": [of_view for of in _published([result]) for of_view in followed.of(views, of.period)]}
+            {
+                **values,
+                "views": [of_view for of in published_periods([result]) for of_view in followed.of(views, of.period)],
+            }
             for values, result in zip(self.results, results, strict=True)
         ]
         return followed.error
@@ -303,11 +309,6 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask, takes=()):
         assert self._request is not None  # set before the load starts
         trigger = insert_trigger(self, context, step, self._request)
         self.defer(trigger=trigger, method_name="execute_complete")
-
-
-def _published(results: Sequence[LoadResult]) -> list[LoadResult]:
-    """Return the results of the table's periods: an arrival changes other periods than its own."""
-    return [of_period for result in results for of_period in result.published_periods]
 
 
 def _of_periods(merges: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
