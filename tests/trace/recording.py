@@ -27,7 +27,7 @@ from airflow_provider_chs3.core.steps.operations import (
     Step,
 )
 from airflow_provider_chs3.testbed.nodes import Cluster
-from tests.faults.killing import on_no_clock, perform, performing
+from tests.faults.killing import on_no_clock, perform_once_done, performing
 
 T = TypeVar("T")
 
@@ -71,7 +71,7 @@ class Trace:
             return (
                 [runner.run(workflow) for workflow in step.workflows]
                 if isinstance(step, Gather)
-                else perform(runner, step)
+                else perform_once_done(runner, step)
             )
 
         with performing(noted), on_no_clock():

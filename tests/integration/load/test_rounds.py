@@ -19,7 +19,7 @@ from airflow_provider_chs3.core.files import parquet_footers
 from airflow_provider_chs3.core.steps.operations import Gather, Insert, Query, QueryNodes, Step, Steps, TryQueryNodes
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.faults.killing import on_no_clock, perform, performing
+from tests.faults.killing import on_no_clock, perform, perform_once_done, performing
 from tests.faults.outcome import assert_exact
 from tests.faults.proxies import Answer, StorageProxy
 from tests.integration.lake import Lake
@@ -56,7 +56,7 @@ def _counted(runner: Runner, step: Step[Any]) -> Any:
         return found
     is_of_nodes = isinstance(step, QueryNodes | TryQueryNodes)
     rounds.count += isinstance(step, Query | Insert) or (is_of_nodes and bool(step.sql))
-    return perform(runner, step)
+    return perform_once_done(runner, step)
 
 
 @contextmanager
