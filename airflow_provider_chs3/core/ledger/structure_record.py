@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from airflow_provider_chs3.core.model.models import SettingValues
 from airflow_provider_chs3.core.sql.server_defaults import is_about_reading
 from airflow_provider_chs3.core.target.node_facts import TargetContext
-from airflow_provider_chs3.core.target.table_facts import Column
+from airflow_provider_chs3.core.target.table_facts import Column, TableFacts
 from airflow_provider_chs3.core.target.time_zones import going_by_servers
 
 #: JSON-safe: see `structure_of`.
@@ -38,11 +39,16 @@ def structure_of(
         "indices": [list(index) for index in table_facts.indices],
         "projections": [list(projection) for projection in table_facts.projections],
         "time_zone": None if settings is None else context.zone_of(settings),
-        "server_zone": ", ".join(context.server_zones) if any(going_by_servers(table_facts)) else "",
+        "server_zone": ", ".join(context.server_zones) if _goes_by_servers(table_facts) else "",
         "settings": None if settings is None else settings_of_reading(settings),
         "sharding": [context.sharding_key, len(context.publishers), shard_num] if by_key else None,
         **({"adds_columns": True} if adds_columns else {}),
     }
+
+
+@lru_cache(maxsize=16)
+def _goes_by_servers(table_facts: TableFacts) -> bool:
+    return any(going_by_servers(table_facts))
 
 
 def loaded_of(names: Iterable[str], in_files: Iterable[str] | None, *, every_column: bool) -> Structure:

@@ -298,7 +298,7 @@ def _record_results(
     verified: Verified,
 ) -> Steps[None]:
     """Record the loads, with the seconds shared out among them."""
-    shares = share_out(load, periods)
+    shares, is_alone = share_out(load, periods), not (load.group or load.spread)
     periods.update(lambda item: replace(item, timer=load.timer.scaled(shares[item.period])))
     results = {
         item.period: result_of(
@@ -307,20 +307,19 @@ def _record_results(
             status="held" if item.held_because else "published",
             reason=item.held_because or item.reason,
             plan=item.plan,
-            inserted=inserted
-            if not (load.group or load.spread)
-            else inserted.share(shares[item.period], verified.rows[item.period]),
+            inserted=inserted if is_alone else inserted.share(shares[item.period], verified.rows[item.period]),
             staged=item.staged,
             verified=verified,
             checks=item.checks,
         )
         for item in periods
     }
-    is_alone = not (load.group or load.spread)
     together = None if is_alone else (load.periods, round(inserted.stats.seconds, 3))
-    yield from record_loads(results, periods, together=together)
-    if load.spread:
-        yield from record_arrival(load)
+    recording = record_loads(results, periods, together=together)
+    if not load.spread:
+        yield from recording
+    else:
+        yield from Gather(name="Record the arrival and its periods", workflows=(recording, record_arrival(load)))
         results = {load.period: result_of_arrival(load, results, inserted, verified)}
     load_round.results.update(results)
     for item in periods:

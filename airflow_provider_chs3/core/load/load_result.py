@@ -76,11 +76,10 @@ class LoadResult(AsJson):
 
     def as_json(self) -> dict[str, Any]:
         """Return JSON-safe values for XCom."""
+        of_periods = None if self.of_periods is None else [of.as_json() for of in self.of_periods]
         return {
             **super().as_json(),
-            "of_periods": None
-            if self.of_periods is None
-            else [{name: of.as_json()[name] for name in OF_EVENT} for of in self.of_periods],
+            "of_periods": of_periods and [{name: of[name] for name in OF_EVENT} for of in of_periods],
             "target": str(self.target),
             "checks": [check.as_json() for check in self.checks],
             "insert_seconds": round(self.insert_seconds, 3),

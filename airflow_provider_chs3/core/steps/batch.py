@@ -13,7 +13,7 @@ T = TypeVar("T")
 A = TypeVar("A")
 
 #: Items of one statement: more make the server's analysis slow.
-_MOST_TOGETHER = 60
+_MOST_TOGETHER = 100
 
 
 class Batch(Generic[K, T]):

@@ -225,10 +225,14 @@ def periods_of_rows(
     """
     grain, of_time = (yield from grain_of_key(context)), time_of_key(context)
     assert of_time
+    time = identifier(of_time.column.name)
     is_zoned = has_times(of_time.column) and grain is not Grain.HOUR
     for zone in (*((yield from zones_of_key(context)) if is_zoned else ()), None):
-        number = number_in(grain, identifier(of_time.column.name), zone)
-        sql = Sql(f"SELECT DISTINCT _partition_id, toString({number}) FROM {table(name)}")
+        number = number_in(grain, time, zone)
+        # Parts know their first and last time, so no rows are read unless some may be NULL.
+        times = f"[min({time}), max({time}), if(count({time}) < count(), NULL, min({time}))]"
+        of_parts = f"SELECT _partition_id, arrayJoin({times}) AS {time} FROM {table(name)} GROUP BY _partition_id"
+        sql = Sql(f"SELECT DISTINCT _partition_id, toString({number}) FROM ({of_parts})")
         answers = yield from QueryNodes(name="Find the periods of the rows", sql=dict.fromkeys(context.publishers, sql))
         periods = {
             values[key]: _period_of_number(text, grain, context, of_time.column)
