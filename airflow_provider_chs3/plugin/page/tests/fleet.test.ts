@@ -42,11 +42,11 @@ describe("tables", () => {
     expect(tablesOf([connection("a", [], { t: [period("2026-01")] }), connection("b", [], { t: [period("2026-01")] })])).toHaveLength(2);
   });
 
-  test("come in the order of their worst period, then by name", () => {
+  test("come in the order of their worst period, then by name, of which the 2nd stands before the 10th", () => {
     const tables = tablesOf([connection("a", ["n"], {
-      b: [period("2026-01")], a: [period("2026-01")], z: [period("2026-01"), period("2026-02", "failed")], s: [period("2026-01", "stuck")],
+      t10: [period("2026-01")], t2: [period("2026-01")], z: [period("2026-01"), period("2026-02", "failed")], s: [period("2026-01", "stuck")],
     })]);
-    expect(sorted(tables, "urgency").map((table) => table.table)).toEqual(["s", "z", "a", "b"]);
+    expect(sorted(tables, "urgency").map((table) => table.table)).toEqual(["s", "z", "t2", "t10"]);
   });
 
   test("that are derived stand below what they are made of, however they are sorted, and at the top where that is not shown", () => {

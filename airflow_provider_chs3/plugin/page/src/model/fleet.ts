@@ -1,5 +1,6 @@
 // All tables behind all connections, as the list shows them: each once, filtered and sorted.
 import type { ConnectionPeriods, FailedRun, Freshness, PeriodRow, Periods, State, Unread } from "../api/types";
+import { compareNames } from "./format";
 import { GRAINS, grainOf, indexOf, labelOf, periodAt, type Grain } from "./period";
 import { AWAITS_LOAD, AWAITS_MERGES, NEEDS_PERSON, urgency } from "./states";
 
@@ -170,7 +171,7 @@ export function rowsOf(table: TableRow): number {
 }
 
 export function sorted(tables: readonly TableRow[], sort: Sort): TableRow[] {
-  return [...tables].sort((one, other) => COMPARE[sort](one, other) || nameOf(one).localeCompare(nameOf(other)));
+  return [...tables].sort((one, other) => COMPARE[sort](one, other) || compareNames(nameOf(one), nameOf(other)));
 }
 
 export interface Nested {

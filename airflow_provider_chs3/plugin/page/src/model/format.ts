@@ -4,6 +4,9 @@ const COMPACT = new Intl.NumberFormat("en-US", { notation: "compact", maximumFra
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 const NONE = "–";
 
+// Of names that end with numbers, the 2nd stands before the 10th.
+export const { compare: compareNames } = new Intl.Collator("en", { numeric: true });
+
 type Known = number | null | undefined;
 
 export function orNone(value: Known, show: (value: number) => string): string {

@@ -1,5 +1,6 @@
 // The steps of a load in words, and how far it is in them, as far as its records and queries show.
 import type { FinishedLoad, Inserting, PeriodRow } from "../api/types";
+import { compareNames } from "./format";
 
 export const STEPS: Record<string, string> = {
   list: "List objects",
@@ -93,7 +94,7 @@ export function seenInsert(before: SeenInsert | null, latest: Insert): SeenInser
   }));
   return {
     latest: insert,
-    nodes: [...nodes, ...done].sort((one, other) => one.name.localeCompare(other.name)),
+    nodes: [...nodes, ...done].sort((one, other) => compareNames(one.name, other.name)),
     whyLonger: same ? whyLonger(same, insert, done.map(({ name }) => name)) : "",
   };
 }

@@ -1,7 +1,7 @@
 // How many periods are in which state, and what of the list is shown.
 import { Button, Flex, Input, NativeSelect, Text } from "@chakra-ui/react";
 import type { ConnectionPeriods, State } from "../api/types";
-import { count, number } from "../model/format";
+import { compareNames, count, number } from "../model/format";
 import { withChosen, type Options, type TableRow } from "../model/fleet";
 import { ORDER, STATES } from "../model/states";
 import { Square } from "../ui/sign";
@@ -54,7 +54,7 @@ function Chooser({ name, label, all, options }: Choice) {
   );
 }
 
-const named = (names: Iterable<string>) => [...new Set(names)].sort().map((name) => [name, name] as const);
+const named = (names: Iterable<string>) => [...new Set(names)].sort(compareNames).map((name) => [name, name] as const);
 const SORTS = [["name", "By name"], ["rows", "By rows"], ["newest", "By newest period"]] as const;
 const STRIPS = { state: "State", rows: "Rows", duration: "Duration" };
 
