@@ -225,12 +225,14 @@ class Table:
 
         Args:
             load: The load that is to find them unchanged.
-            periods: The periods. Default: all that have objects.
+            periods: The periods. Default: all that have objects; loads by arrival take no others.
             proves: Whether to compare the values, too. Default: False.
 
         Raises:
             Chs3Error: If the periods cannot be compared.
         """
+        if load.is_by_arrival and periods is not None:
+            raise ConfigurationError("A table that is loaded by arrival is adopted as a whole: name no periods.")
         listing = load.store.listing()
         return self._runner(listing).run(adopt_periods(self._requests(load, periods, listing), proves=proves))
 

@@ -138,9 +138,9 @@ def _check_known(load: PeriodLoad, periods: Collection[Period], kept: Mapping[Pe
         if fingerprint is None or Manifest.of(kept.get(period, ())).fingerprint != fingerprint:
             raise TargetChangedError(
                 f"{context.target} {period} holds rows of which no record says which objects they are from, as after "
-                "an adoption: rows cannot be added to it exactly. Nothing was published. Load into a new table, or, if "
-                "all of its objects are there, empty it, forget it (chs3 forget), and load all arrivals that have rows "
-                "of it again, with a reload."
+                "an adoption: rows cannot be added to it exactly. Nothing was published. Forget all periods of "
+                "the table (chs3 forget), and adopt it by this load (chs3 adopt --all-periods), or load into a new "
+                "table."
             )
 
 
@@ -172,7 +172,7 @@ def _count_rows_of_objects(
         )
         found = [(path, values[key], count) for rows in answers.values() for path, key, count in rows]
     elif len(objects) > 1:
-        found = yield from _read_rows_of_objects(load)
+        found = yield from read_rows_of_objects(load)
     elif objects:
         found = [
             (objects[0].path, of.period_value, of.contents.rows)
@@ -198,7 +198,7 @@ def _rows_of_periods(load: PeriodLoad) -> Steps[RowsOfPeriods]:
     return RowsOfPeriods(of_time.column, (yield from parts_of_key(load.context, of_time)))
 
 
-def _read_rows_of_objects(load: PeriodLoad) -> Steps[list[Row]]:
+def read_rows_of_objects(load: PeriodLoad) -> Steps[list[Row]]:
     """Read the column of the partition key once more: path of an object, value of a period, rows."""
     of_rows, null_as_default = (yield from _rows_of_periods(load)), load.request.selection.null_as_default
     found = list[Row]()
@@ -294,7 +294,7 @@ def _insert_again(
     again = load.with_objects(manifest)
     again = replace(again, plan=(yield from plan_objects(again)))
     yield from insert(again, again.planned, name=name)
-    found = yield from _read_rows_of_objects(again)
+    found = yield from read_rows_of_objects(again)
     listed = yield from load.files.source.list_again({unit.path for unit in units})
     changes = ObjectChanges.between(manifest, Manifest.of(listed.values()))
     if changes.counts:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from airflow_provider_chs3.core.arguments.arrivals import SPREAD
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.file_schema import count_rows, read_columns
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState, rows_of_shards
@@ -21,13 +22,14 @@ from airflow_provider_chs3.core.load.published_rows import find_lasting
 from airflow_provider_chs3.core.model.json_values import AsJson
 from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.periods.adopt_arrivals import prove_arrivals, record_arrivals
 from airflow_provider_chs3.core.periods.prove import ProofOptions, prove_period
 from airflow_provider_chs3.core.periods.proved_period import EQUAL
 from airflow_provider_chs3.core.sql.quoting import Sql, table
 from airflow_provider_chs3.core.steps.operations import Log, QueryNodes, Steps
 from airflow_provider_chs3.core.target.node_facts import inspect_target
 from airflow_provider_chs3.core.target.period_partitions import partitions_of_one
-from airflow_provider_chs3.core.target.privileges import OF_A_PERIOD
+from airflow_provider_chs3.core.target.privileges import OF_A_PERIOD, check_all_seen
 from airflow_provider_chs3.core.target.target_checks import check_target
 from airflow_provider_chs3.exceptions import (
     NotReadyError,
@@ -72,6 +74,8 @@ def adopt_periods(requests: Sequence[LoadRequest], *, proves: bool = False) -> S
     Raises:
         Chs3Error: Any problem that concerns all of them.
     """
+    if requests and requests[0].policies.on_other_periods == SPREAD:
+        return (yield from _adopt_arrivals(requests[0]))
     adopted = []
     for request in requests:
         try:
@@ -82,6 +86,24 @@ def adopt_periods(requests: Sequence[LoadRequest], *, proves: bool = False) -> S
         line = f"{period}.".replace("..", ".")
         yield from Log(name=line, done=len(adopted), total=len(requests), unit="periods")
     return adopted
+
+
+def _adopt_arrivals(request: LoadRequest) -> Steps[list[AdoptedPeriod]]:
+    """Adopt all periods of a table that was loaded by arrival, whose values are always compared."""
+    context = yield from inspect_target(request, needs_all=True, policies_on=OF_A_PERIOD)
+    check_target(context)
+    yield from check_all_seen(context.nodes, context.target)
+    loads = yield from prove_arrivals(request, context)
+    yield from record_arrivals(loads)
+    return [
+        AdoptedPeriod(
+            period=load.period,
+            status="adopted",
+            reason=load.files.source.kind.contents.having(load.manifest, "the same rows"),
+            rows_by_node={str(node): load.before[node].state.rows for node in context.publishers},
+        )
+        for load in loads
+    ]
 
 
 def adopt_period(request: LoadRequest, *, proves: bool = False) -> Steps[AdoptedPeriod]:

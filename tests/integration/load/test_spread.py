@@ -15,7 +15,7 @@ from airflow_provider_chs3.operators.prove import ProvePeriodsOperator
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.faults.strikes import Strikes, strikes
 from tests.integration.lake import Lake
-from tests.integration.ledger.test_ledger_admin import adopt
+from tests.integration.ledger.test_ledger_admin import adopt, forget
 from tests.integration.load.test_hold import run
 
 __all__ = ["strikes"]
@@ -24,6 +24,16 @@ __all__ = ["strikes"]
 BY_OBJECT = {
     "select": {"at": "at", "number": "number", "path": "_path"},
     "object_column": "path",
+}
+
+
+#: How a table is adopted that was loaded by arrival.
+BY_ARRIVAL = {
+    "key": "raw/{YYYY-MM-DD}/*",
+    "periods": None,
+    "all_periods": True,
+    "file_format": "CSVWithNames",
+    "on_other_periods": "spread",
 }
 
 
@@ -291,6 +301,42 @@ def test_rows_are_not_added_to_periods_whose_objects_nobody_knows(arrivals: Arri
     with pytest.raises(AirflowFailException, match="rows cannot be added to it exactly"):
         arrivals.load(11)
     assert len(arrivals.found()) == 2
+    forget(arrivals.lake, "2026-11-10")
+    adopt(arrivals.lake, **BY_ARRIVAL)
+    arrivals.load(11)
+    arrivals.assert_exact()
+
+
+def test_where_records_are_lost_the_table_is_adopted_as_the_objects_have_it(arrivals: Arrivals) -> None:
+    arrivals.put(10, "a", 0, [10, 9])
+    arrivals.put(11, "b", 50, [11, 9])
+    arrivals.put(11, "empty", 0, [])
+    for arrival in (10, 11):
+        arrivals.load(arrival)
+    for table in ("chs3_ledger", "chs3_objects", "chs3_loads"):
+        arrivals.lake.on_every_node(f"DROP TABLE {arrivals.lake.database}.{table} SYNC")
+    adopted = adopt(arrivals.lake, **BY_ARRIVAL)
+    assert [(period["period"], period["status"], period["rows"]) for period in adopted] == [
+        (f"2026-11-{day:02}", "adopted", rows) for day, rows in ((9, 4), (10, 2), (11, 2))
+    ]
+    assert [arrivals.load(arrival)["status"] for arrival in (10, 11)] == ["unchanged", "unchanged"]
+    arrivals.put(12, "c", 90, [12, 9])
+    arrivals.put(10, "a", 30, [10, 8])
+    assert [arrivals.load(arrival)["status"] for arrival in (10, 12)] == ["published", "published"]
+    arrivals.assert_exact()
+
+
+@pytest.mark.parametrize("change", ["ALTER TABLE {} DELETE WHERE number = 900", "INSERT INTO {} SELECT 1793534400, 5"])
+def test_a_table_that_holds_other_rows_is_not_adopted_by_arrival(arrivals: Arrivals, change: str) -> None:
+    arrivals.put(10, "a", 0, [10, 9])
+    arrivals.load(10)
+    for table in ("chs3_ledger", "chs3_objects", "chs3_loads"):
+        arrivals.lake.on_every_node(f"DROP TABLE {arrivals.lake.database}.{table} SYNC")
+    arrivals.lake.on_every_node(f"{change.format(arrivals.name)} SETTINGS mutations_sync = 1")
+    with pytest.raises(AirflowFailException, match="Nothing was adopted"):
+        adopt(arrivals.lake, **BY_ARRIVAL)
+    with pytest.raises(AirflowFailException, match="the partition holds rows that no load wrote"):
+        arrivals.load(10)
 
 
 def test_a_reload_reads_all_objects_of_the_arrival_again(arrivals: Arrivals) -> None:

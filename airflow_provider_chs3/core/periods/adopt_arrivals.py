@@ -1,0 +1,164 @@
+"""Adopt a table that was loaded by arrival, where no record says which objects its rows are from: all or none."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from airflow_provider_chs3.core.ledger.object_records import ObjectsOfPeriod, make_objects_table, record_objects
+from airflow_provider_chs3.core.ledger.partition_state import PARTITION, rows_of_shards
+from airflow_provider_chs3.core.ledger.queries import look_up_periods, periods_of_partitions
+from airflow_provider_chs3.core.ledger.recording import add_records
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode
+from airflow_provider_chs3.core.ledger.table import make_ledger
+from airflow_provider_chs3.core.load.load_request import LoadRequest
+from airflow_provider_chs3.core.load.period_load import PeriodLoad, Spread
+from airflow_provider_chs3.core.load.planning import plan_objects
+from airflow_provider_chs3.core.load.publication import values_of
+from airflow_provider_chs3.core.load.published_rows import find_lasting
+from airflow_provider_chs3.core.load.spread import read_rows_of_objects
+from airflow_provider_chs3.core.model.models import HeldObjects, Manifest, Unit
+from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.periods.prove import ProofOptions, prove_period
+from airflow_provider_chs3.core.periods.proved_period import EQUAL
+from airflow_provider_chs3.core.sql.quoting import Sql, in_table
+from airflow_provider_chs3.core.steps.operations import Log, Steps
+from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions, partitions_of
+from airflow_provider_chs3.exceptions import TargetChangedError
+
+
+def prove_arrivals(request: LoadRequest, context: TargetContext) -> Steps[list[PeriodLoad]]:
+    """Read which periods each object has rows of, and prove that the table's periods hold exactly these rows.
+
+    Each object is read once for its periods, and once more for each of them.
+
+    Returns:
+        A load of each period, with its objects.
+
+    Raises:
+        TargetChangedError: If a period holds other rows, or is recorded.
+    """
+    arrivals = tuple((yield from request.source.summarize_periods(request.source.arrival_grain)))
+    source, listed = yield from request.source.list_periods(arrivals)
+    units = {unit.path: unit for manifest in listed.values() for unit in manifest.objects}
+    partitions = yield from _partitions_with_rows(context)
+    before = yield from look_up_periods(context, partitions)
+    first = next(iter(partitions))
+    load = PeriodLoad.of(
+        request,
+        context,
+        period=first,
+        source=source,
+        manifest=Manifest.of(units.values()),
+        period_partitions=partitions[first],
+    )
+    load = replace(load, spread=Spread(), plan=(yield from plan_objects(load)))
+    rows, new = _by_period((yield from read_rows_of_objects(load)), partitions, context)
+    held = _held(rows, {path: unit for path, unit in units.items() if path not in new})
+    loads = []
+    for done, (period, of_period) in enumerate(sorted(rows.items())):
+        item = replace(load, files=replace(load.files, source=source.holding(held)), period=period, plan=None)
+        item = replace(item, period_partitions=partitions[period]).with_objects(held.periods[period])
+        yield from Log(name=f"Comparing {period}.", done=done, total=len(rows), unit="periods")
+        proof = yield from prove_period(item, ProofOptions(needs_all_columns=True))
+        if proof.status != EQUAL:
+            raise TargetChangedError(
+                f"The rows of {context.target} are not those of the objects: {proof}. Nothing was adopted. Load into a "
+                "new table."
+            )
+        counted = tuple(of_period[unit.path] for unit in held.periods[period].objects)
+        plan = load.planned
+        loads.append(
+            replace(item, plan=replace(plan, reading=replace(plan.reading, file_rows=counted)), before=before[period])
+        )
+    return loads
+
+
+def _partitions_with_rows(context: TargetContext) -> Steps[dict[Period, PeriodPartitions]]:
+    sql = Sql(f"SELECT DISTINCT {PARTITION} FROM system.parts WHERE active AND rows > 0 AND {in_table(context.target)}")
+    answers = yield from context.on_each(name=f"Look for the partitions of {context.target}", sql=sql)
+    keys = {key for rows in answers.values() for (key,) in rows}
+    periods = yield from periods_of_partitions(context, keys)
+    if unknown := sorted(keys - periods.keys()):
+        raise TargetChangedError(f"{context.target} has partition {unknown[0]}, and no key or record tells its period.")
+    if not periods:
+        raise TargetChangedError(f"{context.target} holds no rows to adopt. Load all arrivals.")
+    return (yield from partitions_of(context, sorted(set(periods.values()))))
+
+
+def _by_period(
+    found: Collection[tuple[str, str, int]], partitions: Mapping[Period, PeriodPartitions], context: TargetContext
+) -> tuple[dict[Period, Counter[str]], set[str]]:
+    """Return the rows of objects by period and path, and the objects that are not loaded."""
+    periods = {of.value: period for period, of in partitions.items()}
+    # An object with rows of another period was not loaded yet: the next run does that.
+    new = {path for path, value, _ in found if value not in periods}
+    rows = defaultdict[Period, Counter[str]](Counter)
+    for path, value, count in found:
+        if path not in new:
+            rows[periods[value]][path] += count
+    if missing := sorted(partitions.keys() - rows.keys()):
+        raise TargetChangedError(
+            f"No loaded object has rows of {missing[0]}, and {context.target} does. Nothing was adopted."
+        )
+    return dict(rows), new
+
+
+def _held(rows: Mapping[Period, Counter[str]], units: Mapping[str, Unit]) -> HeldObjects:
+    # Objects without rows are recorded, too: else every run would read them again.
+    empty = units.keys() - {path for of_period in rows.values() for path in of_period}
+    paths = {period: {*of_period, *(empty if period == max(rows) else ())} for period, of_period in rows.items()}
+    total = sum(rows.values(), Counter[str]())
+    return HeldObjects(
+        {period: Manifest.of(units[path] for path in of_period) for period, of_period in paths.items()},
+        {path: total[path] for path in units},
+    )
+
+
+def _writes(on_node: PeriodOnNode) -> tuple[int, int, int]:
+    return on_node.state.max_block, on_node.state.data_version, on_node.state.rows
+
+
+def record_arrivals(loads: Collection[PeriodLoad]) -> Steps[None]:
+    """Record periods as loaded by arrival.
+
+    Raises:
+        TargetChangedError: If one of them is recorded, or was changed since it was proved.
+    """
+    context = next(iter(loads)).context
+    yield from make_ledger(context, context.nodes)
+    yield from make_objects_table(context)
+    context = context.with_ledger()
+    loads = [replace(load, context=context) for load in loads]
+    current = yield from look_up_periods(context, {load.period: load.period_partitions for load in loads})
+    records = []
+    for load in loads:
+        on_nodes = current[load.period]
+        if any(on_node.record for on_node in on_nodes.values()):
+            raise TargetChangedError(f"{load.period} is recorded. Nothing was adopted: forget it first (chs3 forget).")
+        if any(_writes(on_nodes[node]) != _writes(was) for node, was in load.before.items()):
+            raise TargetChangedError(f"Somebody wrote to {load.period} of {context.target} meanwhile: try again.")
+        filled = {node: [of.partition_id for of in on.each if of.state.rows] for node, on in on_nodes.items()}
+        lasting = yield from find_lasting(context, filled)
+        shards = rows_of_shards({node: on_node.state for node, on_node in on_nodes.items()})
+        for node, on_node in on_nodes.items():
+            for partition in on_node.recorded:
+                state = replace(partition.state, lasts=partition.partition_id in lasting[node])
+                structure = load.structure_with(load.planned.reading, node)
+                values = values_of(load, rows=state.rows, state=state, rows_of_shards=shards, structure=structure)
+                records.append((node, load.key_on(node, partition.partition_id), values))
+    objects = [
+        ObjectsOfPeriod(
+            {node: load.key_on(node) for node in context.nodes},
+            load.objects,
+            load.base,
+            load.file_rows,
+            [load.files.source.arrival_of(unit) for unit in load.objects],
+        )
+        for load in loads
+    ]
+    first = loads[0]
+    yield from record_objects(context, objects, attempt=first.attempt.nonce, query_id=f"{first.attempt.name}_objects")
+    yield from add_records(context, "published", records, name="Record the periods as published")
