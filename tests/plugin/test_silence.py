@@ -99,7 +99,7 @@ def test_connections_that_do_not_answer_are_loud_only_if_their_tables_are_not_kn
     page.reload()
     loud = page.get_by_role("alert")
     loud.wait_for()
-    assert loud.inner_text().splitlines()[0] == "2 connections cannot be queried: their tables are unknown"
+    assert loud.inner_text().splitlines()[0] == "2 connections are unreachable: their tables are not shown"
     loud.get_by_text("chs3_one, chs3_two").click()
     assert "chs3_default" not in loud.inner_text()
     quiet = page.get_by_role("note", name="What does not answer")

@@ -346,9 +346,10 @@ def forecast_text(planned: Sequence[PlannedPeriod]) -> str:
         sum(forecast.seconds for _, forecast in forecasts),
         max(forecast.staged_bytes for _, forecast in forecasts),
     )
+    together = f"about {duration_text(seconds)} one after another" if seconds >= 1 else "under a second"
     return (
         f"{quantity(len(forecasts), 'period')} to load, {size_text(sum(period.new_bytes for period, _ in forecasts))}: "
-        f"past loads of the table suggest about {duration_text(seconds)} one after another, and {size_text(staged)} of "
+        f"past loads of the table suggest {together}, and {size_text(staged)} of "
         "disk space for the largest until it is published."
     )
 

@@ -188,6 +188,6 @@ def _waiting(period: Mapping[str, Any], dag_id: str, schedule: Schedule, *, is_l
         return {"state": PeriodState.PAUSED, "why": reason}
     if schedule.due_at and is_late and period["state"] in _CALM:
         at = f"{schedule.due_at.astimezone(UTC):%Y-%m-%d %H:%M}"
-        reason = f"a run of the DAG {dag_id} was due at {at} UTC, and Airflow has not created it; {period['why']}"
+        reason = f"a run of the DAG {dag_id} was due at {at} UTC, and Airflow never created it; {period['why']}"
         return {"state": PeriodState.LATE, "why": reason, "since": f"{at}:00"}
     return {}

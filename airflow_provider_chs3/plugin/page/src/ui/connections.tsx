@@ -28,10 +28,10 @@ export function Troubles({ connections }: { connections: readonly SeenConnection
 function Unknown({ connections }: { connections: readonly SeenConnection[] }) {
   const [only, more] = connections;
   if (only && !more) {
-    return <Note title={`Connection ${only.conn_id} cannot be queried: its tables are unknown`}>{ended(only.error)}</Note>;
+    return <Note title={`Connection ${only.conn_id} is unreachable: its tables are not shown`}>{ended(only.error)}</Note>;
   }
   return (
-    <Note title={`${connections.length} connections cannot be queried: their tables are unknown`}>
+    <Note title={`${connections.length} connections are unreachable: their tables are not shown`}>
       <Box as="details">
         <Box as="summary" cursor="pointer">{connections.map((seen) => seen.conn_id).join(", ")}</Box>
         {connections.map((seen) => <Text key={seen.conn_id} mt={1}><b>{seen.conn_id}</b>: {ended(seen.error)}</Text>)}
