@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from urllib.parse import unquote
+from xml.etree.ElementTree import fromstring
 
 import pytest
 from fastapi import FastAPI
@@ -103,6 +105,9 @@ def test_airflow_finds_the_plugin_by_its_entry_point(as_user: AsUser) -> None:
         ("task_instance", "chs3-periods-of-task_instance"),
     ]
     assert {app["bundle_url"] for app in ours["react_apps"]} == {"/chs3/static/main.js"}
+    for icon in ("icon", "icon_dark_mode"):
+        (address,) = {app[icon] for app in ours["react_apps"]}
+        assert fromstring(unquote(address.removeprefix("data:image/svg+xml,"))).tag.endswith("svg")
     assert [each["url_prefix"] for each in ours["fastapi_apps"]] == [URL_PREFIX]
 
 
