@@ -143,6 +143,14 @@ def test_a_run_that_failed_before_any_load_is_on_the_page(
     failed.get_by_text("Task load failed: its log shows no error.").wait_for()
     # As the scheduler does when it ends a task.
     place = {"dag_id": task.dag_id, "run_id": task.run_id, "task_id": task.task_id, "map_index": task.map_index}
+    for event, extra, said in (
+        ("state mismatch", "Executor local reported that it finished with state failed", "finished with state failed."),
+        ("stuck in queued tries exceeded", "Task was requeued more than 2 times", "requeued more than 2 times."),
+    ):
+        with create_session() as session:
+            session.add(Log(event=event, extra=extra, **place))
+        page.reload()
+        failed.get_by_text(said).wait_for()
     with create_session() as session:
         session.add(Log(event="heartbeat timeout", **place))
     page.reload()

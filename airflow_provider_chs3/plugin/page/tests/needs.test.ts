@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { PeriodRow, State } from "../src/api/types";
 import type { Problem, TableRow } from "../src/model/fleet";
-import { adoptCommand, badObjectIn, namesOf, needsOf, runsByCause, statementOf } from "../src/model/needs";
+import { adoptCommand, badObjectIn, namesOf, needsByCause, needsOf, runsByCause, statementOf } from "../src/model/needs";
 
 function period(name: string, why: string, more: Partial<PeriodRow> = {}): PeriodRow {
   return {
@@ -44,6 +44,17 @@ describe("periods that need a person", () => {
     ];
     expect(folded([...problems(period("2026-01", why), ...others), { table: table("u"), period: period("2026-07", why) }])).toHaveLength(7);
   });
+});
+
+test("tables of one connection whose loads failed for the same cause are together, whatever it names of them", () => {
+  const at = (name: string, connId: string, why: string, state: State = "failed") =>
+    ({ table: { key: `${connId}.${name}`, table: name, connIds: [connId] } as TableRow, period: period("2026-10", why, { state }) });
+  const denied = (name: string) => `its newest load failed: access to lake/${name}/2026-10/ is denied, query chs3_0123456789abcdef_${name}`;
+  const found = needsByCause(needsOf([
+    at("a", "one", denied("a")), at("c+", "one", denied("c+")), at("a", "two", denied("a")), at("d", "one", "no such column"),
+    at("e", "one", "as published", "held"), at("f", "one", "as published", "held"),
+  ]));
+  expect(found.map((those) => those.map(({ table: { key } }) => key))).toEqual([["one.a", "one.c+"], ["two.a"], ["one.d"], ["one.e"], ["one.f"]]);
 });
 
 test.each([

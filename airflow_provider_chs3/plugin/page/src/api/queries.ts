@@ -143,12 +143,14 @@ export interface RunFailure {
   task: Task;
   // Null if the user may not read its log.
   error: string | null;
+  // The connections that it is given.
+  connections: string[];
   // How many others failed.
   others: number;
 }
 
 interface TaskInstances {
-  task_instances: { task_id: string; map_index: number; try_number: number }[];
+  task_instances: { task_id: string; map_index: number; try_number: number; rendered_fields: Record<string, unknown> }[];
   total_entries: number;
 }
 
@@ -163,11 +165,16 @@ function unlessForbidden<T>(asked: Promise<T>): Promise<T | null> {
   });
 }
 
-// The scheduler notes that in Airflow's audit log, and nowhere else.
-async function isWithoutHeartbeats(dagId: string, runId: string, task: TaskInstances["task_instances"][number]): Promise<boolean> {
-  const query = new URLSearchParams({ dag_id: dagId, run_id: runId, task_id: task.task_id, map_index: String(task.map_index), event: "heartbeat timeout", limit: "1" });
-  const found = await unlessForbidden(ask<{ total_entries: number }>(`api/v2/eventLogs?${query}`));
-  return (found?.total_entries ?? 0) > 0;
+const HEARTBEATS = "heartbeat timeout";
+const BY_SCHEDULER = [HEARTBEATS, "state mismatch", "stuck in queued tries exceeded"];
+
+// If the scheduler ends a task, Airflow's audit log alone says why; empty if it did not.
+async function whyEnded(dagId: string, runId: string, task: TaskInstances["task_instances"][number]): Promise<string> {
+  const query = new URLSearchParams({ dag_id: dagId, run_id: runId, task_id: task.task_id, map_index: String(task.map_index), order_by: "-when", limit: "1" });
+  BY_SCHEDULER.forEach((event) => { query.append("included_events", event); });
+  const found = await unlessForbidden(ask<{ event_logs: { event: string; extra: string | null }[] }>(`api/v2/eventLogs?${query}`));
+  const [newest] = found?.event_logs ?? [];
+  return newest?.event === HEARTBEATS ? NO_HEARTBEATS : newest?.extra ?? "";
 }
 
 async function failureOf(dagId: string, runId: string): Promise<RunFailure | null> {
@@ -178,8 +185,9 @@ async function failureOf(dagId: string, runId: string): Promise<RunFailure | nul
   }
   const log = `${tasks}/${encodeURIComponent(first.task_id)}/logs/${first.try_number}?map_index=${first.map_index}`;
   const found = await unlessForbidden(ask<{ content: unknown[] }>(log).then(({ content }) => errorOf(content)));
-  const error = found === "" && await isWithoutHeartbeats(dagId, runId, first) ? NO_HEARTBEATS : found;
-  return { task: { dag_id: dagId, run_id: runId, task_id: first.task_id, map_index: first.map_index }, error, others: all - 1 };
+  const error = found === "" ? await whyEnded(dagId, runId, first) : found;
+  const connections = Object.entries(first.rendered_fields).flatMap(([name, value]) => (name.endsWith("_conn_id") && typeof value === "string" ? [value] : []));
+  return { task: { dag_id: dagId, run_id: runId, task_id: first.task_id, map_index: first.map_index }, error, connections, others: all - 1 };
 }
 
 // Of a run that has failed: asked once, of Airflow itself, which knows who may read the log of a task.
@@ -192,8 +200,8 @@ export const useRunFailure = (dagId: string, runId: string) => useQuery(failureQ
 // So many failed runs are asked for their cause at once, as each takes some requests.
 const MOST_CAUSES = 20;
 
-// Why the newest run of each DAG failed, as far as it is known.
+// Why the newest run of each DAG failed, as far as it is known, and with which connections.
 export function useCauses(runs: readonly FailedRun[]): ReadonlyMap<string, string> {
   const asked = useQueries({ queries: runs.slice(0, MOST_CAUSES).map(({ dag_id: dagId, run_id: runId }) => failureQuery(dagId, runId)) });
-  return new Map(asked.flatMap(({ data }) => (data?.error ? [[data.task.dag_id, data.error] as const] : [])));
+  return new Map(asked.flatMap(({ data }) => (data?.error ? [[data.task.dag_id, [...data.connections, data.error].join(" ")] as const] : [])));
 }

@@ -47,6 +47,20 @@ export function needsOf(problems: readonly Problem[]): Need[] {
   return [...needs.values()].map((need) => ({ ...need, periods: need.periods.sort(inOrder) }));
 }
 
+const plain = (text: string) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+
+// Those of several tables of a connection whose newest loads failed for the same cause, whatever it names of the table.
+export function needsByCause(needs: readonly Need[]): Need[][] {
+  const found = new Map<string, Need[]>();
+  for (const need of needs) {
+    const { table, first } = need;
+    const cause = () => withoutWords(first.why, [...namesIn(first.period), `(?<!\\w)${plain(table.table)}(?!\\w)`]);
+    const key = JSON.stringify(first.state === "failed" ? [table.connIds[0], cause()] : [table.key, found.size]);
+    found.set(key, [...(found.get(key) ?? []), need]);
+  }
+  return [...found.values()];
+}
+
 // Failed runs that ended for the same cause, whatever it names of its DAG, run and day; one whose cause is unknown is alone.
 export function runsByCause(runs: readonly FailedRun[], causes: ReadonlyMap<string, string>): FailedRun[][] {
   const found = new Map<string, FailedRun[]>();

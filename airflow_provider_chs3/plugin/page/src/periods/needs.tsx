@@ -6,7 +6,7 @@ import { KINDS, refusal, type Kind } from "../actions/kinds";
 import type { FailedRun, ShardNode, PeriodRow, Periods, State } from "../api/types";
 import { nameOf, titleOf, type Problem } from "../model/fleet";
 import { count, ended, parseUtc } from "../model/format";
-import { adoptCommand, badObjectIn, listed, namesOf, needsOf, runsByCause, statementOf, type Need } from "../model/needs";
+import { adoptCommand, badObjectIn, listed, namesOf, needsByCause, needsOf, runsByCause, statementOf, type Need } from "../model/needs";
 import { AWAITS_LOAD, AWAITS_MERGES, NEEDS_PERSON, STATES } from "../model/states";
 import { DagLink, RunLink } from "../ui/links";
 import { Ago, CopyButton, Time } from "../ui/parts";
@@ -18,8 +18,8 @@ import { Entry } from "./entry";
 import { Slow, type SlowLoads } from "./slow";
 import { sentence } from "./text";
 
-// On a bad night all of it should be in sight.
-const FEW = 10;
+// The list of tables begins on the first screen, too.
+const FEW = 5;
 // They are carried out by runs of a DAG of their own, not of the one that loads.
 const OF_ACTIONS: ReadonlySet<Kind> = new Set<Kind>(["forget", "unpin", "merge"]);
 
@@ -35,8 +35,9 @@ export function Needs({ problems, data, missed, runs, slow, areSome, areAll, che
 }) {
   const [areAllShown, showAll] = useState(false);
   const { broken_dags: broken, owners } = data;
-  const needs = needsOf(problems).map((need) => ({ need, row: <Row key={`${need.table.key}-${need.first.period}`} need={need} rights={data} /> }));
-  const rowsIf = (isPersonNeeded: boolean) => needs.filter(({ need }) => NEEDS_PERSON.has(need.first.state) === isPersonNeeded).map(({ row }) => row);
+  const needs = needsByCause(needsOf(problems));
+  const rowsIf = (isPersonNeeded: boolean) => needs.filter(([need]) => need && NEEDS_PERSON.has(need.first.state) === isPersonNeeded)
+    .map((those) => <Rows key={keyOf(those[0])} needs={those} rights={data} />);
   const causes = useCauses(runs);
   const rows = [
     ...missed.map(({ name, error }) => <MissedNode key={`node ${name}`} node={name} error={error} />),
@@ -66,17 +67,17 @@ export function Needs({ problems, data, missed, runs, slow, areSome, areAll, che
   ].filter(Boolean).join(", ") || "No period needs attention";
   return (
     <Box as="section" aria-label="What needs attention" borderWidth={1} rounded="lg" overflow="clip">
-      <Flex px={4} py={1.5} minH={9} bg="bg.muted" borderBottomWidth={1} justify="space-between" align="center" gap={2}>
+      <Flex px={4} py={1.5} minH={9} bg="bg.muted" borderBottomWidth={1} align="center">
         <Heading as="h2" size="sm">{what}{areSome ? " so far" : ""}</Heading>
-        {rows.length > FEW ? (
-          <Button size="xs" variant="ghost" onClick={() => { showAll(!areAllShown); }}>
-            {areAllShown ? "Show the first" : "Show all"}
-          </Button>
-        ) : null}
       </Flex>
       <Box as="ul" listStyle="none">
         {areAllShown ? rows : rows.slice(0, FEW)}
       </Box>
+      {rows.length > FEW ? (
+        <Button size="xs" variant="ghost" width="100%" borderTopWidth={1} rounded="none" aria-expanded={areAllShown} onClick={() => { showAll(!areAllShown); }}>
+          {areAllShown ? `Show the first ${FEW}` : `Show ${rows.length - FEW} more`}
+        </Button>
+      ) : null}
     </Box>
   );
 }
@@ -153,6 +154,38 @@ function nextOf(period: PeriodRow, all: number, nextRun: number | undefined): Re
 function shortWhy({ why, hint, task }: PeriodRow, next: ReactNode): string {
   const [, error = why] = /^its newest load failed: (.*)$/s.exec(next && next === hint ? why.slice(0, -hint.length) : why) ?? [];
   return error.replace(/, query chs3_\w+: (Received from \S+ )?/, ": ").replace(`the DAG ${task?.dag_id ?? ""}, which loaded it last,`, "its DAG").trim();
+}
+
+const keyOf = (need: Need | undefined) => (need ? `${need.table.key}-${need.first.period}` : "");
+
+// Of several tables, one row that opens to a row of each.
+function Rows({ needs, rights }: { needs: readonly Need[]; rights: Rights }) {
+  const [isUnfolded, unfold] = useState(false);
+  const [newest] = needs;
+  const rows = needs.map((need) => <Row key={keyOf(need)} need={need} rights={rights} />);
+  if (!newest || needs.length === 1) {
+    return rows;
+  }
+  const { table, first } = newest;
+  const why = shortWhy(first, null);
+  const text = needs.every((need) => need.first.why === first.why) ? sentence(why) : `${titleOf(table, first)}: ${ended(why)}`;
+  return (
+    <>
+      <Entry label={`${needs.length} tables failed for one cause`} tag={<StateTag state={first.state} />} head={(
+        <>
+          <Text fontWeight="semibold" overflowWrap="anywhere">{listed(needs.map((need) => nameOf(need.table)))}</Text>
+          <Text fontSize="sm" color="fg.muted">last <Ago seconds={parseUtc(first.since).getTime() / 1_000} />, connection {table.connIds[0]}</Text>
+        </>
+      )} buttons={(
+        <Button size="xs" variant="outline" aria-expanded={isUnfolded} onClick={() => { unfold(!isUnfolded); }}>
+          {isUnfolded ? "Hide the tables" : `Show ${count(needs.length, "table")}`}
+        </Button>
+      )}>
+        <Text fontSize="sm" lineClamp={2} overflowWrap="anywhere" title={why}>{text}</Text>
+      </Entry>
+      {isUnfolded ? rows : null}
+    </>
+  );
 }
 
 function Row({ need: { table, first, periods }, rights }: { need: Need; rights: Rights }) {

@@ -2,6 +2,7 @@
 import { Box, Text } from "@chakra-ui/react";
 import { useRunFailure } from "../api/queries";
 import { ended } from "../model/format";
+import { listed } from "../model/needs";
 import { TaskLink } from "./links";
 
 // The short one says nothing where no cause is known.
@@ -10,11 +11,12 @@ export function RunFailure({ dagId, runId, isShort = false }: { dagId: string; r
   if (!data || (isShort && !data.error)) {
     return null;
   }
-  const { task, error, others } = data;
+  const { task, error, connections, others } = data;
   const index = task.map_index >= 0 ? ` [${task.map_index}]` : "";
   return (
     <Box fontSize="sm" overflowWrap="anywhere">
-      <Text as="span" fontWeight="semibold">Task {task.task_id}{index} failed</Text>{others ? `, the first of ${others + 1}` : ""}:{" "}
+      <Text as="span" fontWeight="semibold">Task {task.task_id}{index} failed</Text>{others ? `, the first of ${others + 1}` : ""}
+      {connections.length ? ` (${connections.length > 1 ? "connections" : "connection"} ${listed(connections)})` : ""}:{" "}
       {error === null ? "its error is shown only to users who may read its log." : error ? ended(error) : "its log shows no error."}{" "}
       <TaskLink task={task} logs />
     </Box>
