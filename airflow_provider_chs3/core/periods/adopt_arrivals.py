@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from airflow_provider_chs3.core.ledger.object_records import ObjectsOfPeriod, make_objects_table, record_objects
-from airflow_provider_chs3.core.ledger.partition_state import PARTITION, rows_of_shards
-from airflow_provider_chs3.core.ledger.queries import look_up_periods, periods_of_partitions
+from airflow_provider_chs3.core.ledger.partition_state import rows_of_shards
+from airflow_provider_chs3.core.ledger.queries import look_up_periods
 from airflow_provider_chs3.core.ledger.recording import add_records
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.ledger.table import make_ledger
@@ -25,7 +25,11 @@ from airflow_provider_chs3.core.periods.proved_period import EQUAL
 from airflow_provider_chs3.core.sql.quoting import Sql, in_table
 from airflow_provider_chs3.core.steps.operations import Log, Steps
 from airflow_provider_chs3.core.target.node_facts import TargetContext
-from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions, partitions_of
+from airflow_provider_chs3.core.target.period_partitions import (
+    PeriodPartitions,
+    part_of_time,
+    periods_of_rows,
+)
 from airflow_provider_chs3.exceptions import TargetChangedError
 
 
@@ -42,68 +46,79 @@ def prove_arrivals(request: LoadRequest, context: TargetContext) -> Steps[list[P
     """
     arrivals = tuple((yield from request.source.summarize_periods(request.source.arrival_grain)))
     source, listed = yield from request.source.list_periods(arrivals)
-    units = {unit.path: unit for manifest in listed.values() for unit in manifest.objects}
-    partitions = yield from _partitions_with_rows(context)
-    before = yield from look_up_periods(context, partitions)
-    first = next(iter(partitions))
+    part = yield from part_of_time(context)
     load = PeriodLoad.of(
         request,
         context,
-        period=first,
+        period=request.period,
         source=source,
-        manifest=Manifest.of(units.values()),
-        period_partitions=partitions[first],
+        manifest=Manifest.of(unit for manifest in listed.values() for unit in manifest.objects),
+        period_partitions=part,
     )
     load = replace(load, spread=Spread(), plan=(yield from plan_objects(load)))
-    rows, new = _by_period((yield from read_rows_of_objects(load)), partitions, context)
-    held = _held(rows, {path: unit for path, unit in units.items() if path not in new})
+    partitions = yield from _partitions_with_rows(context, part)
+    before = yield from look_up_periods(context, partitions)
+    found = yield from read_rows_of_objects(load)
+    known = {of.value for of in partitions.values()}
+    # An object with rows of another period was not loaded yet: the next run does that.
+    new = {path for path, value, _ in found if value not in known}
+    while True:
+        rows = _by_period([row for row in found if row[0] not in new], partitions, context)
+        loads, missing = yield from _prove_periods(load, rows, partitions, new)
+        if not missing:
+            return [replace(item, before=before[item.period]) for item in loads]
+        new |= missing
+
+
+def _prove_periods(
+    load: PeriodLoad, rows: Mapping[Period, Counter[str]], partitions: Mapping[Period, PeriodPartitions], new: set[str]
+) -> Steps[tuple[list[PeriodLoad], set[str]]]:
+    """Return a load of each period; or objects that one of them holds no rows of: they were not loaded, if any was."""
+    held = _held(rows, {unit.path: unit for unit in load.objects if unit.path not in new})
     loads = []
     for done, (period, of_period) in enumerate(sorted(rows.items())):
-        item = replace(load, files=replace(load.files, source=source.holding(held)), period=period, plan=None)
-        item = replace(item, period_partitions=partitions[period]).with_objects(held.periods[period])
+        item = replace(load, files=replace(load.files, source=load.files.source.holding(held)), period=period)
+        item = replace(item, period_partitions=partitions[period], plan=None).with_objects(held.periods[period])
         yield from Log(name=f"Comparing {period}.", done=done, total=len(rows), unit="periods")
         proof = yield from prove_period(item, ProofOptions(needs_all_columns=True))
+        if missing := {finding.path for finding in proof.objects if finding.status == "missing"}:
+            return [], missing
         if proof.status != EQUAL:
             raise TargetChangedError(
-                f"The rows of {context.target} are not those of the objects: {proof}. Nothing was adopted. Load into a "
-                "new table."
+                f"The rows of {load.context.target} are not those of the objects: {proof}. Nothing was adopted. Load "
+                "into a new table."
             )
         counted = tuple(of_period[unit.path] for unit in held.periods[period].objects)
-        plan = load.planned
-        loads.append(
-            replace(item, plan=replace(plan, reading=replace(plan.reading, file_rows=counted)), before=before[period])
-        )
-    return loads
+        reading = replace(load.planned.reading, file_rows=counted)
+        loads.append(replace(item, plan=replace(load.planned, reading=reading)))
+    return loads, set()
 
 
-def _partitions_with_rows(context: TargetContext) -> Steps[dict[Period, PeriodPartitions]]:
-    sql = Sql(f"SELECT DISTINCT {PARTITION} FROM system.parts WHERE active AND rows > 0 AND {in_table(context.target)}")
+def _partitions_with_rows(context: TargetContext, part: PeriodPartitions) -> Steps[dict[Period, PeriodPartitions]]:
+    sql = Sql(
+        f"SELECT DISTINCT partition_id, {part.of_part or 'partition_id'} FROM system.parts "
+        f"WHERE active AND rows > 0 AND {in_table(context.target)}"
+    )
     answers = yield from context.on_each(name=f"Look for the partitions of {context.target}", sql=sql)
-    keys = {key for rows in answers.values() for (key,) in rows}
-    periods = yield from periods_of_partitions(context, keys)
-    if unknown := sorted(keys - periods.keys()):
-        raise TargetChangedError(f"{context.target} has partition {unknown[0]}, and no key or record tells its period.")
-    if not periods:
+    values = {key: value for rows in answers.values() for key, value in rows}
+    if not values:
         raise TargetChangedError(f"{context.target} holds no rows to adopt. Load all arrivals.")
-    return (yield from partitions_of(context, sorted(set(periods.values()))))
+    return (yield from periods_of_rows(context, context.target, values))
 
 
 def _by_period(
     found: Collection[tuple[str, str, int]], partitions: Mapping[Period, PeriodPartitions], context: TargetContext
-) -> tuple[dict[Period, Counter[str]], set[str]]:
-    """Return the rows of objects by period and path, and the objects that are not loaded."""
+) -> dict[Period, Counter[str]]:
     periods = {of.value: period for period, of in partitions.items()}
-    # An object with rows of another period was not loaded yet: the next run does that.
-    new = {path for path, value, _ in found if value not in periods}
     rows = defaultdict[Period, Counter[str]](Counter)
     for path, value, count in found:
-        if path not in new:
-            rows[periods[value]][path] += count
+        rows[periods[value]][path] += count
     if missing := sorted(partitions.keys() - rows.keys()):
         raise TargetChangedError(
-            f"No loaded object has rows of {missing[0]}, and {context.target} does. Nothing was adopted."
+            f"No loaded object has rows of {missing[0]}, and {context.target} does. Nothing was adopted. Load into "
+            "a new table."
         )
-    return dict(rows), new
+    return dict(rows)
 
 
 def _held(rows: Mapping[Period, Counter[str]], units: Mapping[str, Unit]) -> HeldObjects:

@@ -307,7 +307,15 @@ def test_rows_are_not_added_to_periods_whose_objects_nobody_knows(arrivals: Arri
     arrivals.assert_exact()
 
 
-def test_where_records_are_lost_the_table_is_adopted_as_the_objects_have_it(arrivals: Arrivals) -> None:
+@pytest.mark.thorough(but=1)
+@pytest.mark.parametrize("is_by_object", [False, True])
+@pytest.mark.parametrize("key", ["(toYYYYMM(at), number % 3)", "toYYYYMM(at)", "toDate(at)"])
+def test_where_records_are_lost_the_table_is_adopted_as_the_objects_have_it(
+    arrivals: Arrivals, key: str, is_by_object: bool
+) -> None:
+    arrivals.lake.on_every_node(f"DROP TABLE {arrivals.name} SYNC")
+    arrivals.is_by_object, arrivals.key = is_by_object, key
+    arrivals.create()
     arrivals.put(10, "a", 0, [10, 9])
     arrivals.put(11, "b", 50, [11, 9])
     arrivals.put(11, "empty", 0, [])
@@ -315,14 +323,15 @@ def test_where_records_are_lost_the_table_is_adopted_as_the_objects_have_it(arri
         arrivals.load(arrival)
     for table in ("chs3_ledger", "chs3_objects", "chs3_loads"):
         arrivals.lake.on_every_node(f"DROP TABLE {arrivals.lake.database}.{table} SYNC")
-    adopted = adopt(arrivals.lake, **BY_ARRIVAL)
-    assert [(period["period"], period["status"], period["rows"]) for period in adopted] == [
-        (f"2026-11-{day:02}", "adopted", rows) for day, rows in ((9, 4), (10, 2), (11, 2))
-    ]
-    assert [arrivals.load(arrival)["status"] for arrival in (10, 11)] == ["unchanged", "unchanged"]
     arrivals.put(12, "c", 90, [12, 9])
+    adopted = adopt(arrivals.lake, **(BY_ARRIVAL | (BY_OBJECT if is_by_object else {})))
+    assert {period["status"] for period in adopted} == {"adopted"}
+    assert sum(period["rows"] for period in adopted) == 8
     arrivals.put(10, "a", 30, [10, 8])
-    assert [arrivals.load(arrival)["status"] for arrival in (10, 12)] == ["published", "published"]
+    assert [arrivals.load(arrival)["status"] for arrival in (11, 10, 12)] == ["unchanged", "published", "published"]
+    arrivals.assert_exact()
+    arrivals.delete(11, "b")
+    arrivals.load(11, on_deleted_objects="remove", max_shrink_fraction=1)
     arrivals.assert_exact()
 
 
