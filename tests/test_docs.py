@@ -209,7 +209,7 @@ SEARCHED = {
     "clickhouse cloud": "limits",
     "hive": "reference/arguments",
     "upsert": "limits",
-    "retry": "comparison",
+    "retry": "alternatives",
     "template fields": "reference/operators/s3-to-clickhouse",
 }
 
