@@ -240,10 +240,12 @@ def _insert_changed(
     listed = yield from load.files.source.list_again(units)
     changes = ObjectChanges.between(Manifest.of(units.values()), Manifest.of(listed.values()))
     if changes.deleted and load.policies.on_deleted_objects != "remove":
+        by_column = (
+            "" if load.policies.object_column else " increments={'object_column': …} reads no other objects again."
+        )
         raise SourceError(
             f"{', '.join(map(str, kept))} must be read again whole, but {changes.deleted[0]} is gone since it was "
-            "loaded. Nothing was published. policies={'on_deleted_objects': 'remove'} removes its rows; to read no "
-            "other objects again, give increments={'object_column': …}."
+            f"loaded. Nothing was published. policies={{'on_deleted_objects': 'remove'}} removes its rows.{by_column}"
         )
     changed = (*changes.overwritten, *changes.deleted)
     if not changed:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from airflow_provider_chs3.core.ledger.table import DURABLE, durable_settings
 from airflow_provider_chs3.core.model.error_codes import BAD_ARGUMENTS, INCOMPATIBLE_COLUMNS, QUERY_WAS_CANCELLED
 from airflow_provider_chs3.core.model.models import ADAPTIVE_BUFFERS, Node, SettingValues, TableName
-from airflow_provider_chs3.core.model.period import Period, range_text
+from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period, range_text
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, literals, table
 from airflow_provider_chs3.core.sql.server_text import items
 from airflow_provider_chs3.core.steps.operations import QueryNodes, Steps
@@ -198,8 +198,9 @@ def _staging_settings(context: TargetContext, node: Node, is_durable: bool) -> I
 
 def superseded_message(attempt: Attempt) -> str:
     """Return the message for an attempt that a newer one ended."""
+    periods = "" if attempt.periods == (WHOLE_TABLE,) else f" for {range_text(attempt.periods)}"
     return (
-        f"Another load, or an approval, of {attempt.target} for {range_text(attempt.periods)} started later and took "
+        f"Another load, or an approval, of {attempt.target}{periods} started later and took "
         "over, or somebody ended this one: it stopped and published nothing more. Let the other one finish, or if "
         "there is none, clear this task. To avoid overlaps, give the DAG max_active_runs=1, or the task "
         "max_active_tis_per_dag=1; if the other load is of another DAG, give both tasks a pool of one slot."
