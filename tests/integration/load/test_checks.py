@@ -231,3 +231,25 @@ def test_over_no_rows_a_value_is_null_and_what_is_said_of_each_row_is_true(trips
         "each": ("true", True),
         "all": ("false", False),
     }
+
+
+def test_a_few_texts_that_are_no_number_are_null_and_more_of_them_stop_the_load(trips: Trips) -> None:
+    """As on the page about bad rows."""
+    checks = {"column_mapping": {"fare": {"null_check": {"leq_to": 10}}}}
+    select = {"at": "at", "id": "id", "fare": "toDecimal64OrNull(fare, 2)"}
+    trips.put("good", range(20))
+    trips.put("bad", range(20, 30), fare="n/a")
+    trips.load(checks, select=select)
+    assert trips.ids() == list(range(30))
+    trips.put("worse", range(30, 31), fare="n/a")
+    with pytest.raises(AirflowFailException, match=r"null_check of fare is 11, wanted at most 10\."):
+        trips.load(checks, select=select)
+    assert trips.ids() == list(range(30))
+
+
+def test_a_row_that_cannot_be_read_stops_its_period_alone(trips: Trips) -> None:
+    trips.put("a", range(3))
+    trips.put("b", range(3, 6), period="2026-11", fare="1.239")
+    with pytest.raises(AirflowFailException, match=r"row 1 of .*2026-11/b.csv has '1\.239' for it"):
+        trips.load({}, period=None, periods=[PERIOD, "2026-11"])
+    assert (trips.ids(), trips.ids("2026-11")) == ([0, 1, 2], [])
