@@ -11,7 +11,7 @@ import pytest
 from airflow_provider_chs3.core.sql.quoting import literal
 from tests.integration.lake import PERIOD, Lake
 from tests.plugin.browsing import PAGE, keep
-from tests.plugin.test_periods import HOSTILE, TASK, fail, loaded
+from tests.plugin.test_periods import HOSTILE, TASK, TRIPS, fail, loaded
 from tests.plugin.test_throughput import asked_as_watcher
 
 if TYPE_CHECKING:
@@ -210,4 +210,31 @@ def test_a_period_that_failed_is_told_in_detail(
     assert "FROM system.query_log WHERE query_id IN ('chs3_" in texts["SQL"]
     assert "max_insert_threads" in texts["Settings"]
     assert "cores" in texts["Settings"]
+    assert troubles == []
+
+
+@pytest.mark.thorough
+def test_a_deleted_object_is_named_in_the_panel_and_two_loads_are_a_table(
+    trips_lake: Lake, open_page: Callable[..., tuple[Page, list[str]]]
+) -> None:
+    deleted, *_ = trips_lake.upload(TRIPS)
+    trips_lake.load()
+    trips_lake.s3.delete_object(Bucket=trips_lake.bucket, Key=deleted)
+    trips_lake.load()
+    page, troubles = open_page(PAGE)
+    page.get_by_role("button", name=f"{PERIOD}: published").click()
+    panel = page.get_by_role("dialog")
+    assert "1 deleted" in panel.get_by_role("group", name="Load that published it").inner_text()
+    objects = panel.get_by_role("region", name="Objects").get_by_role("row")
+    objects.nth(3).wait_for()
+    told = objects.nth(1).inner_text()
+    assert deleted in told
+    assert "gone" in told
+    objects.nth(1).scroll_into_view_if_needed()
+    keep(page, "deleted-object")
+    page.goto(f"{page.url.split('?')[0]}?view=throughput&days=1")
+    loads = page.get_by_role("region", name="Loads").get_by_role("row")
+    loads.nth(2).wait_for()
+    assert (loads.count(), page.get_by_role("figure").filter(has_text="Rows per second").count()) == (3, 0)
+    keep(page, "two-loads")
     assert troubles == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import date, timedelta
 from typing import TYPE_CHECKING
@@ -99,9 +100,12 @@ def test_tables_of_each_length_have_a_list_and_an_axis_of_their_own(
     strip = page.get_by_role("toolbar", name=f"Periods of {tables.database}.events")
     newest = strip.get_by_role("button", name=f"{DAYS[-1]}: published")
     newest.wait_for()
+    days = page.get_by_role("group", name="Tables by day")
+    days.get_by_text("Last published").wait_for()
+    days.get_by_text(re.compile(r"^\d+ (s|min) ago$")).wait_for()
     keep(page, "grains")
     before = strip.get_by_role("button").count()
-    page.get_by_role("group", name="Tables by day").get_by_role("button", name="Earlier periods").click()
+    days.get_by_role("button", name="Earlier periods").click()
     strip.get_by_role("button", name=f"{DAYS[0]}: published").wait_for()
     assert before < len(DAYS) + 1
     page.get_by_role("button", name="whole table: published").click()

@@ -12,6 +12,7 @@ import pytest
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
 from airflow.models import DagRun, TaskInstance
 from airflow.models.log import Log
+from airflow.models.renderedtifields import RenderedTaskInstanceFields
 from airflow.utils.session import create_session
 from fastapi.testclient import TestClient
 from sqlalchemy import delete, update
@@ -137,10 +138,17 @@ def test_a_run_that_failed_before_any_load_is_on_the_page(
     load(trips_lake, task)
     runs.set_state(task, "failed")
     runs.end(task.run_id, "failed")
+    with create_session() as session:
+        of_run = session.query(TaskInstance).filter(TaskInstance.run_id == task.run_id).one()
+        session.add(
+            RenderedTaskInstanceFields(
+                of_run, render_templates=False, rendered_fields={"clickhouse_conn_id": "lake", "table": "trips"}
+            )
+        )
     page, troubles = open_page(PAGE)
     failed = page.get_by_role("listitem", name=f"Run of DAG {LOADER} failed")
     # Nothing has run it, so that there is no log.
-    failed.get_by_text("Task load failed: its log shows no error.").wait_for()
+    failed.get_by_text("Task load failed (connection lake): its log shows no error.").wait_for()
     # As the scheduler does when it ends a task.
     place = {"dag_id": task.dag_id, "run_id": task.run_id, "task_id": task.task_id, "map_index": task.map_index}
     for event, extra, said in (

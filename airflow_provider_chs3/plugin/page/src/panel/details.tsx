@@ -30,7 +30,7 @@ export function Details({ details, period, place }: { details: PeriodDetails; pe
       <PartsOverTime place={place} />
       {details.load?.is_published ? <Proof load={details.load} period={period} nodes={details.nodes} /> : null}
       {details.history.length ? <History history={details.history} /> : null}
-      {details.load ?? details.inserting ? <Objects place={place} failed={period.state === "failed" ? badObjectIn(period.why) : ""} /> : null}
+      {details.load ?? details.inserting ? <Objects place={place} failed={period.state === "failed" ? badObjectIn(period.why) : ""} areSomeGone={Boolean(details.load?.object_changes.deleted)} /> : null}
       {ids.length ? <InsertSql sql={details.insert_sql} queryIds={ids} /> : null}
       {settings.length ? <Settings settings={settings} /> : null}
     </>
@@ -60,7 +60,7 @@ function Ids({ ids }: { ids: readonly string[] }) {
   );
 }
 
-const OBJECTS = ["new", "changed", "gone"];
+const OBJECTS = ["new", "overwritten", "deleted"];
 
 // Servers count memory in steps of some MiB: a short insert ends before the first.
 function memoryText({ peak_memory_bytes: peak, memory_bytes: granted }: Load): string {

@@ -47,9 +47,10 @@ export function History({ history }: Pick<PeriodDetails, "history">) {
 
 const STATES: Record<string, string> = { gone: "gray", changed: "orange", new: "blue", loaded: "green", failed: "red" };
 
-// Asked once they are unfolded; the object that the newest load could not read comes first, though no load has taken it.
-export function Objects({ place, failed }: { place: PeriodPlace; failed: string }) {
-  const [isOpen, setOpen] = useState(false);
+// Asked once they are unfolded, as they are if some are gone: these come first, after the object that the newest load could
+// not read, though no load has taken it.
+export function Objects({ place, failed, areSomeGone }: { place: PeriodPlace; failed: string; areSomeGone: boolean }) {
+  const [isOpen, setOpen] = useState(areSomeGone);
   const { data } = useObjects(place, isOpen);
   const found = (data?.objects ?? []).filter(({ path }) => path !== failed);
   const badge = (state: string) => <Badge key="state" colorPalette={STATES[state] ?? "gray"} rounded="full" px={2}>{state}</Badge>;
@@ -62,7 +63,7 @@ export function Objects({ place, failed }: { place: PeriodPlace; failed: string 
   ].map(([path, ...cells]) => [<Text key="path" as="span" fontFamily="mono" fontSize="xs" overflowWrap="anywhere">{path}</Text>, ...cells]);
   return (
     <Section title="Objects">
-      <details onToggle={(event) => { setOpen(event.currentTarget.open); }}>
+      <details open={isOpen} onToggle={(event) => { setOpen(event.currentTarget.open); }}>
         <Box as="summary" cursor="pointer" mb={2} fontSize="sm">Each object, with its state, its rows and the load that took it</Box>
         {data?.error ? <Faint>{data.error}</Faint> : null}
         {rows.length ? <Figures name="Objects" rows={rows} columns={[["Object"], ["State"], ["Rows", "number"], ["Size", "number"], ["Taken"]]} />

@@ -96,7 +96,8 @@ function Period({ table, period, place, owners }: Opened & { owners: Record<stri
           {period.task ? <TaskLink task={period.task} logs /> : null}
         </Flex>
         {period.seal ? <Text mb={2} color="green.fg" overflowWrap="anywhere">✓ {sentence(sealText(period))}</Text> : null}
-        {data?.failure ? <FailureNote failure={data.failure} /> : <Text mb={2} overflowWrap="anywhere">{sentence(period.why + withoutText(table.silentNodes))}</Text>}
+        {data?.failure ? <FailureNote failure={data.failure} /> : null}
+        {data?.failure && period.state === "failed" ? null : <Text mb={2} overflowWrap="anywhere">{sentence(period.why + withoutText(table.silentNodes))}</Text>}
         {period.state === "changed" ? <WhatChanged place={place} /> : null}
         {badObject ? <><Faint>Replace or delete this object, then reload:</Faint><Sql text={badObject} /></> : null}
         {next ? <Faint>{next}</Faint> : null}

@@ -13,7 +13,7 @@ function Move({ text, label, move }: { text: string; label: string; move: (() =>
   return <Button size="2xs" variant="ghost" disabled={!move} onClick={() => move?.()} aria-label={label}>{text}</Button>;
 }
 
-export function Axis({ title, layout: { periods, isNarrow, hasFacts, hasDue, measure, columns }, earlier, later }: { title: string; layout: Layout } & Moves) {
+export function Axis({ title, layout: { periods, isNarrow, hasDag, hasDue, measure, columns }, earlier, later }: { title: string; layout: Layout } & Moves) {
   return (
     <Box px={3} py={1.5} minH="36px" bg="bg.muted" borderBottomWidth={1} display={isNarrow ? "flex" : "grid"} flexWrap="wrap" alignItems="center"
       gap={2} fontSize="xs" fontWeight="medium" color="fg.muted" style={isNarrow ? undefined : { gridTemplateColumns: columns }}>
@@ -26,7 +26,8 @@ export function Axis({ title, layout: { periods, isNarrow, hasFacts, hasDue, mea
           </>
         ) : null}
       </Flex>
-      {hasFacts ? <><Text>DAG</Text><Text>Last published</Text></> : null}
+      {hasDag ? <Text>DAG</Text> : null}
+      {isNarrow ? null : <Text>Last published</Text>}
       {hasDue ? <Text>Fresh until</Text> : null}
       <Flex aria-hidden className="axis" fontWeight="normal">
         {periods.map((period, index) => (

@@ -20,12 +20,15 @@ export const HEAT_STYLES: SystemStyleObject = {
   "& .heat": {
     background: "linear-gradient(to top, color-mix(in oklab, {colors.blue.solid} calc(60% + 0.4 * var(--share)), {colors.bg.muted}) " +
       "max(var(--share), 3px), {colors.bg.muted} 0)",
+    // Between two high ones there is room.
+    paddingInline: "3px",
   },
   // What may be above the bar is hatched, of the highest one too.
   "& .heat.least": {
     background: "linear-gradient(to top, color-mix(in oklab, {colors.blue.solid} calc(60% + 0.4 * var(--share)), {colors.bg.muted}) " +
       "clamp(3px, var(--share), 100% - 7px), transparent 0), repeating-linear-gradient(135deg, {colors.fg.subtle} 0 1.5px, {colors.bg.muted} 1.5px 5px)",
   },
+  "& .heat, & .heat.least": { backgroundClip: "content-box" },
   "& .unknown": { borderWidth: "1px", borderStyle: "dashed", borderColor: "fg.subtle" },
   "& .marked": { borderWidth: "2px", borderStyle: "solid", borderColor: "red.solid" },
 };

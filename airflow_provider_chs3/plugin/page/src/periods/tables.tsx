@@ -112,7 +112,7 @@ function Rows({ tables: unordered, layout, states }: { tables: TableRow[]; layou
   );
 }
 
-function Row({ table, depth, layout: { periods, measure, isNarrow, hasFacts, hasDue }, states }: {
+function Row({ table, depth, layout: { periods, measure, isNarrow, hasDag, hasDue }, states }: {
   table: TableRow; depth: number; layout: Layout; states: ReadonlySet<State>;
 }) {
   const { params } = useAddress();
@@ -129,7 +129,8 @@ function Row({ table, depth, layout: { periods, measure, isNarrow, hasFacts, has
         {origin ? <small className="origin">{table.view ? `by ${table.view}` : "derived"}<Box as="span" srOnly>: {origin}</Box></small> : null}
         <small>{table.connIds.length > 1 || params.has("connection") || isNarrow ? where : ""}</small>
       </div>
-      {hasFacts ? <RowFacts table={table} /> : null}
+      {hasDag ? <Dags dags={table.dags} /> : null}
+      {isNarrow ? null : <div className="fact"><LastPublished table={table} /></div>}
       {hasDue ? <div className="fact">{table.freshness ? <FreshUntil {...table.freshness} /> : "–"}</div> : null}
       <Strip table={table} periods={periods} states={states} measure={measure} />
       {isNarrow ? null : (
@@ -151,15 +152,16 @@ function FreshUntil({ due_at: seconds, next_period: next, fresh_by: by }: Freshn
   );
 }
 
-function RowFacts({ table: { dags, periods, unread } }: { table: TableRow }) {
+function Dags({ dags }: Pick<TableRow, "dags">) {
   const [dag, ...more] = dags;
-  const newest = periods.reduce((last, { published_at: at }) => (at > last ? at : last), unread.published_at);
   return (
-    <>
-      <div className="fact" title={dags.join(", ")}>
-        {dag === undefined ? "–" : <DagLink dagId={dag} />}{more.length ? ` and ${more.length} more` : ""}
-      </div>
-      <div className="fact">{newest ? <Ago seconds={parseUtc(newest).getTime() / 1_000} /> : "never"}</div>
-    </>
+    <div className="fact" title={dags.join(", ")}>
+      {dag === undefined ? "–" : <DagLink dagId={dag} />}{more.length ? ` and ${more.length} more` : ""}
+    </div>
   );
+}
+
+function LastPublished({ table: { periods, unread } }: { table: TableRow }) {
+  const newest = periods.reduce((last, { published_at: at }) => (at > last ? at : last), unread.published_at);
+  return newest ? <Ago seconds={parseUtc(newest).getTime() / 1_000} /> : "never";
 }

@@ -57,13 +57,15 @@ function token(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(`--chakra-colors-${name}`).trim();
 }
 
+const isHollow = (style: Style, index: number) => style === "rings" || index > 0;
+
 function drawn(style: Style, stroke: () => string, index: number): Partial<uPlot.Series> {
   if (style === "line") {
     return { stroke, width: 2, points: { show: false } };
   }
-  const ring = style === "rings";
-  // Of two at the same place, both are seen.
-  const points = { show: true, size: ring ? 14 : index ? 5 : 9, width: ring ? 2.5 : 1, fill: ring ? "transparent" : stroke, stroke };
+  // Of those at the same place, all are seen: a dot, a circle around it, and the ring of a slow load.
+  const size = style === "rings" ? 16 : index ? 10 : 5;
+  const points = { show: true, size, width: isHollow(style, index) ? 2.5 : 1, fill: isHollow(style, index) ? "transparent" : stroke, stroke };
   return { stroke, paths: () => null, points };
 }
 
@@ -146,8 +148,8 @@ function Legend({ series, format }: { series: readonly Series[]; format: (value:
         const colour = `var(--chakra-colors-${palette(style, index)})`;
         return (
           <Flex as="li" key={name} gap={1.5} align="center">
-            <svg width="14" height="12" aria-hidden="true" fill="none" stroke={colour} strokeWidth={style === "points" ? 0 : 2.5}>
-              {style === "line" ? <path d="M0 6h14" /> : <circle cx="7" cy="6" r={style === "rings" ? 4.5 : 3.5} fill={style === "points" ? colour : "none"} />}
+            <svg width="14" height="12" aria-hidden="true" fill="none" stroke={colour} strokeWidth={2.5}>
+              {style === "line" ? <path d="M0 6h14" /> : <circle cx="7" cy="6" r={isHollow(style, index) ? 4.5 : 2} fill={isHollow(style, index) ? "none" : colour} />}
             </svg>
             <Text>{name}</Text>
             <Text color="fg.muted">{describe(style, known, format)}{isLimit && Math.min(...known) > mostOf(series) ? ", above the chart" : ""}</Text>

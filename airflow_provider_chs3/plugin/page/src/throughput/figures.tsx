@@ -20,7 +20,7 @@ function Folded({ title, columns, rows }: { title: string; columns: readonly Col
   );
 }
 
-export function LoadFigures({ loads }: { loads: readonly LoadSpeed[] }) {
+export function LoadFigures({ loads, isFolded }: { loads: readonly LoadSpeed[]; isFolded: boolean }) {
   const steps = Object.keys(STEPS).filter((step) => loads.some((load) => step in load.seconds_by_step));
   const columns: Column[] = [
     ["Published"], ["Period"], ["Slow"], ["Rows", "number"], ["Rows/s", "number"], ["Bytes/s", "number"], ["Peak memory", "number"],
@@ -36,7 +36,8 @@ export function LoadFigures({ loads }: { loads: readonly LoadSpeed[] }) {
     orNone(load.storage_seconds, duration), orNone(load.merge_seconds, duration),
     load.task ? <TaskLink key="task" task={load.task} /> : "",
   ]);
-  return <Folded title={`${count(loads.length, "load")} as a table`} columns={columns} rows={rows} />;
+  return isFolded ? <Folded title={`${count(loads.length, "load")} as a table`} columns={columns} rows={rows} />
+    : <Figures name="Loads" columns={columns} rows={rows()} />;
 }
 
 export function Costs({ costs, days }: { costs: ConnectionSpeed["costs"]; days: number }) {

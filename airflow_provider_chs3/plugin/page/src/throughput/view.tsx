@@ -83,12 +83,16 @@ function Connection({ seen, days, isOfDag }: { seen: ConnectionSpeed; days: numb
   );
 }
 
+// Fewer make no picture.
+const LEAST_DRAWN = 5;
+
 // Two beside each other, as there are four and two.
 const GRID = { base: "minmax(0, 1fr)", lg: "repeat(2, minmax(0, 1fr))" };
 
 function Loads({ loads, all, range }: { loads: LoadSpeed[]; all: LoadSpeed[]; range: Range }) {
   const times = useMemo(() => loads.map((load) => load.published_at), [loads]);
   type Field = "rows_per_second" | "bytes_per_second" | "seconds_to_published" | "seconds_to_healthy" | "peak_memory_bytes" | "memory_bytes";
+  const areDrawn = loads.length >= LEAST_DRAWN;
   const hasSlow = loads.some((load) => load.why_slow);
   // The slow ones are ringed in the first of the series.
   const series = (...named: [string, Field][]) => [
@@ -98,15 +102,17 @@ function Loads({ loads, all, range }: { loads: LoadSpeed[]; all: LoadSpeed[]; ra
   return (
     <>
       <Slow loads={loads} all={all} />
-      <Box display="grid" gridTemplateColumns={GRID} gap={3} my={3}>
-        <Chart title="Rows per second" times={times} format={(value) => `${compact(value)}/s`} {...range} series={series(["loads", "rows_per_second"])} />
-        <Chart title="Bytes per second" times={times} format={byteRate} lines="binary" {...range} series={series(["loads", "bytes_per_second"])} />
-        <Chart title="Time from listing" times={times} format={duration} {...range}
-          series={series(["to published", "seconds_to_published"], ["to healthy", "seconds_to_healthy"])} />
-        <Chart title="Memory on the busiest node" times={times} format={bytes} lines="binary" {...range}
-          series={series(["peak", "peak_memory_bytes"], ["allowed", "memory_bytes"])} />
-      </Box>
-      <LoadFigures loads={loads} />
+      {areDrawn ? (
+        <Box display="grid" gridTemplateColumns={GRID} gap={3} my={3}>
+          <Chart title="Rows per second" times={times} format={(value) => `${compact(value)}/s`} {...range} series={series(["loads", "rows_per_second"])} />
+          <Chart title="Bytes per second" times={times} format={byteRate} lines="binary" {...range} series={series(["loads", "bytes_per_second"])} />
+          <Chart title="Time from listing" times={times} format={duration} {...range}
+            series={series(["to published", "seconds_to_published"], ["to healthy", "seconds_to_healthy"])} />
+          <Chart title="Memory on the busiest node" times={times} format={bytes} lines="binary" {...range}
+            series={series(["peak", "peak_memory_bytes"], ["allowed", "memory_bytes"])} />
+        </Box>
+      ) : null}
+      <LoadFigures loads={loads} isFolded={areDrawn} />
     </>
   );
 }

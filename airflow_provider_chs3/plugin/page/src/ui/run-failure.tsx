@@ -16,7 +16,7 @@ export function RunFailure({ dagId, runId, isShort = false }: { dagId: string; r
   return (
     <Box fontSize="sm" overflowWrap="anywhere">
       <Text as="span" fontWeight="semibold">Task {task.task_id}{index} failed</Text>{others ? `, the first of ${others + 1}` : ""}
-      {connections.length ? ` (${connections.length > 1 ? "connections" : "connection"} ${listed(connections)})` : ""}:{" "}
+      {connections.length && !connections.some((name) => error?.includes(name)) ? ` (${connections.length > 1 ? "connections" : "connection"} ${listed(connections)})` : ""}:{" "}
       {error === null ? "its error is shown only to users who may read its log." : error ? ended(error) : "its log shows no error."}{" "}
       <TaskLink task={task} logs />
     </Box>
