@@ -20,6 +20,9 @@ function Folded({ title, columns, rows }: { title: string; columns: readonly Col
   );
 }
 
+// Of the few loads that are not drawn; where their time went is in the panel of each period.
+const UNFOLDED = 10;
+
 export function LoadFigures({ loads, isFolded }: { loads: readonly LoadSpeed[]; isFolded: boolean }) {
   const steps = Object.keys(STEPS).filter((step) => loads.some((load) => step in load.seconds_by_step));
   const columns: Column[] = [
@@ -29,7 +32,7 @@ export function LoadFigures({ loads, isFolded }: { loads: readonly LoadSpeed[]; 
     ["Waited for the storage, all threads", "number"], ["Merges", "number"], ["Task"],
   ];
   const rows = () => [...loads].reverse().map((load) => [
-    <Time key="at" at={new Date(load.published_at * 1_000)} />, load.period, load.why_slow ? "slow" : "", number(load.rows),
+    <Box key="at" as="span" whiteSpace="nowrap"><Time at={new Date(load.published_at * 1_000)} /></Box>, load.period, load.why_slow ? "slow" : "", number(load.rows),
     orNone(load.rows_per_second, number), orNone(load.bytes_per_second, byteRate), orNone(load.peak_memory_bytes, bytes), number(load.parts),
     orNone(load.seconds_to_published, duration), orNone(load.seconds_to_healthy, duration),
     ...steps.map((step) => orNone(load.seconds_by_step[step], duration)),
@@ -37,7 +40,7 @@ export function LoadFigures({ loads, isFolded }: { loads: readonly LoadSpeed[]; 
     load.task ? <TaskLink key="task" task={load.task} /> : "",
   ]);
   return isFolded ? <Folded title={`${count(loads.length, "load")} as a table`} columns={columns} rows={rows} />
-    : <Figures name="Loads" columns={columns} rows={rows()} />;
+    : <Box my={3}><Figures name="Loads" columns={columns.slice(0, UNFOLDED)} rows={rows().map((cells) => cells.slice(0, UNFOLDED))} /></Box>;
 }
 
 export function Costs({ costs, days }: { costs: ConnectionSpeed["costs"]; days: number }) {
