@@ -30,8 +30,8 @@ test("a range is shown once where both ends read alike", () => {
   expect([rangeText({ least: 600, most: 1_200_000 }, short), rangeText({ least: 5, most: 5 }, short)]).toEqual(["600 – 1.2M", "5"]);
 });
 
-test("columns of facts stand where the periods leave room", () => {
-  const layouts = [[1_100, 12], [1_100, 60], [500, 12]].map(([width = 0, wanted = 0]) => layoutOf(width, wanted, null));
-  expect(layouts.map(({ hasFacts }) => hasFacts)).toEqual([true, false, false]);
-  expect(layouts.map(({ fits }) => fits)).toEqual([32, 32, 21]);
+test("the DAG stands where the periods leave room, and when it was published last always does", () => {
+  const layouts = [[1_100, 12], [1_100, 60], [500, 12]].map(([width = 0, wanted = 0]) => layoutOf(width, wanted, null, false));
+  expect(layouts.map(({ hasDag, columns }) => [hasDag, columns.includes("0.6fr")])).toEqual([[true, true], [false, true], [false, true]]);
+  expect(layouts.map(({ fits }) => fits)).toEqual([27, 27, 21]);
 });
