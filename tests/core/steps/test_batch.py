@@ -53,10 +53,10 @@ def test_one_statement_asks_for_all() -> None:
     assert servers.texts == ["SELECT a, b, c"]
 
 
-def test_it_has_sixty_items_at_most() -> None:
+def test_it_has_a_hundred_items_at_most() -> None:
     servers, batch = Servers(), batch_of(*map(str, range(130)))
     assert servers.ask(batch) == {number: str(number) for number in range(130)}
-    assert [text.count(",") + 1 for text in servers.texts] == [60, 60, 10]
+    assert [text.count(",") + 1 for text in servers.texts] == [100, 30]
 
 
 def test_after_an_error_each_is_asked_for_by_itself_and_the_error_is_its_own() -> None:
