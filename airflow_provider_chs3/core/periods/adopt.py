@@ -9,20 +9,17 @@ from typing import Any
 from airflow_provider_chs3.core.arguments.arrivals import SPREAD
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.file_schema import count_rows, read_columns
-from airflow_provider_chs3.core.ledger.partition_state import PartitionState, rows_of_shards
-from airflow_provider_chs3.core.ledger.recording import Values, add_records
+from airflow_provider_chs3.core.ledger.recording import add_records
 from airflow_provider_chs3.core.ledger.table import make_ledger
 from airflow_provider_chs3.core.load.decision import Hold, PeriodFacts, Refusal, Refuse, Skip, decide
 from airflow_provider_chs3.core.load.discovery import list_ready_period
 from airflow_provider_chs3.core.load.load_request import LoadRequest, Policies
 from airflow_provider_chs3.core.load.period_check import look_at_period, no_objects_error
 from airflow_provider_chs3.core.load.period_load import PeriodLoad
-from airflow_provider_chs3.core.load.publication import values_of
-from airflow_provider_chs3.core.load.published_rows import find_lasting
 from airflow_provider_chs3.core.model.json_values import AsJson
-from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.periods.adopt_arrivals import prove_arrivals, record_arrivals
+from airflow_provider_chs3.core.periods.adopted_records import records_as_loaded
 from airflow_provider_chs3.core.periods.prove import ProofOptions, prove_period
 from airflow_provider_chs3.core.periods.proved_period import EQUAL
 from airflow_provider_chs3.core.sql.quoting import Sql, table
@@ -155,24 +152,10 @@ def adopt_period(request: LoadRequest, *, proves: bool = False) -> Steps[Adopted
 
 
 def _record(load: PeriodLoad, counted: _Counted) -> Steps[None]:
-    filled = {
-        node: [partition.partition_id for partition in on_node.each if partition.state.rows]
-        for node, on_node in load.before.items()
-    }
-    lasting = yield from find_lasting(load.context, filled)
+    as_loaded = yield from records_as_loaded([(load, counted.reading)])
     yield from _check_unchanged(load)
-    shards = rows_of_shards({node: on_node.state for node, on_node in load.before.items()})
-    records = [
-        (
-            node,
-            load.key_on(node, partition.partition_id),
-            _values(
-                load, node, replace(partition.state, lasts=partition.partition_id in lasting[node]), shards, counted
-            ),
-        )
-        for node, on_node in load.before.items()
-        for partition in on_node.recorded
-    ]
+    # Only its rows were counted: no increment may build on it.
+    records = [(node, key, {**values, "base": "", "is_adopted": True}) for node, key, values in as_loaded]
     yield from add_records(load.context, "published", records, name=f"Record {load.period} as published")
 
 
@@ -255,17 +238,3 @@ def _check_unchanged(load: PeriodLoad) -> Steps[None]:
             raise TargetChangedError(
                 f"Somebody wrote to {load.context.target} on {node} while the rows of {period} were counted: try again"
             )
-
-
-def _values(
-    load: PeriodLoad, node: Node, state: PartitionState, shards: Mapping[int, int], counted: _Counted
-) -> Values:
-    values = values_of(
-        load,
-        rows=state.rows,
-        state=state,
-        rows_of_shards=shards,
-        structure=load.structure_with(counted.reading, node),
-    )
-    # Only its rows were counted: no increment may build on it.
-    return {**values, "base": "", "is_adopted": True}

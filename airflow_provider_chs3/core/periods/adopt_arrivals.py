@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from airflow_provider_chs3.core.ledger.object_records import ObjectsOfPeriod, make_objects_table, record_objects
-from airflow_provider_chs3.core.ledger.partition_state import rows_of_shards
 from airflow_provider_chs3.core.ledger.queries import look_up_periods
 from airflow_provider_chs3.core.ledger.recording import add_records
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
@@ -15,11 +14,10 @@ from airflow_provider_chs3.core.ledger.table import make_ledger
 from airflow_provider_chs3.core.load.load_request import LoadRequest
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Spread
 from airflow_provider_chs3.core.load.planning import plan_objects
-from airflow_provider_chs3.core.load.publication import values_of
-from airflow_provider_chs3.core.load.published_rows import find_lasting
 from airflow_provider_chs3.core.load.spread import read_rows_of_objects
 from airflow_provider_chs3.core.model.models import HeldObjects, Manifest, Unit
 from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.periods.adopted_records import records_as_loaded
 from airflow_provider_chs3.core.periods.prove import ProofOptions, prove_period
 from airflow_provider_chs3.core.periods.proved_period import EQUAL
 from airflow_provider_chs3.core.sql.quoting import Sql, in_table
@@ -58,6 +56,9 @@ def prove_arrivals(request: LoadRequest, context: TargetContext) -> Steps[list[P
     load = replace(load, spread=Spread(), plan=(yield from plan_objects(load)))
     partitions = yield from _partitions_with_rows(context, part)
     before = yield from look_up_periods(context, partitions)
+    for period, on_nodes in sorted(before.items()):
+        if any(on_node.record for on_node in on_nodes.values()):
+            raise TargetChangedError(f"{period} is recorded. Nothing was adopted: forget it first (chs3 forget).")
     found = yield from read_rows_of_objects(load)
     known = {of.value for of in partitions.values()}
     # An object with rows of another period was not loaded yet: the next run does that.
@@ -140,7 +141,7 @@ def record_arrivals(loads: Collection[PeriodLoad]) -> Steps[None]:
     """Record periods as loaded by arrival.
 
     Raises:
-        TargetChangedError: If one of them is recorded, or was changed since it was proved.
+        TargetChangedError: If one of them was changed since it was proved.
     """
     context = next(iter(loads)).context
     yield from make_ledger(context, context.nodes)
@@ -148,22 +149,11 @@ def record_arrivals(loads: Collection[PeriodLoad]) -> Steps[None]:
     context = context.with_ledger()
     loads = [replace(load, context=context) for load in loads]
     current = yield from look_up_periods(context, {load.period: load.period_partitions for load in loads})
-    records = []
     for load in loads:
-        on_nodes = current[load.period]
-        if any(on_node.record for on_node in on_nodes.values()):
-            raise TargetChangedError(f"{load.period} is recorded. Nothing was adopted: forget it first (chs3 forget).")
-        if any(_writes(on_nodes[node]) != _writes(was) for node, was in load.before.items()):
+        if any(_writes(current[load.period][node]) != _writes(was) for node, was in load.before.items()):
             raise TargetChangedError(f"Somebody wrote to {load.period} of {context.target} meanwhile: try again.")
-        filled = {node: [of.partition_id for of in on.each if of.state.rows] for node, on in on_nodes.items()}
-        lasting = yield from find_lasting(context, filled)
-        shards = rows_of_shards({node: on_node.state for node, on_node in on_nodes.items()})
-        for node, on_node in on_nodes.items():
-            for partition in on_node.recorded:
-                state = replace(partition.state, lasts=partition.partition_id in lasting[node])
-                structure = load.structure_with(load.planned.reading, node)
-                values = values_of(load, rows=state.rows, state=state, rows_of_shards=shards, structure=structure)
-                records.append((node, load.key_on(node, partition.partition_id), values))
+    loads = [replace(load, before=current[load.period]) for load in loads]
+    records = yield from records_as_loaded([(load, load.planned.reading) for load in loads])
     objects = [
         ObjectsOfPeriod(
             {node: load.key_on(node) for node in context.nodes},

@@ -327,6 +327,8 @@ def test_where_records_are_lost_the_table_is_adopted_as_the_objects_have_it(
     adopted = adopt(arrivals.lake, **(BY_ARRIVAL | (BY_OBJECT if is_by_object else {})))
     assert {period["status"] for period in adopted} == {"adopted"}
     assert sum(period["rows"] for period in adopted) == 8
+    with pytest.raises(AirflowFailException, match="is recorded"):
+        adopt(arrivals.lake, **(BY_ARRIVAL | (BY_OBJECT if is_by_object else {})))
     arrivals.put(10, "a", 30, [10, 8])
     assert [arrivals.load(arrival)["status"] for arrival in (11, 10, 12)] == ["unchanged", "published", "published"]
     arrivals.assert_exact()
