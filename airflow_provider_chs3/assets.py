@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
 _NATIVE_PORT = 9000
-_FORM = "give clickhouse://host:port/database/table"
+_FORM = "use clickhouse://host:port/database/table"
 
 
 def create_asset(

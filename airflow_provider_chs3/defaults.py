@@ -16,14 +16,14 @@ _SECTION = "chs3"
 def _conn_id(option: str) -> str:
     conn_id = str(conf.get(_SECTION, option, fallback=_OPTIONS[option]["default"])).strip()
     if not conn_id:
-        raise ConfigurationError(f"[{_SECTION}] {option} is empty: give the id of a connection, or remove the option.")
+        raise ConfigurationError(f"[{_SECTION}] {option} is empty: set the id of a connection, or remove the option.")
     return conn_id
 
 
 def _seconds(option: str) -> float:
     seconds = float(conf.getfloat(_SECTION, option, fallback=_OPTIONS[option]["default"]))
     if not 0 < seconds < math.inf:
-        raise ConfigurationError(f"[{_SECTION}] {option} = {seconds:g}: give a number of seconds above 0.")
+        raise ConfigurationError(f"[{_SECTION}] {option} = {seconds:g}: set a number of seconds above 0.")
     return seconds
 
 

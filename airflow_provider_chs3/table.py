@@ -486,7 +486,7 @@ def _named(periods: Periods) -> tuple[Period, ...]:
         ConfigurationError: If none are.
     """
     if not periods:
-        raise ConfigurationError("No periods are given: name them, such as periods=['2026-10'].")
+        raise ConfigurationError("No periods are named: name them, such as periods=['2026-10'].")
     return parse_periods(periods)
 
 

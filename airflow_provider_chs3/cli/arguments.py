@@ -53,7 +53,7 @@ _EXIT_CODES = """exit codes:
 _OLDER_THAN_HOURS = replace(
     OLDER_THAN_SECONDS,
     name="older_than_hours",
-    help="Minimum age of the staging: give more than the longest load takes.",
+    help="Minimum age of the staging: pass more than the longest load takes.",
     default=24,
 )
 _DAYS = Argument(name="days", help="How many days back.", type="int", default=30, least=1)
@@ -98,10 +98,10 @@ def periods_of(given: argparse.Namespace) -> tuple[str, ...]:
     periods = {Period.parse(text) for text in given.period or ()}
     if given.first or given.last:
         if not (given.first and given.last):
-            raise ConfigurationError("Give both --from and --to, such as --from 2026-01 --to 2026-12.")
+            raise ConfigurationError("Pass both --from and --to, such as --from 2026-01 --to 2026-12.")
         period, last = Period.parse(given.first), Period.parse(given.last)
         if last < period:
-            raise ConfigurationError(f"--from {period} is after --to {last}: give the first period, then the last.")
+            raise ConfigurationError(f"--from {period} is after --to {last}: pass the first period, then the last.")
         grain_of((period, last))
         periods |= {period, last}
         while period < last:
@@ -373,7 +373,7 @@ def _json_object(text: str) -> Mapping[str, Any]:
     except ValueError:
         value = None
     if not isinstance(value, dict):
-        raise argparse.ArgumentTypeError('give a JSON object, such as {"name": "value"}')
+        raise argparse.ArgumentTypeError('pass a JSON object, such as {"name": "value"}')
     return value
 
 
@@ -404,5 +404,5 @@ def _missing(storage: type[Storage], options: Mapping[str, Any]) -> list[str]:
 def _made(storage: type[Storage], options: Mapping[str, Any], given: argparse.Namespace) -> Storage:
     if missing := _missing(storage, options):
         names = " and ".join(map(flag, missing))
-        raise ConfigurationError(f"--storage {given.storage} needs more options: give {names}.")
+        raise ConfigurationError(f"--storage {given.storage} needs more options: pass {names}.")
     return storage.of_options(options)

@@ -87,9 +87,9 @@ def _source(table: Table, load: Load | None, listing: Any) -> tuple[Source | Non
         # Airflow's connection, the storages' libraries and their chains of credentials all raise different errors.
         reason = f"{type(error).__name__}: {error}."
         if not is_s3:
-            return None, f"No access to the objects: {reason} Fix their connection, or give --storage-conn-id."
+            return None, f"No access to the objects: {reason} Fix their connection, or pass --storage-conn-id."
         where = f"AWS connection {listing.aws_conn_id!r}"
-        return None, f"{where} gives no access to S3: {reason} Fix it, or give --aws-conn-id."
+        return None, f"{where} allows no access to S3: {reason} Fix it, or pass --aws-conn-id."
 
 
 def described(result: Diagnosis) -> str:

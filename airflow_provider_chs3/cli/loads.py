@@ -62,7 +62,7 @@ class ChosenLoad:
         for period in map(Period.parse, named):
             if period.grain is not grain and not (spans and period.parts(grain)):
                 raise ConfigurationError(
-                    f"{period} is no period of {self.table.name}: give one as its partition key has them, such as "
+                    f"{period} is no period of {self.table.name}: name one as its partition key has them, such as "
                     f"{example_of(grain)}."
                 )
             parts |= {*period.parts(grain)}
@@ -79,7 +79,7 @@ def choose_loads(given: argparse.Namespace) -> list[ChosenLoad]:
     if not ways and given.command == DOCTOR:
         return [_of_options(given)]
     if len(ways) != 1:
-        told = f"{' and '.join(ways)}: give one of them" if ways else "Nothing says which table: give one"
+        told = f"{' and '.join(ways)}: pass one of them" if ways else "Nothing says which table: pass one"
         raise ConfigurationError(
             f"{told} of --table, --loads FILE (all its loads, or those named after it) and --dag ID."
         )

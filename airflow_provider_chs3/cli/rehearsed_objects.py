@@ -34,12 +34,12 @@ class RehearsedObjects:
         folder = f"{name}/{{YYYY-MM}}/"
         store = store_of(f"{prefix}{folder}")
         if "bucket" in store.options and not store.place:
-            raise ConfigurationError("A rehearsal writes objects: give their bucket or container as --bucket.")
+            raise ConfigurationError("A rehearsal writes objects: pass their bucket or container as --bucket.")
         # Without what does not belong to keys, such as the slash at the beginning of HDFS paths.
         prefix = store.template.removesuffix(folder)
         if _NOT_LITERAL.search(prefix):
             raise ConfigurationError(
-                f"--prefix {prefix!r}: give the beginning of keys in the bucket, without a leading slash, double "
+                f"--prefix {prefix!r}: pass the beginning of keys in the bucket, without a leading slash, double "
                 "slashes, braces or wildcards."
             )
         listing = store.listing()
@@ -68,7 +68,7 @@ class RehearsedObjects:
         """
         if any(True for _ in self.listing.objects(self.store.place, self.prefix)):
             raise ConfigurationError(
-                f"There are objects under {self.where}: give an unused prefix, as a rehearsal "
+                f"There are objects under {self.where}: pass an unused prefix, as a rehearsal "
                 "writes, overwrites and deletes objects there. --clean removes what an earlier one left behind."
             )
 

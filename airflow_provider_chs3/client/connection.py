@@ -284,7 +284,7 @@ def _one_door(extras: Extras, cluster: str | None, node_addresses: Mapping[str, 
         raise ConfigurationError(f"{where}: extra 'one_door' needs 'cluster', whose nodes are behind the door.")
     if node_addresses:
         raise ConfigurationError(
-            f"{where}: give either extra 'one_door', as workers reach nodes through the connection's host, or "
+            f"{where}: set either extra 'one_door', as workers reach nodes through the connection's host, or "
             "'node_addresses', as they reach each node at its own address."
         )
     return True

@@ -248,7 +248,7 @@ class DetachedQuery:
                     # No answer yet: from here on, ask the servers.
                     return address, None
         raise ClickHouseConnectionError(
-            f"{'; '.join(failures)} (a deferrable or durable task sends its statements over HTTP: give the servers' "
+            f"{'; '.join(failures)} (a deferrable or durable task sends its statements over HTTP: set the servers' "
             "HTTP port in the connection's extra 'http_port', or leave deferrable and durable out)",
             next(iter(_urls(options).values())).partition("://")[2].rstrip("/"),
             self.query_id,
@@ -281,7 +281,7 @@ class DetachedQuery:
         if not hangs_up(endpoint):
             return None
         return ClickHouseConnectionError(
-            f"the HTTP port accepts connections and ends each without an answer, and no node runs the query: give the "
+            f"the HTTP port accepts connections and ends each without an answer, and no node runs the query: set the "
             f"servers' HTTP port in the connection's extra 'http_port', which is {endpoint.address[1]}",
             str(endpoint),
             self.query_id,

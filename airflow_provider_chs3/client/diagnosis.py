@@ -51,13 +51,13 @@ def check_one_server(names: set[str], *, node: str = "") -> None:
         if node:
             raise TransientError(
                 f"The address of {node} leads to several servers ({several}), as a load balancer does, but a load "
-                "stages and publishes on each node: give the address of that very server in the connection's "
+                "stages and publishes on each node: set the address of that very server in the connection's "
                 "node_addresses; or replace them by its extra one_door, with the load balancer as the host."
             )
         raise TransientError(
             f"The connection's host leads to several servers ({several}), as a load balancer "
             "does, but a load without a cluster stages and publishes on one. Name the cluster, as the argument or the "
-            "connection's extra 'cluster', or give the host of one server."
+            "connection's extra 'cluster', or name the host of one server."
         )
 
 
@@ -110,7 +110,7 @@ def explain_no_answer(endpoint: Endpoint, reason: str) -> str:
     if with_tls is not None and not endpoint.is_secure:
         raise ConfigurationError(f"{endpoint} speaks TLS: switch TLS on (the connection's extra 'secure').")
     if with_tls is None and endpoint.is_secure and plain:
-        raise ConfigurationError(f"{endpoint} does not speak TLS: switch TLS off, or give the port that does.")
+        raise ConfigurationError(f"{endpoint} does not speak TLS: switch TLS off, or use the port that does.")
     check_answer(endpoint, (with_tls if endpoint.is_secure else plain) or b"")
     if endpoint.is_secure and with_tls is not None:
         may_want = "it may want a client certificate, 'certfile' and 'keyfile'"

@@ -134,7 +134,7 @@ def _milliseconds(message: Any) -> int:
     if kind == TIMESTAMP_NOT_AVAILABLE or not _FIRST <= milliseconds < _END:
         raise SourceError(
             f"The message at offset {message.offset()} of topic {message.topic()!r}, partition {message.partition()}, "
-            f"has the timestamp {milliseconds}, which is in no period from {FIRST_YEAR} to {LAST_YEAR}. Producers give "
+            f"has the timestamp {milliseconds}, which is in no period from {FIRST_YEAR} to {LAST_YEAR}. Producers send "
             "milliseconds since 1970; a topic with message.timestamp.type=LogAppendTime takes the broker's clock."
         )
     at: int = milliseconds

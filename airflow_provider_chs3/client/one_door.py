@@ -168,7 +168,7 @@ class DoorConnections(OpenConnections):
                 del self._server_of_node[node]
                 raise TransientError(
                     f"Two servers, {name} and {server.name}, say that they are node {node[0]}:{node[1]} (is_local in "
-                    "system.clusters). If one took the other's place, retry; else give each node its own name in the "
+                    "system.clusters). If one took the other's place, retry; else set each node's own name in the "
                     "definition of the cluster (localhost is every server to itself)."
                 )
 

@@ -54,10 +54,10 @@ def bound(sql: str, parameters: Parameters | None) -> Bound:
 
 def _rows(sql: str, rows: Sequence[Any]) -> list[Any]:
     if isinstance(rows, str) or not isinstance(rows, Sequence):
-        raise ConfigurationError(f"parameters is a {type(rows).__name__}: give a mapping, or a list of rows.")
+        raise ConfigurationError(f"parameters is a {type(rows).__name__}: pass a mapping, or a list of rows.")
     if not _INSERT_OF_ROWS.fullmatch(sql):
         raise ConfigurationError(
-            "parameters is a list, but the statement is not an INSERT … VALUES for rows: give a mapping for its "
+            "parameters is a list, but the statement is not an INSERT … VALUES for rows: pass a mapping for its "
             "placeholders, such as %(name)s or {name:String}."
         )
     return list(rows)

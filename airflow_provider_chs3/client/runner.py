@@ -274,7 +274,7 @@ class Runner:
             if _MAY_BE_ADDRESS.search(error.message) and not self.session.options.one_door:
                 raise ClickHouseConnectionError(
                     f"{error.message} (step: {step.name}; {node} is how the cluster names this node: if workers reach "
-                    "it under another address, give that in the connection's node_addresses; if its host is a load "
+                    "it under another address, set that in the connection's node_addresses; if its host is a load "
                     "balancer in front of all nodes, set its extra one_door.)",
                     *where,
                 ) from error

@@ -125,7 +125,7 @@ def untrusted_certificate(message: str, address: str) -> ConfigurationError | No
 
 
 def _about_certificate(address: str, reason: str) -> str:
-    way_out = "give the file of its authority in the connection's extra 'ca_certs'"
+    way_out = "name the file of its authority in the connection's extra 'ca_certs'"
     if "mismatch" in reason:
         way_out = "reach the server under a name that its certificate holds (host, 'alt_hosts', 'node_addresses')"
     if "expired" in reason:

@@ -75,7 +75,7 @@ class Unload:
         held = UnloadManifest.of_text(body, where)
         if (held.table, held.period) != (str(context.target), str(self._request.period)):
             raise SourceError(
-                f"{where} belongs to {held.table}, {held.period}: give {context.target} its own key, or the unload "
+                f"{where} belongs to {held.table}, {held.period}: set another key for {context.target}, or the unload "
                 "would delete the other table's objects."
             )
         return held, etag

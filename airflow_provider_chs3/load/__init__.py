@@ -143,7 +143,7 @@ class Load(Group):
             meant = f": do you mean {near[0]}?" if near else f": it takes {', '.join(known)}."
             raise ConfigurationError(f"A load has no argument {', '.join(unknown)}{meant}")
         if "table" not in given:
-            raise ConfigurationError("The load has no table: give table=….")
+            raise ConfigurationError("The load has no table: set table=….")
         return cls(**given)
 
     @classmethod
@@ -182,7 +182,7 @@ class Load(Group):
         """
         if isinstance(self.settings, str):
             raise ConfigurationError(
-                f"settings={self.settings!r}: give a dict; only tasks read files of the DAG folder."
+                f"settings={self.settings!r}: pass a dict; only tasks read files of the DAG folder."
             )
         return self.settings or {}
 
@@ -198,7 +198,7 @@ class Load(Group):
         if is_of_a_run([self.fresh_by, self.timezone]):
             raise ConfigurationError(
                 f"fresh_by={self.fresh_by!r} with timezone={self.timezone!r} is a template, which only tasks render: "
-                "name the load with --dag, or give a value."
+                "name the load with --dag, or set a value."
             )
         from airflow_provider_chs3.core.model.freshness import FreshBy
 
@@ -212,7 +212,7 @@ class Load(Group):
             ConfigurationError: If the load does not say when its periods are due.
         """
         if self.due is None:
-            raise ConfigurationError("The load has no fresh_by: give it, such as fresh_by='07:00'.")
+            raise ConfigurationError("The load has no fresh_by: set it, such as fresh_by='07:00'.")
         return self.due.after
 
     @property

@@ -97,7 +97,7 @@ class Document(NamedFiles):
         """
         names = [*known]
         if not isinstance(given, dict):
-            raise ConfigurationError(f"{self.at(keys)} is {_noun(given)}: give a mapping, with {', '.join(names)}.")
+            raise ConfigurationError(f"{self.at(keys)} is {_noun(given)}: use a mapping, with {', '.join(names)}.")
         for name in given:
             if name not in names:
                 near = (meant or {}).get(name) or next(iter(get_close_matches(name, names, n=1)), None)
@@ -123,7 +123,7 @@ class Document(NamedFiles):
         try:
             argument.checked(value)
         except ConfigurationError:
-            raise ConfigurationError(f"{self.at(keys)}={value!r} is not allowed: give {argument.wanted}.") from None
+            raise ConfigurationError(f"{self.at(keys)}={value!r} is not allowed: use {argument.wanted}.") from None
 
     def _check_elements(self, keys: Keys, container: str, value: dict[str, Any] | list[Any]) -> None:
         kinds = elements_of(container)
@@ -138,7 +138,7 @@ class Document(NamedFiles):
         if wanted == "a text" and written and not isinstance(value, str):
             return ConfigurationError(f"{self.at(keys)} is {written}, {_noun(value)} in YAML: quote it, '{written}'.")
         shown = f"{value!r}, a text" if isinstance(value, str) else "empty" if written == "" else _noun(value)
-        return ConfigurationError(f"{self.at(keys)} is {shown}: give {wanted}.")
+        return ConfigurationError(f"{self.at(keys)} is {shown}: use {wanted}.")
 
     def where(self, keys: Keys, name: str) -> str:
         """Return how an error names a value, and the file in it."""
@@ -154,7 +154,7 @@ class Document(NamedFiles):
             return (self.path.parent / name).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigurationError(
-                f"{self.where(keys, name)} cannot be read: {_reason(error)}. Give its path from the folder "
+                f"{self.where(keys, name)} cannot be read: {_reason(error)}. Set its path from the folder "
                 f"{self.path.absolute().parent}."
             ) from None
 
@@ -205,7 +205,7 @@ class Document(NamedFiles):
             if key.value in lines:
                 self._lines[*keys, key.value] = line
                 raise ConfigurationError(
-                    f"{self.at((*keys, key.value))} is given twice, first in line {lines[key.value]}: leave one out."
+                    f"{self.at((*keys, key.value))} is set twice, first in line {lines[key.value]}: leave one out."
                 )
             lines[key.value] = line
             if key.tag == _MERGE:
@@ -225,7 +225,7 @@ class Document(NamedFiles):
         merged: dict[str, Any] = {}
         for base in reversed(nodes):
             if not isinstance(base, yaml.MappingNode):
-                raise ConfigurationError(f"{self.at(keys)}.<< is no mapping: give an alias of one, such as *base.")
+                raise ConfigurationError(f"{self.at(keys)}.<< is no mapping: use an alias of one, such as *base.")
             merged |= self._value(keys, base)
         return merged
 

@@ -49,14 +49,14 @@ def read_loads(
     values = {} if document.values is None else document.values
     document.check_names((), values, ("defaults", "loads", SCHEMA))
     if "loads" not in values:
-        raise ConfigurationError(f"{path} has no loads: give loads, a list of mappings, each with a table.")
+        raise ConfigurationError(f"{path} has no loads: add loads, a list of mappings, each with a table.")
     defaults = _arguments(document, ("defaults",), values.get("defaults", {}), known)
     for name in OF_A_LOAD:
         if name in defaults:
-            raise ConfigurationError(f"{document.at(('defaults', name))} is of a single load: give it there.")
+            raise ConfigurationError(f"{document.at(('defaults', name))} is of a single load: set it there.")
     entries = values["loads"]
     if not isinstance(entries, list) or not entries:
-        raise ConfigurationError(f"{document.at(('loads',))} is no list of loads: give mappings, each with a table.")
+        raise ConfigurationError(f"{document.at(('loads',))} is no list of loads: write mappings, each with a table.")
     loads: dict[str, L] = {}
     lines: dict[str, int] = {}
     for number, entry in enumerate(entries):
@@ -66,13 +66,13 @@ def read_loads(
             load = create(_merged(defaults, given))
         naming = (*keys, "name" if given.get("name") else "table")
         if load.name is None:
-            raise ConfigurationError(f"{document.at(naming)} is a template: give the load a name, too.")
+            raise ConfigurationError(f"{document.at(naming)} is a template: set a name for the load, too.")
         if not load.name.isprintable():
-            raise ConfigurationError(f"{document.at(naming)}={load.name!r} is no name of one line: give the load one.")
+            raise ConfigurationError(f"{document.at(naming)}={load.name!r} is no name of one line: set one.")
         if load.name in loads:
             raise ConfigurationError(
-                f"{document.at(naming)} gives the load the name {load.name!r}, which that of line {lines[load.name]} "
-                "has: give one of them another name."
+                f"{document.at(naming)} names the load {load.name!r}, as line {lines[load.name]} does: "
+                "set another name for one of them."
             )
         loads[load.name], lines[load.name] = load, document.line(naming)
     return tuple(loads.values())
@@ -131,12 +131,12 @@ def _storage(document: Document, keys: Keys, given: Any) -> Any:
     """Return the place of objects, such as `{storage: gcs, bucket: lake, object_name: …}`."""
     if not isinstance(given, dict) or "storage" not in given:
         raise ConfigurationError(
-            f"{document.at(keys)} names no storage: give a mapping with storage, one of {', '.join(STORAGES)}."
+            f"{document.at(keys)} names no storage: use a mapping with storage, one of {', '.join(STORAGES)}."
         )
     name = given["storage"]
     if str(name) not in STORAGES:
         near = get_close_matches(str(name), STORAGES, n=1)
-        hint = f"do you mean {near[0]}?" if near else f"give one of {', '.join(STORAGES)}."
+        hint = f"do you mean {near[0]}?" if near else f"use one of {', '.join(STORAGES)}."
         raise ConfigurationError(f"{document.at((*keys, 'storage'))}={name!r} is not known: {hint}")
     storage = storage_class(name)
     values = {name: value for name, value in given.items() if name != "storage"}
@@ -144,7 +144,7 @@ def _storage(document: Document, keys: Keys, given: Any) -> Any:
     _check_all(document, keys, values, known, storage.options)
     required = (argument.name for argument in known.values() if argument.default is REQUIRED)
     if missing := [argument for argument in required if argument not in values]:
-        raise ConfigurationError(f"{document.at(keys)} needs {', '.join(missing)}: give what is missing.")
+        raise ConfigurationError(f"{document.at(keys)} needs {', '.join(missing)}: add what is missing.")
     return storage(**values)
 
 

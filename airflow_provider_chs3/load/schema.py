@@ -30,7 +30,7 @@ def schema() -> dict[str, Any]:
                 SCHEMA: {"type": "string"},
                 "defaults": {
                     **_mapping(_references(shared)),
-                    "description": "Arguments of every load that does not give them.",
+                    "description": "Arguments of every load that does not set them.",
                 },
                 "loads": {"type": "array", "minItems": 1, "items": load, "description": "The loads."},
             },

@@ -62,7 +62,7 @@ class PlanLoadsOperator(PeriodOperator, takes=OF_PLANS):
     def _arguments_taken(self) -> None:
         PERIODS_PER_TASK.checked(self.periods_per_task)
         if self.all_periods and self.lookback is not None:
-            raise ConfigurationError("Give either all_periods or lookback.")
+            raise ConfigurationError("Set either all_periods or lookback.")
         check_groups(vars(self))
 
     @property

@@ -38,7 +38,7 @@ class ComparedPeriodsOperator(PeriodOperator, takes=OF_ADOPTION):
             ConfigurationError: If none are given.
         """
         if not (self.periods or self.all_periods):
-            raise ConfigurationError("No periods are given: name them with periods=…, or give all_periods=True.")
+            raise ConfigurationError("No periods are named: name them with periods=…, or set all_periods=True.")
         return self.periods or None
 
 

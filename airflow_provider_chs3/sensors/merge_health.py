@@ -139,9 +139,9 @@ class ClickHouseMergeHealthSensor(OnLoadsPage, BaseSensorOperator, takes=OF_SENS
         from airflow_provider_chs3.core.model.period import Period
 
         if bool(self.period) == (self.periods is not None):
-            raise ConfigurationError("Give either period or periods, such as period='2026-10'.")
+            raise ConfigurationError("Set either period or periods, such as period='2026-10'.")
         if isinstance(self.periods, str):
-            raise ConfigurationError(f"periods={self.periods!r} is not a list: give a list, or period.")
+            raise ConfigurationError(f"periods={self.periods!r} is not a list: pass a list, or period.")
         given = [self.period] if self.period else self.periods or ()
         names = {str(name) for item in given for name in (_periods_of(item) if isinstance(item, Mapping) else (item,))}
         return tuple(sorted(map(Period.parse, names)))

@@ -175,5 +175,5 @@ def _point(name: str, given: datetime | str | None, context: Context) -> datetim
         return datetime.fromisoformat(at if isinstance(at, str) else at.isoformat())
     except (AttributeError, ValueError):
         raise ConfigurationError(
-            f"{name}={given!r} is not a point in time: give a datetime or ISO 8601, or schedule the DAG by intervals."
+            f"{name}={given!r} is not a point in time: use a datetime or ISO 8601, or schedule the DAG by intervals."
         ) from None

@@ -75,7 +75,7 @@ def test_an_error_has_its_exit_code_and_text(program: list[str], airflow_db: Pat
     command = [found, *program[1:], "ledger", "--table", "t", "--from", "2026-01"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "ledger: Give both --from and --to" in done.stderr
+    assert "ledger: Pass both --from and --to" in done.stderr
 
 
 @pytest.mark.thorough(but=1)

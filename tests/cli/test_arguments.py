@@ -32,7 +32,7 @@ def test_a_beginning_after_the_end_is_told() -> None:
 def test_costs_are_of_a_day_at_least(days: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         main(["costs", f"--days={days}"])
-    assert f"argument --days: days='{days}' is not allowed: give a whole number at least 1" in capsys.readouterr().err
+    assert f"argument --days: days='{days}' is not allowed: use a whole number at least 1" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("hours", ["nan", "-1", "inf", "long"])
@@ -40,7 +40,7 @@ def test_an_age_that_is_none_is_told_by_its_flag(hours: str, capsys: pytest.Capt
     with pytest.raises(SystemExit, match="2"):
         main(["clean", f"--older-than-hours={hours}"])
     assert (
-        f"argument --older-than-hours: older_than_hours='{hours}' is not allowed: give a number at least 0"
+        f"argument --older-than-hours: older_than_hours='{hours}' is not allowed: use a number at least 0"
         in capsys.readouterr().err
     )
 
@@ -71,9 +71,9 @@ def test_what_is_not_understood_ends_with_2(arguments: list[str], capsys: pytest
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ([], "--storage s3 needs more options: give --key."),
-        (["--storage", "hdfs", "--hdfs-url", "hdfs://h:1"], "--storage hdfs needs more options: give --key."),
-        (["--storage", "iceberg"], "--storage iceberg needs more options: give --source-table and --time-column."),
+        ([], "--storage s3 needs more options: pass --key."),
+        (["--storage", "hdfs", "--hdfs-url", "hdfs://h:1"], "--storage hdfs needs more options: pass --key."),
+        (["--storage", "iceberg"], "--storage iceberg needs more options: pass --source-table and --time-column."),
         (
             ["--storage", "delta", "--source-table", "s3://b/t", "--time-column", "m", "--key", "k"],
             "--key: --storage delta",
@@ -131,9 +131,9 @@ _REHEARSE = ["rehearse", "--database", "scratch", "--prefix", "rehearsals/"]
         ([*_PLAN, "--bucket", "lake", "--hdfs-url", "hdfs://nn"], "--hdfs-url: --storage s3 does not take this."),
         ([*_PLAN, "--storage-conn-id", "lake"], "--storage-conn-id: --storage s3 does not take this."),
         ([*_PLAN, "--storage", "azure", "--role-arn", "r"], "--role-arn: --storage azure does not take this."),
-        ([*_PLAN, "--storage", "hdfs"], "--storage hdfs needs more options: give --hdfs-url."),
-        ([*_REHEARSE], "A rehearsal writes objects: give their bucket or container as --bucket."),
-        ([*_REHEARSE, "--storage", "gcs"], "A rehearsal writes objects: give their bucket or container as --bucket."),
+        ([*_PLAN, "--storage", "hdfs"], "--storage hdfs needs more options: pass --hdfs-url."),
+        ([*_REHEARSE], "A rehearsal writes objects: pass their bucket or container as --bucket."),
+        ([*_REHEARSE, "--storage", "gcs"], "A rehearsal writes objects: pass their bucket or container as --bucket."),
         (
             [*_REHEARSE, "--storage", "hdfs", "--hdfs-url", "hdfs://nn", "--bucket", "lake"],
             "--bucket: --storage hdfs does not take this.",

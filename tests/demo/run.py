@@ -44,7 +44,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--stay", action="store_true", help="at the end, start Airflow's UI, and stay until Ctrl-C")
     given = parser.parse_args(arguments)
     if given.periods < 1 or given.rows_per_period < _FILES_PER_PERIOD:
-        parser.error(f"give at least 1 period and {_FILES_PER_PERIOD} rows per period")
+        parser.error(f"pass at least 1 period and {_FILES_PER_PERIOD} rows per period")
     screen = Screen()
     try:
         return _demo(screen, given)

@@ -26,7 +26,7 @@ def test_a_table_has_one_uri(given: str, stored: str) -> None:
 @pytest.mark.parametrize(
     ("given", "match"),
     [
-        ("clickhouse:///taxi/trips", "has no host: give clickhouse://host:port/database/table"),
+        ("clickhouse:///taxi/trips", "has no host: use clickhouse://host:port/database/table"),
         ("clickhouse://ch-1/trips", "does not name a database and a table"),
         ("clickhouse://ch-1", "does not name a database and a table"),
         ("clickhouse://ch-1//trips", "does not name a database and a table"),

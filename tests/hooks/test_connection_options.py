@@ -144,7 +144,7 @@ def test_the_password_is_not_in_the_repr() -> None:
         ({"node_specs": {"n": {"cores": 1, "memory": "much"}}}, "memory must be bytes or text such as '32GiB'"),
         ({"keyfile": "/key"}, "'keyfile' needs 'certfile'"),
         ({"one_door": True, "cluster": ""}, "'one_door' needs 'cluster'"),
-        ({"one_door": True, "cluster": "c", "node_addresses": {"n": "m"}}, "give either extra 'one_door'"),
+        ({"one_door": True, "cluster": "c", "node_addresses": {"n": "m"}}, "set either extra 'one_door'"),
         ({"one_door": "maybe"}, "'one_door' must be true or false"),
     ],
 )

@@ -42,7 +42,7 @@ def test_statements_share_a_session(hook: ClickHouseHook) -> None:
 
 @pytest.mark.parametrize("sql", ["", "  ", [], ["SELECT 1", ""], [7], None, 7])
 def test_no_statement_is_told(hook: ClickHouseHook, sql: Any) -> None:
-    with pytest.raises(ConfigurationError, match="give a statement, or a list of statements"):
+    with pytest.raises(ConfigurationError, match="pass a statement, or a list of statements"):
         hook.execute(sql)
 
 
@@ -127,7 +127,7 @@ def test_a_table_can_be_a_parameter(hook: ClickHouseHook, table: str) -> None:
         ("SELECT {a:UInt8}, %(b)s", {"a": 1, "b": 2}, r"has \{a:…\} and %\(b\)s: use one kind of placeholder"),
         ("SELECT %(a)s", {"b": 1}, r"has %\(a\)s, but no parameter has that name"),
         ("SELECT 1", [(1,)], "parameters is a list, but the statement is not an INSERT"),
-        ("SELECT 1", "x", "parameters is a str: give a mapping, or a list of rows"),
+        ("SELECT 1", "x", "parameters is a str: pass a mapping, or a list of rows"),
     ],
 )
 def test_parameters_that_do_not_fit_are_told_before_anything_runs(
@@ -185,7 +185,7 @@ def test_external_tables_go_with_every_statement(hook: ClickHouseHook, table: st
 )
 def test_an_external_table_that_is_none_is_told(hook: ClickHouseHook, change: dict[str, Any]) -> None:
     ids = {"name": "ids", "structure": [("id", "UInt32")], "data": [(7,)], **change}
-    with pytest.raises(ConfigurationError, match="external_tables: give a list of tables"):
+    with pytest.raises(ConfigurationError, match="external_tables: pass a list of tables"):
         hook.execute("SELECT * FROM ids", external_tables=[ids])
 
 

@@ -161,7 +161,7 @@ def test_plain_on_a_tls_port_is_told(make_hook: MakeHook, native_tls_port: int) 
 def test_tls_on_a_plain_port_is_told(make_hook: MakeHook, first_node: RunningNode) -> None:
     address = f"{first_node.host}:{first_node.tcp_port}"
     assert no_connection(make_hook(extra={"secure": True})) == (
-        f"{address} does not speak TLS: switch TLS off, or give the port that does."
+        f"{address} does not speak TLS: switch TLS off, or use the port that does."
     )
 
 

@@ -186,42 +186,42 @@ def test_a_bound_of_a_check_may_be_a_date(tmp_path: Path) -> None:
         ("tabel: x", "tabel is not known: do you mean table?"),
         ("policies: {keep_version: 1}", "policies.keep_version is not known: do you mean keep_versions?"),
         ("casts: {zzz: 1}", "casts.zzz is not known: known are null_as_default, lossy_columns, naive_timestamps."),
-        ("policies: {keep_versions: '1'}", "policies.keep_versions is '1', a text: give a whole number at least 0."),
-        ("policies: {keep_versions: 1.5}", "policies.keep_versions is a number: give a whole number at least 0."),
-        ("policies: {keep_versions: -1}", "policies.keep_versions=-1 is not allowed: give a whole number at least 0."),
+        ("policies: {keep_versions: '1'}", "policies.keep_versions is '1', a text: use a whole number at least 0."),
+        ("policies: {keep_versions: 1.5}", "policies.keep_versions is a number: use a whole number at least 0."),
+        ("policies: {keep_versions: -1}", "policies.keep_versions=-1 is not allowed: use a whole number at least 0."),
         (
             "policies: {on_no_objects: no}",
             "policies.on_no_objects is no, which YAML reads as false: write that, or quote it, 'no'.",
         ),
-        ("policies: fail", "policies is 'fail', a text: give a dict."),
+        ("policies: fail", "policies is 'fail', a text: use a dict."),
         ("database: 2026-01-01", "database is 2026-01-01, a date in YAML: quote it, '2026-01-01'."),
         ("database: 2026-13-45", "database is 2026-13-45, which YAML cannot read: quote it, '2026-13-45'."),
         ("database: 12:30", "database is 12:30, which YAML reads as 750: quote it, '12:30'."),
         ("database: true", "database is true, a truth value in YAML: quote it, 'true'."),
-        ("database: [a]", "database is a list: give a text."),
-        ("clickhouse_conn_id:", "clickhouse_conn_id is empty: give a text."),
-        ("distribution: where", "distribution='where' is not allowed: give one of where_read, sharding_key."),
-        ("columns: a", "columns is 'a', a text: give a list of texts."),
+        ("database: [a]", "database is a list: use a text."),
+        ("clickhouse_conn_id:", "clickhouse_conn_id is empty: use a text."),
+        ("distribution: where", "distribution='where' is not allowed: use one of where_read, sharding_key."),
+        ("columns: a", "columns is 'a', a text: use a list of texts."),
         ("columns: [a, 1]", "columns[1] is 1, a number in YAML: quote it, '1'."),
         ("select: {fare: 0}", "select.fare is 0, a number in YAML: quote it, '0'."),
-        ("settings: {a b: [1]}", "settings['a b'] is a list: give a text or a number."),
+        ("settings: {a b: [1]}", "settings['a b'] is a list: use a text or a number."),
         ("csv: {null: NULL}", "csv.null is NULL, null in YAML: quote it, 'NULL'."),
         ("csv: {delimiter: ;;}", "csv: csv['delimiter']=';;' is not a single character, such as ';'."),
-        ("casts: {lossy_columns: a}", "casts.lossy_columns is 'a', a text: give a list of texts."),
+        ("casts: {lossy_columns: a}", "casts.lossy_columns is 'a', a text: use a list of texts."),
         (
             "checks: {statements: {x: 1}}",
-            "checks: checks['statements']['x']=1 is not allowed: give SQL as a text.",
+            "checks: checks['statements']['x']=1 is not allowed: write SQL as a text.",
         ),
-        ("objects: gcs", f"objects names no storage: give a mapping with storage, one of {', '.join(STORAGES)}."),
+        ("objects: gcs", f"objects names no storage: use a mapping with storage, one of {', '.join(STORAGES)}."),
         ("objects: {storage: gs}", "objects.storage='gs' is not known: do you mean gcs?"),
         ("objects: {storage: gcs, key: x}", "objects.key is not known: do you mean object_name?"),
-        ("objects: {storage: azure}", "objects needs blob: give what is missing."),
+        ("objects: {storage: azure}", "objects needs blob: add what is missing."),
         ("objects: {storage: s3, key: 1}", "objects.key is 1, a number in YAML: quote it, '1'."),
-        ("table: fares", "table is given twice, first in line 3: leave one out."),
+        ("table: fares", "table is set twice, first in line 3: leave one out."),
         ("views: !!python/name:os.system x", "views has the tag !!python/name:os.system: leave it out."),
         ("columns: &a [*a]", "columns[0] contains itself: leave the alias out."),
         ("database: {{ params.x }}", "database has no text as a name: quote what begins with a brace."),
-        ("policies: {<<: 1}", "policies.<< is no mapping: give an alias of one, such as *base."),
+        ("policies: {<<: 1}", "policies.<< is no mapping: use an alias of one, such as *base."),
     ],
 )
 def test_an_error_names_the_line_and_the_place(tmp_path: Path, line: str, told: str) -> None:
@@ -231,15 +231,15 @@ def test_an_error_names_the_line_and_the_place(tmp_path: Path, line: str, told: 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("", "loads.yaml has no loads: give loads, a list of mappings, each with a table."),
-        ("[]", "loads.yaml, line 1 is a list: give a mapping, with defaults, loads, $schema."),
+        ("", "loads.yaml has no loads: add loads, a list of mappings, each with a table."),
+        ("[]", "loads.yaml, line 1 is a list: use a mapping, with defaults, loads, $schema."),
         ("\nload: []\n", "loads.yaml, line 2, load is not known: do you mean loads?"),
-        ("\nloads: []\n", "loads.yaml, line 2, loads is no list of loads: give mappings, each with a table."),
-        ("defaults: {}\n", "loads.yaml has no loads: give loads, a list of mappings, each with a table."),
-        ("loads:\n  - key: x\n", "loads.yaml, line 2, loads[0]: The load has no table: give table=…."),
+        ("\nloads: []\n", "loads.yaml, line 2, loads is no list of loads: write mappings, each with a table."),
+        ("defaults: {}\n", "loads.yaml has no loads: add loads, a list of mappings, each with a table."),
+        ("loads:\n  - key: x\n", "loads.yaml, line 2, loads[0]: The load has no table: set table=…."),
         (
             "loads:\n  - table: x\n",
-            "loads.yaml, line 2, loads[0]: Nothing says where the objects are: give key=… and bucket=…, or objects=….",
+            "loads.yaml, line 2, loads[0]: Nothing says where the objects are: set key=… and bucket=…, or objects=….",
         ),
         (
             LOAD + "    bucket: other\n",
@@ -257,40 +257,40 @@ def test_an_error_names_the_line_and_the_place(tmp_path: Path, line: str, told: 
         ),
         (
             LOAD + "    fresh_by: 7:00 am\n",
-            "loads.yaml, line 5, loads[0].fresh_by: fresh_by='7:00 am' is not allowed: give a time of the day, "
+            "loads.yaml, line 5, loads[0].fresh_by: fresh_by='7:00 am' is not allowed: set a time of the day, "
             "'07:00', or hours after the period's end, '6h'.",
         ),
         (
             LOAD + "    fresh_by: ''\n",
-            "loads.yaml, line 5, loads[0].fresh_by: fresh_by='' is not allowed: give a time of the day, '07:00', or "
+            "loads.yaml, line 5, loads[0].fresh_by: fresh_by='' is not allowed: set a time of the day, '07:00', or "
             "hours after the period's end, '6h'.",
         ),
         (
             "defaults:\n  timezone: Mars\n" + LOAD,
-            "loads.yaml, line 2, defaults.timezone: timezone='Mars' is not known: give a name such as 'Europe/Berlin'.",
+            "loads.yaml, line 2, defaults.timezone: timezone='Mars' is not known: use a name such as 'Europe/Berlin'.",
         ),
         (
             LOAD + '    name: "two\\nlines"\n',
-            "loads.yaml, line 5, loads[0].name='two\\nlines' is no name of one line: give the load one.",
+            "loads.yaml, line 5, loads[0].name='two\\nlines' is no name of one line: set one.",
         ),
         (
             LOAD + "    objects: {storage: s3, key: x}\n",
             "loads.yaml, line 3, loads[0]: key: objects=… says where the objects are; leave this out.",
         ),
-        ("defaults:\n  table: x\n" + LOAD, "loads.yaml, line 2, defaults.table is of a single load: give it there."),
+        ("defaults:\n  table: x\n" + LOAD, "loads.yaml, line 2, defaults.table is of a single load: set it there."),
         (
             LOAD + "  - table: taxi.trips\n    key: x\n",
-            "loads.yaml, line 5, loads[1].table gives the load the name 'trips', which that of line 3 has: give one of "
-            "them another name.",
+            "loads.yaml, line 5, loads[1].table names the load 'trips', as line 3 does: "
+            "set another name for one of them.",
         ),
         (
             LOAD + "  - table: fares\n    key: x\n    name: trips\n",
-            "loads.yaml, line 7, loads[1].name gives the load the name 'trips', which that of line 3 has: give one of "
-            "them another name.",
+            "loads.yaml, line 7, loads[1].name names the load 'trips', as line 3 does: "
+            "set another name for one of them.",
         ),
         (
             "loads:\n  - table: '{{ params.t }}'\n    key: x\n",
-            "loads.yaml, line 2, loads[0].table is a template: give the load a name, too.",
+            "loads.yaml, line 2, loads[0].table is a template: set a name for the load, too.",
         ),
         ("loads: \x01", "loads.yaml, line 1 has the control character '\\x01': leave it out."),
     ],
@@ -320,13 +320,13 @@ def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ("no.json", "select='no.json' cannot be read: No such file or directory. Give its path from the folder {}."),
+        ("no.json", "select='no.json' cannot be read: No such file or directory. Set its path from the folder {}."),
         (
             "{fare: no.sql}",
-            "select.fare='no.sql' cannot be read: No such file or directory. Give its path from the folder {}.",
+            "select.fare='no.sql' cannot be read: No such file or directory. Set its path from the folder {}.",
         ),
         ("list.json", "select='list.json' holds no JSON object: write one, such as {{\"max_threads\": 8}}."),
-        ("number.json", "select.fare is a number: give a text."),
+        ("number.json", "select.fare is a number: use a text."),
     ],
 )
 def test_a_file_that_it_names_has_the_line_of_its_name(tmp_path: Path, given: str, told: str) -> None:
@@ -367,7 +367,7 @@ def test_without_libyaml_it_says_the_same(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(document, "_LOADER", yaml.SafeLoader)
     assert read(tmp_path, text) == before
     assert error(tmp_path, text + "    tuning: {}\n") == (
-        "loads.yaml, line 23, loads[1].tuning is given twice, first in line 22: leave one out."
+        "loads.yaml, line 23, loads[1].tuning is set twice, first in line 22: leave one out."
     )
 
 

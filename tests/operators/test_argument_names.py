@@ -27,7 +27,7 @@ from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOpera
 
 
 def test_a_topic_needs_a_bucket() -> None:
-    with pytest.raises(ConfigurationError, match="Give the objects' destination: key=… and bucket="):
+    with pytest.raises(ConfigurationError, match="Set the objects' destination: key=… and bucket="):
         KafkaToS3Operator(task_id="t", topic="trips", key="{YYYY-MM}/")
 
 

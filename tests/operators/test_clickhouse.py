@@ -94,7 +94,7 @@ def test_text_that_is_no_json_is_told(argument: str) -> None:
 
 @pytest.mark.parametrize("settings", ["[1]", [1], "7"])
 def test_settings_that_are_no_mapping_are_told(settings: Any) -> None:
-    with pytest.raises(AirflowFailException, match=r"settings is a .*: give a mapping of names and values"):
+    with pytest.raises(AirflowFailException, match=r"settings is a .*: pass a mapping of names and values"):
         execute("SELECT 1", settings=settings)
 
 

@@ -114,9 +114,9 @@ def test_every_option_changes_what_it_says() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("clickhouse_conn_id", " ", "[chs3] clickhouse_conn_id is empty: give the id of a connection"),
-        ("page_cache_seconds", "0", "[chs3] page_cache_seconds = 0: give a number of seconds above 0"),
-        ("page_cache_seconds", "nan", "[chs3] page_cache_seconds = nan: give a number of seconds above 0"),
+        ("clickhouse_conn_id", " ", "[chs3] clickhouse_conn_id is empty: set the id of a connection"),
+        ("page_cache_seconds", "0", "[chs3] page_cache_seconds = 0: set a number of seconds above 0"),
+        ("page_cache_seconds", "nan", "[chs3] page_cache_seconds = nan: set a number of seconds above 0"),
         ("progress_interval_seconds", "often", '"progress_interval_seconds" key in "chs3" section'),
     ],
 )

@@ -58,7 +58,7 @@ def test_an_unknown_time_zone_is_an_error_also_where_the_period_is_given() -> No
         given = S3ToClickHouseOperator(
             task_id="load", period="2026-10", bucket="b", key="{YYYY-MM}", table="t", timezone="{{ zone }}"
         )
-    with pytest.raises(ConfigurationError, match=r"timezone='Europe/Berln' is not known: give a name such as"):
+    with pytest.raises(ConfigurationError, match=r"timezone='Europe/Berln' is not known: use a name such as"):
         given.render_template_fields({"zone": "Europe/Berln"})
 
 

@@ -101,7 +101,7 @@ def test_the_plan_compares_what_the_loads_read(parse: ParseDag) -> None:
 
 def test_a_file_that_is_missing_is_an_error_of_the_dag(parse: ParseDag, tmp_path: Path) -> None:
     error = parse("S3ToClickHouseOperator(task_id='t', period='2026-01', select={'fare': 'no.sql'}, **PLACE)")
-    assert f"select['fare']='no.sql': there is no such file in {tmp_path}. Give its path from" in error
+    assert f"select['fare']='no.sql': there is no such file in {tmp_path}. Set its path from" in error
 
 
 def test_an_sql_file_in_place_of_an_object_is_an_error_of_the_dag(parse: ParseDag) -> None:

@@ -321,7 +321,7 @@ def test_a_period_that_was_loaded_with_other_arguments_is_one_that_the_doctor_kn
     assert doctor(loaded) == AS_PUBLISHED.doctor
     # A key is in no record.
     loaded.load(select={"trip_id": "trip_id", "pickup_at": "pickup_at", "zone": "hex(HMAC('sha256', zone, 'key'))"})
-    assert doctor(loaded).startswith("as published by a load with arguments other than the defaults. If its DAG gives")
+    assert doctor(loaded).startswith("as published by a load with arguments other than the defaults. If its DAG sets")
 
 
 @pytest.mark.thorough

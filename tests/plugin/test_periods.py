@@ -318,4 +318,4 @@ class TestDown:
         monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(given))
         (found,) = as_user("viewer").get("/chs3/api/periods").json()["connections"]
         assert [bool(node["error"]) for node in found["nodes"]] == [False, True]
-        assert "give that in the connection's node_addresses" in found["nodes"][1]["error"]
+        assert "set that in the connection's node_addresses" in found["nodes"][1]["error"]

@@ -49,7 +49,7 @@ def tables(lake: Lake, node: int) -> list[str]:
 def test_a_plain_table_is_refused_with_the_way_out(lake: Lake, rehearse: Rehearse) -> None:
     code, out, err = rehearse()
     assert (code, out) == (2, "")
-    assert "give --like DATABASE.TABLE" in err
+    assert "pass --like DATABASE.TABLE" in err
     assert err.count("\n") == 1
 
 

@@ -136,7 +136,7 @@ def test_a_table_that_only_some_nodes_replicate_is_refused(loaded: Lake) -> None
     plain = f"{create.partition('ENGINE')[0]} ENGINE = MergeTree PARTITION BY toYYYYMM(pickup_at) ORDER BY pickup_at"
     loaded.on_node(3, plain)
     try:
-        with pytest.raises(AirflowFailException, match="replicated on other nodes: give it one engine on all"):
+        with pytest.raises(AirflowFailException, match="replicated on other nodes: create it with one engine on all"):
             unload(loaded)
     finally:
         loaded.on_node(3, f"DROP TABLE {name} SYNC")

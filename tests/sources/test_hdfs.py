@@ -119,7 +119,7 @@ def test_what_is_not_webhdfs_is_told(folder: HdfsObjects, monkeypatch: pytest.Mo
     with pytest.raises(TransientError, match="HTTP status 404"):
         listed(folder.folder)
     connect(folder.server, monkeypatch, host="")
-    with pytest.raises(ConfigurationError, match="has no host: give the name node"):
+    with pytest.raises(ConfigurationError, match="has no host: set the name node"):
         listed(folder.folder)
 
 
@@ -200,7 +200,7 @@ class TestLoads:
         assert "from this machine: Cannot list" in from_worker
         assert "HDFS refused the servers' user" in from_nodes
         monkeypatch.delenv("AIRFLOW_CONN_WEBHDFS_DEFAULT")
-        assert "give --storage-conn-id" in storage_check(capsys, store_lake, url)["findings"][0]
+        assert "pass --storage-conn-id" in storage_check(capsys, store_lake, url)["findings"][0]
 
     @pytest.mark.thorough  # servers try for 20 s
     def test_the_doctor_tells_a_wrong_host_of_the_servers(

@@ -101,10 +101,10 @@ def test_a_message_of_a_period_yet_to_come_lands_in_that_period(lake: LandingLak
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"start": NIGHTS[3]}, "give two points in time with a zone"),
+        ({"start": NIGHTS[3]}, "set two points in time with a zone"),
         ({"start": "yesterday"}, "start='yesterday' is not a point in time"),
         ({"key": "events/*/{YYYY-MM}/"}, "cannot name what is landed"),
-        ({"messages_per_object": 0}, "messages_per_object=0: give 1 or more"),
+        ({"messages_per_object": 0}, "messages_per_object=0: use 1 or more"),
         ({"on_expired": "shrug"}, "use one of fail, land_rest"),
     ],
 )

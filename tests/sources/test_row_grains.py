@@ -226,7 +226,7 @@ def test_a_whole_table_without_room_for_rows_without_a_time_is_refused(row_lake:
 def test_dates_have_no_hours(row_lake: RowLake) -> None:
     hits = Hits(row_lake, Case("days", "DateTime('UTC')", "toStartOfHour(at)", ("", ""), (("2026-10-05",), ())))
     hits.put("2026-10-05")
-    said = "time_column='at' is of type date, which has no hours: give a column of times"
+    said = "time_column='at' is of type date, which has no hours: name a column of times"
     for load in (lambda: hits.load(period="2026-10-05T00Z"), lambda: hits.plan(all_periods=True)):
         with pytest.raises(AirflowFailException, match=said):
             load()

@@ -173,7 +173,7 @@ def test_what_is_missing_is_told(row_lake: RowLake) -> None:
         row_lake.load(source_table="no such")
     with pytest.raises(AirflowFailException, match="has no column 'at'"):
         row_lake.load(time_column="at")
-    with pytest.raises(AirflowFailException, match="give the column of a date or a time"):
+    with pytest.raises(AirflowFailException, match="name the column of a date or a time"):
         row_lake.load(time_column="zone")
 
 

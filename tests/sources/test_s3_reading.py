@@ -75,7 +75,7 @@ class TestTableFunction:
         assert "external_id = 'CSV'), 'CSV'" in str(short)
 
     def test_an_external_id_is_for_a_role(self):
-        with pytest.raises(ConfigurationError, match="no role is given: give role_arn"):
+        with pytest.raises(ConfigurationError, match="no role is set: set role_arn"):
             Credentials(external_id="ours")
 
     def test_a_named_collection_holds_url_and_keys(self):
@@ -102,7 +102,7 @@ class TestBucket:
         "bucket", ["", "ab", "s3://lake", "lake/t", "Lake", "a b", "x'y", "-ab", "lake\n", "a" * 64]
     )
     def test_refuses_what_is_none(self, bucket):
-        with pytest.raises(ConfigurationError, match="is not the name of a bucket: give it without s3://"):
+        with pytest.raises(ConfigurationError, match="is not the name of a bucket: set it without s3://"):
             source(bucket=bucket)
 
     def test_a_named_collection_may_name_it(self):

@@ -312,7 +312,7 @@ def test_the_select_may_be_a_file_of_the_dag_folder(tmp_path: Path) -> None:
 
 def test_what_is_loaded_is_said_once() -> None:
     for given in ({}, {"sql": "SELECT 1"}, {"from_table": "base"}, {"sql": "SELECT 1", "view": "seen"}):
-        with pytest.raises(ConfigurationError, match="give sql and from_table, or view"):
+        with pytest.raises(ConfigurationError, match="set sql and from_table, or view"):
             ClickHouseRows(**given)
 
 

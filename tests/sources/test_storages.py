@@ -35,7 +35,7 @@ def test_a_connection_without_an_endpoint_does_not_take_a_key_of_google_to_aws(
     monkeypatch.setenv("AIRFLOW_CONN_GCS_HMAC_DEFAULT", json.dumps(given))
     store = GcsObjects(bucket="lake", object_name="{YYYY-MM}/")
     with pytest.raises(
-        ConfigurationError, match=r"leads to AWS: give .endpoint_url.: .https://storage\.googleapis\.com"
+        ConfigurationError, match=r"leads to AWS: set .endpoint_url.: .https://storage\.googleapis\.com"
     ):
         store.source(store.listing())
 

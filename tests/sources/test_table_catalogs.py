@@ -237,7 +237,7 @@ def test_a_sql_catalog_is_told_by_its_name(
         with pytest.raises(AirflowFailException, match=r"there is no such table\. A SQL catalog .* catalog_name"):
             lake.load()
         _name_catalog(lake, monkeypatch, name="prod")
-        with pytest.raises(AirflowFailException, match=r"has 'name'.* give the catalog's name as catalog_name"):
+        with pytest.raises(AirflowFailException, match=r"has 'name'.* set the catalog's name as catalog_name"):
             lake.load()
         _name_catalog(lake, monkeypatch, catalog_name="prod")
         lake.load()

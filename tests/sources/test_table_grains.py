@@ -221,7 +221,7 @@ def test_files_of_another_zone_are_refused_with_the_way_out(table_lake: TableLak
     by: Any = (("at", "day"),) if isinstance(table_lake.table, lakehouses.IcebergTable) else "date"
     hits = Hits(table_lake, "toDate(at)", by, column="DateTime('America/New_York')", timezone="UTC")
     hits.put(["2026-10-31 03:59", "2026-10-31 04:00"])
-    with pytest.raises(AirflowFailException, match="Give the source the time zone of the table's partition key"):
+    with pytest.raises(AirflowFailException, match="Set the time zone of the table's partition key"):
         hits.load("2026-10-31")
     hits.assert_exact()
 

@@ -137,7 +137,7 @@ def _of_columns(mapping: Mapping[str, Any]) -> Iterator[ColumnCheck]:
             check_names(place, given, (*_BOUNDS, _TOLERANCE, _CLAUSE))
             bounds = [*_bounds(given or {}, place)]
             if not bounds:
-                raise ConfigurationError(f"{place} has no bound: give one of {', '.join(_BOUNDS)}.")
+                raise ConfigurationError(f"{place} has no bound: set one of {', '.join(_BOUNDS)}.")
             words = [f"{_BOUNDS[bound][1]} {_written(given[bound])}" for bound in _BOUNDS if bound in given]
             within = f" (tolerance {given[_TOLERANCE]:g})" if _TOLERANCE in given else ""
             yield ColumnCheck(
@@ -153,13 +153,13 @@ def _of_columns(mapping: Mapping[str, Any]) -> Iterator[ColumnCheck]:
 def _bounds(given: Mapping[str, Any], where: str) -> Iterator[Bound]:
     tolerance = given.get(_TOLERANCE)
     if tolerance is not None and not _is_number(tolerance):
-        raise ConfigurationError(f"{where}[{_TOLERANCE!r}]={tolerance!r} is not a number: give a fraction such as 0.1.")
+        raise ConfigurationError(f"{where}[{_TOLERANCE!r}]={tolerance!r} is not a number: set a fraction such as 0.1.")
     for name, (operator, _, direction) in _BOUNDS.items():
         if name not in given:
             continue
         value = given[name]
         if not (_is_number(value) or isinstance(value, str | date | Decimal)):
-            raise ConfigurationError(f"{where}[{name!r}]={value!r} is not allowed: give a number, a text or a date.")
+            raise ConfigurationError(f"{where}[{name!r}]={value!r} is not allowed: use a number, a text or a date.")
         if tolerance is None:
             yield Bound(operator, value)
             continue
@@ -186,7 +186,7 @@ def _clause(given: Mapping[str, Any], where: str) -> str:
 
 def _sql(given: Any, where: str) -> str:
     if not isinstance(given, str) or not given.strip():
-        raise ConfigurationError(f"{where}={given!r} is not allowed: give SQL as a text.")
+        raise ConfigurationError(f"{where}={given!r} is not allowed: write SQL as a text.")
     return given.strip().removesuffix(";")
 
 

@@ -65,7 +65,7 @@ class Argument:
             return None
         read = _READ.get(self._kind, _as_is)(value)
         if read is None or not self._is_allowed(read):
-            raise ConfigurationError(f"{self.written}={value!r} is not allowed: give {self.wanted}.")
+            raise ConfigurationError(f"{self.written}={value!r} is not allowed: use {self.wanted}.")
         return read
 
     @cached_property
@@ -226,7 +226,7 @@ def check_names(where: str, given: Any, names: Iterable[str]) -> None:
         ConfigurationError: If it is not a dict, or a name is not known.
     """
     if not isinstance(given, Mapping | None):
-        raise ConfigurationError(f"{where}={given!r} is not a dict: give one, with any of {', '.join(names)}.")
+        raise ConfigurationError(f"{where}={given!r} is not a dict: pass one, with any of {', '.join(names)}.")
     if unknown := sorted(str(name) for name in given or () if name not in names):
         raise ConfigurationError(f"{where} has {', '.join(unknown)}: it takes {', '.join(names)}.")
 
@@ -240,7 +240,7 @@ def check_destination(key: Any, bucket: str | None) -> None:
     # A template may become a URL.
     is_without_bucket = isinstance(key, str) and not any(sign in key for sign in ("://", "{{"))
     if bucket is None and is_without_bucket:
-        raise ConfigurationError("Give the objects' destination: key=… and bucket=…, or key='s3://my-bucket/…'.")
+        raise ConfigurationError("Set the objects' destination: key=… and bucket=…, or key='s3://my-bucket/…'.")
 
 
 def is_of_a_run(value: Any) -> bool:

@@ -314,7 +314,7 @@ TUNING = _group("tuning", "The size of the nodes, and the share that loads may u
 DISTRIBUTION = Argument(
     name="distribution",
     help="`where_read`: each node keeps the rows of the files that it reads, which is fast. `sharding_key`: one node "
-    "sends each row to the shard given by the Distributed table's sharding key.",
+    "sends each row to its shard by the Distributed table's sharding key.",
     type="str",
     default="where_read",
     choices=("where_read", "sharding_key"),
@@ -404,7 +404,7 @@ PERIODS_PER_TASK = Argument(
 )
 CLOSED_FOR_DAYS = Argument(
     name="closed_for_days",
-    help="Days after its end, in UTC, at which a period counts as closed, if `periods` is not given.",
+    help="Days after its end, in UTC, at which a period counts as closed, if `periods` is not set.",
     type="float | str",
     default=7,
     least=0,
@@ -435,7 +435,7 @@ POLL_INTERVAL_SECONDS = Argument(
 )
 OLDER_THAN_SECONDS = Argument(
     name="older_than_seconds",
-    help="Minimum age of the staging tables to drop, in seconds. Give more than the longest load takes, because an "
+    help="Minimum age of the staging tables to drop, in seconds. Set more than the longest load takes, because an "
     "older load is ended even if it still runs.",
     type="float | str",
     default=24 * 60 * 60,
@@ -494,4 +494,4 @@ def check_place(given: Mapping[str, Any]) -> None:
     if given["objects"] is not None and of_s3:
         raise ConfigurationError(f"{', '.join(of_s3)}: objects=… says where the objects are; leave this out.")
     if given["objects"] is None and given["key"] is None:
-        raise ConfigurationError("Nothing says where the objects are: give key=… and bucket=…, or objects=….")
+        raise ConfigurationError("Nothing says where the objects are: set key=… and bucket=…, or objects=….")

@@ -68,7 +68,7 @@ class Reactions(Group):
 OF_SENSOR = (
     LOAD,
     TABLE,
-    replace(PERIOD, help="The period, such as `2026-10`; or give `periods`.", without=""),
+    replace(PERIOD, help="The period, such as `2026-10`; or set `periods`.", without=""),
     replace(
         PERIODS,
         help="Several periods, as a list, which may be empty; or the result of a load, for those that it changed.",

@@ -46,7 +46,7 @@ from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError, Pref
 #: A look at the first values takes a moment; only a load reads all of them.
 _SAMPLED_OBJECTS, _SAMPLED_ROWS = 5, 10_000
 #: The doctor cannot know what a DAG gives a load that has not run yet.
-_TO_TELL = "If its DAG gives it any, such as select or csv, name the load with --dag or --loads."
+_TO_TELL = "If its DAG sets any, such as select or csv, name the load with --dag or --loads."
 #: Hours and days may come late.
 _PERIODS_BACK = 3
 _IS_DURABLE = re.compile(r"\bfsync_after_insert\s*=\s*1\b")

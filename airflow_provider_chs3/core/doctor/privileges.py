@@ -47,7 +47,7 @@ PURPOSES: Mapping[str, str] = {
 _COSTS = {
     "SELECT ON system.replication_queue": (
         "merge health then waits for all parts that replicas of the table have yet to fetch or merge, of whatever "
-        "period, and gives no reason for their delay"
+        "period, and names no reason for their delay"
     ),
 }
 

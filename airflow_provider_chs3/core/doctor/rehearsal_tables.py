@@ -120,14 +120,14 @@ def _hindrances(where: Where, context: TargetContext) -> Iterator[str]:
     elif like is None and len(context.publishers) < len(context.nodes):
         yield (
             f"Cluster {context.cluster!r} has shards of several replicas, which a plain MergeTree would not keep "
-            "in sync: give --like DATABASE.TABLE, the replicated table that loads go into."
+            "in sync: pass --like DATABASE.TABLE, the replicated table that loads go into."
         )
     elif like and (finding := context.missing_target("check --like DATABASE.TABLE")):
         yield finding
     elif like:
         engines = {facts.target.engine for facts in context.nodes.values() if facts.target}
         for engine in sorted(engine_name for engine_name in engines if not engine_name.endswith("MergeTree")):
-            yield f"{like} is a {engine}, not a MergeTree: give --like the table that loads go into."
+            yield f"{like} is a {engine}, not a MergeTree: pass --like the table that loads go into."
 
 
 def _engine(where: Where, context: TargetContext, node: Node) -> str:

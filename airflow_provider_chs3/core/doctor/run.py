@@ -212,7 +212,7 @@ def _check_storage(request: DoctorRequest, nodes: tuple[Node, ...]) -> Steps[tup
     if request.source_error:
         return Check(name="storage", findings=(in_a_line(request.source_error),)), StorageProbe("")
     if request.source is None:
-        return Check(name="storage", skipped="give --bucket (or --named-collection) and --key"), StorageProbe("")
+        return Check(name="storage", skipped="pass --bucket (or --named-collection) and --key"), StorageProbe("")
     look = yield from look_at_storage(request.source, request.period, nodes)
     return check_storage(look, request.source, period=request.period), look
 
@@ -243,7 +243,7 @@ def _check_load(
     )
     is_created = request.creates_table and any(facts.target is None for facts in context.nodes.values())
     if not request.has_table:
-        table = Check(name="table", skipped="give --table")
+        table = Check(name="table", skipped="pass --table")
     elif not context.nodes:
         table = Check(name="table", skipped="no node reported its table")
     elif is_created:
@@ -252,7 +252,7 @@ def _check_load(
         table = yield from check_table(context, servers.location.nodes, user_settings=request.settings)
     settings = list[Setting]()
     if missing := list(_missing_arguments(request)):
-        period = Check(name="period", skipped=f"give {', '.join(missing)}")
+        period = Check(name="period", skipped=f"pass {', '.join(missing)}")
     elif is_created:
         period = Check(name="period", skipped="its table does not exist yet")
     elif (

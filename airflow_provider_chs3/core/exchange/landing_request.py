@@ -35,11 +35,11 @@ class LandingRequest:
     def __post_init__(self) -> None:
         if self.start.tzinfo is None or self.end.tzinfo is None or self.start >= self.end:
             raise ConfigurationError(
-                f"start={self.start.isoformat()}, end={self.end.isoformat()}: give two points in time with a zone, the "
+                f"start={self.start.isoformat()}, end={self.end.isoformat()}: set two points in time with a zone, the "
                 "earlier one first; the defaults are the ends of the run's data interval."
             )
         if self.messages_per_object < 1:
-            raise ConfigurationError(f"messages_per_object={self.messages_per_object}: give 1 or more.")
+            raise ConfigurationError(f"messages_per_object={self.messages_per_object}: use 1 or more.")
         sample = Period.of(_SAMPLE, self.grain)
         if self._template.period_of(self.object_key(sample, OffsetRange(0, 0, 1))) != sample:
             raise ConfigurationError(

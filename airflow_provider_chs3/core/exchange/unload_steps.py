@@ -80,7 +80,7 @@ def _check_engines(context: TargetContext) -> None:
         return
     what = f"{context.target} on {plain[0]} is a {engines[plain[0]]}"
     if len(plain) < len(engines):
-        raise PreflightError(f"Table {what}, and replicated on other nodes: give it one engine on all.")
+        raise PreflightError(f"Table {what}, and replicated on other nodes: create it with one engine on all.")
     if not have_one_replica(context.nodes):
         raise PreflightError(
             f"Shards of cluster {context.cluster!r} have several replicas, but {what}, so they may all have the "

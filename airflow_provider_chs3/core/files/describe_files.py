@@ -179,7 +179,7 @@ def _names_alone(files: Files, glob: str, path: str) -> Steps[dict[str, str]]:
         raise SourceError(unreadable(path, files.format, error, names_lines=1)) from error
     if rows and not any(rows[0]):
         raise SourceError(
-            f"{path} begins with an empty line where the names of its columns should be. Write the file again, or give "
+            f"{path} begins with an empty line where the names of its columns should be. Write the file again, or set "
             "the number of lines before them as csv={'skip_lines': …}."
         )
     return {name: TEXT_TYPE for name in rows[0] if name} if rows else {}
@@ -241,7 +241,7 @@ def check_beginning(files: Files, path: str) -> Steps[None]:
         if is_plain and codec:
             check_servers_read(path, codec)
             raise SourceError(
-                f"{path} is compressed with {codec}, but its key does not say so: give "
+                f"{path} is compressed with {codec}, but its key does not say so: set "
                 f"files={{'compression': {codec!r}}}, or rename the object to match."
             )
 
@@ -251,7 +251,7 @@ def _check_names(path: str, names: Iterable[object]) -> None:
     if no_text := [name for name in names if isinstance(name, bytes)]:
         raise SourceError(
             f"The column names of {path} are not UTF-8: {no_text[0][:_SHOWN_BYTES]!r}. Write the file as UTF-8, or "
-            "give files={'compression': …} or files={'file_format': …}."
+            "set files={'compression': …} or files={'file_format': …}."
         )
 
 

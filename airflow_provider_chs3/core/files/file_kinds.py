@@ -155,7 +155,7 @@ class _Look:
         if is_undecided and any(part.arguments == ("16",) for part in of.parts("FixedString")):
             raise SourceError(
                 f"Column {column.name!r} in {path} has 16 bytes, and servers before 26.9 do not tell whether these are "
-                f"UUIDs. If so, give an expression in select={{…}}, such as {select}; if not, "
+                f"UUIDs. If so, set an expression in select={{…}}, such as {select}; if not, "
                 f"{ {column.name: identifier(column.name)} }. Or write the file as Parquet."
             )
 

@@ -68,7 +68,7 @@ def _check_delimiter(by_file: Mapping[str, Mapping[str, str]]) -> None:
         if len(types) == 1 and delimiter:
             raise SourceError(
                 f"{path} begins with a single name, {names!r}, which has {delimiter!r} in it. If that is between its "
-                f"fields, give csv={{'delimiter': {delimiter!r}}}; chs3 ddl takes it as --csv "
+                f"fields, set csv={{'delimiter': {delimiter!r}}}; chs3 ddl takes it as --csv "
                 f"'{json.dumps({'delimiter': delimiter})}'. Otherwise rename the column."
             )
 

@@ -52,7 +52,7 @@ def with_whole_objects(
             if ColumnType(read[outer]).bare.name == "Tuple":
                 raise ConfigurationError(
                     f"Columns {outer!r} and {name!r} cannot both be loaded: {outer!r} reads the object of that name, "
-                    f"where {'.'.join(inner)!r} may be. Leave one out with columns=[…], or give expressions in "
+                    f"where {'.'.join(inner)!r} may be. Leave one out with columns=[…], or set expressions in "
                     "select={…}."
                 )
             kept = f"NOT ifNull(JSONHas({text}, {literals(inner)}), 0)"

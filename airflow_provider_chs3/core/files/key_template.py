@@ -103,7 +103,7 @@ class KeyTemplate:
 
     def __post_init__(self) -> None:
         if not self.text or self.text.startswith("/"):
-            raise ConfigurationError(f"key={self.text!r}: give a key in the bucket, without a slash in front; {_HELP}.")
+            raise ConfigurationError(f"key={self.text!r}: set a key in the bucket, without a slash in front; {_HELP}.")
         self._pieces(longest=Grain.ALL)
         parts = self._parts
         if parts and not any(names <= parts for by in list(_NAMES.values())[:-1] for names in by):
@@ -137,7 +137,7 @@ class KeyTemplate:
             return names
         of_key = next((example for example in _EXAMPLES if _names_of(self._parts, example) is not None), None)
         # If the table has longer periods, too, the key is not what is wrong.
-        instead = f", or give what it has: a {of_key}, such as {example_of(of_key)}" if of_key else ""
+        instead = f", or set what it has: a {of_key}, such as {example_of(of_key)}" if of_key else ""
         raise ConfigurationError(
             f"key={self.text!r} has no {self.grain} in it, so it cannot distinguish one {self.grain} from another: use "
             f"{_EXAMPLES[self.grain]} (case matters){instead}."

@@ -45,7 +45,7 @@ class Selection(Casts):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.columns and self.select:
-            raise ConfigurationError("Give either columns or select: select names its columns itself.")
+            raise ConfigurationError("Set either columns or select: select names its columns itself.")
         if len(set(self.columns)) < len(self.columns):
             raise ConfigurationError(f"columns={list(self.columns)} names a column twice.")
 
@@ -239,7 +239,7 @@ def _hint_at(name: str, names: Sequence[str]) -> str:
     if any("\r" in other for other in names):
         return " Lines seem to end with \\r alone: end them with \\n, or \\r\\n."
     if any(not other.isprintable() for other in names):
-        return " It looks compressed, or has another format: give files={'compression': …} or files={'file_format': …}."
+        return " It looks compressed, or has another format: set files={'compression': …} or files={'file_format': …}."
     return ""
 
 

@@ -99,12 +99,12 @@ class NaiveTimestamps:
             return (
                 f"Column {name!r} in {self.example} has timestamps without a zone, and {column.name!r} is "
                 f"{column.type}: casts={{'naive_timestamps': 'column_zone'}} works only for columns that are "
-                "timestamps themselves. If they are in UTC, give casts={'naive_timestamps': 'utc'}; if not, give also "
+                "timestamps themselves. If they are in UTC, set casts={'naive_timestamps': 'utc'}; if not, set also "
                 "an expression in select={…} that names their zone."
             )
         select = {column.name: f"toDateTime64(toString({identifier(name)}), 6, 'America/New_York')"}
         return (
             f"Column {name!r} in {self.example} has timestamps without a zone, and {column.name!r} is {column.type}, "
-            f"in {zone}: give casts={{'naive_timestamps': 'utc'}} or 'column_zone', whichever is their zone. If "
-            f"neither is, give casts={{'naive_timestamps': 'utc'}} and an expression such as select={select}."
+            f"in {zone}: set casts={{'naive_timestamps': 'utc'}} or 'column_zone', whichever is their zone. If "
+            f"neither is, set casts={{'naive_timestamps': 'utc'}} and an expression such as select={select}."
         )

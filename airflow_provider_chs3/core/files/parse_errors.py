@@ -29,7 +29,7 @@ _ESCAPED_KEY = re.compile(r"element with name '(.*\\u[0-9a-fA-F]{4}.*?)'")
 _WAYS_OUT = (
     (
         "input_format_tsv_crlf_end_of_line",
-        "Its lines end with \\r\\n, as on Windows: give settings={'input_format_tsv_crlf_end_of_line': 1}, or "
+        "Its lines end with \\r\\n, as on Windows: set settings={'input_format_tsv_crlf_end_of_line': 1}, or "
         "write it with \\n.",
     ),
     (
@@ -56,7 +56,7 @@ _WAYS_OUT = (
     ),
     (
         r"surrogate",
-        "Half of a surrogate pair (\\ud800) is not a character. Fix the file, or give settings="
+        "Half of a surrogate pair (\\ud800) is not a character. Fix the file, or set settings="
         "{'input_format_json_throw_on_bad_escape_sequence': 0}: such escapes then stay as written, in loaded "
         "fields and in others.",
     ),
@@ -68,7 +68,7 @@ _WAYS_OUT = (
     ),
     (
         r"inflate failed|ZSTD|LZ4|lzma|LZMA|[Bb]rotli",
-        "It is damaged, or not compressed as its key says: write it again, or give files={'compression': …}.",
+        "It is damaged, or not compressed as its key says: write it again, or set files={'compression': …}.",
     ),
     (
         r"types are not allowed inside Variant",

@@ -150,7 +150,7 @@ def _rejected(
     if of_nullable := _OF_NULLABLE.search(error.message):
         return ConfigurationError(
             f"The server rejects select: a function makes values of type {of_nullable[1]} of a field that may be NULL, "
-            "and such values cannot be NULL. Give the function assumeNotNull(field), which is an empty text for NULL. "
+            "and such values cannot be NULL. Pass assumeNotNull(field) to the function: it is an empty text for NULL. "
             f"All files of the period have {known}."
         )
     texts = " All of these are text in select: convert them, as in toInt64(…)." * are_texts(types)
@@ -188,7 +188,7 @@ def _names_in(name: str, expression: str) -> Steps[tuple[list[str], list[str]]]:
         raise ConfigurationError(f"{where}={expression!r} is not an expression: {error.message}") from error
     lines = [line for (line,) in rows]
     if lines[: len(_ONE_EXPRESSION)] != _ONE_EXPRESSION:
-        raise ConfigurationError(f"{where}={expression!r} is more than one expression: give one.")
+        raise ConfigurationError(f"{where}={expression!r} is more than one expression: set one.")
     functions, identifiers = [], []
     for line in map(str.strip, lines):
         for node, what in _REFUSED_NODES.items():
@@ -214,6 +214,6 @@ def _check_function(where: str, function: str) -> None:
 
 def _refusal(where: str, what: str) -> str:
     return (
-        f"{where} holds {what}: every node loads its own files row by row, and sees no others. Give row-wise "
+        f"{where} holds {what}: every node loads its own files row by row, and sees no others. Use row-wise "
         "expressions, and aggregate in the table or downstream."
     )

@@ -27,7 +27,7 @@ def check_elements(columns: Iterable[Column], by_file: Mapping[str, Mapping[str,
             if lacking := _lacking(ColumnType(types[column.name]), ColumnType(column.type)):
                 raise SourceError(
                     f"Column {column.name!r} in {path} lacks the element {', '.join(lacking)} of {column.type}: fix "
-                    "the file, or give the column in select={…}."
+                    "the file, or set the column in select={…}."
                 )
 
 
@@ -70,7 +70,7 @@ def check_orders(by_file: Iterable[tuple[str, Sequence[LoadedColumn]]]) -> None:
                         f"Column {name!r} is {column_type}, whose elements have no names, and the fields of its "
                         f"structs are {', '.join(map(identifier, order))} in {first}, but "
                         f"{', '.join(map(identifier, labels))} in {path}. Name the elements in the table, write all "
-                        "files in one order, or give the column in select={…}."
+                        "files in one order, or set the column in select={…}."
                     )
 
 
@@ -87,7 +87,7 @@ def check_no_containers(loaded: Iterable[LoadedColumn], source: Source) -> None:
         if is_text or (of.is_container and bare.name not in _TEXTS):
             raise ConfigurationError(
                 f"Column {column.name!r} is {column.type}, but {of.type} in "
-                f"{source.place}: only a String can hold its text. Give an expression with select={{…}}, or leave "
+                f"{source.place}: only a String can hold its text. Set an expression with select={{…}}, or leave "
                 "the column out with columns=[…]."
             )
 

@@ -369,7 +369,7 @@ def _describe_change(period: PeriodOnNode, table_facts: TableFacts) -> str:
     if record is None or record.event != "published":
         return _undone(period)
     if is_elsewhere(period):
-        return f"it was partition {record.partition_id}, and the table's key gives {state.partition_id} now"
+        return f"it was partition {record.partition_id}, and the table's key makes {state.partition_id} now"
     after = max(record.max_block, record.data_version)
     commands = [
         mutation.shown

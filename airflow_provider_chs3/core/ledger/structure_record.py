@@ -143,7 +143,7 @@ def _shown(column: Sequence[str]) -> str:
 def _settings(before: Mapping[str, str], current: Mapping[str, str]) -> Iterator[str]:
     for name in sorted({*before, *current}):
         if before.get(name) != current.get(name) and _changes_values(name):
-            was, is_now = (repr(settings[name]) if name in settings else "not given" for settings in (before, current))
+            was, is_now = (repr(settings[name]) if name in settings else "not set" for settings in (before, current))
             yield f"setting {name} was {was} and is {is_now}"
 
 

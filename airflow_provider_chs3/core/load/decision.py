@@ -139,7 +139,7 @@ def whole_table_error(target: TableName, sizes: str, reason: str) -> TargetChang
     """Return the error of `Refusal.WHOLE_TABLE`; loads raise it, plans report it."""
     return TargetChangedError(
         f"{target} has no partitions, so this would load it whole again, reading {sizes}: {reason}. The table is "
-        "unchanged. To allow this, give policies={'reload_whole_table': True}, for example for one run. With "
+        "unchanged. To allow this, set policies={'reload_whole_table': True}, for example for one run. With "
         "increments={'object_column': …}, loads replace only the rows of overwritten and deleted objects, up to a "
         "quarter of the table's bytes."
     )

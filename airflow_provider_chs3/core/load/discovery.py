@@ -96,8 +96,8 @@ def _why_not_ready(request: LoadRequest, period: Period) -> Steps[Chs3Error | No
     if not missing:
         return None
     return NotReadyError(
-        f"The ready marker {missing} does not exist yet, so {period} was not loaded. Retries look again: give the task "
-        "enough of them, or leave out policies['ready_key'] if nothing writes a marker."
+        f"The ready marker {missing} does not exist yet, so {period} was not loaded. Retries look again: set enough "
+        "retries, or leave out policies['ready_key'] if nothing writes a marker."
     )
 
 

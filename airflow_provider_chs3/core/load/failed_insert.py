@@ -195,5 +195,5 @@ def _conversion_sentence(
         )
     return (
         f"Column {name!r} is {loaded_column.column.type}, but {where} has {value[:SHOWN_CHARACTERS]!r} for it{reason}. "
-        f"Widen the column, fix the {fixed}, or give an expression with select={{…}}."
+        f"Widen the column, fix the {fixed}, or set an expression with select={{…}}."
     )

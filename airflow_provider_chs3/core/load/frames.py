@@ -165,4 +165,4 @@ def _parse_header(codec: Codec, head: bytes) -> tuple[int, _Frame | None]:
 def _describe_damage(codec: Codec, at: int) -> str:
     if at:
         return f"byte {at + 1:,} is not where {codec.title} data begins or continues"
-    return f"it does not begin as {codec.title} data does; if its key is wrong, give files={{'compression': …}}"
+    return f"it does not begin as {codec.title} data does; if its key is wrong, set files={{'compression': …}}"

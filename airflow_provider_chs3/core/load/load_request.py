@@ -249,7 +249,7 @@ class LoadRequest(TableRequest):
             raise ConfigurationError(
                 f"The period's objects have several formats: {key} looks like {first.name}, {other_key} like "
                 f"{other.name}. "
-                "Give files={'file_format': …}, or a key template that matches only one of them."
+                "Set files={'file_format': …}, or a key template that matches only one of them."
             )
         return next(iter(formats))
 
@@ -284,7 +284,7 @@ class Effect:
 
 _OF_CSV = "csv={…} describes CSV alone"
 _TSV_AS_CSV = (
-    "Leave it out; for a TSV file with quotes instead of backslashes, give files={'file_format': 'CSVWithNames'} and "
+    "Leave it out; for a TSV file with quotes instead of backslashes, set files={'file_format': 'CSVWithNames'} and "
     "csv={'delimiter': '\\t'}."
 )
 _SKIP_IN_TSV = "Leave it out; in TSV, settings={'input_format_tsv_skip_first_lines': 1} skips a line."
@@ -376,14 +376,14 @@ SWITCHES = (
         "without checks",
         lambda all_of: "checks" in all_of and not all_of["checks"],
         "no check can fail",
-        "Leave it out, or give checks={…}.",
+        "Leave it out, or set checks={…}.",
     ),
     Switch(
         ("hold_limit_days",),
         f"unless one of {', '.join(_HOLDING)} is 'hold'",
         lambda all_of: "hold" not in [all_of[name] for name in _HOLDING],
         "no rows are held",
-        "Leave it out, or give policies={'on_failed_check': 'hold'}.",
+        "Leave it out, or set policies={'on_failed_check': 'hold'}.",
     ),
     Switch(
         ("on_deleted_objects", "max_late_days"),
@@ -405,7 +405,7 @@ SWITCHES = (
         "without wait_for_merges=True",
         lambda all_of: not all_of.get("wait_for_merges"),
         "the load does not wait for merges",
-        "Leave it out, or give wait_for_merges=True.",
+        "Leave it out, or set wait_for_merges=True.",
     ),
 )
 

@@ -76,7 +76,7 @@ def _first_misfit(
             if at and loaded_column.hides_struct and _NULL in at.shown:
                 hint = _OF_NULLS
             fixed = files.source.kind.contents.holder
-            ways = f"Widen the column, fix the {fixed}, or give an expression with select={{…}}"
+            ways = f"Widen the column, fix the {fixed}, or set an expression with select={{…}}"
             if loaded_column.written:
                 texts = " (fields are text there)" if are_texts(group.types) else ""
                 ways = f"Change its expression in select={{…}}{texts}, widen the column, or fix the {fixed}"

@@ -329,7 +329,7 @@ def _find_remarks(result: LoadResult) -> Iterator[str]:
             "objects"
         )
     elif nodes > 1 and max(result.rows_by_node.values()) > _UNEVEN * sum(result.rows_by_node.values()) / nodes:
-        way_out = "write objects of similar size" if result.objects else "give a key_column whose values spread evenly"
+        way_out = "write objects of similar size" if result.objects else "set a key_column whose values spread evenly"
         yield f"nodes have uneven shares of the rows, and the busiest one sets the pace: {way_out}"
     if result.parts > _MANY_PARTS * nodes > 0:
         yield f"{result.parts:,} parts are a lot: wait for merges before the next load (docs/merge-health.md)"

@@ -107,7 +107,7 @@ def _check_not_of_arrivals(load: PeriodLoad) -> None:
         raise PreflightError(
             f"{load.context.target} {load.period} holds rows of objects of several arrivals, which "
             "policies={'on_other_periods': 'spread'} loaded: a load by period would remove those of other arrivals. "
-            "Give that policy, or load into another table."
+            "Set that policy, or load into another table."
         )
 
 
@@ -345,7 +345,7 @@ def no_objects_error(request: LoadRequest, period: Period) -> NotReadyError:
     unchanged = "" if request.reload else "'skip' leaves it unchanged, and "
     return NotReadyError(
         f"{contents.none_of(period, source.place, source.pattern)}. If that is expected, "
-        f"give policies={{'on_no_objects': …}}: {unchanged}'empty' publishes it without rows."
+        f"set policies={{'on_no_objects': …}}: {unchanged}'empty' publishes it without rows."
     )
 
 
@@ -358,18 +358,18 @@ def _error_of(load: PeriodLoad, facts: PeriodFacts, refuse: Refuse) -> Chs3Error
             return no_objects_error(request, period)
         case Refusal.ROWS_UNKNOWN:
             return TargetChangedError(
-                f"{where} To replace them with the objects' rows, give policies={{'replace_unknown': True}}; "
+                f"{where} To replace them with the objects' rows, set policies={{'replace_unknown': True}}; "
                 "to keep them, adopt the period (chs3 adopt), or load into another table."
             )
         case Refusal.TARGET_CHANGED:
             return TargetChangedError(
-                f"{where} A reload would undo that (rows erased on request would come back): if you want it, give "
+                f"{where} A reload would undo that (rows erased on request would come back): if you want it, set "
                 "policies={'on_target_changed': 'reload'}."
             )
         case Refusal.FEWER_NODES:
             return TargetChangedError(
                 f"{where} The others may still hold their rows of {period}, which would then be "
-                "duplicates. Load on all nodes, as with cluster=…; if the others are gone for good, give "
+                "duplicates. Load on all nodes, as with cluster=…; if the others are gone for good, set "
                 "policies={'on_target_changed': 'reload'}."
             )
         case Refusal.REPLICA_DOWN:

@@ -114,7 +114,7 @@ class RowsOfPeriods:
         if not written:
             raise PreflightError(
                 f"Column {name!r} is not loaded, so nobody can say which objects the rows of a period are from: load "
-                "it, or give increments={'object_column': …}."
+                "it, or set increments={'object_column': …}."
             )
         return period_value(self.column, self.key, written[0].cast(null_as_default=null_as_default).value)
 

@@ -362,7 +362,7 @@ def _still_read_error(load: Publication) -> TransientError:
         f"{load.context.target}: {load.period} was replaced, but queries that began before still read its old "
         f"rows {sum(_WAITS_FOR_REPLACED_SECONDS)} s later (see system.processes). If the server died now, those rows "
         "would come back; so the period is not recorded as published, and the next try loads it again. Run long "
-        "queries at another time, or give them max_execution_time."
+        "queries at another time, or limit them by max_execution_time."
     )
 
 

@@ -53,8 +53,8 @@ class Reload(Group):
         """
         if len(self.periods) > 1:
             raise ConfigurationError(
-                f"This run reloads {self}, but this load takes one period: give {RELOAD} one period, or map the load "
-                "over the output of PlanLoadsOperator."
+                f"This run reloads {self}, but this load takes one period: name one period in {RELOAD}, or map "
+                "the load over the output of PlanLoadsOperator."
             )
         return self.periods[0]
 

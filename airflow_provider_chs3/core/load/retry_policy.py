@@ -183,7 +183,7 @@ def lower_settings(settings: tuple[Setting, ...], retry_state: RetryState) -> tu
 
 
 def _out_of_memory(limit: Setting | None) -> TransientError:
-    way_out = "give loads more memory (memory_share, node_specs, the server's limits), or load fewer periods at once"
+    way_out = "allow loads more memory (memory_share, node_specs, the server's limits), or load fewer periods at once"
     if limit and limit.reason == YOURS:
         way_out = f"raise max_memory_usage, which the load's own settings limit to {limit.value}"
     return TransientError(

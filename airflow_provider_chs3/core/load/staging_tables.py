@@ -202,8 +202,9 @@ def superseded_message(attempt: Attempt) -> str:
     return (
         f"Another load, or an approval, of {attempt.target}{periods} started later and took "
         "over, or somebody ended this one: it stopped and published nothing more. Let the other one finish, or if "
-        "there is none, clear this task. To avoid overlaps, give the DAG max_active_runs=1, or the task "
-        "max_active_tis_per_dag=1; if the other load is of another DAG, give both tasks a pool of one slot."
+        "there is none, clear this task. To avoid overlaps, set max_active_runs=1 for the DAG, or "
+        "max_active_tis_per_dag=1 for the task; if the other load is of another DAG, put both tasks into a "
+        "pool of one slot."
     )
 
 

@@ -61,9 +61,9 @@ class _DataFiles(Contents):
         # Left out, they might be in no period at all.
         return SourceError(
             f"Files of {period} in {place} hold rows that the table puts into other periods (partition: rows): "
-            f"{counts}. The period was not published. Give the source the time zone of the table's partition key, "
-            "timezone=…, and policies={'on_other_periods': 'leave_out'}: each period then takes its rows of all files "
-            "that may have some."
+            f"{counts}. The period was not published. Set the time zone of the table's partition key for the "
+            "source, timezone=…, and policies={'on_other_periods': 'leave_out'}: each period then takes its rows of "
+            "all files that may have some."
         )
 
 
@@ -89,7 +89,7 @@ class _Rows(Contents):
         # Left out, they would be in no period at all.
         return SourceError(
             f"{place} has rows of {period} that the table puts into other periods (partition: rows): {counts}. "
-            "The period was not published. Give the source the time zone of the table's partition key: timezone=…."
+            "The period was not published. Set the time zone of the table's partition key: timezone=…."
         )
 
 

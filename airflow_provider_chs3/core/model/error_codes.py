@@ -53,7 +53,7 @@ _TERMINAL: tuple[tuple[frozenset[int], str], ...] = (
         "A value in the files does not fit its column: fix the file, widen the column, or convert in `select`.",
     ),
     (frozenset({117, 271}), "A file is damaged, or holds a value that cannot be read: write it again."),
-    (frozenset({8}), "A file lacks a column: name the columns in `columns`, or give the missing one in `select`."),
+    (frozenset({8}), "A file lacks a column: name the columns in `columns`, or set the missing one in `select`."),
     (frozenset({16, 47}), "Unknown column or name: compare `columns` and `select` with the table and the files."),
     (
         frozenset({BAD_ARGUMENTS, 44, 48, 49, 53, 62, 193, 215, 344, 386}),
@@ -64,11 +64,11 @@ _TERMINAL: tuple[tuple[frozenset[int], str], ...] = (
         frozenset({UNKNOWN_TABLE, UNKNOWN_DATABASE}),
         "A table or database is missing on that node: create it on every node of the cluster, or attach it again.",
     ),
-    (frozenset({50}), "The format cannot hold that type: leave the column out, or give it another type."),
+    (frozenset({50}), "The format cannot hold that type: leave the column out, or change its type."),
     (frozenset({107, 636}), "Files are missing or cannot be read: check the bucket, the key and the format."),
     (frozenset({115}), "That node does not know the setting: leave it out, or upgrade the node."),
     (frozenset({456, 457}), "A parameter of the statement is missing, or is not of its placeholder's type."),
-    (frozenset({INCOMPATIBLE_COLUMNS}), "Tables differ in structure: give the table the same columns on every node."),
+    (frozenset({INCOMPATIBLE_COLUMNS}), "Tables differ in structure: make its columns the same on every node."),
     (
         frozenset({164}),
         "The user may only read: remove `readonly` from its profile and from the connection's settings (for plans and "
@@ -87,28 +87,28 @@ _TERMINAL: tuple[tuple[frozenset[int], str], ...] = (
     (frozenset({QUERY_WAS_CANCELLED}), "Somebody ended the query. Clear the task to run it again."),
     (
         frozenset({SETTING_CONSTRAINT}),
-        "The user's profile forbids that value: change this constraint of the profile, or give a user without it.",
+        "The user's profile forbids that value: change this constraint of the profile, or use a user without it.",
     ),
     (
         frozenset({158, 161, 162, 165, 167, 168, 290, 306, 307, 396, 718}),
         "The user's profile, or the connection's settings, set a limit that is too low for this load: raise the "
-        "limit that the message names, or give loads a user of their own.",
+        "limit that the message names, or run loads as a user of their own.",
     ),
-    (frozenset({277}), "The user's profile demands an index for each statement: give loads a user of their own."),
+    (frozenset({277}), "The user's profile demands an index for each statement: run loads as a user of their own."),
     (
         frozenset({724}),
         "The server accepts no more tables, and a load needs one for staging: raise max_table_num_to_throw.",
     ),
     (frozenset({190}), "The arrays of a Nested column differ in length in a row: fix the file."),
     (frozenset({469}), "A row breaks a constraint of the table: fix the file, or leave the row out in `select`."),
-    (frozenset({669}), "There is no such named collection on that node: create it on every node, or give keys."),
+    (frozenset({669}), "There is no such named collection on that node: create it on every node, or set keys."),
 )
 
 #: Errors that may be temporary.
 _TRANSIENT: tuple[tuple[frozenset[int], str], ...] = (
     (
         frozenset({MEMORY_LIMIT_EXCEEDED}),
-        "Give loads more memory (memory_share, node_specs, the limits of the server and of the user's profile), or "
+        "Allow loads more memory (memory_share, node_specs, the limits of the server and of the user's profile), or "
         "load fewer periods at once.",
     ),
     (frozenset({TOO_MANY_PARTS}), "Wait for merges; see why they lag: docs/merge-health.md."),
@@ -141,7 +141,7 @@ _TRANSIENT: tuple[tuple[frozenset[int], str], ...] = (
     ),
     (
         frozenset({285, 286}),
-        "The profile's insert_quorum requires more replicas than are available: start them, or give "
+        "The profile's insert_quorum requires more replicas than are available: start them, or set "
         "settings={'insert_quorum': 0}, as a load waits for the replicas that are up before it publishes.",
     ),
     (

@@ -86,6 +86,6 @@ def format_of_key(key: str) -> Format:
         words.pop()
     if words[-1] not in _BY_ENDING:
         raise ConfigurationError(
-            f"The ending of {key!r} names no format: give it, such as files={{'file_format': 'Parquet'}}."
+            f"The ending of {key!r} names no format: set it, such as files={{'file_format': 'Parquet'}}."
         )
     return FORMATS[_BY_ENDING[words[-1]]]

@@ -44,7 +44,7 @@ class FreshBy:
         if matched := _HOURS.fullmatch(text):
             return cls(timedelta(hours=int(matched["hours"])), is_time_of_day=False, timezone=timezone or "UTC")
         raise ConfigurationError(
-            f"fresh_by={text!r} is not allowed: give a time of the day, '07:00', or hours after the period's end, '6h'."
+            f"fresh_by={text!r} is not allowed: set a time of the day, '07:00', or hours after the period's end, '6h'."
         )
 
     @classmethod

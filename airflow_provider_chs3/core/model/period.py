@@ -78,7 +78,7 @@ class Period:
         """
         period = _parsed(text) if isinstance(text, str) else None
         if period is None:
-            raise ConfigurationError(f"{text!r} is not a period: give {_FORMS}.")
+            raise ConfigurationError(f"{text!r} is not a period: write {_FORMS}.")
         return period
 
     @classmethod
@@ -171,7 +171,7 @@ def zone_of(timezone: str) -> ZoneInfo:
         return ZoneInfo(timezone)
     # A folder of zones, such as 'Europe', is an error of the operating system.
     except (ZoneInfoNotFoundError, TypeError, ValueError, OSError):
-        raise ConfigurationError(f"timezone={timezone!r} is not known: give a name such as 'Europe/Berlin'.") from None
+        raise ConfigurationError(f"timezone={timezone!r} is not known: use a name such as 'Europe/Berlin'.") from None
 
 
 # There are few periods, and each is in the records of many tables.
@@ -202,7 +202,7 @@ def parse_periods(given: Sequence[str] | str | None) -> tuple[Period, ...]:
         ConfigurationError: If one is not a period, they have several lengths, or a template rendered to None.
     """
     if given is None:
-        raise ConfigurationError("periods=None: its template rendered to nothing. Give the run a value for it.")
+        raise ConfigurationError("periods=None: its template rendered to nothing. Set a value for it in the run.")
     texts = given.split(",") if isinstance(given, str) else given
     periods = {Period.parse(text.strip()) for text in texts}
     if periods:

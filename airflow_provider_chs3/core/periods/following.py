@@ -275,7 +275,7 @@ def _views_over(context: TargetContext) -> Steps[Sequence[Row]]:
         if answer != rows:
             raise PreflightError(
                 f"The materialized views over {context.target} differ between {node} and {other}: create the same on "
-                f"every node, or give views='warn'."
+                f"every node, or set views='warn'."
             )
     return rows
 
@@ -306,7 +306,7 @@ def _view(
         for period in planned:
             if period.is_blocked:
                 raise PreflightError(
-                    f"for {period.period} of {target}, {period.reason}. To replace what others have done there, give "
+                    f"for {period.period} of {target}, {period.reason}. To replace what others have done there, set "
                     "policies={'on_target_changed': 'reload', 'replace_unknown': True}."
                 )
     except PreflightError as error:
@@ -319,7 +319,7 @@ def _view(
 
 def _cannot_follow(view: TableName, base: TableName, error: Chs3Error) -> PreflightError:
     return PreflightError(
-        f"The table of the materialized view {view} cannot follow {base}, so nothing was loaded: {error} Or give "
+        f"The table of the materialized view {view} cannot follow {base}, so nothing was loaded: {error} Or set "
         "views='warn', which leaves the tables of views as they are."
     )
 

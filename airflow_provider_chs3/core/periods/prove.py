@@ -90,7 +90,7 @@ class ProofOptions:
     def __post_init__(self) -> None:
         if self.sample is not None and not self.object_column:
             raise ConfigurationError(
-                "A sample reads some of the objects, and no column says which rows of the table are theirs: give "
+                "A sample reads some of the objects, and no column says which rows of the table are theirs: set "
                 "object_column, or compare all."
             )
 

@@ -208,13 +208,13 @@ class SelectSource(RowSource):
         if not written or len(base_tables) != 1:
             raise PreflightError(
                 f"{view} is not a materialized view over a table that the user may see: check view=…, and grant SELECT "
-                "on both, or give sql and from_table."
+                "on both, or set sql and from_table."
             )
         (select, writes_to), (base,) = written[0], base_tables
         if also := [name for to, name in others if to == writes_to]:
             raise PreflightError(
                 f"{view} and {', '.join(also)} all write to {writes_to}, and a load of one would remove what the "
-                "others make: give sql, a UNION ALL of theirs, and from_table."
+                "others make: set sql, a UNION ALL of theirs, and from_table."
             )
         return replace(self, sql=select, base=replace(self.base, target=TableName(*base)))
 
@@ -274,7 +274,7 @@ class SelectSource(RowSource):
                     "period: put the condition into its WHERE."
                 )
             raise SourceError(
-                f"The SELECT does not read {context.target}, so a load could not restrict it to a period: give the "
+                f"The SELECT does not read {context.target}, so a load could not restrict it to a period: name the "
                 "table that it reads as from_table."
             )
 
@@ -287,7 +287,7 @@ class SelectSource(RowSource):
             if [row[0] for row in rows] != [self.sql]:
                 what = "differs" if rows else "is missing, or the user may not see it,"
                 raise PreflightError(
-                    f"The materialized view {view} {what} on {node}: create the same on every node, or give sql and "
+                    f"The materialized view {view} {what} on {node}: create the same on every node, or set sql and "
                     "from_table. Nothing was loaded."
                 )
 
@@ -378,7 +378,7 @@ def _check_base(context: TargetContext) -> None:
     if not engine.endswith("MergeTree"):
         raise PreflightError(
             f"Table {context.target}, which the SELECT reads, has engine {engine}, and only MergeTree tables have "
-            "partitions: give a local one as from_table."
+            "partitions: name a local one as from_table."
         )
 
 

@@ -38,7 +38,7 @@ def identifier(name: str) -> str:
         ConfigurationError: If the name is empty.
     """
     if not name:
-        raise ConfigurationError("A database, table or column has an empty name: give its name.")
+        raise ConfigurationError("A database, table or column has an empty name: set its name.")
     return f"`{name.translate(_BACKTICK_ESCAPES)}`"
 
 

@@ -2,7 +2,7 @@
 
 The user's profile, that of the user with which nodes query each other, and the connection may all differ, for reasons
 unrelated to loads. So each statement that reads files carries all of these settings, with the server's default
-(`default` of `system.settings`), unless this package or the operator's `settings` give another value. Settings of
+(`default` of `system.settings`), unless this package or the operator's `settings` set another value. Settings of
 memory, threads, time and network are left to the profile.
 """
 
@@ -110,7 +110,7 @@ _SINGLE = frozenset(
     }
 )
 
-#: Prefixes of settings that matter only to files. Operators may give another value where their profile fixes it.
+#: Prefixes of settings that matter only to files. Operators may set another value where their profile fixes it.
 _OF_FILES = ("azure_", "cluster_", "describe_", "format_", "hdfs_", "input_format_", "s3_", "schema_inference_")
 
 

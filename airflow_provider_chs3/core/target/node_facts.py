@@ -419,5 +419,5 @@ def other_schema(tables: Mapping[TableName, RecordTable], nodes: Iterable[Node],
         f"package, as engine and comment are {engine} and {comment!r}, not {wanted} and {RECORDS_SCHEMA!r}. If "
         f"another version made them, run RENAME TABLE {', '.join(renamed)} on {where} of these nodes, and "
         f"then chs3 adopt --table {target} --all-periods with the source and the arguments of the loads, which records "
-        "the published periods again. Otherwise give another database as staging_database."
+        "the published periods again. Otherwise set another database as staging_database."
     )

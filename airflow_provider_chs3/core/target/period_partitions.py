@@ -204,7 +204,7 @@ def part_of_time(context: TargetContext) -> Steps[PeriodPartitions]:
     if grain is Grain.ALL:
         raise PreflightError(
             f"Table {context.target} has no partitions, so its rows cannot be spread over periods: leave out "
-            "policies={'on_other_periods': 'spread'}, and give period='all'."
+            "policies={'on_other_periods': 'spread'}, and set period='all'."
         )
     any_period = Period.of(_ANY_MOMENT, grain)
     return replace((yield from partitions_of(context, [any_period]))[any_period], value="")
@@ -252,8 +252,8 @@ def _period_of_number(text: str | None, grain: Grain, context: TargetContext, co
         when = f"rows of {text}" if text else "rows without a time"
         raise SourceError(
             f"The objects have {when} in {column.name!r}, by which {context.target} is partitioned: they belong to no "
-            f"period between {FIRST_YEAR} and {LAST_YEAR}. Nothing was published. Correct them, or give the column "
-            "another value with select={…}."
+            f"period between {FIRST_YEAR} and {LAST_YEAR}. Nothing was published. Correct them, or set another "
+            "value of the column with select={…}."
         ) from error
 
 
@@ -272,7 +272,7 @@ def partitions_of(context: TargetContext, periods: Sequence[Period]) -> Steps[di
     if grain is Grain.ALL or not has_key:
         if grain is Grain.ALL and not has_key:
             return {WHOLE_TABLE: PeriodPartitions(_ID_OF_ALL)}
-        reason = "it has one" if has_key else "it has none, so the whole table is one period: give period='all'"
+        reason = "it has one" if has_key else "it has none, so the whole table is one period: set period='all'"
         raise PreflightError(_does_not_fit(context, grain, reason))
     of_time = time_of_key(context)
     if of_time and grain is Grain.MONTH and is_the_month(of_time.column, key):
@@ -319,13 +319,13 @@ def _does_not_fit(context: TargetContext, grain: Grain, reason: str) -> str:
     key = table_facts.partition_key or "none"
     if grain is Grain.ALL:
         way_out = (
-            "give one of its own periods" if _has_time(context) else f"create it without a key, or with {_use(context)}"
+            "name one of its own periods" if _has_time(context) else f"create it without a key, or with {_use(context)}"
         )
         return f"Table {context.target} is not one period (its partition key is {key!r}): {way_out}."
     article = "an" if grain is Grain.HOUR else "a"
     return (
         f"Table {context.target} is not partitioned by {grain} (its key is {key!r}; {reason}), so {article} {grain} "
-        f"cannot be replaced: give a period that its key knows, or create it with {_use(context, grain)}."
+        f"cannot be replaced: name a period that its key knows, or create it with {_use(context, grain)}."
     )
 
 

@@ -125,7 +125,7 @@ def explain_refusal(
         return
     raise PreflightError(
         f"{error.host}: {_named(rows[0][0])} forbids what every load needs, {name} = {str(needed[name])!r} "
-        f"({matched[0] if matched else ''}): change that constraint, or give loads a user without it."
+        f"({matched[0] if matched else ''}): change that constraint, or run loads as a user without it."
     )
 
 
@@ -151,13 +151,13 @@ def _findings(node: Node, row: Row, needed: SettingValues, user_settings: Settin
         refusal = constraint.refusal(text)
         if refusal and constraint.name in user_settings:
             yield (
-                f"Node {node}: {_named(profiles)} {refusal}, but settings give {text!r}: leave it out of "
+                f"Node {node}: {_named(profiles)} {refusal}, but settings set {text!r}: leave it out of "
                 "settings, or change that constraint of the profile."
             )
         elif refusal:
             yield (
                 f"Node {node}: {_named(profiles)} {refusal}, but every load needs {text!r}: change that "
-                "constraint of the profile, or give loads a user without it."
+                "constraint of the profile, or run loads as a user without it."
             )
 
 
@@ -173,9 +173,7 @@ def check_taken(user_settings: SettingValues) -> Steps[None]:
         except ClickHouseServerError as error:
             if is_of_servers(error):
                 raise
-            finding = (
-                f"settings: {error.host} does not accept {name} = {value!r} ({error.message}): give another value."
-            )
+            finding = f"settings: {error.host} does not accept {name} = {value!r} ({error.message}): set another value."
             raise PreflightError(finding) from error
 
 
@@ -244,7 +242,7 @@ def _not_passed_on(by_node: _ByNode, sent: SettingValues, *, nodes: int) -> Iter
             wanted = ", ".join(f"{name} = {str(sent[name])!r} (it is {value!r} there)" for name, value in other.items())
             yield (
                 f"Node {host}:{port}: {_named(profiles)} of the user that other nodes use to query it forbids "
-                f"{wanted}: change that constraint of the profile, or give the cluster a secret."
+                f"{wanted}: change that constraint of the profile, or set a secret for the cluster."
             )
     if len(by_node) < nodes or any(len(values) < len(sent) for values in by_node.values()):
         yield (

@@ -234,7 +234,7 @@ def _servers(context: TargetContext) -> Iterator[str]:
     if len(uuids) > len(context.publishers):
         yield (
             f"{context.target} has another UUID on each of its replicas, so a ledger that they share would not know "
-            f"it: give a staging_database of engine Atomic instead of {database!r}, which is of engine Replicated."
+            f"it: name a staging_database of engine Atomic instead of {database!r}, which is of engine Replicated."
         )
 
 
@@ -253,7 +253,7 @@ def _shards(context: TargetContext, places: Mapping[Node, KeeperPlace]) -> Itera
             on = ", ".join(f"{node}: {place.path}" for node, place in places.items() if node.shard_num == shard)
             yield (
                 f"The nodes of shard {shard} of cluster {context.cluster!r} do not replicate {context.target} to each "
-                f"other ({on}): give its replicas one path in Keeper, or name another cluster."
+                f"other ({on}): create its replicas with one path in Keeper, or name another cluster."
             )
     for (_, path), numbers in shards.items():
         if len(numbers) > 1:

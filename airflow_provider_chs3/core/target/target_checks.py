@@ -145,8 +145,8 @@ def _engines(context: TargetContext) -> Iterator[str]:
     replicated = [node for node, facts in context.nodes.items() if facts.target and facts.target.is_replicated]
     if 0 < len(replicated) < sum(facts.target is not None for facts in context.nodes.values()):
         yield (
-            f"Table {context.target} is replicated on {_named(replicated)}, but not on the other nodes: give it one "
-            "engine on all."
+            f"Table {context.target} is replicated on {_named(replicated)}, but not on the other nodes: create it "
+            "with one engine on all."
         )
     for node, facts in context.nodes.items():
         engine = facts.target.engine if facts.target else "MergeTree"
@@ -202,14 +202,14 @@ def _unknown_settings(context: TargetContext, required: Iterable[str]) -> Iterat
 def zone_findings(context: TargetContext, settings: SettingValues) -> Iterator[str]:
     """Yield a sentence for each way in which values depend on the node that reads them."""
     if settings.get("session_timezone") == "":
-        yield "settings={'session_timezone': ''} names no time zone: leave it out, or give a name like 'Europe/Berlin'."
+        yield "settings={'session_timezone': ''} names no time zone: leave it out, or set a name like 'Europe/Berlin'."
     if len(context.server_zones) < 2:
         return
     zones = "; ".join(f"{zone} on {', '.join(map(str, nodes))}" for zone, nodes in context.server_zones.items())
     if not context.zone_of(settings):
         yield (
             f"The nodes have different time zones ({zones}), so a time without a zone would mean a different moment "
-            "on each: set one timezone on all, or give the zone of such times, as in "
+            "on each: set one timezone on all, or name the zone of such times, as in "
             "settings={'session_timezone': 'Europe/Berlin'}."
         )
     for what in going_by_servers(context.table_facts):

@@ -145,7 +145,7 @@ def check_distribution(location: TableLocation, *, distribution: str, target: Ta
     way_out = "leave distribution out: each node then keeps the rows that it reads"
     if location.sharding_key is None:
         finding = (
-            f"distribution='sharding_key' needs a Distributed table with a sharding key, and {target} is not one: give "
+            f"distribution='sharding_key' needs a Distributed table with a sharding key, and {target} is not one: name "
             f"the Distributed table over it as table, or {way_out}."
         )
     else:

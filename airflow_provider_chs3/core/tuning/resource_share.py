@@ -124,7 +124,7 @@ def _too_small(share_bytes: int, periods: int, data: DataVolume) -> Iterator[str
         fewer = f"load {fitting} at a time (parallel_loads), or " if fitting else ""
         yield (
             f"such a load needs about {needed} bytes even with the smallest blocks, and {periods} at a time need more "
-            f"than the {share_bytes} that loads may use: {fewer}give loads more memory (memory_share, node_specs)"
+            f"than the {share_bytes} that loads may use: {fewer}allow loads more memory (memory_share, node_specs)"
         )
 
 

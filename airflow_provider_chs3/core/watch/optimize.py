@@ -92,7 +92,7 @@ def _periods_of(
             "their periods in periods."
         )
     if WHOLE_TABLE in known:
-        yield from Log(name="Skipping the whole table: new rows may always follow. To merge it, give periods=['all'].")
+        yield from Log(name="Skipping the whole table: new rows may always follow. To merge it, set periods=['all'].")
     return {partition_id: period for partition_id, period in periods.items() if period.end <= request.closed_by}
 
 

@@ -134,7 +134,7 @@ def statements_of(sql: str | Sequence[str]) -> list[str]:
     """
     statements: list[Any] = list(sql) if isinstance(sql, list | tuple) else [sql]
     if not statements or not all(isinstance(statement, str) and statement.strip() for statement in statements):
-        raise ConfigurationError(f"sql={sql!r}: give a statement, or a list of statements.")
+        raise ConfigurationError(f"sql={sql!r}: pass a statement, or a list of statements.")
     return statements
 
 
@@ -148,7 +148,7 @@ def _external_table(given: Mapping[str, Any]) -> dict[str, Any]:
             raise ValueError(name)
     except (KeyError, TypeError, ValueError):
         raise ConfigurationError(
-            "external_tables: give a list of tables, each as {'name': 'ids', 'structure': [('id', 'UInt64')], 'data': "
+            "external_tables: pass a list of tables, each as {'name': 'ids', 'structure': [('id', 'UInt64')], 'data': "
             f"[(7,)]}} with a value for each column in every row, not {given!r}."
         ) from None
     return {"name": name, "structure": structure, "data": rows}

@@ -32,7 +32,7 @@ def load_request(
     reload = task.reload_of_run(context)
     if left_out := sorted(name for name in task.hook().options.settings if is_about_reading(name)):
         task.log.warning(
-            "Ignoring the connection's settings %s, as they change what is read from files: give them in the "
+            "Ignoring the connection's settings %s, as they change what is read from files: set them in the "
             "operator's settings if the files need them.",
             ", ".join(left_out),
         )

@@ -134,7 +134,7 @@ class PeriodTask(OnTable, BaseOperator, takes=OF_PERIOD_TASKS):
             raise ConfigurationError(
                 f"This run reloads {reload}, but no task of the DAG loads it. The last one that could, "
                 f"{self.task_id!r}, does not: {reason}. If the DAG takes the table or the period from a run's conf or "
-                "data interval, give this run the same."
+                "data interval, set the same for this run."
             )
 
     def refuse_to_reload_without_objects(self, context: Context, periods: Iterable[str]) -> None:
@@ -153,7 +153,7 @@ class PeriodTask(OnTable, BaseOperator, takes=OF_PERIOD_TASKS):
         if (reload := self.reload_of_run(context)) and (names := ", ".join(periods)):
             raise ConfigurationError(
                 f"This run reloads {reload}, but {names} has no objects, and the table keeps what it has. Put the "
-                "objects back; or, if the rows should go, give policies={'on_no_objects': 'empty'}."
+                "objects back; or, if the rows should go, set policies={'on_no_objects': 'empty'}."
             )
 
     def grain(self) -> Grain:

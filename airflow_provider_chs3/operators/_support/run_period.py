@@ -53,12 +53,12 @@ def period_of_run(run: DagRun, grain: Grain = Grain.MONTH) -> Period:
     if run.partition_key:
         raise ConfigurationError(
             f"This run's partition key {run.partition_key!r} covers {len(periods)} {grain}s, but this task takes one: "
-            f"give period='{example_of(grain)}', or map the task over the output of PlanLoadsOperator."
+            f"set period='{example_of(grain)}', or map the task over the output of PlanLoadsOperator."
         )
     first, last = (at.astimezone(run.timezone).isoformat() for at in (run.start, run.end) if at)
     raise ConfigurationError(
         f"This run's data interval ({first} to {last}) covers more than one {grain}: schedule the DAG with "
-        f"{_timetable(grain)}, or give period='{example_of(grain)}'."
+        f"{_timetable(grain)}, or set period='{example_of(grain)}'."
     )
 
 
@@ -70,7 +70,7 @@ def given_period(period: str | None) -> Period:
     """
     if period is None or str(period).strip() in ("", "None"):
         raise ConfigurationError(
-            f"period={period!r}: its template rendered to nothing. Give the run a value for it, or leave period out "
+            f"period={period!r}: its template rendered to nothing. Set a value for it in the run, or leave period out "
             "for the run's own period."
         )
     return Period.parse(period)
@@ -85,9 +85,9 @@ def periods_of_run(run: DagRun, grain: Grain = Grain.MONTH, *, argument: str = "
     if asked := [name for name in ("period", "periods") if run.conf.get(name)]:
         raise ConfigurationError(
             f"The run's conf has {asked[0]}={run.conf[asked[0]]!r}, but this task takes its period from the run: to "
-            "load periods again, give the conf chs3_reload; to let the conf decide, give the task "
-            f'{argument}="{{{{ params.{asked[0]} }}}}" and the DAG a param {asked[0]!r}, which also says that another '
-            "task reads it."
+            "load periods again, pass the conf chs3_reload; to let the conf decide, set "
+            f'{argument}="{{{{ params.{asked[0]} }}}}" for the task, and a param {asked[0]!r} of the DAG, which '
+            "also says that another task reads it."
         )
     if grain is Grain.ALL:
         return (WHOLE_TABLE,)
@@ -96,20 +96,20 @@ def periods_of_run(run: DagRun, grain: Grain = Grain.MONTH, *, argument: str = "
     start, end, example = run.start, run.end, example_of(grain)
     if not run.is_scheduled and (start is None or start == end):
         raise ConfigurationError(
-            f"The DAG has no schedule, so its runs cover no time and have no period: give {argument}='{example}', or, "
+            f"The DAG has no schedule, so its runs cover no time and have no period: set {argument}='{example}', or, "
             f'for months, {argument}="{{{{ ds[:7] }}}}", that of its logical date, or schedule it with '
             f"{_NIGHTLY_TIMETABLE}."
         )
     if start is None or end is None:
         raise ConfigurationError(
             "This run has no data interval and so no period, as it was triggered without a logical date: trigger it "
-            f"with one (airflow dags trigger … --logical-date 2026-02-15), or give {argument}='{example}'."
+            f"with one (airflow dags trigger … --logical-date 2026-02-15), or set {argument}='{example}'."
         )
     if start == end:
         raise ConfigurationError(
             f"This run's data interval is empty ({start.isoformat()}), as it is with a plain cron schedule or "
             f"'@monthly' since Airflow 3: schedule the DAG with {_timetable(grain)} ({_NIGHTLY_TIMETABLE} for every "
-            f"night), or give {argument}='{example}'."
+            f"night), or set {argument}='{example}'."
         )
     return _periods_in(start, end, run, grain)
 
@@ -133,8 +133,8 @@ def _periods_of_key(run: DagRun, grain: Grain, argument: str) -> tuple[Period, .
         return _periods_in(begin, end, run, grain)
     format_of_key = _FORMATS.get(grain, "%Y-%m")
     raise ConfigurationError(
-        f"This run's partition key {key!r} names {'several periods' if spans else 'no period'}: give its timetable "
-        f"key_format='{format_of_key}', or its mapper output_format='{format_of_key}', or give "
+        f"This run's partition key {key!r} names {'several periods' if spans else 'no period'}: set "
+        f"key_format='{format_of_key}' in its timetable or output_format='{format_of_key}' in its mapper, or set "
         f"{argument}='{example_of(grain)}'."
     )
 

@@ -37,8 +37,8 @@ def check_schedule(task: BaseOperator, *, instead: str) -> None:
     cron, zone = (repr(schedule), repr(task.dag.timezone.name)) if is_cron else ("'0 3 * * *'", "'UTC'")
     raise ConfigurationError(
         f"DAG {task.dag_id!r} has schedule={given}, whose runs have no data interval (since Airflow 3), and task "
-        f"{task.task_id!r} takes its period from there: give the DAG schedule=CronDataIntervalTimetable({cron}, "
-        f"timezone={zone}), from airflow.timetables.interval, or the task {instead}."
+        f"{task.task_id!r} takes its period from there: set schedule=CronDataIntervalTimetable({cron}, "
+        f"timezone={zone}), from airflow.timetables.interval, for the DAG, or {instead} for the task."
     )
 
 

@@ -124,7 +124,7 @@ class BaseClickHouseOperator(BaseOperator):
 def _mapping(name: str, given: Any) -> Any:
     parsed = _parsed(name, given)
     if parsed is not None and not isinstance(parsed, Mapping):
-        raise ConfigurationError(f"{name} is a {type(parsed).__name__}: give a mapping of names and values.")
+        raise ConfigurationError(f"{name} is a {type(parsed).__name__}: pass a mapping of names and values.")
     return parsed
 
 

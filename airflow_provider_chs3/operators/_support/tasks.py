@@ -36,7 +36,7 @@ class LoadTask(PeriodTask, takes=OF_LOADS):
     def _arguments_taken(self) -> None:
         self.has_period, self.has_periods = self.period is not None, self.periods is not None
         if self.has_period and self.has_periods:
-            raise ConfigurationError(f"period={self.period!r}, periods={self.periods!r}: give one of the two.")
+            raise ConfigurationError(f"period={self.period!r}, periods={self.periods!r}: set one of the two.")
         check_groups(vars(self))
 
     @property

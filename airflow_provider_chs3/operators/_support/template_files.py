@@ -46,6 +46,6 @@ class _TemplateFiles(NamedFiles):
         except TemplateNotFound:
             folders = ", ".join(getattr(environment.loader, "searchpath", ()))
             raise ConfigurationError(
-                f"{self.where(keys, name)}: there is no such file in {folders}. Give its path from the folder of the "
+                f"{self.where(keys, name)}: there is no such file in {folders}. Set its path from the folder of the "
                 "DAG file, or name its folder in DAG(template_searchpath=[…])."
             ) from None

@@ -56,7 +56,7 @@ class AzureBlobListing(WritableListing):
             client: BlobServiceClient = WasbHook(self.wasb_conn_id).get_conn()
         except ValueError:
             raise ConfigurationError(
-                f"Connection {self.wasb_conn_id!r} is not understood: give login (the account) and password (a key), "
+                f"Connection {self.wasb_conn_id!r} is not understood: set login (the account) and password (a key), "
                 "or connection_string or sas_token in its extra."
             ) from None
         return client

@@ -58,7 +58,7 @@ class AzureBlobSource(ObjectSource):
     def __post_init__(self) -> None:
         if self.access.named_collection is None and not _CONTAINER.fullmatch(self.bucket):
             raise ConfigurationError(
-                f"container={self.bucket!r} is not the name of a container: give it without a URL or a blob's name."
+                f"container={self.bucket!r} is not the name of a container: set it without a URL or a blob's name."
             )
 
     @property

@@ -44,7 +44,7 @@ class ClickHouseRows(Storage):
         given = [name for name in self.template_fields if getattr(self, name)]
         if given not in (["sql", "from_table"], ["view"]):
             raise ConfigurationError(
-                f"A SELECT and its table, or a view, say what is loaded, not {' and '.join(given) or 'nothing'}: give "
+                f"A SELECT and its table, or a view, say what is loaded, not {' and '.join(given) or 'nothing'}: set "
                 "sql and from_table, or view."
             )
 

@@ -49,7 +49,7 @@ class SqlTable:
         optional = {name: value for name, value in given.items() if value is not None}
         for name, value in {"table": self.name, "time_column": self.time_column, **optional}.items():
             if not _is_text(value):
-                way_out = "give one, or leave it out" if name in optional else "give one"
+                way_out = "set it, or leave it out" if name in optional else "set it"
                 raise ConfigurationError(f"{name}={value!r} is empty, or not text that a database can hold: {way_out}.")
         zone_of(self.timezone)
 
@@ -142,11 +142,11 @@ class Dialect(ABC):
         times = self.times_of(column)
         if times is None:
             raise ConfigurationError(
-                f"time_column={column.name!r} is of type {column.type}: give the column of a date or a time."
+                f"time_column={column.name!r} is of type {column.type}: name the column of a date or a time."
             )
         if times is Times.DATES and grain is Grain.HOUR:
             raise ConfigurationError(
-                f"time_column={column.name!r} is of type {column.type}, which has no hours: give a column of times, or "
+                f"time_column={column.name!r} is of type {column.type}, which has no hours: name a column of times, or "
                 "partition the table by day."
             )
         return times
@@ -213,7 +213,7 @@ def _bounds_of(period: Period, times: Times, timezone: str) -> tuple[datetime, d
         if at.utcoffset() != at.replace(fold=1 - at.fold).utcoffset():
             raise ConfigurationError(
                 f"{period} is an hour that clocks in {timezone!r} show twice, and times without a zone do not say "
-                "which is meant: give a time_column of instants, or partition the table by day."
+                "which is meant: name a time_column of instants, or partition the table by day."
             )
     return begin.replace(tzinfo=None), end.replace(tzinfo=None)
 

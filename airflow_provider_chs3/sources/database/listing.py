@@ -60,7 +60,7 @@ class RowsListing(Listing):
         connection = BaseHook.get_connection(self.conn_id)
         if not connection.host or not connection.schema:
             raise ConfigurationError(
-                f"Connection {self.conn_id!r} leads to no database: give its host, and the database as schema."
+                f"Connection {self.conn_id!r} leads to no database: set its host, and the database as schema."
             )
         return connection
 
@@ -147,7 +147,7 @@ class RowsListing(Listing):
         answers, table = self._ask(self.dialect.version_of_period(self.table, self.columns, period)), self.table
         # Rows and keys come first.
         if len(answers) != 1 or len(answers[0]) != 4:
-            raise SourceError(f"fingerprint={table.fingerprint!r} has several values: give one, as 'sum(version)'.")
+            raise SourceError(f"fingerprint={table.fingerprint!r} has several values: use one, as 'sum(version)'.")
         rows, keys, changes, state = answers[0]
         unit = self._unit_of(period, int(rows), int(keys or 0), _text(changes)) if rows else None
         self._versions[period] = state, unit

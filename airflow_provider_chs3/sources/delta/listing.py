@@ -140,7 +140,7 @@ class DeltaListing(TableListing):
             return moments_of(Period.parse(value))
         except ConfigurationError:
             raise ConfigurationError(
-                f"time_column={self.time_column!r} has a partition {value!r}, which names no period: give a column of "
+                f"time_column={self.time_column!r} has a partition {value!r}, which names no period: name a column of "
                 "dates, of timestamps, or of texts such as '2026-01'."
             ) from None
 

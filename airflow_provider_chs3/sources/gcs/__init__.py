@@ -61,7 +61,7 @@ class GcsObjects(Storage):
             # A connection without an `endpoint_url` leads to AWS, too.
             if ".amazonaws.com" in endpoint_url:
                 raise ConfigurationError(
-                    f'Connection {self.hmac_conn_id!r} leads to AWS: give "endpoint_url": '
+                    f'Connection {self.hmac_conn_id!r} leads to AWS: set "endpoint_url": '
                     '"https://storage.googleapis.com" in its extra, and an HMAC key of Google as login and password.'
                 )
         return S3Source(self.place, KeyTemplate(self.template), endpoint_url, held, scheme="gs")

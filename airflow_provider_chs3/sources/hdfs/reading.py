@@ -57,7 +57,7 @@ class HdfsSource(ObjectSource):
     def __post_init__(self) -> None:
         if not _NAME_NODE.fullmatch(self.name_node_url):
             raise ConfigurationError(
-                f"hdfs_url={self.name_node_url!r} is not the URL of a name node: give it without a path and a "
+                f"hdfs_url={self.name_node_url!r} is not the URL of a name node: set it without a path and a "
                 "password, such as 'hdfs://user@namenode:8020'."
             )
 

@@ -51,7 +51,7 @@ class WebHdfsAccess:
         extras = Extras(connection.extra_dejson, where=f"{where}, extra")
         hosts = [host.strip() for host in (connection.host or "").split(",") if host.strip()]
         if not hosts:
-            raise ConfigurationError(f"The {where} has no host: give the name node, or several with commas.")
+            raise ConfigurationError(f"The {where} has no host: set the name node, or several with commas.")
         is_tls = extras.flag("use_ssl", default=False)
         port = connection.port or (_TLS_PORT if is_tls else _PORT)
         folder = f"/{connection.schema.strip('/')}" if connection.schema else ""

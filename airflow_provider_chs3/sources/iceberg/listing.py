@@ -102,7 +102,7 @@ class IcebergListing(TableListing):
         if "name" in extra:
             raise ConfigurationError(
                 f"The extra of connection {self.iceberg_conn_id!r} has 'name', which is not a property of pyiceberg's "
-                "catalogs: give the catalog's name as catalog_name."
+                "catalogs: set the catalog's name as catalog_name."
             )
         catalog = {"uri": given.host} if given.host else {}
         if given.login and given.password:
@@ -169,7 +169,7 @@ class IcebergListing(TableListing):
 _DENIED = "the catalog denies access: check the keys; Glue needs glue:GetTable on catalog, database and table"
 #: Errors that will not pass by themselves, by the names of their classes, as pyiceberg is not imported here.
 _TERMINAL = {
-    "NoSuchTableError": "there is no such table. A SQL catalog has tables under its own name: give that as "
+    "NoSuchTableError": "there is no such table. A SQL catalog has tables under its own name: set that as "
     "catalog_name in the connection's extra (default: chs3)",
     "NoSuchNamespaceError": "there is no such namespace",
     "NoSuchIcebergTableError": "it is not an Iceberg table",
@@ -179,13 +179,13 @@ _TERMINAL = {
     "NotInstalledError": "pyiceberg lacks the library of this catalog: install its extra",
     "ValidationError": "the catalog's answer is not understood: a newer pyiceberg may know the table's version",
     "ValueError": "a property of the catalog is wrong",
-    "NoCredentialsError": "no keys: give them in the AWS connection, or in the catalog's properties",
+    "NoCredentialsError": "no keys: set them in the AWS connection, or in the catalog's properties",
     "NoRegionError": "no region: set region_name in the AWS connection, or client.region in the catalog's properties",
     "AccessDeniedException": _DENIED,
     "403": _DENIED,
     "UnrecognizedClientException": "the catalog refuses the keys",
     "InvalidSignatureException": "the catalog refuses the keys",
-    "ExpiredTokenException": "the session token has expired: give the AWS connection a new one",
+    "ExpiredTokenException": "the session token has expired: set a new one in the AWS connection",
 }
 
 
@@ -214,7 +214,7 @@ def _period_field(table: Table, time_column: str) -> NestedField:
         raise ConfigurationError(f"time_column={time_column!r} is not a column of the table: it has {names}.")
     if not str(column.field_type).startswith(("date", "timestamp")):
         raise ConfigurationError(
-            f"time_column={time_column!r} is of type {column.field_type}: give a column of dates or timestamps."
+            f"time_column={time_column!r} is of type {column.field_type}: name a column of dates or timestamps."
         )
     return column
 

@@ -28,8 +28,8 @@ _TERMINAL = {
     "403": "access is denied: the keys need s3:ListBucket and s3:GetObject",
     "InvalidAccessKeyId": "the access key is not known there",
     "SignatureDoesNotMatch": "the secret key is wrong",
-    "ExpiredToken": "the session token has expired: give the AWS connection a new one",
-    "InvalidToken": "the session token is not known there: give the AWS connection one that belongs to its keys",
+    "ExpiredToken": "the session token has expired: set a new one in the AWS connection",
+    "InvalidToken": "the session token is not known there: set the one of its keys in the AWS connection",
     "InvalidObjectState": "it is archived: restore the period's objects (`aws s3api restore-object`), which takes "
     "hours, and run the task again",
     "PermanentRedirect": "the bucket is in another region: set region_name in the AWS connection",
@@ -158,7 +158,7 @@ class S3Listing(WritableListing):
         credentials = hook.get_session(region_name=hook.region_name).get_credentials()
         if credentials is None:
             raise ConfigurationError(
-                f"AWS connection {self.aws_conn_id!r} has no keys, and nothing else on this machine has any: give it "
+                f"AWS connection {self.aws_conn_id!r} has no keys, and nothing else on this machine has any: set its "
                 "login and password or a role, or aws_conn_id=None for a public bucket."
             )
         keys = credentials.get_frozen_credentials()

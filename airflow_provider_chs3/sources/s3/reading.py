@@ -61,7 +61,7 @@ class Credentials:
 
     def __post_init__(self) -> None:
         if self.external_id and not self.role_arn:
-            raise ConfigurationError("external_id is for a role, and no role is given: give role_arn, too.")
+            raise ConfigurationError("external_id is for a role, and no role is set: set role_arn, too.")
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,8 @@ class S3Source(ObjectSource):
     def __post_init__(self) -> None:
         if self.credentials.named_collection is None and not _BUCKET.fullmatch(self.bucket):
             raise ConfigurationError(
-                f"bucket={self.bucket!r} is not the name of a bucket: give it without s3:// and without a key, or "
-                f"leave it out, and give it with the key: {self.scheme}://my-bucket/…"
+                f"bucket={self.bucket!r} is not the name of a bucket: set it without s3:// and without a key, or "
+                f"leave it out, and set it with the key: {self.scheme}://my-bucket/…"
             )
 
     @property

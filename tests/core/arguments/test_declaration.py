@@ -44,24 +44,24 @@ def test_a_value_is_of_its_type(group: type[Group], given: Any, name: str, value
 @pytest.mark.parametrize(
     ("group", "given", "message"),
     [
-        (PolicyGroup, {"on_no_objects": "wait"}, "policies['on_no_objects']='wait' is not allowed: give one of fail, "),
-        (PolicyGroup, {"on_no_objects": None}, "policies['on_no_objects']=None is not allowed: give one of fail, "),
-        (PolicyGroup, {"max_shrink_fraction": 1.5}, "=1.5 is not allowed: give a number at least 0 and at most 1."),
-        (PolicyGroup, {"max_shrink_fraction": "nan"}, "='nan' is not allowed: give a number at least 0 and at most 1."),
-        (PolicyGroup, {"min_object_age_seconds": True}, "=True is not allowed: give a number at least 0."),
-        (PolicyGroup, {"replace_unknown": "yes"}, "='yes' is not allowed: give True or False."),
+        (PolicyGroup, {"on_no_objects": "wait"}, "policies['on_no_objects']='wait' is not allowed: use one of fail, "),
+        (PolicyGroup, {"on_no_objects": None}, "policies['on_no_objects']=None is not allowed: use one of fail, "),
+        (PolicyGroup, {"max_shrink_fraction": 1.5}, "=1.5 is not allowed: use a number at least 0 and at most 1."),
+        (PolicyGroup, {"max_shrink_fraction": "nan"}, "='nan' is not allowed: use a number at least 0 and at most 1."),
+        (PolicyGroup, {"min_object_age_seconds": True}, "=True is not allowed: use a number at least 0."),
+        (PolicyGroup, {"replace_unknown": "yes"}, "='yes' is not allowed: use True or False."),
         (
             PolicyGroup,
             {"no_objects": "skip", "x": 1},
             "policies has no_objects, x: it takes on_no_objects, ready_key, ",
         ),
-        (PolicyGroup, ["skip"], "policies=['skip'] is not a dict: give one, with any of on_no_objects, "),
-        (Tuning, {"memory_share": 0}, "tuning['memory_share']=0 is not allowed: give a number above 0 and at most 1."),
-        (Tuning, {"node_specs": "8 cores"}, "tuning['node_specs']='8 cores' is not allowed: give a dict."),
+        (PolicyGroup, ["skip"], "policies=['skip'] is not a dict: pass one, with any of on_no_objects, "),
+        (Tuning, {"memory_share": 0}, "tuning['memory_share']=0 is not allowed: use a number above 0 and at most 1."),
+        (Tuning, {"node_specs": "8 cores"}, "tuning['node_specs']='8 cores' is not allowed: use a dict."),
         # Its letters would be columns.
-        (Casts, {"lossy_columns": "fare"}, "casts['lossy_columns']='fare' is not allowed: give a list of texts."),
-        (Dialect, {"blank_lines": "skip"}, "csv['blank_lines']='skip' is not allowed: give one of fail, skip_last."),
-        (Dialect, {"skip_lines": 1.5}, "csv['skip_lines']=1.5 is not allowed: give a whole number at least 0."),
+        (Casts, {"lossy_columns": "fare"}, "casts['lossy_columns']='fare' is not allowed: use a list of texts."),
+        (Dialect, {"blank_lines": "skip"}, "csv['blank_lines']='skip' is not allowed: use one of fail, skip_last."),
+        (Dialect, {"skip_lines": 1.5}, "csv['skip_lines']=1.5 is not allowed: use a whole number at least 0."),
         (Dialect, {"separator": ";"}, "csv has separator: it takes delimiter, quote, "),
     ],
 )
@@ -73,13 +73,13 @@ def test_what_is_wrong_is_named_with_what_to_give(group: type[Group], given: Any
 
 @pytest.mark.parametrize("given", ["fare", "a, b", {"fare": 1}, [1], 7])
 def test_columns_are_a_list_of_names(given: Any) -> None:
-    with pytest.raises(ConfigurationError, match=r"^columns=.* is not allowed: give a list of texts\.$"):
+    with pytest.raises(ConfigurationError, match=r"^columns=.* is not allowed: use a list of texts\.$"):
         COLUMNS.checked(given)
 
 
 @pytest.mark.parametrize("given", ["a week", "", None, "-1", float("inf"), "inf", "nan"])
 def test_days_are_a_number(given: Any) -> None:
-    with pytest.raises(ConfigurationError, match=r"^closed_for_days=.* is not allowed: give a number at least 0\.$"):
+    with pytest.raises(ConfigurationError, match=r"^closed_for_days=.* is not allowed: use a number at least 0\.$"):
         CLOSED_FOR_DAYS.checked(given)
 
 

@@ -11,7 +11,7 @@ from tests.core.surroundings import ONE, TWO
 def test_an_error_that_several_nodes_have_is_one_line():
     check = Check(name="x").with_errors(dict.fromkeys((ONE, TWO), server_error(241, "no\nmemory")))
     assert len(check.findings) == 1
-    assert check.findings[0].startswith("ch-1:9000, ch-2:9000: ClickHouse error 241: no memory. Give loads more memory")
+    assert check.findings[0].startswith("ch-1:9000, ch-2:9000: ClickHouse error 241: no memory. Allow loads more")
 
 
 def test_what_a_step_says_to_check_is_said_once():

@@ -46,7 +46,7 @@ class TestSelection:
             Selection(columns=("id", "id"))
 
     def test_columns_and_select_exclude_each_other(self):
-        with pytest.raises(ConfigurationError, match="Give either"):
+        with pytest.raises(ConfigurationError, match="Set either"):
             Selection(columns=("id",), select={"id": "1"})
 
 

@@ -151,7 +151,7 @@ class TestMoreThanOneExpression:
         ],
     )
     def test_is_refused(self, expression, answer):
-        with pytest.raises(ConfigurationError, match="is more than one expression: give one") as raised:
+        with pytest.raises(ConfigurationError, match="is more than one expression: set one") as raised:
             check(answer, expression=expression)
         assert "select['x']" in str(raised.value)
 
@@ -239,7 +239,7 @@ class TestWhatEachNodeWouldDoForItself:
 
     def test_the_way_out_is_told(self):
         with pytest.raises(
-            ConfigurationError, match="Give row-wise expressions, and aggregate in the table or downstream"
+            ConfigurationError, match="Use row-wise expressions, and aggregate in the table or downstream"
         ):
             check(parsed("    Asterisk"))
 

@@ -183,6 +183,6 @@ class TestReadyMarker:
     @pytest.mark.parametrize("there", [[], ["t/2026-10/_SUCCESS.crc"], ["t/2026-10/_SUCCESS/"]])
     def test_must_be_there_under_exactly_its_key(self, there):
         with pytest.raises(
-            NotReadyError, match=r"marker t/2026-10/_SUCCESS does not exist yet, .* Retries look again: give"
+            NotReadyError, match=r"marker t/2026-10/_SUCCESS does not exist yet, .* Retries look again: set enough"
         ):
             drive(list_ready_period(request(ready_key="_SUCCESS")), listed(objects(*there)))

@@ -73,7 +73,7 @@ def test_it_says_what_is_worth_a_look(change, text):
     ("rows_by_node", "text"),
     [
         ({"a": 60, "b": 95, "c": 25}, ""),
-        ({"a": 180, "b": 0, "c": 0}, "uneven shares of the rows, and the busiest one sets the pace: give a key_column"),
+        ({"a": 180, "b": 0, "c": 0}, "uneven shares of the rows, and the busiest one sets the pace: set a key_column"),
     ],
 )
 def test_of_rows_of_a_database_it_says_nothing_of_objects_to_write(rows_by_node, text):

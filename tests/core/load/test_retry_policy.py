@@ -197,13 +197,13 @@ def test_the_reason_tells_what_it_was_and_why():
 
 
 def test_when_nothing_is_left_to_lower_the_error_says_what_to_do():
-    with pytest.raises(TransientError, match=r"give loads more memory .* The rows of this insert were not published"):
+    with pytest.raises(TransientError, match=r"allow loads more memory .* The rows of this insert were not published"):
         lower_settings(COMPUTED, RetryState(memory_steps=100))
 
 
 @pytest.mark.parametrize(
     ("reason", "way_out"),
-    [("", "give loads more memory"), (YOURS, "raise max_memory_usage, which the load's own settings limit to 8000000")],
+    [("", "allow loads more"), (YOURS, "raise max_memory_usage, which the load's own settings limit to 8000000")],
 )
 def test_where_nothing_is_left_to_lower_the_way_out_is_what_limits_the_load(reason: str, way_out: str) -> None:
     settings = (Setting("max_insert_threads", 1, ""), Setting("max_memory_usage", 8_000_000, reason))

@@ -36,7 +36,7 @@ class TestFormatOfAKey:
     )
     def test_an_ending_that_says_nothing_needs_a_format(self, key):
         with pytest.raises(
-            ConfigurationError, match=r"names no format: give it, such as files={'file_format': 'Parquet'}"
+            ConfigurationError, match=r"names no format: set it, such as files={'file_format': 'Parquet'}"
         ):
             format_of_key(key)
 

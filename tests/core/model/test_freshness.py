@@ -42,7 +42,7 @@ def test_a_period_is_due(fresh_by: str, zone: str, period: str, due: str) -> Non
 
 @pytest.mark.parametrize("text", ["7:00", "24:00", "07:60", "6", "0h", "h", "6 h", "-6h", "\u0667:00", ""])
 def test_another_text_is_refused(text: str) -> None:
-    with pytest.raises(ConfigurationError, match="give a time of the day"):
+    with pytest.raises(ConfigurationError, match="set a time of the day"):
         FreshBy.parse(text, "UTC")
 
 

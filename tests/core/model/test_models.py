@@ -46,7 +46,7 @@ class TestPeriod:
     )
     def test_other_forms_are_no_period(self, text):
         # It does not name `period`: the text may come from `periods`, a run's conf or its partition key.
-        with pytest.raises(ConfigurationError, match=r"(?s)^'.*' is not a period: give an hour \(2026-10-05T13Z"):
+        with pytest.raises(ConfigurationError, match=r"(?s)^'.*' is not a period: write an hour \(2026-10-05T13Z"):
             Period.parse(text)
 
     @pytest.mark.parametrize("value", [None, 202610, ["2026-10"], datetime(2026, 10, 1)])

@@ -77,7 +77,7 @@ class TestSlices:
         ("memory_gib", "periods", "told"),
         [
             (2, 12, "12 at a time need more than the 1073741824 that loads may use: load 6 at a time"),
-            (0.25, 1, "use: give"),
+            (0.25, 1, "use: allow"),
         ],
         ids=["too many periods", "too little memory for any"],
     )

@@ -237,7 +237,7 @@ class TestIsOver:
 
     @pytest.mark.parametrize("wrong", [{"on_stuck": "skip"}, {"on_settled_with_too_many_parts": "wait"}])
     def test_reactions_that_do_not_exist_are_refused(self, wrong):
-        with pytest.raises(ConfigurationError, match="give one of"):
+        with pytest.raises(ConfigurationError, match="use one of"):
             Reactions(**wrong)
 
 

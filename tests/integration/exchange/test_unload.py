@@ -126,7 +126,7 @@ def test_the_folder_of_another_table_is_refused(loaded: Lake) -> None:
     before = keys(loaded)
     other = Lake(loaded.cluster, loaded.s3, loaded.bucket, loaded.database, table="other")
     other.create_table()
-    with pytest.raises(AirflowFailException, match=r"_manifest.json belongs .*\.trips, 2026-10: give .* its own key"):
+    with pytest.raises(AirflowFailException, match=r"_manifest.json belongs .*\.trips, 2026-10: set another key for"):
         unload(other)
     assert keys(loaded) == before
 

@@ -180,9 +180,7 @@ class TestOtherSchema:
     ) -> None:
         trips_lake.on_every_node(f"CREATE TABLE {trips_lake.database}.{name} (event String) ORDER BY event")
         trips_lake.upload(TRIPS)
-        said = (
-            rf"{name} on .*: not created by this version of the package, .* give another database as staging_database"
-        )
+        said = rf"{name} on .*: not created by this version of the package, .* set another database as staging_database"
         with pytest.raises(AirflowFailException, match=said):
             trips_lake.load(deferrable=deferrable)
 

@@ -218,7 +218,7 @@ class TestForget:
         assert [each["was_known"] for each in forget(loaded, "2026-01", PERIOD)] == [False, False]
 
     def test_periods_must_be_named(self, trips_lake: Lake) -> None:
-        with pytest.raises(AirflowFailException, match="No periods are given"):
+        with pytest.raises(AirflowFailException, match="No periods are named"):
             forget(trips_lake)
 
 

@@ -66,7 +66,7 @@ class Advice:
 ROWS = [1, 2, 3]
 CASES = {
     "rows of others, replaced": Advice(
-        lambda lake: run(lake, FOREIGN), r"give policies=\{'replace_unknown': True\}", {"replace_unknown": True}, ROWS
+        lambda lake: run(lake, FOREIGN), r"set policies=\{'replace_unknown': True\}", {"replace_unknown": True}, ROWS
     ),
     "changed by somebody": Advice(
         load_then(FOREIGN), r"policies=\{'on_target_changed': 'reload'\}", {"on_target_changed": "reload"}, ROWS
@@ -96,7 +96,7 @@ CASES = {
     ),
     "a format by another name": Advice(
         put("b.json", csv(8)),
-        r"looks like .*Give files=\{'file_format': …\}",
+        r"looks like .*Set files=\{'file_format': …\}",
         {"file_format": "CSVWithNames"},
         [*ROWS, 8],
     ),
@@ -170,7 +170,7 @@ def test_a_ledger_of_somebody_else_is_left_alone_by_another_database(lake: Lake)
     create(lake, "n UInt8")
     lake.put(f"{PREFIX}a.csv", csv(*ROWS))
     lake.on_every_node(f"CREATE TABLE {lake.database}.chs3_ledger (event String) ENGINE = MergeTree ORDER BY event")
-    stopped(lake, "Otherwise give another database as staging_database")
+    stopped(lake, "Otherwise set another database as staging_database")
     staging = f"{lake.database}_staging"
     stopped(lake, f"staging_database='{staging}' does not exist on .*: create it there", staging_database=staging)
     lake.on_every_node(f"CREATE DATABASE {staging}")
@@ -197,6 +197,6 @@ def test_a_table_that_would_be_read_whole_is_where_that_is_allowed(lake: Lake) -
     whole = {"key": "trips/**/*.csv", "period": "all"}
     lake.load(**whole)
     lake.put(f"{PREFIX}a.csv", csv(7, 8, 9))
-    stopped(lake, r"give policies=\{'reload_whole_table': True\}", **whole)
+    stopped(lake, r"set policies=\{'reload_whole_table': True\}", **whole)
     lake.load(**whole, reload_whole_table=True)
     assert values(lake, "n") == [7, 8, 9]

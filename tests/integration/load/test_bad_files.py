@@ -96,4 +96,4 @@ def test_a_file_that_is_no_parquet(trips_lake: Lake) -> None:
 def test_mixed_formats(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     trips_lake.upload(TRIPS, file_format="jsonl")
-    refused(trips_lake, "several formats.* Give files={'file_format': …}")
+    refused(trips_lake, "several formats.* Set files={'file_format': …}")

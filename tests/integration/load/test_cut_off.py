@@ -210,7 +210,7 @@ def test_zstd_with_a_large_window_takes_a_setting(texts: Lake) -> None:
 def test_compressed_bytes_under_another_key_are_called_so(texts: Lake, ending: str) -> None:
     body = TEXTS[ending] if ending in TEXTS else native(texts, 0, ROWS)
     texts.put(f"{KEY}.{ending}", gzip.compress(body))
-    match = rf"a.{ending} is compressed with gzip, but its key does not say so: give files={{'compression': 'gzip'}}"
+    match = rf"a.{ending} is compressed with gzip, but its key does not say so: set files={{'compression': 'gzip'}}"
     refused(texts, match, columns=["id", "text"])
     texts.load(compression="gzip", columns=["id", "text"])
     assert rows_of(texts) == LINES

@@ -68,7 +68,7 @@ def test_rows_of_other_periods_are_found_wherever_the_key_puts_them(trips_lake: 
 def test_a_local_table_has_no_key(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     refused(
-        trips_lake, rf"{trips_lake.database}.trips is not one: give the Distributed table", distribution="sharding_key"
+        trips_lake, rf"{trips_lake.database}.trips is not one: name the Distributed table", distribution="sharding_key"
     )
 
 

@@ -161,7 +161,7 @@ CASES = {
         ("5",),
     ),
     "a format that the key does not name": Advice(
-        "UInt8", "a.dat", csv("5"), "names no format: give it, such as files=", {"file_format": "CSVWithNames"}, ("5",)
+        "UInt8", "a.dat", csv("5"), "names no format: set it, such as files=", {"file_format": "CSVWithNames"}, ("5",)
     ),
     "a column that files lack": Advice(
         "UInt8", "a.csv", f"ts\n{AT}\n".encode(), r"'n' is missing .*columns=\[…\]", {"columns": ["ts"]}, ("0",)

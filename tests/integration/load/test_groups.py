@@ -229,7 +229,7 @@ def test_a_list_without_periods_skips_the_task(periods: Periods) -> None:
 
 
 def test_a_period_and_periods_are_an_error(periods: Periods) -> None:
-    with pytest.raises(ConfigurationError, match=r"period='2026-01', periods=\['2026-02'\]: give one of the two\."):
+    with pytest.raises(ConfigurationError, match=r"period='2026-01', periods=\['2026-02'\]: set one of the two\."):
         periods.operator("2026-02", period="2026-01")
 
 

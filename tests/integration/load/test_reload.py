@@ -113,7 +113,7 @@ class TestLoad:
 
     @pytest.mark.thorough
     def test_but_not_one_of_several(self, loaded: Lake) -> None:
-        with pytest.raises(AirflowFailException, match="give chs3_reload one period, or map the load"):
+        with pytest.raises(AirflowFailException, match="name one period in chs3_reload, or map the load"):
             reload(loaded, conf_of(loaded, PERIOD, "2026-11"), period=None)
 
     @pytest.mark.thorough

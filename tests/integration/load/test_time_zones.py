@@ -306,7 +306,7 @@ class TestTimestampsWithoutAZoneUnderSelect:
     def test_of_a_column_without_a_zone_mean_the_one_that_is_read_in(self, lake: Lake) -> None:
         create(lake, "day Date, n DateTime, m Nullable(DateTime64(6))")
         parquet(lake, self.LATE)
-        with pytest.raises(AirflowFailException, match=r"in Asia/Tokyo: give casts={'naive_timestamps'"):
+        with pytest.raises(AirflowFailException, match=r"in Asia/Tokyo: set casts={'naive_timestamps'"):
             load(lake, select={"day": "day", "n": "x"}, **IN_TOKYO)
         load(lake, select={"day": "day", "n": "x", "m": "x"}, naive_timestamps="column_zone", **IN_TOKYO)
         assert found(lake, "toString(n, 'Asia/Tokyo'), toString(m, 'Asia/Tokyo')") == {

@@ -209,6 +209,6 @@ class TestPeriodsSideBySide:
 
     def test_a_number_below_one_is_refused(self, loaded_lake: Lake) -> None:
         with pytest.raises(
-            AirflowFailException, match="parallel_loads=0 is not allowed: give a whole number at least 1"
+            AirflowFailException, match="parallel_loads=0 is not allowed: use a whole number at least 1"
         ):
             loaded_lake.load(parallel_loads=0)

@@ -232,7 +232,7 @@ def test_a_table_that_cannot_follow_stops_the_load_before_it_writes(trips_lake: 
     create_view(lake)
     run(lake, *statements)
     lake.upload(FIRST)
-    way_out = "Or give views='warn', which leaves the tables of views as they are"
+    way_out = "Or set views='warn', which leaves the tables of views as they are"
     with pytest.raises(AirflowFailException, match=rf"cannot follow .*, so nothing was loaded: .*{said}.*{way_out}"):
         lake.load(views="follow")
     assert lake.rows_per_node() == [0] * len(lake.cluster.nodes)

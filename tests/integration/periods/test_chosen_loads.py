@@ -154,10 +154,10 @@ class TestFile:
 
     def test_there_is_one_way_to_name_a_table(self, loads: str, run: Run) -> None:
         ways = "of --table, --loads FILE (all its loads, or those named after it) and --dag ID."
-        assert run("versions") == (2, f"versions: Nothing says which table: give one {ways}\n")
+        assert run("versions") == (2, f"versions: Nothing says which table: pass one {ways}\n")
         assert run("ledger", "--loads", loads, "--dag", "d") == (
             2,
-            f"ledger: --loads and --dag: give one of them {ways}\n",
+            f"ledger: --loads and --dag: pass one of them {ways}\n",
         )
         assert run("plan", "--loads", loads, "--key", "k", "--all-periods") == (
             2,

@@ -91,7 +91,7 @@ def test_what_is_no_period_of_a_load_is_an_error_that_says_what_is(lake: Lake, r
     assert (code, planned[-1]["load"], planned[-1]["error"]) == (
         2,
         "by_week",
-        f"all is no period of {lake.database}.by_week: give one as its partition key has them, such as 2026-W41.",
+        f"all is no period of {lake.database}.by_week: name one as its partition key has them, such as 2026-W41.",
     )
     # A longer period would mean rows that nobody named.
     code, forgotten = run("forget", "by_year", "by_month", "--period", "2026-10")

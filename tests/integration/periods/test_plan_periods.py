@@ -185,7 +185,7 @@ class TestPeriods:
     def test_a_run_without_a_logical_date_names_the_argument_to_give(
         self, trips_lake: Lake, options: dict[str, Any], argument: str
     ) -> None:
-        with pytest.raises(AirflowFailException, match=f"or give {argument}='2026-10'"):
+        with pytest.raises(AirflowFailException, match=f"or set {argument}='2026-10'"):
             plan(trips_lake, **options)
 
     @pytest.mark.thorough
@@ -217,7 +217,7 @@ class TestPeriods:
     @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize("count", [-1, "some"])
     def test_a_look_back_is_a_number_of_periods(self, trips_lake: Lake, count: Any) -> None:
-        with pytest.raises(AirflowFailException, match="is not allowed: give a whole number at least 0"):
+        with pytest.raises(AirflowFailException, match="is not allowed: use a whole number at least 0"):
             plan(trips_lake, lookback=count, last_period="2026-10")
 
     @pytest.mark.thorough
@@ -231,7 +231,7 @@ class TestPeriods:
             plan(trips_lake, all_periods=True)
 
     def test_all_periods_and_a_look_back_exclude_each_other(self) -> None:
-        with pytest.raises(ConfigurationError, match="Give either"):
+        with pytest.raises(ConfigurationError, match="Set either"):
             PlanLoadsOperator(task_id="plan", table="t", key="{YYYY-MM}", all_periods=True, lookback=1)
 
 

@@ -97,7 +97,7 @@ def test_a_new_one_is_suggested(trips_lake: Lake, table: Table, load: Load) -> N
 
 
 def test_periods_must_be_named_and_settings_given(table: Table, load: Load) -> None:
-    with pytest.raises(ConfigurationError, match=r"^No periods are given: name them, such as periods=\['2026-10'\]\.$"):
+    with pytest.raises(ConfigurationError, match=r"^No periods are named: name them, such as periods=\['2026-10'\]\.$"):
         table.forget(())
-    with pytest.raises(ConfigurationError, match=r"^settings='x\.json': give a dict; only tasks read files"):
+    with pytest.raises(ConfigurationError, match=r"^settings='x\.json': pass a dict; only tasks read files"):
         table.load(replace(load, settings="x.json"), PERIOD)

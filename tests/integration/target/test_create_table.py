@@ -176,5 +176,5 @@ def test_what_it_cannot_create_it_refuses(lake: Lake) -> None:
     lake.put(f"trips/{PERIOD}/a.parquet", parquet(pa.table({"n": pa.array([1])})))
     refused(lake, f"No column has dates in {PERIOD}", create_table="if_missing")
     refused(lake, "columns or select name those to load", create_table="if_missing", columns=["n"])
-    refused(lake, "create_table='always' is not allowed: give one of never", create_table="always")
+    refused(lake, "create_table='always' is not allowed: use one of never", create_table="always")
     refused(lake, "does not exist")

@@ -91,13 +91,13 @@ class TestAllIsWell:
             "table",
             "period",
         }
-        assert checks["storage"]["skipped"] == "give --bucket (or --named-collection) and --key"
+        assert checks["storage"]["skipped"] == "pass --bucket (or --named-collection) and --key"
         assert found["settings"]
 
     def test_of_a_period_only_what_lacks_is_named(self, trips_lake: Lake, doctor: Doctor) -> None:
         checks = doctor("--table", f"{trips_lake.database}.{trips_lake.table}")[1]
         assert checks["table"]["outcome"] == "well"
-        assert checks["period"]["skipped"] == "give --bucket (or --named-collection), --key, --period"
+        assert checks["period"]["skipped"] == "pass --bucket (or --named-collection), --key, --period"
 
     @pytest.mark.thorough
     def test_lines_of_text_are_read_too(self, trips_lake: Lake, doctor: Doctor) -> None:
@@ -230,7 +230,7 @@ class TestValues:
         (finding,) = findings(checks)[f"period {PERIOD}"]
         assert code == 1
         assert finding.endswith(
-            " This is for a load without arguments. If its DAG gives it any, such as select or csv, name the "
+            " This is for a load without arguments. If its DAG sets any, such as select or csv, name the "
             "load with --dag or --loads."
         )
         place = {"bucket": numbers.bucket, "key": "trips/{YYYY-MM}/"}

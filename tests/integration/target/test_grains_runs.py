@@ -105,9 +105,9 @@ def test_nights_add_to_a_whole_table(lake: Lake, run_night: Callable[..., str]) 
             "toYYYYMM(at)",
             "{YYYY-MM}",
             "2026-10-05",
-            r"no day in it, .* or give what it has: a month, such as 2026-10\.",
+            r"no day in it, .* or set what it has: a month, such as 2026-10\.",
         ),
-        ("", "{YYYY-MM-DD}", "2026-10-05", r"so the whole table is one period: give period='all'"),
+        ("", "{YYYY-MM-DD}", "2026-10-05", r"so the whole table is one period: set period='all'"),
     ],
 )
 def test_a_reload_of_periods_of_another_length_is_an_error(

@@ -167,7 +167,7 @@ def test_choices_that_contradict_each_other_are_refused(numbers: Lake) -> None:
         columns=["n"],
     )
     refused(
-        numbers, r"'\]='keep' is not allowed: give one of warn, fail, add", key="n/{YYYY-MM}/", on_new_columns="keep"
+        numbers, r"'\]='keep' is not allowed: use one of warn, fail, add", key="n/{YYYY-MM}/", on_new_columns="keep"
     )
 
 

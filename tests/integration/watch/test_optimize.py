@@ -214,7 +214,7 @@ class TestHindrances:
 
     @pytest.mark.parametrize("wrong", [{"target_parts": 0}, {"max_running": "many"}, {"closed_for_days": -1}])
     def test_numbers_that_make_no_sense(self, table: Lake, wrong: dict[str, Any]) -> None:
-        with pytest.raises(AirflowFailException, match=f"{next(iter(wrong))}=.*: give a"):
+        with pytest.raises(AirflowFailException, match=f"{next(iter(wrong))}=.*: use a"):
             optimize(table, **wrong)
 
 
