@@ -20,7 +20,7 @@ from tests.scheduler.airflow_services import AirflowServices
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster
 
-#: As docs/how-to/roll-ups.md has them, with a table for each length.
+#: As docs/how-to/downstream.md has them, with a table for each length.
 DAGS = """
 import os
 from datetime import datetime
