@@ -465,7 +465,7 @@ def clean(
         session: The connection.
         database: The database. Default: the connection's.
         cluster: The cluster. Default: the connection's.
-        older_than_seconds: Their minimum age, in seconds: give more than the longest load takes. Default: a day.
+        older_than_seconds: Their minimum age, in seconds: pass more than the longest load takes. Default: a day.
         is_dry_run: Whether to drop none. Default: False.
         log: Takes lines of progress. Default: the logger of this module.
     """

@@ -103,7 +103,7 @@ def _cause(error: BaseException) -> str:
 
 
 def _table_of(task: Task) -> str:
-    """Return the table's name as given in the task, with its database."""
+    """Return the table's name as the task has it, with its database."""
     from airflow_provider_chs3.core.model.models import TableName
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 

@@ -52,7 +52,7 @@ class ForgetPeriodsOperator(LedgerOperator, takes=()):
     """Remove periods from the ledger. Their rows stay in the table, but loads treat them as unknown.
 
     A load of such a period stops, as with any rows that no known load has written, unless the partition is empty or
-    `policies={'replace_unknown': True}` is given. `AdoptPeriodsOperator` adds the period to the ledger again. `periods`
+    `policies={'replace_unknown': True}` is set. `AdoptPeriodsOperator` adds the period to the ledger again. `periods`
     is required.
 
     Returns:

@@ -67,7 +67,7 @@ class PlanLoadsOperator(PeriodOperator, takes=OF_PLANS):
 
     @property
     def argument_for_period(self) -> str | None:
-        """The argument that would give the task a period; see `PeriodTask`."""
+        """The argument that would set the task's period; see `PeriodTask`."""
         if self.periods or self.all_periods or self.last_period:
             return None
         return "periods" if self.lookback is None else "last_period"

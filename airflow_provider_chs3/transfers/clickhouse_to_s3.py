@@ -75,7 +75,7 @@ class ClickHouseToS3Operator(PeriodTask):
 
     @property
     def argument_for_period(self) -> str | None:
-        """The argument that would give the task a period; None where it has one."""
+        """The argument that would set the task's period; None where it has one."""
         return None if self.period else "period"
 
     @property

@@ -19,7 +19,7 @@ class GCSToClickHouseOperator(PeriodLoadTask):
         object_name: Template of the names of the period's objects, without the bucket: `trips/{YYYY-MM}/*.parquet`.
         bucket: The bucket; leave it out where `named_collection` names it.
         hmac_conn_id: Connection of type `aws` that holds an HMAC key and the `endpoint_url` of Google, for listing, and
-            for the servers' reads unless `named_collection` is given. Default: `gcs_hmac_default`.
+            for the servers' reads unless `named_collection` is set. Default: `gcs_hmac_default`.
         named_collection: A named collection on the servers that holds URL and key; ClickHouse then lists, too.
 
     Returns:

@@ -94,7 +94,7 @@ class KafkaToS3Operator(BaseOperator):
         self._result: dict[str, Any] | None = None
 
     def prepare_template(self) -> None:
-        """Check, while the DAG is parsed, that its runs provide the points in time that are not given."""
+        """Check, while the DAG is parsed, that its runs provide the points in time that are not set."""
         if self.start is None or self.end is None:
             check_schedule(self, instead="start=… and end=…")
 
@@ -169,7 +169,7 @@ class KafkaToS3Operator(BaseOperator):
 
 
 def _point(name: str, given: datetime | str | None, context: Context) -> datetime:
-    """Return a point in time that is given, or else of the run's data interval."""
+    """Return a point in time that is set, or else of the run's data interval."""
     at: Any = given or context.get(f"data_interval_{name}")
     try:
         return datetime.fromisoformat(at if isinstance(at, str) else at.isoformat())

@@ -11,7 +11,7 @@ class S3ToClickHouseOperator(PeriodLoadTask, PeriodOperator, takes=()):
 
     The operator compares the objects (keys, sizes, ETags) with those last published. If nothing changed, it does
     nothing. Otherwise all nodes load them into a staging table together; the rows are counted and then published with
-    REPLACE PARTITION. It is idempotent: running it again after any error gives the same rows.
+    REPLACE PARTITION. It is idempotent: running it again after any error makes the same rows.
 
     With `periods`, it lists the objects of all periods at once, and inserts those that changed with one statement. For
     small periods, that takes a fraction of the time that separate tasks would take. A period that fails does not stop

@@ -79,7 +79,7 @@ def scheduled_load(
         parallel_loads: Number of periods that load at the same time in one run; it limits the tasks and sets each
             load's resource share. Default: 2, the fastest in measurements: one period is read while another is sorted
             and written.
-        periods_per_task: How many periods may share a task, if they are small; 1 gives each its own task. Default: 60.
+        periods_per_task: How many periods may share a task, if they are small; 1 means a task for each. Default: 60.
         merge_health: Further arguments of `ClickHouseMergeHealthSensor`, such as `on_stuck` or `timeout`.
         outlets: Assets that get an event for each published and settled period. Default: none.
         key_format: The partition keys of these events, as in `EmitPeriodOperator`. Default: the period's text.

@@ -1,1 +1,1 @@
-"""Declare what users give: names, types, defaults, checks."""
+"""Declare arguments: names, types, defaults, checks."""

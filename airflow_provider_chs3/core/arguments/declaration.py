@@ -23,7 +23,7 @@ _BOOLEANS = {"true": True, "false": False}
 
 @dataclass(frozen=True, kw_only=True)
 class Argument:
-    """One argument, wherever it is given: to an operator, in a group, on the command line."""
+    """One argument, wherever it is set: on an operator, in a group, on the command line."""
 
     name: str = ""
     help: str
@@ -156,7 +156,7 @@ def field_of(declaration: Argument) -> Any:
 
 
 class Group:
-    """Arguments that belong together, and are given as one dict. Its fields are declared with `argument`."""
+    """Arguments that belong together, and are set as one dict. Its fields are declared with `argument`."""
 
     #: The argument that has the dict; empty for fields that are arguments of their own.
     group: ClassVar[str] = ""

@@ -355,7 +355,7 @@ def _undone(period: PeriodOnNode) -> str:
 
 
 def is_elsewhere(period: PeriodOnNode) -> bool:
-    """Check whether a period of one partition was published as another than the table's key gives now."""
+    """Check whether a period of one partition was published as another than the table's key makes now."""
     was, is_now = period.record.partition_id if period.record else "", period.state.partition_id
     return bool(was and is_now) and was != is_now
 

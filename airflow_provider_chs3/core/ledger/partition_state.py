@@ -92,7 +92,7 @@ def partition_states(of_tables: str, *, by: str = "", with_content: bool = True,
     """Return the one statement that reads partitions as the ledger compares them.
 
     Returns:
-        A SELECT that gives a tuple `found` for each partition: `by`, its id, `state_columns` as a tuple, and `more`.
+        A SELECT that returns a tuple `found` for each partition: `by`, its id, `state_columns` as a tuple, and `more`.
     """
     keys = f"{by}, " if by else ""
     # Not `partition`, which is a column.

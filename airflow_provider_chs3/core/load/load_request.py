@@ -1,4 +1,4 @@
-"""The request of a load, as given by the user.
+"""The request of a load, as the user set it.
 
 It refuses arguments without effect: docs/reference/arguments.md shows the tables.
 """
@@ -75,7 +75,7 @@ _TAKES_KEYS = re.compile(r"crypt|hmac|keyed", re.IGNORECASE)
 def definition_of(
     selection: Selection, policies: Policies, *, file_format: Format | None, compression: str
 ) -> dict[str, Any]:
-    """Return the arguments that define the rows of a load, as users give them, without defaults."""
+    """Return the arguments that define the rows of a load, as users set them, without defaults."""
     files = {"file_format": file_format and file_format.name, "compression": compression.replace("auto", "")}
     arguments = {
         "columns": selection.columns,
@@ -229,7 +229,7 @@ class LoadRequest(TableRequest):
         )
 
     def format_of(self, manifest: Manifest) -> Format:
-        """Return the given format, or that of the keys' extension.
+        """Return the format that is set, or that of the keys' extension.
 
         Raises:
             ConfigurationError: If the keys mean no format, or several, or an argument has no effect on it.

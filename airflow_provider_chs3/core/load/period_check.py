@@ -290,7 +290,7 @@ def look_at_period(load: PeriodLoad) -> Steps[PeriodFacts]:
     """Return the facts about a period; if it seems changed, ask the servers for the cause.
 
     Raises:
-        PreflightError: If the table's key now gives another partition than at the publication.
+        PreflightError: If the table's key now makes another partition than at the publication.
     """
     known = load.facts(load.before)
     facts = yield from validate_held(load.context, load.period, known, load.before)

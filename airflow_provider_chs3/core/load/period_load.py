@@ -243,7 +243,7 @@ class PeriodLoad(Publication):
 
     @property
     def by_arrival(self) -> Callable[[Unit], str] | None:
-        """The function that gives the arrival of an object; None if objects have rows of their period alone."""
+        """The function that returns the arrival of an object; None if objects have rows of their period alone."""
         return self._arrival_of if self.spread else None
 
     def _arrival_of(self, unit: Unit) -> str:
@@ -296,7 +296,7 @@ class PeriodLoad(Publication):
         return self.structure_with(self.planned.reading, node)
 
     def structure_with(self, reading: Reading, node: Node) -> str:
-        """Return the structure for a node's record, by the given reading of the files."""
+        """Return the structure for a node's record, by this reading of the files."""
         selection = self.request.selection
         every_column = not selection.columns and not selection.select
         loaded = (loaded_column.column.name for loaded_column in reading.loaded)

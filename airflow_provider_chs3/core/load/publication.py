@@ -154,7 +154,7 @@ class Publication:
 
     @property
     def by_arrival(self) -> Callable[[Unit], str] | None:
-        """The function that gives the arrival of an object; None if objects have rows of their period alone."""
+        """The function that returns the arrival of an object; None if objects have rows of their period alone."""
         return None
 
     @property

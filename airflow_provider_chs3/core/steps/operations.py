@@ -48,7 +48,7 @@ AnyStep: TypeAlias = Step[Any]
 
 @dataclass(frozen=True, kw_only=True)
 class ListObjects(Step[Iterator[ObjectPage]]):
-    """List a bucket from the worker. Gives an iterator of pages."""
+    """List a bucket from the worker. Returns an iterator of pages."""
 
     bucket: str
     prefix: str
@@ -68,7 +68,7 @@ class ReadBytes(Step[Iterator[bytes]]):
 
 @dataclass(frozen=True, kw_only=True)
 class ListSnapshot(Step[TableSnapshot]):
-    """List the data files of a snapshot of the table that the worker knows. Gives `TableSnapshot`.
+    """List the data files of a snapshot of the table that the worker knows. Returns `TableSnapshot`.
 
     Args:
         snapshot: Its id; None for the current one.
@@ -81,7 +81,7 @@ class ListSnapshot(Step[TableSnapshot]):
 
 @dataclass(frozen=True, kw_only=True)
 class Query(Step[list[Row]]):
-    """Run a statement on the node that the connection leads to. Gives a list of rows."""
+    """Run a statement on the node that the connection leads to. Returns a list of rows."""
 
     sql: Sql
     settings: SettingValues = field(default_factory=dict)
@@ -90,7 +90,7 @@ class Query(Step[list[Row]]):
 
 @dataclass(frozen=True, kw_only=True)
 class QueryNodes(Step[dict[Node, list[Row]]]):
-    """Run one statement on each of several nodes, all at once. Gives a list of rows for each node."""
+    """Run one statement on each of several nodes, all at once. Returns a list of rows for each node."""
 
     sql: Mapping[Node, Sql]
     settings: SettingValues = field(default_factory=dict)
@@ -100,7 +100,7 @@ class QueryNodes(Step[dict[Node, list[Row]]]):
 
 @dataclass(frozen=True, kw_only=True)
 class TryQueryNodes(Step[dict[Node, list[Row] | Chs3Error]]):
-    """Run one statement on each of several nodes, all at once. Gives rows, or the error, for each node."""
+    """Run one statement on each of several nodes, all at once. Returns rows, or the error, for each node."""
 
     sql: Mapping[Node, Sql]
 
@@ -118,7 +118,7 @@ class TimedAnswer:
 class TimeQueryNodes(Step[dict[Node, TimedAnswer]]):
     """Run one statement on each of several nodes, all at once, and time each.
 
-    Gives for each node `TimedAnswer` rows, or the error.
+    Returns for each node `TimedAnswer` rows, or the error.
     """
 
     sql: Mapping[Node, Sql]
@@ -127,12 +127,12 @@ class TimeQueryNodes(Step[dict[Node, TimedAnswer]]):
 
 @dataclass(frozen=True, kw_only=True)
 class CheckHosts(Step[list[tuple[bool, str]]]):
-    """Try every host of the connection. Gives whether it works, and a sentence, for each."""
+    """Try every host of the connection. Returns whether it works, and a sentence, for each."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Gather(Step[list[Any]]):
-    """Run independent workflows in parallel. Gives the result of each, in their order.
+    """Run independent workflows in parallel. Returns the result of each, in their order.
 
     All of them finish, even if others fail; then the error of the first that failed, in their order, is thrown. Writes
     are in different ones only if no crash between them matters, in whichever order: all others belong to the workflow
@@ -163,7 +163,7 @@ class InsertStats:
 
 @dataclass(frozen=True, kw_only=True)
 class Insert(Step[InsertStats]):
-    """Run the insert and report its progress. Gives `InsertStats`."""
+    """Run the insert and report its progress. Returns `InsertStats`."""
 
     sql: Sql
     settings: SettingValues
@@ -178,7 +178,7 @@ class Insert(Step[InsertStats]):
 
 @dataclass(frozen=True, kw_only=True)
 class InsertSideBySide(Step[tuple[InsertStats, ...]]):
-    """Run inserts in parallel, each to its end, without logging progress. Gives `InsertStats` of each.
+    """Run inserts in parallel, each to its end, without logging progress. Returns `InsertStats` of each.
 
     An error is raised after all have ended.
 
@@ -202,7 +202,7 @@ class Sleep(Step[None]):
 
 @dataclass(frozen=True, kw_only=True)
 class ReadClock(Step[float]):
-    """Read the clock. Gives seconds since some moment, for measuring durations only."""
+    """Read the clock. Returns seconds since some moment, for measuring durations only."""
 
 
 @dataclass(frozen=True, kw_only=True)

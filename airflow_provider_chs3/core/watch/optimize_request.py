@@ -49,7 +49,7 @@ class OptimizeRequest(PassedRequest):
 class StartOnNodes(Step[dict[Node, str | Chs3Error]]):
     """Start one statement on each of several nodes, without waiting for long-running ones to end.
 
-    Gives for each node `ENDED`, `GOES_ON`, or the node's error.
+    Returns for each node `ENDED`, `GOES_ON`, or the node's error.
     """
 
     sql: Mapping[Node, Sql]

@@ -40,7 +40,7 @@ class RowInserts(DbApiHook):
 
         Raises:
             RowError: A row does not fit the table; it names row and column. Earlier blocks were inserted.
-            ConfigurationError: `replace` is given.
+            ConfigurationError: `replace` is set.
             ClickHouseServerError: The server answered with an error.
             ClickHouseConnectionError: It did not answer.
         """

@@ -97,7 +97,7 @@ class PeriodTask(OnTable, BaseOperator, takes=OF_PERIOD_TASKS):
 
     @property
     def argument_for_period(self) -> str | None:
-        """The argument that would give the task a period; None where the task does not take that of its run."""
+        """The argument that would set the task's period; None where the task does not take that of its run."""
         return None
 
     @property

@@ -41,7 +41,7 @@ class LoadTask(PeriodTask, takes=OF_LOADS):
 
     @property
     def argument_for_period(self) -> str | None:
-        """The argument that would give the task a period; see `PeriodTask`."""
+        """The argument that would set the task's period; see `PeriodTask`."""
         return None if self.has_period or self.has_periods else "period"
 
     @property
