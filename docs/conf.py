@@ -28,8 +28,8 @@ project_copyright = author
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton", "sphinx_design"]
 myst_enable_extensions = ["colon_fence"]
 source_suffix = {".md": "markdown"}
-# Pages of `benchmarks/` are parts of benchmarks.md.
-exclude_patterns = ["newsfragments", "benchmarks", "tested"]
+# Pages of `benchmarks/` are parts of benchmarks.md, the tables of `tested/` of its index.md and of compatibility.md.
+exclude_patterns = ["newsfragments", "benchmarks", "tested/[!i]*"]
 
 # References that lead nowhere are warnings too ...
 nitpicky = True
