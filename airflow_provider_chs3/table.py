@@ -240,15 +240,15 @@ class Table:
         """Publish the rows of periods that loads hold.
 
         Args:
-            load: The load; its objects count, as its record has the rest.
-            periods: The periods.
+            load: The load; its objects count, as its record has the rest. An arrival needs all of it.
+            periods: The periods, or the arrivals.
 
         Raises:
             Chs3Error: If objects or table have changed since the rows were checked.
         """
         asked, listing = _named(periods), load.store.listing()
         reload = Reload(target=self.name, periods=asked, approve=True)
-        loaded = self._what_is_loaded(load, self.source(load, listing))
+        loaded = self._what_is_loaded(load, self.source(load, listing), has_checks=bool(load.checks))
         outcome = self._runner(listing).run(load_periods(LoadRequest(**loaded, period=asked[0], reload=reload), asked))
         if outcome.error:
             raise outcome.error

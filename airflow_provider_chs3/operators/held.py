@@ -20,7 +20,9 @@ class ApprovePeriodsOperator(PeriodOperator, takes=OF_APPROVAL):
 
     Held rows are published only if their objects, and the period in the table, are as they were when the rows were
     checked; otherwise the task fails: load the period. They are published as by a load: a retry repeats an approval
-    that was killed. The load's arguments are not needed, as its record has what counts. `periods` is required.
+    that was killed. The load's arguments are not needed, as its record has what counts; but arrivals
+    (`policies={'on_other_periods': 'spread'}`) are loaded once more, without what held them, and need all of them:
+    `load=…`. `periods` is required.
 
     Returns:
         The result of each period, as of a load.

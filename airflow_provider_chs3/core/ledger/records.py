@@ -78,6 +78,10 @@ class Record:
         return (self.attempt, self.event) == (other.attempt, other.event)
 
 
+#: The reason to hold a period begins so if all periods of an arrival are held.
+WITH_ARRIVAL = "with arrival "
+
+
 @dataclass(frozen=True, slots=True)
 class Held:
     """A version of a period on one node that was held rather than published."""
@@ -92,6 +96,12 @@ class Held:
     def record(self) -> Record:
         """One of its claims, which have all but the partition in common."""
         return self.records[0]
+
+    @property
+    def arrival(self) -> str:
+        """The arrival whose periods are all held; empty if it is held by itself."""
+        is_of_arrival = self.reason.startswith(WITH_ARRIVAL)
+        return self.reason.removeprefix(WITH_ARRIVAL).partition(";")[0] if is_of_arrival else ""
 
     @property
     def is_over(self) -> bool:
@@ -250,8 +260,8 @@ NUMBER_OF_HELD = (
     "if(argMaxIf(attempt, sequence, event = 'held') = argMaxIf(if(event IN ('held', 'intent'), attempt, ''), sequence, "
     "event IN ('held', 'discarded', 'intent', 'forgotten')), maxIf(sequence, event = 'held'), 0)"
 )
-#: Those that decide its state, and those of loads that published it, or found it unchanged.
-IS_CHECKED = f"event IN ({_EVENTS}, 'load', 'unchanged', 'arrived')"
+#: Those that decide its state, and those of loads that ended well.
+IS_CHECKED = f"event IN ({_EVENTS}, 'load', 'withheld', 'unchanged', 'arrived')"
 #: With LIMIT 1, the newest record.
 NEWEST_FIRST = "ORDER BY sequence DESC, recorded_at DESC"
 _AGE_SECONDS = "dateDiff('millisecond', recorded_at, now64(3)) / 1000"

@@ -23,6 +23,7 @@ from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.load.decision import Decision, Skip, Whole
 from airflow_provider_chs3.core.load.end_attempts import end_attempts_with
 from airflow_provider_chs3.core.load.finish import finish
+from airflow_provider_chs3.core.load.kept_versions import drop_held_of
 from airflow_provider_chs3.core.load.period_check import allowing_shrink
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Spread
 from airflow_provider_chs3.core.load.publication import Increment, look_up_caught_up
@@ -54,11 +55,12 @@ def find_changed(load: PeriodLoad) -> Steps[PeriodLoad]:
     if load.request.reload:
         known = {item.unit.path for item in recorded}
         changes = replace(changes, overwritten=tuple(unit.path for unit in listed.objects if unit.path in known))
-    _check_shrink(load, recorded)
+    held_because = _check_shrink(load, recorded)
     changed = yield from _find_changed_periods(load, {item.period for item in recorded} - unfinished.keys())
     removed = (*changes.overwritten, *changes.deleted)
     spread = Spread(
         is_arrival=True,
+        listed=(str(load.period), listed.fingerprint),
         periods=periods_by_path(recorded, removed),
         recorded=len({item.unit.path for item in recorded}),
         changed=changed,
@@ -68,7 +70,7 @@ def find_changed(load: PeriodLoad) -> Steps[PeriodLoad]:
     # A table has one such load at a time: two would touch the same periods.
     attempt = Attempt(context.target, (WHOLE_TABLE,), load.attempt.nonce)
     load = load.with_objects(changes.to_read(listed, removed), increment)
-    return replace(load, attempt=attempt, changes=changes, spread=spread)
+    return replace(load, attempt=attempt, changes=changes, spread=spread, held_because=held_because)
 
 
 def _compare_arrival(load: PeriodLoad) -> Steps[tuple[list[RecordedObject], ObjectChanges]]:
@@ -163,6 +165,7 @@ def _finish(load: PeriodLoad) -> Steps[dict[Period, Manifest]]:
     periods.update(lambda item: replace(item, before=before[item.period]))
     intended = periods.select(lambda item: bool(item.facts(item.before).intended))
     finished = yield from finish(intended)
+    yield from drop_held_of(*(item for period, item in items.items() if period in finished))
     left = {period: item.manifest for period, item in items.items() if period not in finished}
     # Nothing was replaced before the objects were recorded.
     left = {
@@ -228,18 +231,22 @@ def _settle_deleted(load: PeriodLoad, deleted: tuple[str, ...]) -> tuple[str, ..
     return deleted if policy == "remove" else ()
 
 
-def _check_shrink(load: PeriodLoad, recorded: Iterable[RecordedObject]) -> None:
-    """Check that overwritten and deleted objects did not take too much with them."""
+def _check_shrink(load: PeriodLoad, recorded: Iterable[RecordedObject]) -> str:
+    """Check that overwritten and deleted objects did not take too much with them; if so, return why it is held."""
     sizes = {unit.path: unit.size_bytes for unit in load.manifest.objects}
     keeps = load.policies.on_deleted_objects == "keep"
     before = {item.unit.path: item.unit.size_bytes for item in recorded if item.unit.path in sizes or not keeps}
     was_bytes, is_bytes = sum(before.values()), sum(sizes.get(path, 0) for path in before)
-    if is_bytes < was_bytes * (1 - load.policies.max_shrink_fraction):
-        raise SourceError(
-            f"The loaded objects of {load.period} shrank from {size_text(was_bytes)} to {size_text(is_bytes)}, by more "
-            f"than policies['max_shrink_fraction']={load.policies.max_shrink_fraction}. If that is intended, allow it "
-            f"for one run of the DAG, by its conf: {allowing_shrink(load.context.target, load.period)}."
-        )
+    if is_bytes >= was_bytes * (1 - load.policies.max_shrink_fraction):
+        return ""
+    shrank = f"shrank from {size_text(was_bytes)} to {size_text(is_bytes)}"
+    if load.policies.on_shrink == "hold":
+        return f"the loaded objects of {load.period} {shrank}"
+    raise SourceError(
+        f"The loaded objects of {load.period} {shrank}, by more than "
+        f"policies['max_shrink_fraction']={load.policies.max_shrink_fraction}. If that is intended, allow it for one "
+        f"run of the DAG, by its conf: {allowing_shrink(load.context.target, load.period)}."
+    )
 
 
 def deleted_text(target: TableName, period: Period, deleted: Sequence[str]) -> str:

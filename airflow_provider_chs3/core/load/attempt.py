@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
 
 from airflow_provider_chs3.core.arguments.arrivals import SPREAD
-from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus
 from airflow_provider_chs3.core.ledger.object_records import make_objects_table
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
@@ -22,17 +21,18 @@ from airflow_provider_chs3.core.load.end_attempts import (
     drop_dead_groups,
     end_attempts_with,
     end_earlier_attempts,
-    end_queries,
     rename_staging,
     take_over,
 )
+from airflow_provider_chs3.core.load.expected_insert import insert_as_expected
+from airflow_provider_chs3.core.load.held_arrivals import as_approved, discard_all, find_held, judge_held
 from airflow_provider_chs3.core.load.increment_completion import (
     begin_increments,
     check_bases,
     complete_increments,
     look_at_bases,
 )
-from airflow_provider_chs3.core.load.insert import Inserted, Verified, await_insert, explain, insert, list_again, verify
+from airflow_provider_chs3.core.load.insert import Inserted, Verified, await_insert, insert, list_again, verify
 from airflow_provider_chs3.core.load.kept_versions import drop_held_of
 from airflow_provider_chs3.core.load.load_request import LoadRequest
 from airflow_provider_chs3.core.load.load_result import LoadResult
@@ -42,11 +42,8 @@ from airflow_provider_chs3.core.load.period_check import check_periods, judge_wi
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, periods_of
 from airflow_provider_chs3.core.load.planning import (
     plan_objects,
-    plan_of,
     plan_periods,
     plan_together,
-    read_files,
-    settle_new_columns,
 )
 from airflow_provider_chs3.core.load.publication import check_none_newer, count_partitions, look_up_all
 from airflow_provider_chs3.core.load.publish import publish
@@ -58,7 +55,7 @@ from airflow_provider_chs3.core.load.staging_tables import Attempt, create_stagi
 from airflow_provider_chs3.core.model.error_codes import QUERY_WAS_CANCELLED
 from airflow_provider_chs3.core.model.models import Manifest, Node
 from airflow_provider_chs3.core.model.period import Period, range_text
-from airflow_provider_chs3.core.steps.operations import Gather, Log, Sleep, Steps
+from airflow_provider_chs3.core.steps.operations import Gather, Log, Steps
 from airflow_provider_chs3.core.steps.step_timer import NO_STEPS, StepTimer, start_timer
 from airflow_provider_chs3.core.target.node_facts import TargetContext
 from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions, part_of_time, partitions_of
@@ -69,7 +66,6 @@ from airflow_provider_chs3.exceptions import (
     Chs3Error,
     ClickHouseConnectionError,
     ClickHouseServerError,
-    FilesDifferError,
     InsertLostError,
     SupersededError,
 )
@@ -157,8 +153,9 @@ def _load_round(request: LoadRequest, load_round: Round, nonce: str) -> Steps[No
 def _load_arrival(load_round: Round) -> Steps[None]:
     """Load the changed objects of an arrival into the periods that their rows belong to."""
     ((period, load),) = load_round.loads.items()
-    timer = yield from load.timer.end("inspect")
-    load = yield from find_changed(replace(load, timer=timer))
+    timer, is_approval = (yield from load.timer.end("inspect")), load.request.is_approval
+    load = yield from find_changed(replace(as_approved(load) if is_approval else load, timer=timer))
+    held = (yield from find_held(load.context)).get(str(period), {})
     assert load.changes
     assert load.spread
     if not (load.manifest.objects or (load.spread.recorded and not load.changes.deleted)):
@@ -168,8 +165,12 @@ def _load_arrival(load_round: Round) -> Steps[None]:
     if not (load.changes.counts or load.spread.unfinished or load.spread.changed):
         yield from drop_published_staging(load)
         yield from record_unchanged([load])
+        yield from discard_all(load.context, held)
         unchanged = result_of(load, {}, status="unchanged", reason=ComparisonStatus.UNCHANGED.value)
         load_round.results[period] = replace(unchanged, of_periods=())
+        return
+    if waiting := judge_held(load, held, is_approval=is_approval):
+        load_round.results[period] = replace(waiting, of_periods=())
         return
     again = ", ".join(map(str, sorted(load.spread.changed.union(load.spread.unfinished))))
     yield from Log(name=f"{period}: {str(load.changes) or f'{again} not as published'}. {sizes_text(load)}")
@@ -177,6 +178,9 @@ def _load_arrival(load_round: Round) -> Steps[None]:
     plan = yield from plan_objects(load)
     load = yield from replace(load, plan=plan).end_step("plan")
     yield from _load_planned(load, periods_of(load), load_round)
+    if period in load_round.results:
+        touched = {of.period for of in load_round.results[period].of_periods or ()}
+        yield from discard_all(load.context, {other: nodes for other, nodes in held.items() if other not in touched})
 
 
 def _load_changed(load_round: Round) -> Steps[None]:
@@ -319,14 +323,18 @@ def _record_results(
     if not load.spread:
         yield from recording
     else:
-        yield from Gather(name="Record the arrival and its periods", workflows=(recording, record_arrival(load)))
-        results = {load.period: result_of_arrival(load, results, inserted, verified)}
+        arrival = result_of_arrival(load, results, inserted, verified)
+        also = record_arrival(load, is_held=arrival.status == "held")
+        yield from Gather(name="Record the arrival and its periods", workflows=(recording, also))
+        results = {load.period: arrival}
     load_round.results.update(results)
-    for item in periods:
+    replaced = [
+        item
+        for item in periods
         # A load that died before its claim left a table that no record names.
-        may_hold = item.policies.may_hold
-        if not item.held_because and (may_hold or any(period.held for period in item.before.values())):
-            yield from drop_held_of(item)
+        if not item.held_because and (item.policies.may_hold or any(period.held for period in item.before.values()))
+    ]
+    yield from drop_held_of(*replaced)
 
 
 def _resume_insert(request: LoadRequest, load_round: Round, resumable: ResumableLoad, nonce: str) -> Steps[None]:
@@ -428,72 +436,3 @@ def _take_over_insert(
             raise InsertLostError(f"Attempt {resumable.nonce} was ended just as this one found it.") from error
         raise
     return mine, done
-
-
-@dataclass
-class _Running:
-    """An insert that runs while its files are inspected."""
-
-    has_ended: bool = False
-
-
-def insert_as_expected(
-    load: PeriodLoad, periods: Periods, record: Callable[[Sequence[DoneInsert], str], Steps[None]]
-) -> Steps[tuple[PeriodLoad, Inserted]]:
-    """Insert into staging by the expected plan, and inspect the files at the same time.
-
-    Returns:
-        The load with the plan of its files, which the insert has followed; so have the periods.
-
-    Raises:
-        FilesDifferError: If the files require another plan. The insert has been ended.
-        Chs3Error: As in `plan_objects` and `insert`; errors of the files come first.
-    """
-    running = _Running()
-    yield from Log(name="Expecting files like those of the last loads, and checking them during the insert.")
-    both = (_read_files(load, running), _try_insert(load, record, running))
-    reading, done = yield from Gather(name="Look at the files, and insert", workflows=both)
-    load = replace(load, plan=replace(load.planned, reading=reading, is_expected=False))
-    periods.update(lambda item: replace(item, plan=plan_of(load, item)))
-    if isinstance(done, Inserted):
-        return load, done
-    if isinstance(done, ClickHouseServerError):
-        yield from explain(load, load.planned, done)
-    raise done
-
-
-def _read_files(load: PeriodLoad, running: _Running) -> Steps[Reading]:
-    try:
-        reading: Reading = yield from read_files(load)
-        others = reading.of_others
-        if others is None or others.as_text != load.planned.reading.as_text:
-            raise FilesDifferError(
-                f"The files of {load.periods} have other columns or types than those of the last loads."
-            )
-        yield from settle_new_columns(load, reading)
-    except Chs3Error:
-        yield from _end_insert(load, running)
-        raise
-    return reading
-
-
-def _end_insert(load: PeriodLoad, running: _Running) -> Steps[None]:
-    """End the insert, even if it has not been sent yet."""
-    try:
-        while not running.has_ended:
-            yield from end_queries(load.context, load.attempt)
-            yield from Sleep(name="Wait for the insert to end", seconds=1)
-    except Chs3Error as error:
-        yield from Log(name=f"The insert could not be ended, so it is waited for. ({error})")
-
-
-def _try_insert(
-    load: PeriodLoad, record: Callable[[Sequence[DoneInsert], str], Steps[None]], running: _Running
-) -> Steps[Inserted | Chs3Error]:
-    """Insert, and return an error instead of raising it: it counts only if the files are as expected."""
-    try:
-        return (yield from insert(load, load.planned, record=record, explains=False))
-    except Chs3Error as error:
-        return error
-    finally:
-        running.has_ended = True

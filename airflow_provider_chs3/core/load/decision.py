@@ -131,8 +131,13 @@ def _decide_stay(facts: PeriodFacts) -> Decision | None:
     if facts.is_reload:
         return None
     if facts.held and not facts.held.is_over:
-        return Hold(f"held since {facts.held.since} UTC: {facts.held.reason}. {TO_DECIDE}")
+        return Hold(held_text(facts.held))
     return Skip(facts.comparison.reason) if facts.comparison.status is ComparisonStatus.UNCHANGED else None
+
+
+def held_text(held: Held) -> str:
+    """Return since when and why something is held, and what to do."""
+    return f"held since {held.since} UTC: {held.reason}. {TO_DECIDE}"
 
 
 def whole_table_error(target: TableName, sizes: str, reason: str) -> TargetChangedError:

@@ -114,11 +114,12 @@ def drop_staging(context: TargetContext, *attempts: Attempt) -> Steps[None]:
     yield from _drop_tables(context, {attempt.name: context.nodes for attempt in attempts}, end=end)
 
 
-def drop_held(context: TargetContext, but: Attempt) -> Steps[None]:
-    """Drop the held versions of a period except one."""
+def drop_held(context: TargetContext, *but: Attempt) -> Steps[None]:
+    """Drop the held versions of periods, except one of each."""
+    prefixes, spared = literals(attempt.prefix for attempt in but), literals(attempt.name for attempt in but)
     query = (
-        f"SELECT name FROM system.tables WHERE {in_staging(context)} AND startsWith(name, {literal(but.prefix)}) "
-        f"AND name != {literal(but.name)}"
+        f"SELECT name FROM system.tables WHERE {in_staging(context)} AND {begins_with_any(prefixes)} "
+        f"AND name NOT IN ({spared})"
     )
     answers = yield from context.on_each(name="Look for what is held", sql=Sql(query))
     names = sorted({name for rows in answers.values() for (name,) in rows})

@@ -465,10 +465,12 @@ def _why_unusable(
     return ""
 
 
-def drop_held_of(load: Publication, *, but: str = "") -> Steps[None]:
-    """Drop the held rows of a replaced period; if that fails, cleaning does it."""
+def drop_held_of(*loads: Publication, but: str = "") -> Steps[None]:
+    """Drop the held rows of replaced periods; if that fails, cleaning does it."""
+    if not loads:
+        return
     try:
-        yield from drop_held(load.context, held_attempt(load, but))
+        yield from drop_held(loads[0].context, *(held_attempt(load, but) for load in loads))
     except Chs3Error as error:
-        name = f"Held rows of {load.period} could not be dropped; chs3 clean drops them. ({error})"
+        name = f"Held rows of {periods_text(loads)} could not be dropped; chs3 clean drops them. ({error})"
         yield from Log(name=name)

@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 from airflow_provider_chs3.core.arguments.arrivals import SPREAD
@@ -353,10 +352,6 @@ _HOLDING = ("on_failed_check", "on_shrink", "on_target_changed")
 _IN_NO_GROUP = (MERGE_HEALTH,)
 
 
-def _holds_arrival(name: str, all_of: Mapping[str, Any]) -> bool:
-    return bool(all_of["on_other_periods"] == SPREAD and all_of[name] == "hold")
-
-
 #: Policies about checks are examined only if the load's checks are known.
 SWITCHES = (
     Switch(
@@ -391,14 +386,11 @@ SWITCHES = (
         lambda all_of: bool(all_of["on_other_periods"] != SPREAD),
         "a load by period has no late rows, and removes those of deleted objects",
     ),
-    *(
-        Switch(
-            (name,),
-            f"with policies={{'on_other_periods': {SPREAD!r}}} if it is 'hold'",
-            partial(_holds_arrival, name),
-            "an arrival is published whole or not at all",
-        )
-        for name in _HOLDING
+    Switch(
+        ("on_target_changed",),
+        f"with policies={{'on_other_periods': {SPREAD!r}}} if it is 'hold'",
+        lambda all_of: bool(all_of["on_other_periods"] == SPREAD and all_of["on_target_changed"] == "hold"),
+        "its approval would replace what others change until then",
     ),
     Switch(
         (MERGE_HEALTH.name,),

@@ -174,10 +174,10 @@ def record_unchanged(loads: Sequence[PeriodLoad]) -> Steps[None]:
         yield from Log(name=f"Could not record that the period is as published: {error}")
 
 
-def record_arrival(load: PeriodLoad) -> Steps[None]:
-    """Record that the periods hold the rows of an arrival, which has no rows of its own."""
+def record_arrival(load: PeriodLoad, *, is_held: bool) -> Steps[None]:
+    """Record that the periods, or what is held of them, hold the rows of an arrival, which has none of its own."""
     try:
-        yield from _record(ARRIVED, [(load, {})])
+        yield from _record("withheld" if is_held else ARRIVED, [(load, {})])
     except Chs3Error as error:
         yield from Log(name=f"The arrival is published, but the load's record could not be written: {error}")
 

@@ -6,7 +6,13 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from airflow_provider_chs3.core.ledger.comparison import Comparison, ComparisonStatus, is_changed, is_elsewhere
+from airflow_provider_chs3.core.ledger.comparison import (
+    Comparison,
+    ComparisonStatus,
+    held_on,
+    is_changed,
+    is_elsewhere,
+)
 from airflow_provider_chs3.core.ledger.partition_state import Evidence, PartitionState
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.load.decision import (
@@ -102,8 +108,17 @@ def check_periods(loads: Periods) -> Steps[tuple[dict[Period, LoadResult], Perio
 
 def _check_not_of_arrivals(load: PeriodLoad) -> None:
     """Check that a load by period does not replace rows of objects that arrived in others."""
+    if load.spread:
+        return
+    for held in held_on(load.before).values():
+        if load.request.is_approval and held.arrival:
+            raise not_held_error(
+                load,
+                f"it is held with all rows of arrival {held.arrival}. Approve that arrival, with "
+                "policies={'on_other_periods': 'spread'}",
+            )
     records = [period.record for period in load.before.values() if period.record]
-    if load.spread is None and any('"by_arrival":true' in record.structure for record in records):
+    if any("arrival" in json.loads(record.structure or "{}") for record in records):
         raise PreflightError(
             f"{load.context.target} {load.period} holds rows of objects of several arrivals, which "
             "policies={'on_other_periods': 'spread'} loaded: a load by period would remove those of other arrivals. "
@@ -186,7 +201,7 @@ def _finish(finishing: Periods, loads: Periods) -> Steps[dict[Period, LoadResult
         reason = _APPROVED if load.request.is_approval else _FINISHED
         results[period] = result_of(load, states, status="published", reason=reason)
         finishing.items.pop(period)
-        yield from drop_held_of(load)
+    yield from drop_held_of(*published)
     # Only approvals keep versions here.
     if published.items and (first := published.first).request.is_approval and first.policies.keep_versions:
         versions, _ = yield from find_versions(first.context)

@@ -130,6 +130,7 @@ class Spread:
     Args:
         periods: Path of each overwritten or deleted object → the periods that hold rows of it.
         is_arrival: Whether this is the load of the arrival, rather than of a period that its rows are of.
+        listed: The arrival and the fingerprint of its objects, for records.
         recorded: How many objects of the arrival the table holds rows of.
         changed: Periods with rows of the arrival that are not as published.
         arrivals: Path of each kept object of the period → its arrival, as it is recorded.
@@ -140,6 +141,7 @@ class Spread:
 
     periods: Mapping[str, frozenset[Period]] = field(default_factory=dict)
     is_arrival: bool = False
+    listed: tuple[str, ...] = ()
     recorded: int = 0
     changed: frozenset[Period] = frozenset()
     arrivals: Mapping[str, str] = field(default_factory=dict)
@@ -242,6 +244,11 @@ class PeriodLoad(Publication):
         return self.plan.reading.file_rows if self.plan else None
 
     @property
+    def arrival(self) -> str:
+        """The arrival that it is loaded with; empty if it is loaded by itself."""
+        return self.spread.listed[0] if self.spread and self.spread.listed else ""
+
+    @property
     def by_arrival(self) -> Callable[[Unit], str] | None:
         """The function that returns the arrival of an object; None if objects have rows of their period alone."""
         return self._arrival_of if self.spread else None
@@ -307,7 +314,7 @@ class PeriodLoad(Publication):
             {
                 "engine": self.context.table_facts.definition,
                 "definition": self.request.recorded_definition,
-                **({"by_arrival": True} if self.spread else {}),
+                **({"arrival": self.spread.listed} if self.spread else {}),
             },
         )
 
@@ -324,7 +331,8 @@ class PeriodLoad(Publication):
     def facts(self, before: Mapping[Node, PeriodOnNode]) -> PeriodFacts:
         """Return the facts about the period."""
         comparison, manifest = compare(before, self.wanted, self.context.table_facts), self.manifest
-        held, why_not_held = held_version(before, self.wanted, self.context.table_facts)
+        # Arrivals are held as a whole: a load of one is held again, or publishes.
+        held, why_not_held = (None, "") if self.spread else held_version(before, self.wanted, self.context.table_facts)
         of_dead = intended(before, self.wanted, self.context.table_facts)
         claims = {period.held.record.attempt for period in before.values() if period.held}
         if of_dead and self.request.is_approval and of_dead not in claims:

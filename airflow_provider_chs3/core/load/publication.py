@@ -153,6 +153,11 @@ class Publication:
         return None
 
     @property
+    def arrival(self) -> str:
+        """The arrival that it is loaded with; empty if it is loaded by itself."""
+        return ""
+
+    @property
     def by_arrival(self) -> Callable[[Unit], str] | None:
         """The function that returns the arrival of an object; None if objects have rows of their period alone."""
         return None

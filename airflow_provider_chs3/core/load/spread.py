@@ -121,6 +121,7 @@ def _loads_of(
         item_load = load_of_period(load, period, of_period).with_objects(Manifest.of(units))
         spread = Spread(
             arrivals={path: arrival for path, arrival in arrivals[period].items() if path not in replaced},
+            listed=load.spread.listed,
             # A load by period did not say whether it took all of their rows.
             again=any(not arrival and path in read for path, arrival in arrivals[period].items()),
         )
@@ -154,7 +155,8 @@ def _planned(load: PeriodLoad, item: PeriodLoad, rows: Counter[str]) -> PeriodLo
             f"have {sum(file_rows)}. Nothing was published."
         )
     reading = replace(load.planned.reading, rows=sum(file_rows), file_rows=file_rows)
-    return replace(item, plan=replace(load.planned, reading=reading))
+    held_because = "; ".join(filter(None, (load.held_because, item.held_because)))
+    return replace(item, plan=replace(load.planned, reading=reading), held_because=held_because)
 
 
 def _count_rows_of_objects(
@@ -337,7 +339,11 @@ def result_of_arrival(
     rows_by_node = Counter[str]()
     for result in results.values():
         rows_by_node.update(result.rows_by_node)
-    result = result_of(load, {}, status="published", reason=str(load.changes), plan=load.plan, inserted=inserted)
+    is_held = any(of.status == "held" for of in results.values())
+    status, reason = (
+        next((of.status, of.reason) for of in results.values()) if is_held else ("published", str(load.changes))
+    )
+    result = result_of(load, {}, status=status, reason=reason, plan=load.plan, inserted=inserted)
     return replace(
         result,
         counted_by=verified.counted_by,

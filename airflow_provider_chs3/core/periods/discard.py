@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from airflow_provider_chs3.core.ledger.comparison import held_on
 from airflow_provider_chs3.core.ledger.queries import look_up_periods
-from airflow_provider_chs3.core.ledger.recording import add_records
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
-from airflow_provider_chs3.core.ledger.table import LedgerKey
-from airflow_provider_chs3.core.load.end_attempts import drop_held, end_attempts
+from airflow_provider_chs3.core.load.end_attempts import drop_held
+from airflow_provider_chs3.core.load.held_arrivals import discard_held, find_held
 from airflow_provider_chs3.core.load.staging_tables import Attempt
 from airflow_provider_chs3.core.model.json_values import AsJson
 from airflow_provider_chs3.core.model.models import Node
@@ -38,16 +37,22 @@ def discard_periods(request: LedgerRequest) -> Steps[list[DiscardedPeriod]]:
     context = yield from look_at_table(request)
     owns = yield from partitions_of(context, sorted(request.periods or ()))
     before = yield from look_up_periods(context, owns)
+    held = {period: held_on(nodes) for period, nodes in before.items()}
+    arrivals = {of_node.arrival for nodes in held.values() for of_node in nodes.values()} - {""}
+    if arrivals:
+        # An arrival is held as a whole.
+        of_arrivals = yield from find_held(context)
+        owns = yield from partitions_of(
+            context, sorted({*owns}.union(*(of_arrivals.get(arrival, ()) for arrival in arrivals)))
+        )
+        before = yield from look_up_periods(context, owns)
     attempts = dict[Period, str]()
     for period, nodes in before.items():
-        if held := held_on(nodes):
-            attempts[period] = next(iter(held.values())).record.attempt
-            records = [(node, LedgerKey.on(context, node, period), {"attempt": attempts[period]}) for node in held]
-            yield from add_records(context, "discarded", records, name=f"Discard what is held of {period}")
-            # An approval that does not know that yet loses what it publishes from.
-            yield from end_attempts(context, Attempt(context.target, (period,), attempts[period]))
-        # One that died before may have recorded it already.
-        yield from drop_held(context, Attempt(context.target, (period,), "", hold_limit_days=1))
+        if of_nodes := held_on(nodes):
+            attempts[period] = yield from discard_held(context, period, of_nodes)
+        else:
+            # A discard that died may have recorded it already.
+            yield from drop_held(context, Attempt(context.target, (period,), "", hold_limit_days=1))
     after = yield from look_up_periods(context, owns)
     return [_discarded(period, nodes, attempts.get(period, ""), after[period]) for period, nodes in before.items()]
 

@@ -23,7 +23,7 @@ from airflow_provider_chs3.core.ledger.object_records import unfinished_periods
 from airflow_provider_chs3.core.ledger.past_loads import Forecast, read_pace
 from airflow_provider_chs3.core.ledger.queries import look_up_periods
 from airflow_provider_chs3.core.ledger.recording import add_records
-from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
+from airflow_provider_chs3.core.ledger.records import Held, PeriodOnNode, Record
 from airflow_provider_chs3.core.ledger.structure_record import structure_of
 from airflow_provider_chs3.core.ledger.table import ARRIVED, LedgerKey, lacks_look, make_loads_table
 from airflow_provider_chs3.core.load.arrivals import (
@@ -32,7 +32,17 @@ from airflow_provider_chs3.core.load.arrivals import (
     not_as_published,
     recorded_of_arrivals,
 )
-from airflow_provider_chs3.core.load.decision import Hold, PeriodFacts, Refusal, Refuse, Skip, decide, whole_table_error
+from airflow_provider_chs3.core.load.decision import (
+    Hold,
+    PeriodFacts,
+    Refusal,
+    Refuse,
+    Skip,
+    decide,
+    held_text,
+    whole_table_error,
+)
+from airflow_provider_chs3.core.load.held_arrivals import find_held, held_of_same
 from airflow_provider_chs3.core.load.kept_versions import validate_held
 from airflow_provider_chs3.core.load.load_request import Policies, definition_of, digest_of
 from airflow_provider_chs3.core.load.new_objects import find_changes, why_table_is_read
@@ -59,9 +69,6 @@ from airflow_provider_chs3.core.target.topology import TableRequest
 from airflow_provider_chs3.exceptions import Chs3Error
 
 _NOTHING_KNOWN = PeriodFacts()
-#: Objects of one task: with more, what a task of its own costs a period is lost in what its rows take, and a failure of
-#: the insert costs more than it saves.
-_MOST_BYTES = 1024**3
 #: With more objects, a plan does not say which changed: listing them one by one would take seconds and memory.
 _MOST_OBJECTS = 10_000
 
@@ -225,18 +232,21 @@ def _compare_arrivals(request: PlanRequest) -> Steps[tuple[list[PlannedPeriod], 
     check_target(context, settings=request.settings)
     check_databases(context)
     unfinished = yield from unfinished_periods(context)
+    held = yield from find_held(context)
     recorded = yield from recorded_of_arrivals(context, source, sorted(listed))
     touched = {period: {item.period for item in items} for period, items in recorded.items()}
     known = sorted(set[Period]().union(*touched.values()))
     before = (yield from look_up_periods(context, (yield from partitions_of(context, known)))) if known else {}
-    changed = not_as_published(before, _wanted_of(request, context), context.table_facts)
+    wanted = _wanted_of(request, context)
+    changed = not_as_published(before, wanted, context.table_facts)
     planned = list[PlannedPeriod]()
     for period, manifest in sorted(listed.items()):
         changes = changes_of_arrival(recorded[period], manifest)
         reason = "a dead load did not finish" if unfinished else ""
         if not_published := sorted(changed & touched[period]):
             reason = f"{', '.join(map(str, not_published))} not as published"
-        planned.append(_planned_arrival(request, context.target, period, manifest, changes, reason))
+        same = held_of_same(period, manifest, wanted.definition or "", held.get(str(period), {}))
+        planned.append(_planned_arrival(request, context.target, period, manifest, changes, reason, same))
     return planned, context
 
 
@@ -247,6 +257,7 @@ def _planned_arrival(
     manifest: Manifest,
     changes: ObjectChanges,
     other_reason: str,
+    held: Held | None,
 ) -> PlannedPeriod:
     policies, deleted = request.policies, changes.deleted
     has_objects = bool(manifest.objects or deleted)
@@ -261,13 +272,16 @@ def _planned_arrival(
         reason = f"its load will stop: {deleted_text(target, period, deleted)}"
     if not (has_objects or is_changed):
         reason = "it has no objects yet"
+    is_held = held is not None and not request.reload
+    if held and is_changed and is_held:
+        reason = held_text(held)
     is_missing = not has_objects and policies.on_no_objects == "fail" and not request.leave_out_empty
     to_read = changes.to_read(manifest, changes.overwritten)
     return PlannedPeriod(
         period,
         PeriodObjects.of(manifest),
         reason,
-        is_to_load=is_changed or is_missing or request.reload is not None,
+        is_to_load=(is_changed and not is_held) or is_missing or request.reload is not None,
         target=target,
         has_changed_objects=bool(changes.counts),
         is_blocked=is_blocked,
@@ -469,28 +483,3 @@ def _new_bytes(objects: PeriodObjects, records: Sequence[Record]) -> int:
     """Return how much a period grew; if it did not, or if no increment can build on it, its whole size."""
     grown = objects.size_bytes - max((record.source_bytes for record in records), default=0)
     return grown if grown > 0 and all(record.base for record in records) else objects.size_bytes
-
-
-def group_periods(planned: Sequence[PlannedPeriod], *, most_periods: int, most_groups: int) -> list[list[Period]]:
-    """Group periods to load, in their order, so that each group is small.
-
-    Returns:
-        The groups; a large period is one by itself, if there are not too many.
-    """
-    to_load = sorted((period for period in planned if period.is_to_load), key=lambda period: period.period)
-    most_bytes, all_bytes = _MOST_BYTES, sum(period.objects.size_bytes for period in to_load)
-    while len(groups := _groups(to_load, most_periods, most_bytes)) > most_groups and most_bytes < all_bytes:
-        most_bytes *= 2
-    return groups
-
-
-def _groups(to_load: Sequence[PlannedPeriod], most_periods: int, most_bytes: int) -> list[list[Period]]:
-    groups: list[list[Period]] = []
-    size_bytes = 0
-    for period in to_load:
-        size_bytes += period.objects.size_bytes
-        if not groups or len(groups[-1]) == most_periods or size_bytes > most_bytes:
-            groups.append([])
-            size_bytes = period.objects.size_bytes
-        groups[-1].append(period.period)
-    return groups

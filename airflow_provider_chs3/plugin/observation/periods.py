@@ -117,6 +117,8 @@ class PeriodRow:
     ledger_database: str = ""
     task: Task | None = None
     seal: Seal | None = None
+    #: The one whose rows are all held; empty if the period is held by itself, or not.
+    arrival: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -270,25 +272,26 @@ def _period_overview(
     running = period.unpublished if load is LastLoad.RUNNING and not period.failure else None
     step = running_step(seen, running, is_publishing=period.is_publishing, task=task) if running else None
 
-    partitions = [on_node.state for on_node in period.nodes.values()]
+    partitions, is_held = [on_node.state for on_node in period.nodes.values()], held and state is PeriodState.HELD
 
     def why(*, with_values: bool) -> str:
         if load is LastLoad.RUNNING:
             return _explain_loading(period, step, task, with_values=with_values)
-        if held and state is PeriodState.HELD:
+        if held and is_held:
             return decide(PeriodFacts(comparison=comparison, held=held if with_values else held.without_values)).reason
         text = _explain_state(state, comparison, verdicts, period, with_values=with_values)
         hides = any(part.hides_rows for partition in partitions for part in partition.each_part or ())
         return "; ".join(filter(None, (text, _HIDDEN if hides else "", _ORPHANED if has_query else "")))
 
     publication = _publication(period)
-    published_at = publication.get("published_at", "")
     return PeriodOverview(
         period=str(period.period),
         state=state,
         why=why(with_values=False),
         why_with_values=why(with_values=True) if period.failure or held else "",
-        since=_since(state, period, verdicts, held) or (published_at if state in _AS_PUBLISHED else ""),
+        arrival=held.arrival if held and is_held else "",
+        since=_since(state, period, verdicts, held)
+        or (publication.get("published_at", "") if state in _AS_PUBLISHED else ""),
         statement=way_out(verdicts, period.table) if state is PeriodState.STUCK else "",
         hint=period.failure.hint if period.failure and state is PeriodState.FAILED else "",
         # One replica of a shard counts.

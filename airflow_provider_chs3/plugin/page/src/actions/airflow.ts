@@ -40,7 +40,9 @@ async function reload(table: TableRow, periods: readonly PeriodRow[], how: Reloa
   }
   const { task } = period;
   const last = await lastRun(task);
-  const asked = { database: table.database, table: table.table, periods: periods.map((each) => each.period), ...how };
+  // An arrival is held, and approved, as a whole.
+  const named = new Set(periods.map((each) => (how.approve && each.arrival) || each.period));
+  const asked = { database: table.database, table: table.table, periods: [...named], ...how };
   const conf = { ...last?.conf, chs3_reload: asked };
   const note = `${how.approve ? "Approval" : "Reload"} of ${whatOf({ table, period, periods })}, requested on the periods page`;
   return ask<Run>(runsOf(task.dag_id), { method: "POST", body: {

@@ -62,7 +62,9 @@ export const KINDS: Record<Kind, ActionKind> = {
     says: (subject) => [
       `Starts a run of DAG ${subject.rights.dag?.dag_id ?? ""} that publishes the rows that are held of ${theseOf(subject)} although checks failed. ` +
         "Everything else in the DAG runs, too.",
-      "The run fails, and changes nothing, if a period's objects, or its rows in the table, have changed since the rows were held.",
+      subject.period.arrival ? `All periods that arrival ${subject.period.arrival} has rows of are published. The run fails, and changes ` +
+        "nothing, if its objects have changed since the rows were held."
+        : "The run fails, and changes nothing, if a period's objects, or its rows in the table, have changed since the rows were held.",
     ],
   },
   discard: {
@@ -70,8 +72,9 @@ export const KINDS: Record<Kind, ActionKind> = {
     right: "may_start_runs",
     dag: (rights) => rights.actions_dag,
     isFor: (period) => period.state === "held",
-    says: ({ rights }) => [
-      `Starts a run of DAG ${rights.actions_dag_id} that drops the rows that are held. The table keeps what it has.`,
+    says: ({ rights, period }) => [
+      `Starts a run of DAG ${rights.actions_dag_id} that drops the rows that are held` +
+        `${period.arrival ? `, of all periods of arrival ${period.arrival}` : ""}. The table keeps what it has.`,
       "The next load loads the period, and with the same policies holds it again if a check still fails: correct the objects or the checks first.",
     ],
   },

@@ -1,0 +1,192 @@
+"""Arrivals that fail a check are held as a whole, and published or dropped as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
+
+from airflow_provider_chs3.operators.held import ApprovePeriodsOperator, DiscardPeriodsOperator
+from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
+from tests.faults.strikes import Strikes, strikes
+from tests.integration.load.test_hold import run
+from tests.integration.load.test_spread import Arrivals, arrivals, by_object, touched
+
+__all__ = ["arrivals", "by_object", "strikes"]
+
+#: Numbers below 10 are test rows.
+CHECKED = {
+    "checks": {"table_checks": {"no_tests": {"check_statement": "min(number) >= 10"}}},
+    "on_failed_check": "hold",
+}
+
+
+def held_periods(arrivals: Arrivals) -> list[int]:
+    listed = arrivals.operator(10).on_connection().list_periods()
+    return [int(str(period.period)[-2:]) for period in listed if period.state.startswith("held since")]
+
+
+def hold(
+    arrivals: Arrivals,
+    arrival: int,
+    *,
+    says: str = "unchanged: with arrival 2026-11-10; 2026-11-09, checks failed: no_tests",
+    **options: Any,
+) -> None:
+    with pytest.raises(AirflowSkipException, match=says):
+        arrivals.load(arrival, **(CHECKED | options))
+
+
+def approve(arrivals: Arrivals, arrival: int, **options: Any) -> list[dict[str, Any]]:
+    load = arrivals.operator(arrival, **(CHECKED | options)).as_load()
+    return ApprovePeriodsOperator(task_id="approve", load=load, periods=[f"2026-11-{arrival:02}"]).execute({})
+
+
+def discard(arrivals: Arrivals, *days: int) -> list[dict[str, Any]]:
+    lake, periods = arrivals.lake, [f"2026-11-{day:02}" for day in days]
+    names = {"database": lake.database, "table": lake.table, "cluster": lake.cluster.name}
+    return DiscardPeriodsOperator(task_id="discard", periods=periods, **names).execute({})
+
+
+@pytest.fixture
+def half_held(arrivals: Arrivals) -> Iterator[Arrivals]:
+    """Hold an arrival of which one of three periods fails a check."""
+    arrivals.put(8, "a", 0, [9, 8, 3])
+    arrivals.load(8)
+    arrivals.put(10, "b", 50, [11, 10])
+    arrivals.write(
+        10, "c", [(at.replace(day=9), row) for row, (at, _) in enumerate(arrivals.objects["raw/2026-11-10/b"])]
+    )
+    published = arrivals.found()
+    hold(arrivals, 10)
+    assert arrivals.found() == published
+    assert held_periods(arrivals) == [9, 10, 11]
+    yield arrivals
+    discard(arrivals, 9, 10, 11, 4)
+
+
+def test_an_arrival_is_held_as_a_whole_until_it_is_approved(half_held: Arrivals) -> None:
+    hold(half_held, 10, says="held since 20.* UTC: with arrival 2026-11-10; 2026-11-09, checks failed: no_tests")
+    (approved,) = approve(half_held, 10)
+    assert (approved["status"], touched(approved)) == ("published", [9, 10, 11])
+    half_held.assert_exact()
+    assert held_periods(half_held) == []
+    assert half_held.load(10, **CHECKED)["status"] == approve(half_held, 10)[0]["status"] == "unchanged"
+
+
+def test_a_run_approves_an_arrival_by_its_conf(half_held: Arrivals) -> None:
+    lake = half_held.lake
+    asked = {"database": lake.database, "table": lake.table, "periods": ["2026-11-10"], "approve": True}
+    result = half_held.operator(10, **CHECKED).execute(run({"chs3_reload": asked}))
+    assert touched(result) == [9, 10, 11]
+    half_held.assert_exact()
+
+
+def test_any_of_its_periods_discards_a_held_arrival(half_held: Arrivals) -> None:
+    discarded = discard(half_held, 11)
+    assert [(period["period"], period["was_held"]) for period in discarded] == [
+        ("2026-11-09", True),
+        ("2026-11-10", True),
+        ("2026-11-11", True),
+    ]
+    assert half_held.lake.left_behind() == []
+    hold(half_held, 10)
+    assert held_periods(half_held) == [9, 10, 11]
+
+
+def test_other_arrivals_are_published_meanwhile(half_held: Arrivals) -> None:
+    """Their rows are in what the approval publishes."""
+    half_held.put(11, "d", 500, [11, 9])
+    assert touched(half_held.load(11, **CHECKED)) == [9, 11]
+    assert held_periods(half_held) == [10]
+    hold(half_held, 10, says="held since")
+    (approved,) = approve(half_held, 10)
+    assert touched(approved) == [9, 10, 11]
+    half_held.assert_exact()
+
+
+@pytest.mark.parametrize("change", ["overwritten", "further"])
+def test_changed_objects_are_not_what_was_held(half_held: Arrivals, change: str) -> None:
+    half_held.put(10, "c" if change == "overwritten" else "d", 900, [10, 4])
+    published = half_held.found()
+    with pytest.raises(AirflowFailException, match="2026-11-10 cannot be approved: its objects, or the load's argum"):
+        approve(half_held, 10)
+    assert half_held.found() == published
+    if change == "further":
+        hold(half_held, 10)
+        assert held_periods(half_held) == [4, 9, 10, 11]
+        approve(half_held, 10)
+    else:
+        assert touched(half_held.load(10, **CHECKED)) == [4, 10, 11]
+    assert held_periods(half_held) == []
+    half_held.assert_exact()
+
+
+def test_an_approval_takes_the_load_that_was_held(half_held: Arrivals) -> None:
+    published = half_held.found()
+    with pytest.raises(AirflowFailException, match="cannot be approved: its objects, or the load's arguments"):
+        approve(half_held, 10, select={"at": "at", "number": "number + 1"})
+    load = half_held.operator(10, on_other_periods="fail").as_load()
+    with pytest.raises(AirflowFailException, match=r"held with all rows of arrival 2026-11-10\. Approve that arrival"):
+        ApprovePeriodsOperator(task_id="approve", load=load, periods=["2026-11-09"]).execute({})
+    half_held.put(9, "e", 700, [9])
+    with pytest.raises(AirflowFailException, match="2026-11-09 cannot be approved: nothing of this arrival is held"):
+        approve(half_held, 9)
+    assert half_held.found() == published
+
+
+def test_what_shrank_is_held_with_all_periods_of_its_arrival(by_object: Arrivals) -> None:
+    by_object.put(10, "a", 0, [10, 9, 8], rows=20)
+    by_object.load(10)
+    by_object.put(10, "a", 0, [10, 7])
+    shrank = {"on_shrink": "hold"}
+    with pytest.raises(
+        AirflowSkipException, match="arrival 2026-11-10; 2026-11-07 and 3 more, the loaded objects of 2026-11-10 shr"
+    ):
+        by_object.load(10, **shrank)
+    assert held_periods(by_object) == [7, 8, 9, 10]
+    load = by_object.operator(10, **shrank).as_load()
+    approved = ApprovePeriodsOperator(task_id="approve", load=load, periods=["2026-11-10"]).execute({})
+    assert touched(approved[0]) == [7, 8, 9, 10]
+    by_object.assert_exact()
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize(
+    "step", ["Take the rows of 2026-11-11 out of", "Record 2026-11-09 and 2 more as held", "Publish 2026-11-09"]
+)
+def test_a_worker_dies_as_an_arrival_is_held_or_approved(
+    arrivals: Arrivals, strikes: Strikes, step: str, when: str
+) -> None:
+    arrivals.put(8, "a", 0, [9, 8])
+    arrivals.load(8)
+    arrivals.put(10, "b", -900, [11, 10, 9])
+
+    def die() -> None:
+        raise KeyboardInterrupt
+
+    def decide() -> None:
+        hold(arrivals, 10)
+        approve(arrivals, 10)
+
+    getattr(strikes, when)(step, die)
+    with pytest.raises(KeyboardInterrupt):
+        decide()
+    assert strikes.struck
+    strikes.reset()
+    if not step.startswith("Publish"):
+        hold(arrivals, 10, says="arrival 2026-11-10; 2026-11-09")
+        assert held_periods(arrivals) == [9, 10, 11]
+        approve(arrivals, 10)
+    else:
+        assert arrivals.load(10, **CHECKED)["status"] in ("published", "unchanged")
+    arrivals.assert_exact()
+    assert held_periods(arrivals) == []
+
+
+def test_a_plan_says_that_an_arrival_is_held(half_held: Arrivals) -> None:
+    plan = PlanLoadsOperator(task_id="plan", periods=["2026-11-10"], load=half_held.operator(10, **CHECKED).as_load())
+    (planned,) = plan.planned({})
+    assert (planned.is_to_load, str(planned.reason).partition(" UTC: ")[2][:24]) == (False, "with arrival 2026-11-10;")
