@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
 from decimal import Decimal
@@ -76,19 +76,25 @@ Check = ColumnCheck | TableCheck | StatementCheck
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """The result of a check."""
+    """The result of a check; `rows` are some that fail it, as JSON."""
 
     name: str
     wanted: str
     found: str
     has_passed: bool
+    rows: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.name} is {self.found}, wanted {self.wanted}"
 
     def as_json(self) -> dict[str, object]:
-        """Return JSON-safe values."""
-        return asdict(self)
+        """Return JSON-safe values, without rows: many people see the results of tasks."""
+        return {name: value for name, value in asdict(self).items() if name != "rows"}
+
+
+def rows_that_fail(results: Iterable[CheckResult]) -> str:
+    """Return some of the rows that fail checks, on lines below the name of each check; empty if none are known."""
+    return "".join("\n  ".join((f"\n{result.name}:", *result.rows)) for result in results if result.rows)
 
 
 @dataclass(frozen=True, kw_only=True)

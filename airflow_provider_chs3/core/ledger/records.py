@@ -87,7 +87,7 @@ class Held:
     """A version of a period on one node that was held rather than published."""
 
     records: tuple[Record, ...]
-    reason: str
+    why: str
     since: str
     limit_days: float
     keep_versions: int = 0
@@ -104,6 +104,16 @@ class Held:
         return self.reason.removeprefix(WITH_ARRIVAL).partition(";")[0] if is_of_arrival else ""
 
     @property
+    def reason(self) -> str:
+        """The reason to hold it, on a line."""
+        return self.why.partition("\n")[0]
+
+    @property
+    def rows(self) -> list[str]:
+        """Rows that failed its checks, as JSON, below the name of each check."""
+        return self.why.split("\n")[1:]
+
+    @property
     def is_over(self) -> bool:
         """Return whether it was held for too long to be approved."""
         return self.record.age_seconds >= self.limit_days * _DAY_SECONDS
@@ -111,7 +121,7 @@ class Held:
     @property
     def without_values(self) -> Held:
         """The same, without what the checks found, which may be values of rows."""
-        return replace(self, reason=self.reason.partition(":")[0])
+        return replace(self, why=self.reason.partition(":")[0])
 
     def is_of(self, published: Record | None) -> bool:
         """Check whether it is of what is published already."""

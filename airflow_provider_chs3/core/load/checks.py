@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
 
@@ -15,6 +17,7 @@ from airflow_provider_chs3.core.arguments.check_arguments import (
     ColumnCheck,
     StatementCheck,
     TableCheck,
+    rows_that_fail,
     text_of,
 )
 from airflow_provider_chs3.core.files.parse_errors import reason_of
@@ -41,6 +44,10 @@ def try_checks(load: Publication) -> Steps[None]:
     for check in load.requested_checks:
         sql = f"DESCRIBE ({_render_check(check, target, target)})"
         yield from _query_check(load.context, sql, name=f"Try the check {check.name}", checks=(check,))
+
+
+#: Of the rows that fail a check, enough to recognize the mistake.
+_MOST_ROWS, _MOST_COLUMNS, _ROW_CHARACTERS = 5, 8, 300
 
 
 def check_rows(periods: Publications[P]) -> Steps[dict[Period, int]]:
@@ -92,14 +99,75 @@ def _check_period(period_load: Publication) -> Steps[tuple[tuple[CheckResult, ..
             )
             results.append(_make_result(check, rows))
     failed = text_of(results)
-    if failed and load.policies.on_failed_check == "fail":
+    if not failed:
+        return tuple(results), seen
+    results = yield from _find_rows(load, checks, results, staged)
+    text = rows_that_fail(results)
+    if load.policies.on_failed_check == "fail":
         raise CheckFailedError(
             f"{load.context.target} {period_load.period} was not published, as checks failed: {failed}. The table is "
             "unchanged. Fix the objects or the checks, or publish anyway with policies={'on_failed_check': 'warn'}."
+            f"{text and ' Some of the rows that fail:'}{text}"
         )
-    if failed and load.policies.on_failed_check == "warn":
+    if load.policies.on_failed_check == "warn":
         yield from Log(name=f"Warning: {period_load.period} is published although checks failed: {failed}.")
+    if text:
+        yield from Log(name=f"Some of the rows of {period_load.period} that fail:{text}")
     return tuple(results), seen
+
+
+def _find_rows(
+    load: Publication, checks: Iterable[Check], results: Iterable[CheckResult], staged: _Rows
+) -> Steps[list[CheckResult]]:
+    """Add to each failed check some of the rows that fail it, where it says which."""
+    with_rows, by_name = list[CheckResult](), {check.name: check for check in checks}
+    for result in results:
+        condition, order = _failing(by_name[result.name], staged)
+        if condition and not result.has_passed:
+            result = replace(result, rows=(yield from _sample(load, by_name[result.name], condition, order, staged)))
+        with_rows.append(result)
+    return with_rows
+
+
+def _failing(check: Check, staged: _Rows) -> tuple[str, str]:
+    """Return the condition of the rows that fail a check, and their order; none if it does not say which."""
+    match check:
+        case TableCheck():
+            return f"CASE WHEN (\n{check.statement}\n) THEN 1 ELSE 0 END = 0", ""
+        case ColumnCheck(kind="null_check"):
+            return f"isNull({identifier(check.column)})", ""
+        case ColumnCheck(kind="unique_check"):
+            column = identifier(check.column)
+            twice = f"SELECT {column} {staged.where(check.clause)} GROUP BY {column} HAVING count() > 1"
+            return f"{column} GLOBAL IN ({twice})", column
+        case ColumnCheck(kind="min" | "max" as kind):
+            column, operators = identifier(check.column), (">", ">=") if kind == "min" else ("<", "<=")
+            bounds = [f"{column} {of.operator} {_render_bound(of)}" for of in check.bounds if of.operator in operators]
+            return f"NOT ({' AND '.join(bounds)})" if bounds else "", f"{column} {'' if kind == 'min' else 'DESC'}"
+    return "", ""
+
+
+def _sample(load: Publication, check: Check, condition: str, order: str, staged: _Rows) -> Steps[tuple[str, ...]]:
+    """Read a few rows that fail a check: its columns, and those that the table is sorted by."""
+    facts, clause = load.context.table_facts, getattr(check, "clause", "")
+    texts = (getattr(check, "column", ""), getattr(check, "statement", ""), facts.sorting_key)
+    text = " ".join((*texts, load.policies.object_column or ""))
+    names = [column.name for column in facts.stored if re.search(rf"(?<!\w){re.escape(column.name)}(?!\w)", text)]
+    columns = ", ".join(map(identifier, names[:_MOST_COLUMNS] or [facts.stored[0].name]))
+    further = f"({condition})" + (f" AND (\n{clause}\n)" if clause else "")
+    sql = (
+        f"SELECT formatRowNoNewline('JSONEachRow', {columns}) {staged.where(further)}"
+        f"{order and ' ORDER BY '}{order} LIMIT {_MOST_ROWS}"
+    )
+    name = f"Read some of the rows that fail {check.name}"
+    try:
+        rows = yield from load.context.on_coordinator(name=name, sql=Sql(sql), settings=load.context.evaluating)
+    except ClickHouseServerError as error:
+        if is_of_servers(error):
+            raise
+        # A statement of aggregates is about all rows.
+        return ()
+    return tuple(textwrap.shorten(row, _ROW_CHARACTERS, placeholder=" …") for (row,) in rows)
 
 
 def _check_columns(period_load: Publication, staged: _Rows) -> Steps[tuple[list[CheckResult], int]]:

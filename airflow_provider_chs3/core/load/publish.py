@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from airflow_provider_chs3.core.arguments.check_arguments import rows_that_fail
 from airflow_provider_chs3.core.ledger.comparison import is_changed
 from airflow_provider_chs3.core.ledger.object_records import ObjectsOfPeriod, record_objects
 from airflow_provider_chs3.core.ledger.partition_changes import is_explained
@@ -131,7 +132,7 @@ def _hold_periods(
         values = _values_of_intent(item, members_of(item, current[item.period], kept[item.period]))
         policies = item.policies
         of_approval = {"hold_limit_days": float(policies.hold_limit_days), "keep_versions": policies.keep_versions}
-        told: Values = {"why": item.held_because, **of_approval}
+        told: Values = {"why": item.held_because + rows_that_fail(item.checks), **of_approval}
         claims[item.period] = [(node, key, {**of_one, **told}) for node, key, of_one in values]
     yield from periods.ask(lambda period_loads: _write_records(period_loads, "held", claims, name="Record {} as held"))
     if periods.items:

@@ -229,7 +229,9 @@ def _period_as_json(
     period: PeriodOverview, readable_dags: Collection[str], readable_logs: Container[str]
 ) -> dict[str, Any]:
     values = dict(zip(_SHOWN, _shown(period), strict=True))
-    if period.why_with_values and is_of_dag_in(period.owner, readable_logs):
+    if not is_of_dag_in(period.owner, readable_logs):
+        values["failing_rows"] = []
+    elif period.why_with_values:
         values["why"] = period.why_with_values
     values["task"] = task_as_json(period.owner, readable_dags)
     return values

@@ -20,7 +20,6 @@ from airflow_provider_chs3.core.ledger.comparison import (
     spread,
 )
 from airflow_provider_chs3.core.ledger.records import Held, records_of_replicas
-from airflow_provider_chs3.core.load.decision import PeriodFacts, decide
 from airflow_provider_chs3.core.load.staging_tables import Attempt
 from airflow_provider_chs3.core.model.freshness import Freshness
 from airflow_provider_chs3.core.model.models import TableName
@@ -119,6 +118,8 @@ class PeriodRow:
     seal: Seal | None = None
     #: The one whose rows are all held; empty if the period is held by itself, or not.
     arrival: str = ""
+    #: Some of the rows that failed the checks of a held period, below the name of each check.
+    failing_rows: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -278,7 +279,7 @@ def _period_overview(
         if load is LastLoad.RUNNING:
             return _explain_loading(period, step, task, with_values=with_values)
         if held and is_held:
-            return decide(PeriodFacts(comparison=comparison, held=held if with_values else held.without_values)).reason
+            return (held if with_values else held.without_values).reason
         text = _explain_state(state, comparison, verdicts, period, with_values=with_values)
         hides = any(part.hides_rows for partition in partitions for part in partition.each_part or ())
         return "; ".join(filter(None, (text, _HIDDEN if hides else "", _ORPHANED if has_query else "")))
@@ -290,6 +291,7 @@ def _period_overview(
         why=why(with_values=False),
         why_with_values=why(with_values=True) if period.failure or held else "",
         arrival=held.arrival if held and is_held else "",
+        failing_rows=held.rows if held and is_held else [],
         since=_since(state, period, verdicts, held)
         or (publication.get("published_at", "") if state in _AS_PUBLISHED else ""),
         statement=way_out(verdicts, period.table) if state is PeriodState.STUCK else "",

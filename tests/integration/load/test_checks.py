@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from datetime import date, datetime
 from decimal import Decimal
@@ -95,6 +97,35 @@ def test_rows_that_fail_are_not_published_and_leave_nothing(trips: Trips) -> Non
     assert ["null_check of fare is 10, wanted equal to 0" in error for (error,) in trips.lake.on_node(0, sql)] == [True]
     assert trips.ids() == []
     assert staging_of(trips.lake) == []
+
+
+def test_some_of_the_rows_that_fail_are_named(trips: Trips) -> None:
+    trips.put("a", range(40))
+    trips.put("b", range(40, 50), fare="\\N")
+    trips.put("c", range(60, 63), fare="-499.7")
+    trips.put("d", range(61, 64), fare="7")
+    checks = {
+        "column_mapping": {
+            "fare": {"null_check": {"equal_to": 0}, "min": {"geq_to": 0}, "max": {"less_than": 9}},
+            "id": {"unique_check": {"equal_to": 0}, "distinct_check": {"leq_to": 5}},
+        },
+        "table_checks": {
+            "small": {"check_statement": "id < 62", "partition_clause": "fare > 0"},
+            "few": {"check_statement": "count() < 10"},
+        },
+        "statements": {"none": "SELECT count() = 0 FROM staged"},
+    }
+    with pytest.raises(AirflowFailException, match=r"'warn'}\. Some of the rows that fail:\n") as failed:
+        trips.load(checks)
+    _, _, text = str(failed.value).partition("that fail:\n")
+    blocks = map(str.splitlines, re.split(r"\n(?! )", text))
+    named = {name: [json.loads(row) for row in rows] for name, *rows in blocks}
+    assert named == {
+        "null_check of fare:": [{"id": number, "fare": None} for number in range(40, 45)],
+        "min of fare:": [{"id": number, "fare": -499.7} for number in (60, 61, 62)],
+        "unique_check of id:": [{"id": number} for number in (61, 61, 62, 62)],
+        "small:": [{"id": number} for number in (62, 63)],
+    }
 
 
 @pytest.mark.thorough

@@ -116,6 +116,23 @@ def decide(trips: Trips, kind: Any = ApprovePeriodsOperator, **options: Any) -> 
     return kind(task_id="decide", periods=[PERIOD], **of_table, **options).execute({})
 
 
+def test_some_of_the_rows_that_fail_are_recorded_and_no_result_has_them(trips: Trips) -> None:
+    trips.put("a", range(40), fare="\\N")
+    hold(trips)
+    with pytest.raises(AirflowSkipException) as held:
+        trips.load(NO_NULLS, policies=HOLDS)
+    ((why,),) = trips.lake.on_node(
+        0, f"SELECT DISTINCT why FROM {trips.lake.database}.chs3_ledger WHERE event = 'held'"
+    )
+    assert why.splitlines() == [
+        "checks failed: null_check of fare is 40, wanted equal to 0",
+        "null_check of fare:",
+        *(f'  {{"id":{number},"fare":null}}' for number in range(5)),
+    ]
+    assert "equal to 0. chs3 approve" in str(held.value)
+    decide(trips, DiscardPeriodsOperator)
+
+
 @pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("change", "ids"),

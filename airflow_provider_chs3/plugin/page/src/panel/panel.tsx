@@ -98,6 +98,7 @@ function Period({ table, period, place, owners }: Opened & { owners: Record<stri
         {period.seal ? <Text mb={2} color="green.fg" overflowWrap="anywhere">✓ {sentence(sealText(period))}</Text> : null}
         {data?.failure ? <FailureNote failure={data.failure} /> : null}
         {data?.failure && period.state === "failed" ? null : <Text mb={2} overflowWrap="anywhere">{sentence(period.why + withoutText(table.silentNodes))}</Text>}
+        {period.failing_rows.length ? <><Faint>Some of the rows that fail:</Faint><Sql text={period.failing_rows.join("\n")} /></> : null}
         {period.state === "changed" ? <WhatChanged place={place} /> : null}
         {badObject ? <><Faint>Replace or delete this object, then reload:</Faint><Sql text={badObject} /></> : null}
         {next ? <Faint>{next}</Faint> : null}
