@@ -90,7 +90,8 @@ class Trace:
         values = {name: value for (name, _), value in zip(header, row, strict=True) if value not in (0, "", None)}
         if not self.is_counted:
             values = {name: value for name, value in values.items() if name not in _BY_CHANCE}
-        return self.normal(", ".join(f"{name}={value}" for name, value in values.items() if value not in ([], {})))
+        text = ", ".join(f"{name}={value}" for name, value in values.items() if value not in ([], {}))
+        return self.normal(text.replace("\n", "\\n"))
 
     def _lines_of(self, step: Step[Any]) -> Iterator[str]:
         kind = type(step).__name__

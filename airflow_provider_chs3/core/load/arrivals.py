@@ -239,11 +239,11 @@ def _check_shrink(load: PeriodLoad, recorded: Iterable[RecordedObject]) -> str:
     was_bytes, is_bytes = sum(before.values()), sum(sizes.get(path, 0) for path in before)
     if is_bytes >= was_bytes * (1 - load.policies.max_shrink_fraction):
         return ""
-    shrank = f"shrank from {size_text(was_bytes)} to {size_text(is_bytes)}"
+    before_and_now = f"from {size_text(was_bytes)} to {size_text(is_bytes)}"
     if load.policies.on_shrink == "hold":
-        return f"the loaded objects of {load.period} {shrank}"
+        return f"the loaded objects of {load.period} shrank {before_and_now}"
     raise SourceError(
-        f"The loaded objects of {load.period} {shrank}, by more than "
+        f"The loaded objects of {load.period} shrank {before_and_now}, by more than "
         f"policies['max_shrink_fraction']={load.policies.max_shrink_fraction}. If that is intended, allow it for one "
         f"run of the DAG, by its conf: {allowing_shrink(load.context.target, load.period)}."
     )

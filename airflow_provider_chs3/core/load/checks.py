@@ -21,7 +21,8 @@ from airflow_provider_chs3.core.arguments.check_arguments import (
     text_of,
 )
 from airflow_provider_chs3.core.files.parse_errors import reason_of
-from airflow_provider_chs3.core.load.publication import P, Publication, Publications
+from airflow_provider_chs3.core.ledger.records import WITH_ARRIVAL
+from airflow_provider_chs3.core.load.publication import P, Publication, Publications, periods_text
 from airflow_provider_chs3.core.model.error_codes import is_of_servers
 from airflow_provider_chs3.core.model.models import TableName
 from airflow_provider_chs3.core.model.period import Period
@@ -58,7 +59,22 @@ def check_rows(periods: Publications[P]) -> Steps[dict[Period, int]]:
     """
     checked = yield from periods.run(_check_period)
     periods.update(lambda item: _add_results(item, checked[item.period][0]))
+    if periods.is_joint:
+        _hold_together(periods)
     return {period: rows for period, (_, rows) in checked.items()}
+
+
+def _hold_together(periods: Publications[P]) -> None:
+    """Hold all periods, if any of them is held."""
+    reasons = defaultdict[str, list[P]](list)
+    for item in periods:
+        if item.held_because:
+            reasons[item.held_because].append(item)
+    if not reasons:
+        return
+    of_periods = (f"{periods_text(items)}, {reason}" for reason, items in reasons.items())
+    text = "; ".join((f"{WITH_ARRIVAL}{periods.first.arrival}", *of_periods))
+    periods.update(lambda item: replace(item, held_because=text))
 
 
 def _add_results(period_load: P, results: tuple[CheckResult, ...]) -> P:

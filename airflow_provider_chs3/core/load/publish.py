@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -14,7 +13,7 @@ from airflow_provider_chs3.core.ledger.partition_changes import is_explained
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState, rows_of_shards
 from airflow_provider_chs3.core.ledger.queries import look_up_beside
 from airflow_provider_chs3.core.ledger.recording import Values, add_records
-from airflow_provider_chs3.core.ledger.records import WITH_ARRIVAL, PeriodOnNode
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.load.checks import check_rows, check_seen
 from airflow_provider_chs3.core.load.increment_completion import add_kept_objects, prove_attached, require_base
 from airflow_provider_chs3.core.load.kept_versions import drop_held_of, drop_older_versions, keep_held, keep_versions
@@ -77,8 +76,6 @@ def publish(periods: Publications[P]) -> Steps[dict[Period, dict[Node, Partition
     """
     yield from periods.run_together(_follow_staging(periods))
     seen = yield from check_rows(periods)
-    if periods.is_joint:
-        _hold_together(periods)
     looked = yield from periods.ask(_look_once_more)
     current = {period: states for period, (states, _) in looked.items()}
     staged_now = {period: staged for period, (_, staged) in looked.items()}
@@ -104,19 +101,6 @@ def publish(periods: Publications[P]) -> Steps[dict[Period, dict[Node, Partition
     yield from drop_older_versions(periods.select(lambda item: item.period in states and not item.claims), versions)
     periods.merge(held)
     return states
-
-
-def _hold_together(periods: Publications[P]) -> None:
-    """Hold all periods, if any of them is held."""
-    reasons = defaultdict[str, list[P]](list)
-    for item in periods:
-        if item.held_because:
-            reasons[item.held_because].append(item)
-    if not reasons:
-        return
-    of_periods = (f"{periods_text(items)}, {reason}" for reason, items in reasons.items())
-    text = "; ".join((f"{WITH_ARRIVAL}{periods.first.arrival}", *of_periods))
-    periods.update(lambda item: replace(item, held_because=text))
 
 
 def _hold_periods(

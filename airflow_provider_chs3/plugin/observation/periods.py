@@ -273,12 +273,13 @@ def _period_overview(
     running = period.unpublished if load is LastLoad.RUNNING and not period.failure else None
     step = running_step(seen, running, is_publishing=period.is_publishing, task=task) if running else None
 
-    partitions, is_held = [on_node.state for on_node in period.nodes.values()], held and state is PeriodState.HELD
+    partitions = [on_node.state for on_node in period.nodes.values()]
+    held = held if state is PeriodState.HELD else None
 
     def why(*, with_values: bool) -> str:
         if load is LastLoad.RUNNING:
             return _explain_loading(period, step, task, with_values=with_values)
-        if held and is_held:
+        if held:
             return (held if with_values else held.without_values).reason
         text = _explain_state(state, comparison, verdicts, period, with_values=with_values)
         hides = any(part.hides_rows for partition in partitions for part in partition.each_part or ())
@@ -290,14 +291,12 @@ def _period_overview(
         state=state,
         why=why(with_values=False),
         why_with_values=why(with_values=True) if period.failure or held else "",
-        arrival=held.arrival if held and is_held else "",
-        failing_rows=held.rows if held and is_held else [],
+        **_held_values(held),
         since=_since(state, period, verdicts, held)
         or (publication.get("published_at", "") if state in _AS_PUBLISHED else ""),
         statement=way_out(verdicts, period.table) if state is PeriodState.STUCK else "",
         hint=period.failure.hint if period.failure and state is PeriodState.FAILED else "",
-        # One replica of a shard counts.
-        rows=sum({node.shard_num: on_node.state.rows for node, on_node in period.nodes.items()}.values()),
+        rows=_rows_of(period),
         size_bytes=sum([partition.size_bytes for partition in partitions]),
         parts=sum([partition.parts for partition in partitions]),
         owner=period.owner,
@@ -305,6 +304,15 @@ def _period_overview(
         insert=running_insert(seen, running) if running else None,
         **publication,
     )
+
+
+def _rows_of(period: JoinedPeriod) -> int:
+    # One replica of a shard counts.
+    return sum({node.shard_num: on_node.state.rows for node, on_node in period.nodes.items()}.values())
+
+
+def _held_values(held: Held | None) -> dict[str, Any]:
+    return {"arrival": held.arrival, "failing_rows": held.rows} if held else {}
 
 
 def _state(
