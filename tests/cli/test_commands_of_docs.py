@@ -111,7 +111,7 @@ def test_they_run(loads: Any, capsys: pytest.CaptureFixture[str]) -> None:
         if command[0] == "approve":
             held = {"checks": {"statements": {"never": "SELECT false"}}, "policies": {"on_failed_check": "hold"}}
             with pytest.raises(AirflowSkipException):
-                loads(NEW, "2026-02", **held)
+                loads(NEW, command[command.index("--period") + 1], **held)
         code = main(command)
         if code not in (0, 1):
             failed[place] = capsys.readouterr().err

@@ -272,8 +272,6 @@ def _period_overview(
     task = None if has_query else tasks.at_work.get(period.owner)
     running = period.unpublished if load is LastLoad.RUNNING and not period.failure else None
     step = running_step(seen, running, is_publishing=period.is_publishing, task=task) if running else None
-
-    partitions = [on_node.state for on_node in period.nodes.values()]
     held = held if state is PeriodState.HELD else None
 
     def why(*, with_values: bool) -> str:
@@ -282,7 +280,8 @@ def _period_overview(
         if held:
             return (held if with_values else held.without_values).reason
         text = _explain_state(state, comparison, verdicts, period, with_values=with_values)
-        hides = any(part.hides_rows for partition in partitions for part in partition.each_part or ())
+        parts = (part for on_node in period.nodes.values() for part in on_node.state.each_part or ())
+        hides = any(part.hides_rows for part in parts)
         return "; ".join(filter(None, (text, _HIDDEN if hides else "", _ORPHANED if has_query else "")))
 
     publication = _publication(period)
@@ -296,9 +295,7 @@ def _period_overview(
         or (publication.get("published_at", "") if state in _AS_PUBLISHED else ""),
         statement=way_out(verdicts, period.table) if state is PeriodState.STUCK else "",
         hint=period.failure.hint if period.failure and state is PeriodState.FAILED else "",
-        rows=_rows_of(period),
-        size_bytes=sum([partition.size_bytes for partition in partitions]),
-        parts=sum([partition.parts for partition in partitions]),
+        **_contents(period),
         owner=period.owner,
         step=step,
         insert=running_insert(seen, running) if running else None,
@@ -306,9 +303,14 @@ def _period_overview(
     )
 
 
-def _rows_of(period: JoinedPeriod) -> int:
-    # One replica of a shard counts.
-    return sum({node.shard_num: on_node.state.rows for node, on_node in period.nodes.items()}.values())
+def _contents(period: JoinedPeriod) -> dict[str, Any]:
+    partitions = [on_node.state for on_node in period.nodes.values()]
+    return {
+        # One replica of a shard counts.
+        "rows": sum({node.shard_num: on_node.state.rows for node, on_node in period.nodes.items()}.values()),
+        "size_bytes": sum([partition.size_bytes for partition in partitions]),
+        "parts": sum([partition.parts for partition in partitions]),
+    }
 
 
 def _held_values(held: Held | None) -> dict[str, Any]:

@@ -268,7 +268,8 @@ class TestSuperseded:
     def test_staging_gone_from_a_node_is(self, gone):
         answers = {node: [(int(node != gone),)] for node in AROUND.nodes}
         with pytest.raises(
-            SupersededError, match=r"if there is none, clear this task.*max_active_runs=1, or .*max_active_tis"
+            SupersededError,
+            match=r"if there is none, clear this task.*max_active_runs=1 for the DAG, or .*max_active_tis",
         ):
             drive(check_not_superseded(AROUND, ATTEMPT, TransientError("x")), answers)
 
