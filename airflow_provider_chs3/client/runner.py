@@ -209,7 +209,7 @@ class Runner:
     @_perform.register
     def _(self, step: Gather) -> list[Any]:
         self.log.debug("%s", step.name)
-        if self.in_turns:
+        if self.in_turns or not step.workflows:
             return [self.run(workflow) for workflow in step.workflows]
         with ThreadPoolExecutor(max_workers=len(step.workflows)) as pool:
             # In the context of this thread, which loggers use.

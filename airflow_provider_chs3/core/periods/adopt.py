@@ -96,7 +96,7 @@ def _adopt_arrivals(request: LoadRequest) -> Steps[list[AdoptedPeriod]]:
         AdoptedPeriod(
             period=load.period,
             status="adopted",
-            reason=load.files.source.kind.contents.having(load.manifest, "the same rows"),
+            reason=load.files.source.kind.contents.having(load.manifest, "the same"),
             rows_by_node={str(node): load.before[node].state.rows for node in context.publishers},
         )
         for load in loads

@@ -17,9 +17,10 @@ from airflow_provider_chs3.core.load.planning import plan_objects
 from airflow_provider_chs3.core.load.spread import read_rows_of_objects
 from airflow_provider_chs3.core.model.models import HeldObjects, Manifest, Unit
 from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.model.quantities import quantity
 from airflow_provider_chs3.core.periods.adopted_records import records_as_loaded
 from airflow_provider_chs3.core.periods.prove import ProofOptions, prove_period
-from airflow_provider_chs3.core.periods.proved_period import EQUAL
+from airflow_provider_chs3.core.periods.proved_period import EQUAL, ProvedPeriod
 from airflow_provider_chs3.core.sql.quoting import Sql, in_table
 from airflow_provider_chs3.core.steps.operations import Log, Steps
 from airflow_provider_chs3.core.target.node_facts import TargetContext
@@ -29,6 +30,9 @@ from airflow_provider_chs3.core.target.period_partitions import (
     periods_of_rows,
 )
 from airflow_provider_chs3.exceptions import TargetChangedError
+
+#: Objects that a text names: more would hide the first.
+_MOST_SHOWN = 5
 
 
 def prove_arrivals(request: LoadRequest, context: TargetContext) -> Steps[list[PeriodLoad]]:
@@ -60,39 +64,53 @@ def prove_arrivals(request: LoadRequest, context: TargetContext) -> Steps[list[P
         if any(on_node.record for on_node in on_nodes.values()):
             raise TargetChangedError(f"{period} is recorded. Nothing was adopted: forget it first (chs3 forget).")
     found = yield from read_rows_of_objects(load)
-    known = {of.value for of in partitions.values()}
-    # An object with rows of another period was not loaded yet: the next run does that.
-    new = {path for path, value, _ in found if value not in known}
+    periods = {of.value: period for period, of in partitions.items()}
+    # Of objects that were not loaded yet, a period of which the table lacks rows: the next run loads them.
+    new = {path: value for path, value, _ in found if value not in periods}
+    loads = dict[Period, PeriodLoad]()
     while True:
-        rows = _by_period([row for row in found if row[0] not in new], partitions, context)
-        loads, missing = yield from _prove_periods(load, rows, partitions, new)
-        if not missing:
-            return [replace(item, before=before[item.period]) for item in loads]
-        new |= missing
+        rows = _by_period([row for row in found if row[0] not in new], partitions, context, new)
+        lacking = yield from _prove_periods(load, rows, partitions, new, loads)
+        if not lacking:
+            return [replace(item, before=before[item.period]) for item in loads.values()]
+        new |= lacking
 
 
 def _prove_periods(
-    load: PeriodLoad, rows: Mapping[Period, Counter[str]], partitions: Mapping[Period, PeriodPartitions], new: set[str]
-) -> Steps[tuple[list[PeriodLoad], set[str]]]:
-    """Return a load of each period; or objects that one of them holds no rows of: they were not loaded, if any was."""
+    load: PeriodLoad,
+    rows: Mapping[Period, Counter[str]],
+    partitions: Mapping[Period, PeriodPartitions],
+    new: Mapping[str, str],
+    loads: dict[Period, PeriodLoad],
+) -> Steps[dict[str, str]]:
+    """Prove the periods that are not proved with these objects, and keep a load of each.
+
+    Returns:
+        Objects of which a period lacks rows, with that period: they were not loaded, if any was.
+    """
     held = _held(rows, {unit.path: unit for unit in load.objects if unit.path not in new})
-    loads = []
+    options = ProofOptions(needs_all_columns=True, object_column=load.policies.object_column, names_incomplete=True)
+    lacking, unlike = dict[str, str](), list[ProvedPeriod]()
     for done, (period, of_period) in enumerate(sorted(rows.items())):
+        manifest = held.periods[period]
+        if period in loads and loads[period].objects == manifest.objects:
+            continue
         item = replace(load, files=replace(load.files, source=load.files.source.holding(held)), period=period)
-        item = replace(item, period_partitions=partitions[period], plan=None).with_objects(held.periods[period])
+        item = replace(item, period_partitions=partitions[period], plan=None).with_objects(manifest)
         yield from Log(name=f"Comparing {period}.", done=done, total=len(rows), unit="periods")
-        proof = yield from prove_period(item, ProofOptions(needs_all_columns=True))
-        if missing := {finding.path for finding in proof.objects if finding.status == "missing"}:
-            return [], missing
+        proof = yield from prove_period(item, options)
         if proof.status != EQUAL:
-            raise TargetChangedError(
-                f"The rows of {load.context.target} are not those of the objects: {proof}. Nothing was adopted. Load "
-                "into a new table."
-            )
-        counted = tuple(of_period[unit.path] for unit in held.periods[period].objects)
+            unlike.append(proof)
+            lacking |= {of.path: str(period) for of in proof.objects if of.status in ("missing", "incomplete")}
+            continue
+        counted = tuple(of_period[unit.path] for unit in manifest.objects)
         reading = replace(load.planned.reading, file_rows=counted)
-        loads.append(replace(item, plan=replace(load.planned, reading=reading)))
-    return loads, set()
+        loads[period] = replace(item, plan=replace(load.planned, reading=reading))
+    if unlike and not lacking:
+        raise TargetChangedError(
+            f"The rows of {load.context.target} are not those of the objects: {unlike[0]}. {_nothing_adopted(new)}"
+        )
+    return lacking
 
 
 def _partitions_with_rows(context: TargetContext, part: PeriodPartitions) -> Steps[dict[Period, PeriodPartitions]]:
@@ -107,8 +125,20 @@ def _partitions_with_rows(context: TargetContext, part: PeriodPartitions) -> Ste
     return (yield from periods_of_rows(context, context.target, values))
 
 
+def _nothing_adopted(new: Mapping[str, str]) -> str:
+    """Say what becomes of the table, and which objects were left out: rows of one that was loaded may be gone."""
+    named = [f"{path} (of {period})" for path, period in sorted(new.items())[:_MOST_SHOWN]]
+    if more := len(new) - len(named):
+        named.append(f"and {quantity(more, 'object')} more")
+    lacks = f" Taken as not loaded, as the table lacks rows of them: {', '.join(named)}." if new else ""
+    return f"Nothing was adopted: correct the rows, or load into a new table.{lacks}"
+
+
 def _by_period(
-    found: Collection[tuple[str, str, int]], partitions: Mapping[Period, PeriodPartitions], context: TargetContext
+    found: Collection[tuple[str, str, int]],
+    partitions: Mapping[Period, PeriodPartitions],
+    context: TargetContext,
+    new: Mapping[str, str],
 ) -> dict[Period, Counter[str]]:
     periods = {of.value: period for period, of in partitions.items()}
     rows = defaultdict[Period, Counter[str]](Counter)
@@ -116,8 +146,7 @@ def _by_period(
         rows[periods[value]][path] += count
     if missing := sorted(partitions.keys() - rows.keys()):
         raise TargetChangedError(
-            f"No loaded object has rows of {missing[0]}, and {context.target} does. Nothing was adopted. Load into "
-            "a new table."
+            f"No loaded object has rows of {missing[0]}, and {context.target} does. {_nothing_adopted(new)}"
         )
     return dict(rows)
 

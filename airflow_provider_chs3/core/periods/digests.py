@@ -28,15 +28,22 @@ _STATES = re.compile(r"\bAggregateFunction\b")
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """The digest of some rows: equal for the same rows in any order, each as often."""
+    """The digest of some rows: equal for the same rows in any order, each as often.
+
+    Args:
+        rows: Their number.
+        sums: The sums of hashes of the rows, and of each column's values.
+        least: The least hash of a row, by which one of them can be looked for; None of sums and differences.
+    """
 
     rows: int
     sums: tuple[int, ...]
+    least: int | None = None
 
     @classmethod
     def by_key(cls, answer: Iterable[Row]) -> dict[Any, Digest]:
         """Parse an answer: in each row a key, and the columns of `digest_columns`."""
-        return {key: cls(rows, tuple(sums)) for key, rows, sums in answer}
+        return {key: cls(rows, tuple(sums), least) for key, rows, sums, least in answer}
 
     @classmethod
     def total(cls, digests: Iterable[Digest]) -> Digest:
@@ -77,13 +84,20 @@ def digest_columns(values: Sequence[tuple[str, str]]) -> str:
     A row's bytes differ wherever a value does: NULL from the default, -0 from 0, one column's end from another's. The
     hash of several arguments is NULL if one of them is, and such a row would not count.
     """
+    of_columns = (_hash(of, _name(number)) for number, (_, of) in enumerate(values))
+    sums = (f"{hash_of_row(values)} AS `chs3: row`", "intHash64(`chs3: row`)", *of_columns)
+    return f"count(), [{', '.join(f'sum({value})' for value in sums)}], min(`chs3: row`)"
+
+
+def hash_of_row(values: Sequence[tuple[str, str]]) -> str:
+    """Return the expression for a row's hash, of which a digest has the sum and the least."""
+    given = ", ".join(f"({_written(*column)} AS {_name(number)})" for number, column in enumerate(values))
+    return f"cityHash64(formatRow('RowBinary', {given}))"
+
+
+def _name(number: int) -> str:
     # No column is called so.
-    names = [f"`chs3: value {number}`" for number, _ in enumerate(values)]
-    given = ", ".join(f"({_written(*column)} AS {name})" for column, name in zip(values, names, strict=True))
-    of_columns = (_hash(of, name) for (_, of), name in zip(values, names, strict=True))
-    row = f"cityHash64(formatRow('RowBinary', {given})) AS `chs3: row`"
-    sums = (row, "intHash64(`chs3: row`)", *of_columns)
-    return f"count(), [{', '.join(f'sum({value})' for value in sums)}]"
+    return f"`chs3: value {number}`"
 
 
 def _written(expression: str, column_type: str) -> str:

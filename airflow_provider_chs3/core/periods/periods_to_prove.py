@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from airflow_provider_chs3.core.arguments.arrivals import SPREAD
@@ -24,26 +24,29 @@ def periods_to_prove(
     context: TargetContext, requests: Sequence[LoadRequest], *, all_periods: bool
 ) -> Steps[tuple[Sequence[LoadRequest], Sequence[ProvedPeriod]]]:
     """Return the loads of the periods to prove, and what is known to differ without reading it."""
-    not_loaded: Sequence[ProvedPeriod] = ()
-    if requests[0].policies.on_other_periods == SPREAD:
-        requests, not_loaded = yield from _list_arrivals(context, requests, all_periods=all_periods)
+    request, not_loaded = requests[0], list[ProvedPeriod]()
+    if request.policies.on_other_periods == SPREAD:
+        request, periods, not_loaded = yield from _list_arrivals(context, requests, all_periods=all_periods)
+        requests = [replace(request, period=period) for period in periods]
     if all_periods:
-        requests = [*requests, *(yield from _without_objects(context, requests))]
+        known = {of_period.period for of_period in requests}
+        requests = [*requests, *(yield from _without_objects(context, request, known))]
     return requests, not_loaded
 
 
-def _without_objects(context: TargetContext, requests: Sequence[LoadRequest]) -> Steps[list[LoadRequest]]:
+def _without_objects(
+    context: TargetContext, request: LoadRequest, known: Collection[Period]
+) -> Steps[list[LoadRequest]]:
     """Return the loads of the periods that the table has rows of, and that have no objects."""
     sql = Sql(f"SELECT DISTINCT {PARTITION} FROM system.parts WHERE active AND rows > 0 AND {in_table(context.target)}")
     answers = yield from context.on_each(name=f"Look for the partitions of {context.target}", sql=sql)
     others_periods = yield from periods_of_partitions(context, {key for rows in answers.values() for (key,) in rows})
-    others = sorted({*others_periods.values()} - {request.period for request in requests})
-    return [replace(requests[0], period=period) for period in others]
+    return [replace(request, period=period) for period in sorted({*others_periods.values()}.difference(known))]
 
 
 def _list_arrivals(
     context: TargetContext, requests: Sequence[LoadRequest], *, all_periods: bool
-) -> Steps[tuple[list[LoadRequest], list[ProvedPeriod]]]:
+) -> Steps[tuple[LoadRequest, Sequence[Period], list[ProvedPeriod]]]:
     """List all arrivals, and have each period read the objects that are recorded to have rows of it.
 
     The rows of an object in all of its periods must add up to those that it has: so no period may lack an object.
@@ -54,7 +57,8 @@ def _list_arrivals(
         all_periods: Whether to compare all periods that hold rows of objects instead, and all arrivals.
 
     Returns:
-        The loads of the periods, and the arrivals that have objects which are not loaded as they are.
+        A load that knows the objects of all periods, the periods, and the arrivals that have objects which are not
+        loaded as they are.
     """
     source = requests[0].source
     periods = tuple((yield from source.summarize_periods(source.arrival_grain)))
@@ -67,7 +71,7 @@ def _list_arrivals(
     request = replace(requests[0], source=source.holding(held), policies=policies)
     asked = sorted(held.periods) if all_periods else [of_period.period for of_period in requests]
     not_loaded = [_not_loaded(requests[0], period, changed) for period, changed in changes.items() if changed.counts]
-    return [replace(request, period=period) for period in asked], not_loaded if all_periods else []
+    return request, asked, not_loaded if all_periods else []
 
 
 def _held_by_period(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from airflow_provider_chs3.core.arguments.arrivals import SPREAD
 from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.file_schema import read_columns, without_rows
 from airflow_provider_chs3.core.files.loaded_columns import FileGroup, LoadedColumn, Selection
@@ -33,14 +34,14 @@ from airflow_provider_chs3.core.periods.digests import (
     findings_by_column,
     findings_by_difference,
     has_digest,
-    names_of,
 )
 from airflow_provider_chs3.core.periods.periods_to_prove import periods_to_prove
 from airflow_provider_chs3.core.periods.proved_period import DIFFERS, EQUAL, REFUSED, AsOf, ProvedPeriod
+from airflow_provider_chs3.core.periods.table_digests import digest_table, find_absent
 from airflow_provider_chs3.core.sql.complete_answers import passed_on
-from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, one_of, table
+from airflow_provider_chs3.core.sql.quoting import literal
 from airflow_provider_chs3.core.steps.fan_out import capturing_logs
-from airflow_provider_chs3.core.steps.operations import Log, Query, QueryNodes, Row, Steps
+from airflow_provider_chs3.core.steps.operations import Log, Query, Row, Steps
 from airflow_provider_chs3.core.target.node_capacity import ask_nodes_now
 from airflow_provider_chs3.core.target.node_facts import TargetContext, inspect_target
 from airflow_provider_chs3.core.target.partition_key import is_of_period, parts_of_key, time_of_key
@@ -76,6 +77,7 @@ class ProofOptions:
         all_periods: Whether to compare the table's periods that have no objects, too, as far as its key or a ledger
             tells them.
         is_as_recorded: Whether to read the objects of each period as the ledger records that its load did.
+        names_incomplete: Whether to name objects of which a period that has too few rows lacks one, too.
 
     Raises:
         ConfigurationError: If a sample is asked for and no column tells which rows belong to it.
@@ -86,6 +88,7 @@ class ProofOptions:
     needs_all_columns: bool = False
     all_periods: bool = False
     is_as_recorded: bool = False
+    names_incomplete: bool = False
 
     def __post_init__(self) -> None:
         if self.sample is not None and not self.object_column:
@@ -107,13 +110,10 @@ def prove_periods(requests: Sequence[LoadRequest], options: ProofOptions) -> Ste
     first = requests[0]
     if not first.source.has_files:
         raise ConfigurationError(f"{first.source.place} has no files: only rows of files are compared.")
-    names = names_to_look_up(first.settings, first.source.kind)
-    context = yield from inspect_target(first, settings=names, policies_on=OF_A_PERIOD)
-    check_target(context, settings=first.settings)
-    if options.object_column:
-        check_object_column(options.object_column, context.target, context.table_facts.columns)
-    yield from check_all_seen(context.nodes, context.target)
+    context = yield from _inspect(first, options)
     requests, not_loaded = yield from periods_to_prove(context, requests, all_periods=options.all_periods)
+    if not requests:
+        return [*not_loaded]
     owns = yield from partitions_of(context, sorted(request.period for request in requests))
     recorded = (yield from _recorded(context, owns)) if options.is_as_recorded else {}
     requests = [as_recorded(request, recorded.get(request.period, ()), context) for request in requests]
@@ -140,6 +140,16 @@ def prove_periods(requests: Sequence[LoadRequest], options: ProofOptions) -> Ste
         done_bytes = sum(sizes.get(done.period, 0) for done in proved)
         yield from progress(name=f"{proved_period}.".replace("..", "."), done=done_bytes)
     return [*proved, *not_loaded]
+
+
+def _inspect(request: LoadRequest, options: ProofOptions) -> Steps[TargetContext]:
+    names = names_to_look_up(request.settings, request.source.kind)
+    context = yield from inspect_target(request, settings=names, policies_on=OF_A_PERIOD)
+    check_target(context, settings=request.settings)
+    if options.object_column:
+        check_object_column(options.object_column, context.target, context.table_facts.columns)
+    yield from check_all_seen(context.nodes, context.target)
+    return context
 
 
 def _recorded(context: TargetContext, owns: Mapping[Period, PeriodPartitions]) -> Steps[dict[Period, list[Structure]]]:
@@ -184,13 +194,16 @@ def prove_period(load: PeriodLoad, options: ProofOptions) -> Steps[ProvedPeriod]
     except (ClickHouseServerError, SourceError):
         yield from _check_objects(load)
         raise
-    in_table = yield from _digest_table(load, before, compared, options)
+    column, is_sample = options.object_column, options.sample is not None
+    in_table = yield from digest_table(load, before, compared, column, is_sample=is_sample)
+    findings = yield from _find_objects(load, before, compared, in_table, in_objects, options)
     added = yield from _check_objects(load)
     yield from _check_table(load, before)
     names = [column.name for column in compared]
-    proof = _judged(load, in_table, in_objects, names, options)
+    proof = _judged(load, in_table, in_objects, findings, names, options)
     said = [proof.reason]
-    if other_rows:
+    # Of arrivals, it is no news that they have rows of other periods.
+    if other_rows and load.policies.on_other_periods != SPREAD:
         said.append(f"{quantity(other_rows, 'row')} of its objects belong to other periods")
     if added and options.sample is None:
         said.append(f"not compared: {quantity(added, 'object')} that came meanwhile")
@@ -342,78 +355,6 @@ def _stored(loaded: LoadedColumn, *, nulls: bool) -> str:
     return f"CAST({value}, {literal(of)})"
 
 
-def _digest_table(
-    load: PeriodLoad, before: Mapping[Node, PeriodOnNode], compared: Sequence[Column], options: ProofOptions
-) -> Steps[dict[str, Digest]]:
-    """Read the period's rows of one replica of each shard, and of others whose parts differ from its.
-
-    Returns:
-        The digest of the rows of each object, as the column calls it; of all rows under no name without a column.
-
-    Raises:
-        TargetChangedError: If replicas of a shard hold different rows.
-    """
-    values = digest_columns([(identifier(column.name), column.type) for column in compared])
-    column = options.object_column
-    name, grouped = (f"toString({identifier(column)})", " GROUP BY 1") if column else ("''", "")
-    of_objects = ""
-    if options.sample is not None:
-        wanted = sorted({text for unit in load.files.manifest.objects for text in _texts_of(load, unit.path)})
-        of_objects = f" AND {one_of(name, wanted)}"
-    sql = {
-        node: Sql(
-            f"SELECT {name} AS `chs3: object`, {values} FROM {table(load.context.target)} "
-            f"WHERE {one_of('_partition_id', _partitions(before[node]))}{of_objects}{grouped}"
-        )
-        for node in _readers(load.context, before)
-    }
-    answers = yield from QueryNodes(
-        name=f"Read the rows of {load.period}",
-        sql=sql,
-        settings={**load.context.permissions, "session_timezone": load.files.neutral["session_timezone"]},
-    )
-    return _sum_shards(load, {node: Digest.by_key(rows) for node, rows in answers.items()})
-
-
-def _texts_of(load: PeriodLoad, path: str) -> Iterable[str]:
-    url = getattr(load.files.source, "url", "")
-    return (*names_of(path), *([f"{url}/{path.partition('/')[2]}"] if url else []))
-
-
-def _readers(context: TargetContext, before: Mapping[Node, PeriodOnNode]) -> list[Node]:
-    first = {node.shard_num: node for node in context.publishers}
-    contents = {node: on_node.state.contents for node, on_node in before.items()}
-    return [
-        node
-        for node in context.nodes
-        if node in first.values() or not contents[node].has_parts_of(contents[first[node.shard_num]])
-    ]
-
-
-def _partitions(period: PeriodOnNode) -> list[str]:
-    return sorted(
-        {partition.state.partition_id or partition.partition_id for partition in period.each if partition.state.rows}
-    )
-
-
-def _sum_shards(load: PeriodLoad, digests: Mapping[Node, Mapping[str, Digest]]) -> dict[str, Digest]:
-    """Return the digests of all shards together, each row once however many replicas have it."""
-    total, of_shards = dict[str, list[Digest]](), dict[int, tuple[Node, Mapping[str, Digest]]]()
-    for node, table_digests in sorted(digests.items()):
-        if node.shard_num not in of_shards:
-            of_shards[node.shard_num] = node, table_digests
-            for name, digest in table_digests.items():
-                total.setdefault(name, []).append(digest)
-            continue
-        other, on_replica = of_shards[node.shard_num]
-        if not Digest.total(table_digests.values()).is_of(Digest.total(on_replica.values())):
-            raise TargetChangedError(
-                f"{load.context.target} holds other rows of {load.period} on {node} than on {other}, its "
-                "replica: wait until they have caught up with each other (system.replication_queue), and try again."
-            )
-    return {name: Digest.total(addends) for name, addends in total.items()}
-
-
 def _check_objects(load: PeriodLoad) -> Steps[int]:
     """Check that objects are as they were listed, and return the number of those that came since."""
     period, read = load.period, load.files.manifest
@@ -443,19 +384,36 @@ def _is_as_before(before: PeriodOnNode, after: PeriodOnNode, load: PeriodLoad) -
     )
 
 
+def _find_objects(
+    load: PeriodLoad,
+    before: Mapping[Node, PeriodOnNode],
+    compared: Sequence[Column],
+    in_table: Mapping[str, Digest],
+    in_objects: Mapping[str, Digest],
+    options: ProofOptions,
+) -> Steps[list[ObjectFinding]]:
+    """Return the objects by which the period differs, as far as rows tell."""
+    if options.object_column:
+        return findings_by_column(in_table, in_objects, has_all=options.sample is None)
+    held, wanted = Digest.total(in_table.values()), Digest.total(in_objects.values())
+    findings = findings_by_difference(held.without(wanted), in_objects)
+    if findings or held.rows >= wanted.rows or not options.names_incomplete:
+        return findings
+    absent = yield from find_absent(load, before, compared, in_objects)
+    return [
+        ObjectFinding(path=path, status="incomplete", source_rows=in_objects[path].rows, rows=None) for path in absent
+    ]
+
+
 def _judged(
     load: PeriodLoad,
     in_table: Mapping[str, Digest],
     in_objects: Mapping[str, Digest],
+    findings: Sequence[ObjectFinding],
     names: Sequence[str],
     options: ProofOptions,
 ) -> ProvedPeriod:
     held, wanted = Digest.total(in_table.values()), Digest.total(in_objects.values())
-    findings = (
-        findings_by_column(in_table, in_objects, has_all=options.sample is None)
-        if options.object_column
-        else findings_by_difference(held.without(wanted), in_objects)
-    )
     if held.is_of(wanted) and not findings:
         of = "" if options.sample is None else f" of {quantity(len(in_objects), 'object')} in a sample"
         reason = f"{quantity(held.rows, 'row')}{of}"

@@ -7,7 +7,10 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.exceptions import NotReadyError
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
-from tests.integration.load.test_spread import Arrivals, arrivals, touched
+from airflow_provider_chs3.operators.prove import ProvePeriodsOperator
+from tests.integration.lake import Lake
+from tests.integration.ledger.test_ledger_admin import adopt
+from tests.integration.load.test_spread import BY_ARRIVAL, BY_OBJECT, Arrivals, arrivals, touched
 
 __all__ = ["arrivals"]
 
@@ -102,3 +105,51 @@ def test_an_object_has_rows_of_many_periods(arrivals: Arrivals) -> None:
     arrivals.put(21, "b", 90, list(range(-125, 22)), rows=1)
     arrivals.load(21)
     arrivals.assert_exact()
+
+
+def lose_records(arrivals: Arrivals) -> None:
+    for table in ("chs3_ledger", "chs3_objects", "chs3_loads"):
+        arrivals.lake.on_every_node(f"DROP TABLE {arrivals.lake.database}.{table} SYNC")
+
+
+@pytest.mark.parametrize("is_by_object", [False, True])
+def test_all_objects_that_are_not_loaded_are_left_to_the_next_run(lake: Lake, is_by_object: bool) -> None:
+    arrivals = Arrivals(lake, key="toYYYYMM(at)", is_by_object=is_by_object)
+    arrivals.create()
+    arrivals.put(10, "a", 0, [10, 9, -20])
+    arrivals.put(10, "b", 0, [10], rows=3)
+    arrivals.load(10)
+    lose_records(arrivals)
+    arrivals.put(10, "late", 50, [9])
+    arrivals.put(11, "c", 70, [11, 9, -20], rows=5)
+    arrivals.put(12, "d", 80, [12, 9], rows=7)
+    adopted = adopt(lake, **(BY_ARRIVAL | (BY_OBJECT if is_by_object else {})))
+    assert [period["rows"] for period in adopted] == [2, 7]
+    assert [arrivals.load(arrival)["loaded_objects"] for arrival in (10, 11, 12)] == [1, 1, 1]
+    arrivals.assert_exact()
+
+
+def test_a_refused_adoption_names_the_objects_that_it_took_as_not_loaded(arrivals: Arrivals) -> None:
+    arrivals.put(10, "a", 0, [10, 9])
+    arrivals.put(11, "b", 50, [11, 9])
+    arrivals.load(10)
+    arrivals.load(11)
+    lose_records(arrivals)
+    arrivals.lake.on_every_node(f"ALTER TABLE {arrivals.name} DROP PARTITION '2026-11-11'")
+    taken = r"2026-11-09 differs: 2 rows more .* Taken as not loaded, .*2026-11-11/b \(of 20261111\)\."
+    with pytest.raises(AirflowFailException, match=taken):
+        adopt(arrivals.lake, **BY_ARRIVAL)
+
+
+def test_a_proof_of_a_table_without_records_says_that_nothing_is_loaded(arrivals: Arrivals) -> None:
+    arrivals.put(10, "a", 0, [10, 9])
+    load = arrivals.operator(10).as_load()
+    prove = ProvePeriodsOperator(task_id="prove", load=load, all_periods=True, fail_on_difference=False)
+    assert [(found["period"], found["status"]) for found in prove.execute({})] == [("2026-11-10", "differs")]
+    arrivals.load(10)
+    lose_records(arrivals)
+    assert [(found["period"][-2:], found["status"]) for found in prove.execute({})] == [
+        ("09", "differs"),
+        ("10", "differs"),
+        ("10", "differs"),
+    ]
