@@ -20,7 +20,7 @@ from airflow_provider_chs3.core.model.json_values import AsJson
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.periods.adopt_arrivals import prove_arrivals, record_arrivals
 from airflow_provider_chs3.core.periods.adopted_records import records_as_loaded
-from airflow_provider_chs3.core.periods.prove import ProofOptions, prove_period
+from airflow_provider_chs3.core.periods.prove import ProofOptions, is_as_before, prove_period
 from airflow_provider_chs3.core.periods.proved_period import EQUAL
 from airflow_provider_chs3.core.sql.quoting import Sql, table
 from airflow_provider_chs3.core.steps.operations import Log, QueryNodes, Steps
@@ -233,8 +233,7 @@ def _check_unchanged(load: PeriodLoad) -> Steps[None]:
         raise ObjectsChangedError(f"Objects of {period} changed while its rows were counted: try again")
     after = yield from load.look_up()
     for node, on_node in after.items():
-        was, is_now = load.before[node].state, on_node.state
-        if (was.max_block, was.data_version) != (is_now.max_block, is_now.data_version):
+        if not is_as_before(load.before[node], on_node, load):
             raise TargetChangedError(
                 f"Somebody wrote to {load.context.target} on {node} while the rows of {period} were counted: try again"
             )

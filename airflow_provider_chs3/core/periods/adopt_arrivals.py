@@ -9,7 +9,6 @@ from dataclasses import replace
 from airflow_provider_chs3.core.ledger.object_records import ObjectsOfPeriod, make_objects_table, record_objects
 from airflow_provider_chs3.core.ledger.queries import look_up_periods
 from airflow_provider_chs3.core.ledger.recording import add_records
-from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.ledger.table import make_ledger
 from airflow_provider_chs3.core.load.load_request import LoadRequest
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Spread
@@ -19,7 +18,7 @@ from airflow_provider_chs3.core.model.models import HeldObjects, Manifest, Unit
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.model.quantities import quantity
 from airflow_provider_chs3.core.periods.adopted_records import records_as_loaded
-from airflow_provider_chs3.core.periods.prove import ProofOptions, prove_period
+from airflow_provider_chs3.core.periods.prove import ProofOptions, is_as_before, prove_period
 from airflow_provider_chs3.core.periods.proved_period import EQUAL, ProvedPeriod
 from airflow_provider_chs3.core.sql.quoting import Sql, in_table
 from airflow_provider_chs3.core.steps.operations import Log, Steps
@@ -60,9 +59,12 @@ def prove_arrivals(request: LoadRequest, context: TargetContext) -> Steps[list[P
     load = replace(load, spread=Spread(), plan=(yield from plan_objects(load)))
     partitions = yield from _partitions_with_rows(context, part)
     before = yield from look_up_periods(context, partitions)
-    for period, on_nodes in sorted(before.items()):
-        if any(on_node.record for on_node in on_nodes.values()):
-            raise TargetChangedError(f"{period} is recorded. Nothing was adopted: forget it first (chs3 forget).")
+    recorded = sorted(period for period, of in before.items() if any(on_node.record for on_node in of.values()))
+    if recorded:
+        more = f" and {len(recorded) - 1} more are" if len(recorded) > 1 else " is"
+        raise TargetChangedError(
+            f"{recorded[0]}{more} recorded. Nothing was adopted: forget all periods of the table first (chs3 forget)."
+        )
     found = yield from read_rows_of_objects(load)
     periods = {of.value: period for period, of in partitions.items()}
     # Of objects that were not loaded yet, a period of which the table lacks rows: the next run loads them.
@@ -72,7 +74,7 @@ def prove_arrivals(request: LoadRequest, context: TargetContext) -> Steps[list[P
         rows = _by_period([row for row in found if row[0] not in new], partitions, context, new)
         lacking = yield from _prove_periods(load, rows, partitions, new, loads)
         if not lacking:
-            return [replace(item, before=before[item.period]) for item in loads.values()]
+            return [replace(item, before=before[period]) for period, item in sorted(loads.items())]
         new |= lacking
 
 
@@ -108,7 +110,8 @@ def _prove_periods(
         loads[period] = replace(item, plan=replace(load.planned, reading=reading))
     if unlike and not lacking:
         raise TargetChangedError(
-            f"The rows of {load.context.target} are not those of the objects: {unlike[0]}. {_nothing_adopted(new)}"
+            f"The rows of {load.context.target} are not those of the objects: {unlike[0]}. Nothing was adopted: "
+            f"{_way_out(new)}"
         )
     return lacking
 
@@ -125,13 +128,13 @@ def _partitions_with_rows(context: TargetContext, part: PeriodPartitions) -> Ste
     return (yield from periods_of_rows(context, context.target, values))
 
 
-def _nothing_adopted(new: Mapping[str, str]) -> str:
-    """Say what becomes of the table, and which objects were left out: rows of one that was loaded may be gone."""
+def _way_out(new: Mapping[str, str]) -> str:
+    """Say what to do, and which objects were left out: of one that was loaded, rows may be gone."""
     named = [f"{path} (of {period})" for path, period in sorted(new.items())[:_MOST_SHOWN]]
     if more := len(new) - len(named):
         named.append(f"and {quantity(more, 'object')} more")
     lacks = f" Taken as not loaded, as the table lacks rows of them: {', '.join(named)}." if new else ""
-    return f"Nothing was adopted: correct the rows, or load into a new table.{lacks}"
+    return f"correct the rows, or load into a new table.{lacks}"
 
 
 def _by_period(
@@ -146,7 +149,8 @@ def _by_period(
         rows[periods[value]][path] += count
     if missing := sorted(partitions.keys() - rows.keys()):
         raise TargetChangedError(
-            f"No loaded object has rows of {missing[0]}, and {context.target} does. {_nothing_adopted(new)}"
+            f"No loaded object has rows of {missing[0]}, and {context.target} does. Nothing was adopted: "
+            f"{_way_out(new)}"
         )
     return dict(rows)
 
@@ -162,10 +166,6 @@ def _held(rows: Mapping[Period, Counter[str]], units: Mapping[str, Unit]) -> Hel
     )
 
 
-def _writes(on_node: PeriodOnNode) -> tuple[int, int, int]:
-    return on_node.state.max_block, on_node.state.data_version, on_node.state.rows
-
-
 def record_arrivals(loads: Collection[PeriodLoad]) -> Steps[None]:
     """Record periods as loaded by arrival.
 
@@ -177,10 +177,15 @@ def record_arrivals(loads: Collection[PeriodLoad]) -> Steps[None]:
     yield from make_objects_table(context)
     context = context.with_ledger()
     loads = [replace(load, context=context) for load in loads]
-    current = yield from look_up_periods(context, {load.period: load.period_partitions for load in loads})
-    for load in loads:
-        if any(_writes(current[load.period][node]) != _writes(was) for node, was in load.before.items()):
-            raise TargetChangedError(f"Somebody wrote to {load.period} of {context.target} meanwhile: try again.")
+    # Periods that came meanwhile are written to, too.
+    partitions = {load.period: load.period_partitions for load in loads}
+    partitions |= yield from _partitions_with_rows(context, loads[0].period_partitions)
+    current = yield from look_up_periods(context, partitions)
+    proved = {load.period: load for load in loads}
+    for period, of_period in sorted(current.items()):
+        load = proved.get(period)
+        if not (load and all(is_as_before(was, of_period[node], load) for node, was in load.before.items())):
+            raise TargetChangedError(f"Somebody wrote to {period} of {context.target} meanwhile: try again.")
     loads = [replace(load, before=current[load.period]) for load in loads]
     records = yield from records_as_loaded([(load, load.planned.reading) for load in loads])
     objects = [

@@ -14,7 +14,7 @@ from airflow_provider_chs3.core.load.arrivals import changes_of_arrival, recorde
 from airflow_provider_chs3.core.load.load_request import LoadRequest
 from airflow_provider_chs3.core.model.models import HeldObjects, Manifest, ObjectChanges
 from airflow_provider_chs3.core.model.period import Period
-from airflow_provider_chs3.core.periods.proved_period import DIFFERS, ProvedPeriod
+from airflow_provider_chs3.core.periods.proved_period import DIFFERS, REFUSED, ProvedPeriod
 from airflow_provider_chs3.core.sql.quoting import Sql, in_table
 from airflow_provider_chs3.core.steps.operations import Steps
 from airflow_provider_chs3.core.target.node_facts import TargetContext
@@ -30,8 +30,16 @@ def periods_to_prove(
         requests = [replace(request, period=period) for period in periods]
     if all_periods:
         known = {of_period.period for of_period in requests}
-        requests = [*requests, *(yield from _without_objects(context, request, known))]
+        others = yield from _without_objects(context, request, known)
+        if request.policies.on_other_periods == SPREAD and not requests:
+            return (), [*map(_of_nobody, others), *not_loaded]
+        requests = [*requests, *others]
     return requests, not_loaded
+
+
+def _of_nobody(request: LoadRequest) -> ProvedPeriod:
+    reason = "no record says which objects its rows are from: adopt the table first (chs3 adopt --all-periods)"
+    return ProvedPeriod(period=request.period, status=REFUSED, reason=reason, definition=request.defined)
 
 
 def _without_objects(

@@ -366,13 +366,13 @@ def _check_objects(load: PeriodLoad) -> Steps[int]:
 
 def _check_table(load: PeriodLoad, before: Mapping[Node, PeriodOnNode]) -> Steps[None]:
     for node, on_node in (yield from load.look_up(with_records=False)).items():
-        if not _is_as_before(before[node], on_node, load):
+        if not is_as_before(before[node], on_node, load):
             raise TargetChangedError(
                 f"Somebody wrote to {load.context.target} on {node} while {load.period} was compared: try again."
             )
 
 
-def _is_as_before(before: PeriodOnNode, after: PeriodOnNode, load: PeriodLoad) -> bool:
+def is_as_before(before: PeriodOnNode, after: PeriodOnNode, load: PeriodLoad) -> bool:
     """Check whether a period has the parts that it had, or merges of them."""
     pairs = [
         (before.at(key).state, after.at(key).state)

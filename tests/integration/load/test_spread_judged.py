@@ -8,11 +8,12 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_provider_chs3.exceptions import NotReadyError
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.operators.prove import ProvePeriodsOperator
+from tests.faults.strikes import Strikes, strikes
 from tests.integration.lake import Lake
 from tests.integration.ledger.test_ledger_admin import adopt
 from tests.integration.load.test_spread import BY_ARRIVAL, BY_OBJECT, Arrivals, arrivals, touched
 
-__all__ = ["arrivals"]
+__all__ = ["arrivals", "strikes"]
 
 
 @pytest.mark.parametrize("is_dropped", [True, False])
@@ -141,6 +142,31 @@ def test_a_refused_adoption_names_the_objects_that_it_took_as_not_loaded(arrival
         adopt(arrivals.lake, **BY_ARRIVAL)
 
 
+@pytest.mark.parametrize("step", ["Comparing 2026-11-10", "Create "])
+def test_parts_may_merge_while_their_table_is_adopted(arrivals: Arrivals, strikes: Strikes, step: str) -> None:
+    arrivals.put(10, "a", 0, [10, 9])
+    arrivals.put(11, "b", 50, [11, 9])
+    arrivals.load(10)
+    arrivals.load(11)
+    lose_records(arrivals)
+    strikes.before(step, lambda: arrivals.lake.on_every_node(f"OPTIMIZE TABLE {arrivals.name} FINAL"))
+    adopt(arrivals.lake, **BY_ARRIVAL)
+    assert strikes.struck
+    strikes.reset()
+    assert [arrivals.load(arrival)["status"] for arrival in (10, 11)] == ["unchanged"] * 2
+
+
+@pytest.mark.parametrize("day", ["2026-11-09", "2026-10-01"])
+def test_rows_that_came_during_an_adoption_refuse_it(arrivals: Arrivals, strikes: Strikes, day: str) -> None:
+    arrivals.put(10, "a", 0, [10, 9])
+    arrivals.load(10)
+    lose_records(arrivals)
+    rows = f"INSERT INTO {arrivals.name} VALUES ('{day} 12:00:00', 5)"
+    strikes.before("Create ", lambda: arrivals.lake.on_every_node(rows))
+    with pytest.raises(AirflowFailException, match=f"Somebody wrote to {day} .* meanwhile"):
+        adopt(arrivals.lake, **BY_ARRIVAL)
+
+
 def test_a_proof_of_a_table_without_records_says_that_nothing_is_loaded(arrivals: Arrivals) -> None:
     arrivals.put(10, "a", 0, [10, 9])
     load = arrivals.operator(10).as_load()
@@ -149,7 +175,7 @@ def test_a_proof_of_a_table_without_records_says_that_nothing_is_loaded(arrivals
     arrivals.load(10)
     lose_records(arrivals)
     assert [(found["period"][-2:], found["status"]) for found in prove.execute({})] == [
-        ("09", "differs"),
-        ("10", "differs"),
+        ("09", "refused"),
+        ("10", "refused"),
         ("10", "differs"),
     ]
