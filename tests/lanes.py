@@ -13,7 +13,7 @@ LANES = {
     "sources": "servers of other storages, databases and Kafka",
     "delivery": "lint, the page in a browser, wheels, the documentation and its tutorial",
 }
-_SOURCES = ("tests/sources/", "tests/dags/test_chs3_kafka.py")
+_SOURCES = ("tests/sources/", "tests/system/test_chs3_kafka.py")
 _DELIVERY = (
     "tests/test_lint.py",
     "tests/test_docs",

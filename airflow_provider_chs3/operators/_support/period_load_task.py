@@ -45,6 +45,8 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask, takes=()):
     #: Airflow shows rendered fields as they were before the task ran, unless it reads them again when it has.
     #: Before 3.2 that would end a try which is to be retried with an error, without its callbacks.
     overwrite_rtif_after_execution = tuple(int(number) for number in __version__.split(".")[:2]) >= (3, 2)
+    #: For Airflow's registry: with `durable`, a retry resumes what a killed worker began, by the servers' records.
+    __supports_durable_execution: ClassVar[bool] = True
     #: The insert that it sends, where people look for it in Airflow's UI; without credentials.
     insert_sql = ""
 

@@ -15,11 +15,11 @@ from airflow.sdk import DAG
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.arguments import grouped
-from tests.dags import lineage_events
 from tests.integration import deferring
 from tests.integration.load.test_no_secret_shows import found_in
 from tests.integration.slow import SLOW_SETTINGS
 from tests.narrow_user import NARROW, narrow_connection
+from tests.system import lineage_events
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
