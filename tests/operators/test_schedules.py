@@ -59,7 +59,7 @@ def test_runs_without_an_interval_are_an_error_of_the_dag(schedule: Any, shown: 
         parse(S3ToClickHouseOperator, schedule)
     assert str(error.value).startswith(f"DAG 'd' has schedule={shown}, whose runs have no data interval")
     assert f"CronDataIntervalTimetable{instead}" in str(error.value)
-    assert str(error.value).endswith('or the task period="{{ ds[:7] }}" or other periods.')
+    assert str(error.value).endswith('for the DAG, or period="{{ ds[:7] }}" or other periods for the task.')
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_runs_without_an_interval_are_an_error_of_the_dag(schedule: Any, shown: 
     ],
 )
 def test_each_operator_names_what_it_could_be_given(operator: Any, arguments: dict[str, Any], instead: str) -> None:
-    with pytest.raises(ConfigurationError, match=f"or the task {instead}"):
+    with pytest.raises(ConfigurationError, match=f"for the DAG, or {instead}"):
         parse(operator, "@daily", **arguments)
 
 

@@ -151,7 +151,7 @@ class TestSettings:
         assert difference_of(recorded(before), after) == f"setting {self.NAME} was '1' and is '2'"
 
     def test_one_that_is_not_given_any_more(self):
-        assert difference_of(recorded(now(settings={self.NAME: 1})), now()).endswith("was '1' and is not given")
+        assert difference_of(recorded(now(settings={self.NAME: 1})), now()).endswith("was '1' and is not set")
 
     def test_where_they_are_not_known_they_are_not_compared(self):
         assert difference_of(recorded(now(settings={self.NAME: 1})), {**now(), "settings": None}) == ""
@@ -162,7 +162,7 @@ class TestSettings:
 
     @pytest.mark.parametrize("name", ["splitby_max_substrings_includes_remaining_string", "transform_null_in"])
     def test_so_do_those_of_what_select_makes(self, name):
-        assert difference_of(recorded(), now(settings={name: 1})) == f"setting {name} was not given and is '1'"
+        assert difference_of(recorded(), now(settings={name: 1})) == f"setting {name} was not set and is '1'"
 
 
 class TestSharding:
