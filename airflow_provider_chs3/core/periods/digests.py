@@ -81,18 +81,20 @@ def has_digest(column_type: str) -> bool:
 def digest_columns(values: Sequence[tuple[str, str]]) -> str:
     """Return the columns of a SELECT for the digest of rows.
 
-    A row's bytes differ wherever a value does: NULL from the default, -0 from 0, one column's end from another's. The
-    hash of several arguments is NULL if one of them is, and such a row would not count.
+    A row's hash differs wherever a value does: NULL from the default, -0 from 0, one column's end from another's.
     """
-    of_columns = (_hash(of, _name(number)) for number, (_, of) in enumerate(values))
-    sums = (f"{hash_of_row(values)} AS `chs3: row`", "intHash64(`chs3: row`)", *of_columns)
+    of_columns = (f"({_hash(*column)} AS {_name(number)})" for number, column in enumerate(values))
+    sums = (
+        f"(cityHash64({', '.join(of_columns)}) AS `chs3: row`)",
+        "intHash64(`chs3: row`)",
+        *map(_name, range(len(values))),
+    )
     return f"count(), [{', '.join(f'sum({value})' for value in sums)}], min(`chs3: row`)"
 
 
 def hash_of_row(values: Sequence[tuple[str, str]]) -> str:
     """Return the expression for a row's hash, of which a digest has the sum and the least."""
-    given = ", ".join(f"({_written(*column)} AS {_name(number)})" for number, column in enumerate(values))
-    return f"cityHash64(formatRow('RowBinary', {given}))"
+    return f"cityHash64({', '.join(_hash(*column) for column in values)})"
 
 
 def _name(number: int) -> str:
@@ -110,10 +112,12 @@ def _written(expression: str, column_type: str) -> str:
     return f"if(isNaN({expression}), CAST('nan', {literal(column_type)}), {expression})" if is_float else expression
 
 
-def _hash(column_type: str, name: str) -> str:
+def _hash(expression: str, column_type: str) -> str:
+    """Return the expression for a value's hash, which is never NULL: one of several arguments would be NULL with it."""
+    written = _written(expression, column_type)
     if _CONTAINERS.search(ColumnType(column_type).text):
-        return f"cityHash64(formatRow('RowBinary', {name}))"
-    return f"ifNull(cityHash64({name}), 1)"
+        return f"cityHash64(formatRow('RowBinary', {written}))"
+    return f"ifNull(cityHash64({written}), 1)"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
