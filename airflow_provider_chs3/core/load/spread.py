@@ -194,7 +194,8 @@ def _by_period(found: Sequence[Row], partitions: Mapping[Period, PeriodPartition
     return {period: +of_period for period, of_period in counted.items()}
 
 
-def _rows_of_periods(load: PeriodLoad) -> Steps[RowsOfPeriods]:
+def rows_of_periods(load: PeriodLoad) -> Steps[RowsOfPeriods]:
+    """Return what says which period of the table a row is of."""
     of_time = time_of_key(load.context)
     assert of_time
     return RowsOfPeriods(of_time.column, (yield from parts_of_key(load.context, of_time)))
@@ -202,7 +203,7 @@ def _rows_of_periods(load: PeriodLoad) -> Steps[RowsOfPeriods]:
 
 def read_rows_of_objects(load: PeriodLoad) -> Steps[list[Row]]:
     """Read the column of the partition key once more: path of an object, value of a period, rows."""
-    of_rows, null_as_default = (yield from _rows_of_periods(load)), load.request.selection.null_as_default
+    of_rows, null_as_default = (yield from rows_of_periods(load)), load.request.selection.null_as_default
     found = list[Row]()
     for group, batch in load.planned.reading.batches(load.files):
         value = of_rows.value_in(group, null_as_default=null_as_default)
@@ -275,7 +276,7 @@ def _insert_kept(
         The rows of these objects, and what is staged now.
     """
     units = {unit.path: unit for of_period in kept.values() for unit in of_period}
-    of_rows = replace((yield from _rows_of_periods(load)), values=tuple(of.value for of in partitions.values()))
+    of_rows = replace((yield from rows_of_periods(load)), values=tuple(of.value for of in partitions.values()))
     yield from Log(name=f"Reading {quantity(len(units), 'object')} again for {', '.join(map(str, kept))}.")
     again = replace(load, spread=Spread(only=of_rows))
     found, staged = yield from _insert_again(again, units.values(), staged, name="kept")

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from airflow_provider_chs3.core.ledger.object_records import ObjectsOfPeriod, make_objects_table, record_objects
 from airflow_provider_chs3.core.ledger.queries import look_up_periods
 from airflow_provider_chs3.core.ledger.recording import add_records
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.ledger.table import make_ledger
 from airflow_provider_chs3.core.load.load_request import LoadRequest
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Spread
-from airflow_provider_chs3.core.load.planning import plan_objects
-from airflow_provider_chs3.core.load.spread import read_rows_of_objects
-from airflow_provider_chs3.core.model.models import HeldObjects, Manifest, Unit
+from airflow_provider_chs3.core.load.spread import rows_of_periods
+from airflow_provider_chs3.core.model.models import Manifest, Node
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.model.quantities import quantity
 from airflow_provider_chs3.core.periods.adopted_records import records_as_loaded
-from airflow_provider_chs3.core.periods.prove import ProofOptions, is_as_before, prove_period
+from airflow_provider_chs3.core.periods.digests import NO_ROWS
+from airflow_provider_chs3.core.periods.prove import (
+    KeyOfRows,
+    ProofOptions,
+    ReadObjects,
+    check_objects,
+    compare_period,
+    is_as_before,
+    read_objects,
+)
 from airflow_provider_chs3.core.periods.proved_period import EQUAL, ProvedPeriod
 from airflow_provider_chs3.core.sql.quoting import Sql, in_table
 from airflow_provider_chs3.core.steps.operations import Log, Steps
@@ -35,9 +43,7 @@ _MOST_SHOWN = 5
 
 
 def prove_arrivals(request: LoadRequest, context: TargetContext) -> Steps[list[PeriodLoad]]:
-    """Read which periods each object has rows of, and prove that the table's periods hold exactly these rows.
-
-    Each object is read once for its periods, and once more for each of them.
+    """Read each object once, and prove that the table's periods hold exactly the rows that objects have of them.
 
     Returns:
         A load of each period, with its objects.
@@ -56,7 +62,7 @@ def prove_arrivals(request: LoadRequest, context: TargetContext) -> Steps[list[P
         manifest=Manifest.of(unit for manifest in listed.values() for unit in manifest.objects),
         period_partitions=part,
     )
-    load = replace(load, spread=Spread(), plan=(yield from plan_objects(load)))
+    load = replace(load, spread=Spread())
     partitions = yield from _partitions_with_rows(context, part)
     before = yield from look_up_periods(context, partitions)
     recorded = sorted(period for period, of in before.items() if any(on_node.record for on_node in of.values()))
@@ -65,52 +71,84 @@ def prove_arrivals(request: LoadRequest, context: TargetContext) -> Steps[list[P
         raise TargetChangedError(
             f"{recorded[0]}{more} recorded. Nothing was adopted: forget all periods of the table first (chs3 forget)."
         )
-    found = yield from read_rows_of_objects(load)
+    options = ProofOptions(needs_all_columns=True, object_column=load.policies.object_column, names_incomplete=True)
+    read = yield from read_objects(load, options, (yield from _value_of_period(load)))
+    yield from check_objects(load)
+    load = replace(load, plan=read.plan)
     periods = {of.value: period for period, of in partitions.items()}
     # Of objects that were not loaded yet, a period of which the table lacks rows: the next run loads them.
-    new = {path: value for path, value, _ in found if value not in periods}
+    new = {path: value for path, by_value in read.digests.items() for value in by_value if value not in periods}
     loads = dict[Period, PeriodLoad]()
     while True:
-        rows = _by_period([row for row in found if row[0] not in new], partitions, context, new)
-        lacking = yield from _prove_periods(load, rows, partitions, new, loads)
+        items = _loads_of(load, read, partitions, before, new)
+        lacking = yield from _prove_periods(items, read, options, new, loads)
         if not lacking:
-            return [replace(item, before=before[period]) for period, item in sorted(loads.items())]
+            return [loads[period] for period in sorted(loads)]
         new |= lacking
 
 
-def _prove_periods(
+def _value_of_period(load: PeriodLoad) -> Steps[KeyOfRows]:
+    of_rows, null_as_default = (yield from rows_of_periods(load)), load.request.selection.null_as_default
+    return lambda group, batch: of_rows.value_in(group, null_as_default=null_as_default)
+
+
+def _loads_of(
     load: PeriodLoad,
-    rows: Mapping[Period, Counter[str]],
+    read: ReadObjects,
     partitions: Mapping[Period, PeriodPartitions],
+    before: Mapping[Period, Mapping[Node, PeriodOnNode]],
     new: Mapping[str, str],
-    loads: dict[Period, PeriodLoad],
+) -> list[PeriodLoad]:
+    """Return a load of each period of the table, with the objects that have rows of it."""
+    units = {unit.path: unit for unit in load.objects if unit.path not in new}
+    # Objects without rows are recorded, too: else every run would read them again.
+    empty, newest = {path for path in units if not read.digests[path]}, max(partitions)
+    loads = []
+    for period, of_period in sorted(partitions.items()):
+        paths = {path for path in units if of_period.value in read.digests[path]}
+        if period == newest:
+            paths |= empty
+        if not paths - empty:
+            raise TargetChangedError(
+                f"No loaded object has rows of {period}, and {load.context.target} does. Nothing was adopted: "
+                f"{_way_out(new)}"
+            )
+        manifest = Manifest.of(units[path] for path in paths)
+        counted = (read.digests[unit.path].get(of_period.value, NO_ROWS).rows for unit in manifest.objects)
+        reading = replace(load.planned.reading, file_rows=tuple(counted))
+        item = replace(load, period=period, period_partitions=of_period, before=before[period])
+        loads.append(replace(item.with_objects(manifest), plan=replace(load.planned, reading=reading)))
+    return loads
+
+
+def _prove_periods(
+    items: Sequence[PeriodLoad],
+    read: ReadObjects,
+    options: ProofOptions,
+    new: Mapping[str, str],
+    proved: dict[Period, PeriodLoad],
 ) -> Steps[dict[str, str]]:
-    """Prove the periods that are not proved with these objects, and keep a load of each.
+    """Prove the periods that are not proved with these objects, and keep the load of each that is.
 
     Returns:
         Objects of which a period lacks rows, with that period: they were not loaded, if any was.
     """
-    held = _held(rows, {unit.path: unit for unit in load.objects if unit.path not in new})
-    options = ProofOptions(needs_all_columns=True, object_column=load.policies.object_column, names_incomplete=True)
     lacking, unlike = dict[str, str](), list[ProvedPeriod]()
-    for done, (period, of_period) in enumerate(sorted(rows.items())):
-        manifest = held.periods[period]
-        if period in loads and loads[period].objects == manifest.objects:
+    for done, item in enumerate(items):
+        if item.period in proved and proved[item.period].objects == item.objects:
             continue
-        item = replace(load, files=replace(load.files, source=load.files.source.holding(held)), period=period)
-        item = replace(item, period_partitions=partitions[period], plan=None).with_objects(manifest)
-        yield from Log(name=f"Comparing {period}.", done=done, total=len(rows), unit="periods")
-        proof = yield from prove_period(item, options)
-        if proof.status != EQUAL:
-            unlike.append(proof)
-            lacking |= {of.path: str(period) for of in proof.objects if of.status in ("missing", "incomplete")}
+        yield from Log(name=f"Comparing {item.period}.", done=done, total=len(items), unit="periods")
+        value = item.period_partitions.value
+        in_objects = {unit.path: read.digests[unit.path].get(value, NO_ROWS) for unit in item.objects}
+        proof = yield from compare_period(item, item.before, read, in_objects, options)
+        if proof.status == EQUAL:
+            proved[item.period] = item
             continue
-        counted = tuple(of_period[unit.path] for unit in manifest.objects)
-        reading = replace(load.planned.reading, file_rows=counted)
-        loads[period] = replace(item, plan=replace(load.planned, reading=reading))
+        unlike.append(proof)
+        lacking |= {of.path: str(item.period) for of in proof.objects if of.status in ("missing", "incomplete")}
     if unlike and not lacking:
         raise TargetChangedError(
-            f"The rows of {load.context.target} are not those of the objects: {unlike[0]}. Nothing was adopted: "
+            f"The rows of {items[0].context.target} are not those of the objects: {unlike[0]}. Nothing was adopted: "
             f"{_way_out(new)}"
         )
     return lacking
@@ -135,35 +173,6 @@ def _way_out(new: Mapping[str, str]) -> str:
         named.append(f"and {quantity(more, 'object')} more")
     lacks = f" Taken as not loaded, as the table lacks rows of them: {', '.join(named)}." if new else ""
     return f"correct the rows, or load into a new table.{lacks}"
-
-
-def _by_period(
-    found: Collection[tuple[str, str, int]],
-    partitions: Mapping[Period, PeriodPartitions],
-    context: TargetContext,
-    new: Mapping[str, str],
-) -> dict[Period, Counter[str]]:
-    periods = {of.value: period for period, of in partitions.items()}
-    rows = defaultdict[Period, Counter[str]](Counter)
-    for path, value, count in found:
-        rows[periods[value]][path] += count
-    if missing := sorted(partitions.keys() - rows.keys()):
-        raise TargetChangedError(
-            f"No loaded object has rows of {missing[0]}, and {context.target} does. Nothing was adopted: "
-            f"{_way_out(new)}"
-        )
-    return dict(rows)
-
-
-def _held(rows: Mapping[Period, Counter[str]], units: Mapping[str, Unit]) -> HeldObjects:
-    # Objects without rows are recorded, too: else every run would read them again.
-    empty = units.keys() - {path for of_period in rows.values() for path in of_period}
-    paths = {period: {*of_period, *(empty if period == max(rows) else ())} for period, of_period in rows.items()}
-    total = sum(rows.values(), Counter[str]())
-    return HeldObjects(
-        {period: Manifest.of(units[path] for path in of_period) for period, of_period in paths.items()},
-        {path: total[path] for path in units},
-    )
 
 
 def record_arrivals(loads: Collection[PeriodLoad]) -> Steps[None]:

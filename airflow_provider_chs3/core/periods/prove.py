@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from airflow_provider_chs3.core.arguments.arrivals import SPREAD
 from airflow_provider_chs3.core.files.file_groups import Reading
@@ -59,6 +61,8 @@ from airflow_provider_chs3.exceptions import (
     TargetChangedError,
 )
 
+#: The expression that groups the rows of objects, by how they are read.
+KeyOfRows = Callable[[FileGroup, Batch], str]
 #: Errors of one period that do not concern the others.
 _REFUSALS = (NotReadyError, ObjectsChangedError, SourceError, TargetChangedError)
 #: Objects that a text names: more would hide the first.
@@ -186,32 +190,71 @@ def prove_period(load: PeriodLoad, options: ProofOptions) -> Steps[ProvedPeriod]
     """
     before = yield from load.look_up(with_records=False)
     load = load.with_objects(_sampled(load.files.manifest, options.sample))
-    try:
-        reading = yield from _read_files(load, options)
-        compared, left_out = _compared(load, reading, options)
-        plan = yield from _planned(load, reading)
-        in_objects, other_rows = yield from _digest_objects(load, plan, compared)
-    except (ClickHouseServerError, SourceError):
-        yield from _check_objects(load)
-        raise
-    column, is_sample = options.object_column, options.sample is not None
-    in_table = yield from digest_table(load, before, compared, column, is_sample=is_sample)
-    findings = yield from _find_objects(load, before, compared, in_table, in_objects, options)
-    added = yield from _check_objects(load)
+    read = yield from read_objects(load, options, (yield from _is_of_period(load)))
+    in_objects = {path: of_object.get(1, NO_ROWS) for path, of_object in read.digests.items()}
+    other_rows = sum(of_object.get(0, NO_ROWS).rows for of_object in read.digests.values())
+    proof = yield from compare_period(load, before, read, in_objects, options)
+    added = yield from check_objects(load)
     yield from _check_table(load, before)
-    names = [column.name for column in compared]
-    proof = _judged(load, in_table, in_objects, findings, names, options)
     said = [proof.reason]
     # Of arrivals, it is no news that they have rows of other periods.
     if other_rows and load.policies.on_other_periods != SPREAD:
         said.append(f"{quantity(other_rows, 'row')} of its objects belong to other periods")
     if added and options.sample is None:
         said.append(f"not compared: {quantity(added, 'object')} that came meanwhile")
+    return replace(proof, reason="; ".join(said), other_rows=other_rows)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadObjects:
+    """The rows of objects.
+
+    Args:
+        compared: The columns whose values can be compared.
+        left_out: Why not, for each other column that the table stores.
+        plan: The plan by which they were read.
+        digests: Path → key of rows → their digest.
+    """
+
+    compared: Sequence[Column]
+    left_out: Mapping[str, str]
+    plan: InsertPlan
+    digests: Mapping[str, Mapping[Any, Digest]]
+
+
+def read_objects(load: PeriodLoad, options: ProofOptions, key: KeyOfRows) -> Steps[ReadObjects]:
+    """Read objects once, as an insert does.
+
+    Raises:
+        SourceError: If a load would refuse the objects.
+        ObjectsChangedError: If objects changed meanwhile.
+    """
+    try:
+        reading = yield from _read_files(load, options)
+        compared, left_out = _compared(load, reading, options)
+        plan = yield from _planned(load, reading)
+        digests = yield from _digest_objects(load, plan, compared, key)
+    except (ClickHouseServerError, SourceError):
+        yield from check_objects(load)
+        raise
+    return ReadObjects(compared, left_out, plan, digests)
+
+
+def compare_period(
+    load: PeriodLoad,
+    before: Mapping[Node, PeriodOnNode],
+    read: ReadObjects,
+    in_objects: Mapping[str, Digest],
+    options: ProofOptions,
+) -> Steps[ProvedPeriod]:
+    """Compare the rows that a period's objects have for it with those of the table."""
+    is_sample = options.sample is not None
+    in_table = yield from digest_table(load, before, read.compared, options.object_column, is_sample=is_sample)
+    findings = yield from _find_objects(load, before, read.compared, in_table, in_objects, options)
+    names = [column.name for column in read.compared]
     return replace(
-        proof,
-        reason="; ".join(said),
-        other_rows=other_rows,
-        left_out=left_out,
+        _judged(load, in_table, in_objects, findings, names, options),
+        left_out=dict(read.left_out),
         compared_objects=len(load.files.manifest.objects),
         as_of=AsOf.of(load.context.target, before),
     )
@@ -276,50 +319,48 @@ def _planned(load: PeriodLoad, reading: Reading) -> Steps[InsertPlan]:
 
 
 def _digest_objects(
-    load: PeriodLoad, plan: InsertPlan, compared: Sequence[Column]
-) -> Steps[tuple[dict[str, Digest], int]]:
-    """Read the objects as an insert does.
-
-    Returns:
-        The digest of the period's rows of each object, and the number of their rows of other periods.
+    load: PeriodLoad, plan: InsertPlan, compared: Sequence[Column], key: KeyOfRows
+) -> Steps[dict[str, dict[Any, Digest]]]:
+    """Return the digests of the rows of each object, by their key.
 
     Raises:
         SourceError: If an insert would fail, or fewer rows were read than the file says that it has.
     """
-    files, of_period, others = load.files, dict[str, Digest](), dict[str, Digest]()
+    files, by_path = load.files, dict[str, dict[Any, Digest]]()
     if files.manifest.objects:
         yield from Log(name=f"Reading {files.manifest.sizes} of {load.period}.")
     for group, batch in plan.reading.batches(files):
-        digests = Digest.by_key((yield from _read_batch(load, plan, group, batch, compared)))
-        nothing = yield from without_rows(files, batch, {path for path, _ in digests})
-        for path in batch.paths:
-            if path in nothing or (path, 0) in digests or (path, 1) in digests:
-                of_period[path], others[path] = (digests.get((path, is_of_period), NO_ROWS) for is_of_period in (1, 0))
-    files.check_found(of_period)
-    for unit, rows in zip(files.manifest.objects, plan.reading.file_rows or (), strict=False):
-        if (read := of_period[unit.path].rows + others[unit.path].rows) != rows:
+        answer = Digest.by_key((yield from _read_batch(load, plan, group, batch, compared, key)))
+        found = defaultdict[str, dict[Any, Digest]](dict)
+        for (path, of_rows), digest in answer.items():
+            found[path][of_rows] = digest
+        nothing = yield from without_rows(files, batch, found.keys())
+        by_path |= {path: found[path] for path in batch.paths if path in nothing or path in found}
+    files.check_found(by_path)
+    rows = {path: sum(digest.rows for digest in of_object.values()) for path, of_object in by_path.items()}
+    for unit, in_footer in zip(files.manifest.objects, plan.reading.file_rows or (), strict=False):
+        if (read := rows[unit.path]) != in_footer:
             raise SourceError(
-                f"{unit.path} holds {rows:,} rows by its footer, but {read:,} were read of it. Try again."
+                f"{unit.path} holds {in_footer:,} rows by its footer, but {read:,} were read of it. Try again."
             )
-    for path, digest in of_period.items():
-        recorded, read = files.source.recorded_rows(path), digest.rows + others[path].rows
+    for path, read in rows.items():
+        recorded = files.source.recorded_rows(path)
         if recorded not in (None, read):
             raise SourceError(
                 f"{path} has {read:,} rows, but the periods that are recorded to have rows of it got {recorded:,}: "
                 "load its arrival again, with a reload."
             )
-    return of_period, sum(other.rows for other in others.values())
+    return by_path
 
 
 def _read_batch(
-    load: PeriodLoad, plan: InsertPlan, group: FileGroup, batch: Batch, compared: Sequence[Column]
+    load: PeriodLoad, plan: InsertPlan, group: FileGroup, batch: Batch, compared: Sequence[Column], key: KeyOfRows
 ) -> Steps[list[Row]]:
     nulls, loaded = load.request.selection.null_as_default, {column.column.name: column for column in group.loaded}
     values = [(_stored(loaded[column.name], nulls=nulls), column.type) for column in compared]
-    is_own = yield from _is_of_period(load, group, batch)
     # Under a name that no column has: a file's column would see it in its own place.
-    key = f"({batch.path}, toUInt8(ifNull({is_own}, 0))) AS `chs3: object`"
-    sql = select_objects(load, group, batch, [key, digest_columns(values)]).between("", " GROUP BY `chs3: object`")
+    of_rows = f"({batch.path}, {key(group, batch)}) AS `chs3: object`"
+    sql = select_objects(load, group, batch, [of_rows, digest_columns(values)]).between("", " GROUP BY `chs3: object`")
     settings = {**load.files.neutral, **load.files.settings, **plan.setting_values}
     name = f"Read {load.files.source.kind.contents.inserted(len(batch.paths))} of {load.period}"
     try:
@@ -334,17 +375,22 @@ def _read_batch(
         raise
 
 
-def _is_of_period(load: PeriodLoad, group: FileGroup, batch: Batch) -> Steps[str]:
-    """Return the condition that a row belongs to the period's partitions; 1 if the key has no part of time."""
-    of_time = time_of_key(load.context)
-    column = next((column for column in group.loaded if of_time and column.column.name == of_time.column.name), None)
-    if of_time is None or column is None or load.period == WHOLE_TABLE:
-        return "1"
+def _is_of_period(load: PeriodLoad) -> Steps[KeyOfRows]:
+    """Return what says if a row belongs to the period's partitions: 1 or 0; 1 if the key has no part of time."""
+    of_time, nulls = time_of_key(load.context), load.request.selection.null_as_default
+    if of_time is None or load.period == WHOLE_TABLE:
+        return lambda group, batch: "1"
     key = yield from parts_of_key(load.context, of_time)
-    value = _stored(column, nulls=load.request.selection.null_as_default)
-    return is_of_period(
-        of_time.column, key, value, dict.fromkeys(batch.paths, load.period_partitions.value), batch.path
-    )
+
+    def is_own(group: FileGroup, batch: Batch) -> str:
+        column = next((column for column in group.loaded if column.column.name == of_time.column.name), None)
+        if column is None:
+            return "1"
+        values = dict.fromkeys(batch.paths, load.period_partitions.value)
+        condition = is_of_period(of_time.column, key, _stored(column, nulls=nulls), values, batch.path)
+        return f"toUInt8(ifNull({condition}, 0))"
+
+    return is_own
 
 
 def _stored(loaded: LoadedColumn, *, nulls: bool) -> str:
@@ -355,12 +401,16 @@ def _stored(loaded: LoadedColumn, *, nulls: bool) -> str:
     return f"CAST({value}, {literal(of)})"
 
 
-def _check_objects(load: PeriodLoad) -> Steps[int]:
+def check_objects(load: PeriodLoad) -> Steps[int]:
     """Check that objects are as they were listed, and return the number of those that came since."""
-    period, read = load.period, load.files.manifest
-    _, listed = yield from load.files.source.list_period(period)
+    read, source = load.files.manifest, load.files.source
+    if load.spread:
+        listed = Manifest.of((yield from source.list_again({unit.path for unit in read.objects})).values())
+    else:
+        _, listed = yield from source.list_period(load.period)
     if changes := read.changes_in(listed):
-        raise ObjectsChangedError(f"Objects of {period} changed while they were compared: {changes}. Try again.")
+        of = "" if load.spread else f" of {load.period}"
+        raise ObjectsChangedError(f"Objects{of} changed while they were compared: {changes}. Try again.")
     return read.added_in(listed)
 
 
