@@ -37,9 +37,9 @@ def test_periods_of_a_held_arrival_name_it(as_user: AsUser, lake: Lake) -> None:
     arrivals.put(11, "b", 5000, [11])
     arrivals.load(11)
     found = periods(as_user, lake)
-    assert {name: (period["state"], period["arrival"]) for name, period in found.items()} == {
-        "2026-10": ("held", "2026-11-10"),
-        "2026-11": ("published", ""),
+    assert {name: (period["state"], period["arrival"], period["held_rows"]) for name, period in found.items()} == {
+        "2026-10": ("held", "2026-11-10", 2),
+        "2026-11": ("published", "", 0),
     }
     approve(arrivals, 10)
     assert {(period["state"], period["arrival"]) for period in periods(as_user, lake).values()} == {("published", "")}

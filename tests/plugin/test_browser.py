@@ -136,6 +136,42 @@ def test_a_hundred_tables_of_ten_years_are_few_elements_and_the_newest_is_in_vie
     page.unroute_all(behavior="wait")
 
 
+def many_failures(route: Route) -> None:
+    """Answer as the API does, with eight tables that failed, each for a cause of its own."""
+    answer = route.fetch()
+    found = answer.json()
+    (seen,) = found["connections"]
+    (table,) = seen["tables"]
+    period = table["periods"][-1] | {"state": "failed", "since": "2026-11-01 03:00:00"}
+    seen["tables"] = [
+        table | {"table": f"t{number}", "periods": [period | {"why": f"its newest load failed: {'no ' * 70}{cause}"}]}
+        for number, cause in enumerate("abcdefgh")
+    ]
+    route.fulfill(response=answer, json=found)
+
+
+@pytest.mark.thorough(but=1)
+@pytest.mark.parametrize(("height", "few"), [(720, 3), (900, 5)])
+def test_what_needs_attention_leaves_room_for_tables_on_the_first_screen(
+    trips_lake: Lake, open_page: Callable[..., tuple[Page, list[str]]], height: int, few: int
+) -> None:
+    loaded(trips_lake)
+    page, troubles = open_page("/", viewport={"width": height * 16 // 10, "height": height})
+    page.route("**/chs3/api/periods?*", many_failures)
+    page.goto(page.url.split("/plugin")[0].rstrip("/") + PAGE)
+    needs = page.get_by_role("region", name="What needs attention")
+    needs.get_by_role("button", name=f"Show {8 - few} more").wait_for()
+    assert needs.get_by_role("listitem").count() == few
+    box = page.get_by_role("toolbar").first.bounding_box()
+    assert box is not None
+    assert box["y"] + box["height"] <= height
+    keep(page, f"eight-failures-{height}")
+    needs.get_by_role("button", name=f"Show {8 - few} more").click()
+    assert needs.get_by_role("listitem").count() == 8
+    page.unroute_all(behavior="wait")
+    assert troubles == []
+
+
 def remember_loads(lake: Lake, *, table: str, insert_seconds: list[int]) -> None:
     """Records of so many earlier loads of a table, an hour apart, as copies of its own."""
     loads = f"{lake.database}.chs3_loads"

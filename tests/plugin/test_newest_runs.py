@@ -170,6 +170,24 @@ def test_a_run_that_failed_before_any_load_is_on_the_page(
     assert troubles == []
 
 
+def test_a_run_that_failed_though_no_task_did_says_who_ended_it(
+    as_user: AsUser, trips_lake: Lake, task: Any, open_page: Open
+) -> None:
+    load(trips_lake, task)
+    runs.end(task.run_id, "failed")
+    page, troubles = open_page(PAGE)
+    failed = page.get_by_role("listitem", name=f"Run of DAG {LOADER} failed")
+    failed.get_by_text("No task of it failed: it lasted longer than its DAG's dagrun_timeout, none of").wait_for()
+    runs.end(task.run_id, "running")
+    marked = {"state": "failed", "note": "The files come later."}
+    as_user("admin").patch(f"/api/v2/dags/{LOADER}/dagRuns/{task.run_id}", json=marked).raise_for_status()
+    page.reload()
+    failed.get_by_text(
+        "No task of it failed: admin marked the run as failed. Its note: The files come later."
+    ).wait_for()
+    assert troubles == []
+
+
 def test_why_a_run_failed_is_told_to_readers_of_its_log_alone(
     as_user: AsUser,
     airflow_api: Any,

@@ -91,6 +91,16 @@ def test_a_held_period_is_decided_on_by_a_run(
     page.get_by_role("button", name=f"{PERIOD}: held").click()
     page.get_by_text("max of trip_id is").first.wait_for()
     keep(page, "held")
+    page.get_by_role("button", name=f"{verb}…").click()
+    dialog = page.get_by_role("alertdialog", name=f"{verb}: {trips_lake.database}.trips {PERIOD}")
+    dialog.get_by_text("Held since").wait_for()
+    told = dict(zip(dialog.locator("dt").all_inner_texts(), dialog.locator("dd").all_inner_texts(), strict=True))
+    assert told.pop("Held since").endswith(" ago")
+    assert told.pop("Why").startswith("Checks failed: max of trip_id is ")
+    assert told == {"Held by": f"DAG {LOADER}, task load", "Held rows": "600", "Rows in the table": "0"}
+    keep(page, verb.lower())
+    dialog.get_by_role("button", name="Cancel").click()
+    dialog.wait_for(state="detached")
     act(page, f"{verb}…", verb)
     if verb == "Approve":
         run = runs.runs(LOADER)[-1]

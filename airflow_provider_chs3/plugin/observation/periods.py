@@ -118,6 +118,8 @@ class PeriodRow:
     seal: Seal | None = None
     #: The one whose rows are all held; empty if the period is held by itself, or not.
     arrival: str = ""
+    #: The rows that an approval publishes.
+    held_rows: int = 0
     #: Some of the rows that failed the checks of a held period, below the name of each check.
     failing_rows: list[str] = field(default_factory=list)
 
@@ -290,7 +292,7 @@ def _period_overview(
         state=state,
         why=why(with_values=False),
         why_with_values=why(with_values=True) if period.failure or held else "",
-        **_held_values(held),
+        **_held_values(period, held),
         since=_since(state, period, verdicts, held)
         or (publication.get("published_at", "") if state in _AS_PUBLISHED else ""),
         statement=way_out(verdicts, period.table) if state is PeriodState.STUCK else "",
@@ -313,8 +315,15 @@ def _contents(period: JoinedPeriod) -> dict[str, Any]:
     }
 
 
-def _held_values(held: Held | None) -> dict[str, Any]:
-    return {"arrival": held.arrival, "failing_rows": held.rows} if held else {}
+def _held_values(period: JoinedPeriod, held: Held | None) -> dict[str, Any]:
+    if not held:
+        return {}
+    rows = {
+        node.shard_num: sum(claim.rows for claim in on_node.held.records)
+        for node, on_node in period.nodes.items()
+        if on_node.held
+    }
+    return {"arrival": held.arrival, "held_rows": sum(rows.values()), "failing_rows": held.rows}
 
 
 def _state(

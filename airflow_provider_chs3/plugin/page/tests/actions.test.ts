@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
 import { outcome } from "../src/actions/airflow";
-import { kindsFor as kindsOf, obstacle, runsLike } from "../src/actions/kinds";
+import { heldOf, kindsFor as kindsOf, obstacle, runsLike } from "../src/actions/kinds";
 import type { PeriodRow, Rights } from "../src/api/types";
+import type { TableRow } from "../src/model/fleet";
 
 const TASK = { dag_id: "d", run_id: "r", task_id: "t", map_index: -1 };
 const PERIOD = { state: "published", parts: 1, published_at: "2026-01-01 00:00:00", task: TASK } as PeriodRow;
@@ -70,4 +71,12 @@ test("of several periods, what makes sense for each is offered, and what loads t
 test("periods are loaded again by runs like those that loaded them last", () => {
   const [one, two, three] = ["r", "s", "r"].map((run_id, number) => ({ ...PERIOD, period: String(number), task: { ...TASK, run_id } }));
   expect(runsLike([one, two, three] as PeriodRow[])).toEqual([[one, three], [two]]);
+});
+
+test("an arrival is decided on as a whole, though one of its periods is chosen", () => {
+  const [one, two, three, four] = ["a", "a", "b", ""].map((arrival, number) => ({ ...PERIOD, state: "held", period: String(number), arrival })) as
+    [PeriodRow, PeriodRow, PeriodRow, PeriodRow];
+  const table = { periods: [one, two, three, four] } as TableRow;
+  expect(heldOf({ table, periods: [two] })).toEqual([one, two]);
+  expect(heldOf({ table, periods: [four] })).toEqual([four]);
 });

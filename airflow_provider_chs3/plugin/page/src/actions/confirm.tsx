@@ -6,6 +6,7 @@ import { RequestError } from "../api/client";
 import { DagLink, RunLink, TaskLink } from "../ui/links";
 import { Note } from "../ui/parts";
 import { lastRun, perform, type ReloadOptions, type Started } from "./airflow";
+import { HeldRows } from "./held";
 import { KINDS, whatOf, type Kind, type Subject } from "./kinds";
 
 const GONE =
@@ -17,6 +18,9 @@ const ALLOWED: readonly { name: keyof ReloadOptions; states: ReadonlySet<string>
   { name: "replace_rows_of_others", states: new Set(["changed"]) },
   { name: "allow_shrink", states: new Set(["failed", "changed", "changed_in_storage", "blocked"]) },
 ];
+
+// What cannot be had back.
+const ENDS: ReadonlySet<Kind> = new Set<Kind>(["end", "forget", "discard"]);
 
 // A lost answer does not show what Airflow has done.
 function failureText(error: Error, started: number): string {
@@ -78,6 +82,7 @@ export function Confirm({ kind, subject, close, onStarted, onDone }: {
             <Dialog.Header><Dialog.Title overflowWrap="anywhere">{verb}: {whatOf(subject)}</Dialog.Title></Dialog.Header>
             <Dialog.Body>
               <Stack gap={3}>
+                {(kind === "approve" || kind === "discard") && !act.isSuccess ? <HeldRows subject={subject} /> : null}
                 {says(subject).map((text) => <Text key={text}>{text}</Text>)}
                 {waits ? <Text>The DAG is paused: the run waits until somebody unpauses it.</Text> : null}
                 {last.data === null ? <Note status="warning" title="It may load nothing">{GONE}</Note> : null}
@@ -102,7 +107,7 @@ export function Confirm({ kind, subject, close, onStarted, onDone }: {
             <Dialog.Footer>
               <Button ref={cancel} variant="outline" onClick={close}>{act.isSuccess ? "Close" : "Cancel"}</Button>
               {act.isSuccess ? null : (
-                <Button colorPalette={kind === "end" || kind === "forget" ? "red" : "brand"} disabled={act.isPending || last.isLoading || started.length > 0}
+                <Button colorPalette={ENDS.has(kind) ? "red" : "brand"} disabled={act.isPending || last.isLoading || started.length > 0}
                   onClick={actOnce}>{verb}</Button>
               )}
             </Dialog.Footer>

@@ -29,6 +29,14 @@ export interface ActionKind {
 // The periods of a table that is gone: they are forgotten together.
 export const goneOf = (table: TableRow): PeriodRow[] => table.periods.filter(({ state }) => state === "gone");
 
+export const arrivalsOf = ({ periods }: Pick<Subject, "periods">): string[] => [...new Set(periods.map(({ arrival }) => arrival).filter(Boolean))];
+
+// The periods whose held rows are published, or dropped: all of an arrival, of which some may not be chosen.
+export function heldOf(subject: Pick<Subject, "table" | "periods">): PeriodRow[] {
+  const arrivals = arrivalsOf(subject);
+  return subject.table.periods.filter((each) => subject.periods.includes(each) || each.arrival !== "" && arrivals.includes(each.arrival));
+}
+
 // What somebody else has changed is restored by the command alone, which asks whether that may be replaced.
 const RESTORABLE: ReadonlySet<string> = new Set(["published", "merging", "merges_wait", "too_many_parts", "changed_in_storage", "blocked", "stale", "differs", "late", "overdue"]);
 
@@ -60,11 +68,8 @@ export const KINDS: Record<Kind, ActionKind> = {
     dag: (rights) => rights.dag,
     isFor: (period) => period.task !== null && period.state === "held",
     says: (subject) => [
-      `Starts a run of DAG ${subject.rights.dag?.dag_id ?? ""} that publishes the rows that are held of ${theseOf(subject)} although checks failed. ` +
-        "Everything else in the DAG runs, too.",
-      subject.period.arrival ? `All periods that arrival ${subject.period.arrival} has rows of are published. The run fails, and changes ` +
-        "nothing, if its objects have changed since the rows were held."
-        : "The run fails, and changes nothing, if a period's objects, or its rows in the table, have changed since the rows were held.",
+      `Starts a run of DAG ${subject.rights.dag?.dag_id ?? ""} that publishes the held rows in place of those in the table. Everything else in the DAG runs, too.`,
+      `The run fails, and changes nothing, if ${arrivalsOf(subject).length ? "the objects" : "the objects, or the rows in the table,"} have changed since.`,
     ],
   },
   discard: {
@@ -72,10 +77,9 @@ export const KINDS: Record<Kind, ActionKind> = {
     right: "may_start_runs",
     dag: (rights) => rights.actions_dag,
     isFor: (period) => period.state === "held",
-    says: ({ rights, period }) => [
-      `Starts a run of DAG ${rights.actions_dag_id} that drops the rows that are held` +
-        `${period.arrival ? `, of all periods of arrival ${period.arrival}` : ""}. The table keeps what it has.`,
-      "The next load loads the period, and with the same policies holds it again if a check still fails: correct the objects or the checks first.",
+    says: ({ rights }) => [
+      `Starts a run of DAG ${rights.actions_dag_id} that drops the held rows. The table keeps what it has.`,
+      "The next load reads the objects again, and holds their rows again if a check still fails: correct the objects or the checks first.",
     ],
   },
   reload: {

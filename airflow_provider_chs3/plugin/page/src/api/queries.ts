@@ -139,14 +139,16 @@ export function useAssets(dagId: string) {
 }
 
 export interface RunFailure {
-  // The first of the run's tasks that failed.
-  task: Task;
+  // The first of the run's tasks that failed; null if none did.
+  task: Task | null;
   // Null if the user may not read its log.
   error: string | null;
   // The connections that it is given.
   connections: string[];
   // How many others failed.
   others: number;
+  // That of the run, if no task failed.
+  note: string;
 }
 
 interface TaskInstances {
@@ -165,29 +167,40 @@ function unlessForbidden<T>(asked: Promise<T>): Promise<T | null> {
   });
 }
 
+const eventsOf = async (asked: Record<string, string>, events: readonly string[]) => {
+  const query = new URLSearchParams([...Object.entries({ ...asked, order_by: "-when" }), ...events.map((event) => ["included_events", event])]);
+  const found = await unlessForbidden(ask<{ event_logs: { event: string; extra: string | null; owner: string | null }[] }>(`api/v2/eventLogs?${query}`));
+  return found?.event_logs ?? [];
+};
+
 const HEARTBEATS = "heartbeat timeout";
 const BY_SCHEDULER = [HEARTBEATS, "state mismatch", "stuck in queued tries exceeded"];
 
 // If the scheduler ends a task, Airflow's audit log alone says why; empty if it did not.
 async function whyEnded(dagId: string, runId: string, task: TaskInstances["task_instances"][number]): Promise<string> {
-  const query = new URLSearchParams({ dag_id: dagId, run_id: runId, task_id: task.task_id, map_index: String(task.map_index), order_by: "-when", limit: "1" });
-  BY_SCHEDULER.forEach((event) => { query.append("included_events", event); });
-  const found = await unlessForbidden(ask<{ event_logs: { event: string; extra: string | null }[] }>(`api/v2/eventLogs?${query}`));
-  const [newest] = found?.event_logs ?? [];
+  const [newest] = await eventsOf({ dag_id: dagId, run_id: runId, task_id: task.task_id, map_index: String(task.map_index) }, BY_SCHEDULER);
   return newest?.event === HEARTBEATS ? NO_HEARTBEATS : newest?.extra ?? "";
 }
 
-async function failureOf(dagId: string, runId: string): Promise<RunFailure | null> {
+// Who marked a run as failed; empty if nobody did.
+async function whoEnded(dagId: string, runId: string): Promise<string> {
+  const found = await eventsOf({ dag_id: dagId, run_id: runId }, ["patch_dag_run"]);
+  const marked = found.find(({ extra }) => (JSON.parse(extra ?? "{}") as { state?: unknown }).state === "failed");
+  return marked ? `${marked.owner ?? "somebody"} marked the run as failed` : "";
+}
+
+async function failureOf(dagId: string, runId: string): Promise<RunFailure> {
   const tasks = `${runPath(dagId, runId)}/taskInstances`;
   const { task_instances: [first], total_entries: all } = await ask<TaskInstances>(`${tasks}?state=failed&order_by=end_date&limit=1`);
   if (!first) {
-    return null;
+    const [error, { note }] = await Promise.all([whoEnded(dagId, runId), ask<{ note: string | null }>(runPath(dagId, runId))]);
+    return { task: null, error, connections: [], others: 0, note: note ?? "" };
   }
   const log = `${tasks}/${encodeURIComponent(first.task_id)}/logs/${first.try_number}?map_index=${first.map_index}`;
   const found = await unlessForbidden(ask<{ content: unknown[] }>(log).then(({ content }) => errorOf(content)));
-  const error = found === "" ? await whyEnded(dagId, runId, first) : found;
+  const error = found === "" ? await whyEnded(dagId, runId, first) || await whoEnded(dagId, runId) : found;
   const connections = Object.entries(first.rendered_fields).flatMap(([name, value]) => (name.endsWith("_conn_id") && typeof value === "string" ? [value] : []));
-  return { task: { dag_id: dagId, run_id: runId, task_id: first.task_id, map_index: first.map_index }, error, connections, others: all - 1 };
+  return { task: { dag_id: dagId, run_id: runId, task_id: first.task_id, map_index: first.map_index }, error, connections, others: all - 1, note: "" };
 }
 
 // Of a run that has failed: asked once, of Airflow itself, which knows who may read the log of a task.
@@ -203,5 +216,5 @@ const MOST_CAUSES = 20;
 // Why the newest run of each DAG failed, as far as it is known, and with which connections.
 export function useCauses(runs: readonly FailedRun[]): ReadonlyMap<string, string> {
   const asked = useQueries({ queries: runs.slice(0, MOST_CAUSES).map(({ dag_id: dagId, run_id: runId }) => failureQuery(dagId, runId)) });
-  return new Map(asked.flatMap(({ data }) => (data?.error ? [[data.task.dag_id, [...data.connections, data.error].join(" ")] as const] : [])));
+  return new Map(asked.flatMap(({ data }, at) => (data?.error ? [[runs[at]?.dag_id ?? "", [...data.connections, data.error].join(" ")] as const] : [])));
 }

@@ -121,6 +121,7 @@ function Summary({ period, table, owner }: { period: PeriodRow; table: TableRow;
     <Section title="Now">
       <Facts rows={[
         ["Rows", number(period.rows) + withoutText(table.missedNodes)],
+        period.state === "held" && ["Held rows", number(period.held_rows)],
         ["Parts", `${number(period.parts)}, ${bytes(period.size_bytes)} on disk${withoutText(table.silentNodes)}`],
         period.published_at !== "" && ["Published", <><UtcTime key="at" text={period.published_at} /> from {sourceText(period)}</>],
         period.insert_seconds !== null && ["Insert", [orNone(period.rows_per_second, rate), shareText(period)].filter(Boolean).join("; ")],

@@ -1,5 +1,5 @@
 // The periods that need a person: what happened, since when, whose it is, and the one action that helps.
-import { Box, Button, Flex, Heading, Text } from "@chakra-ui/react";
+import { Box, Button, Flex, Heading, Text, useMediaQuery } from "@chakra-ui/react";
 import { useState, type ReactNode } from "react";
 import { useCauses } from "../api/queries";
 import { KINDS, refusal, type Kind } from "../actions/kinds";
@@ -18,8 +18,9 @@ import { Entry } from "./entry";
 import { Slow, type SlowLoads } from "./slow";
 import { sentence } from "./text";
 
-// The list of tables begins on the first screen, too.
-const FEW = 5;
+// The list of tables begins on the first screen, too, which of a laptop is low.
+const FEW = { high: 5, low: 3 };
+const LOW_SCREEN = "(max-height: 799px)";
 // They are carried out by runs of a DAG of their own, not of the one that loads.
 const OF_ACTIONS: ReadonlySet<Kind> = new Set<Kind>(["forget", "unpin", "merge"]);
 
@@ -34,6 +35,8 @@ export function Needs({ problems, data, missed, runs, slow, areSome, areAll, che
   problems: readonly Problem[]; data: Periods; missed: readonly ShardNode[]; runs: readonly FailedRun[]; slow: readonly SlowLoads[]; areSome: boolean; areAll: boolean; checkedAt: number | null; isOld: boolean;
 }) {
   const [areAllShown, showAll] = useState(false);
+  const [isLow] = useMediaQuery([LOW_SCREEN]);
+  const few = isLow ? FEW.low : FEW.high;
   const { broken_dags: broken, owners } = data;
   const needs = needsByCause(needsOf(problems));
   const rowsIf = (isPersonNeeded: boolean) => needs.filter(([need]) => need && NEEDS_PERSON.has(need.first.state) === isPersonNeeded)
@@ -71,11 +74,11 @@ export function Needs({ problems, data, missed, runs, slow, areSome, areAll, che
         <Heading as="h2" size="sm">{what}{areSome ? " so far" : ""}</Heading>
       </Flex>
       <Box as="ul" listStyle="none">
-        {areAllShown ? rows : rows.slice(0, FEW)}
+        {areAllShown ? rows : rows.slice(0, few)}
       </Box>
-      {rows.length > FEW ? (
-        <Button size="xs" variant="ghost" width="100%" borderTopWidth={1} rounded="none" aria-expanded={areAllShown} onClick={() => { showAll(!areAllShown); }}>
-          {areAllShown ? `Show the first ${FEW}` : `Show ${rows.length - FEW} more`}
+      {rows.length > few ? (
+        <Button size="xs" variant="ghost" width="100%" borderTopWidth={1} borderTopColor="border" rounded="none" aria-expanded={areAllShown} onClick={() => { showAll(!areAllShown); }}>
+          {areAllShown ? `Show the first ${few}` : `Show ${rows.length - few} more`}
         </Button>
       ) : null}
     </Box>
@@ -163,6 +166,7 @@ function Rows({ needs, rights }: { needs: readonly Need[]; rights: Rights }) {
   const [isUnfolded, unfold] = useState(false);
   const [newest] = needs;
   const rows = needs.map((need) => <Row key={keyOf(need)} need={need} rights={rights} />);
+  const names = [...new Set(needs.map((need) => nameOf(need.table)))];
   if (!newest || needs.length === 1) {
     return rows;
   }
@@ -171,14 +175,14 @@ function Rows({ needs, rights }: { needs: readonly Need[]; rights: Rights }) {
   const text = needs.every((need) => need.first.why === first.why) ? sentence(why) : `${titleOf(table, first)}: ${ended(why)}`;
   return (
     <>
-      <Entry label={`${needs.length} tables failed for one cause`} tag={<StateTag state={first.state} />} head={(
+      <Entry label={`${count(names.length, "table")} failed for one cause`} tag={<StateTag state={first.state} />} head={(
         <>
-          <Text fontWeight="semibold" overflowWrap="anywhere">{listed(needs.map((need) => nameOf(need.table)))}</Text>
+          <Text fontWeight="semibold" overflowWrap="anywhere">{listed(names)}</Text>
           <Text fontSize="sm" color="fg.muted">last <Ago seconds={parseUtc(first.since).getTime() / 1_000} />, connection {table.connIds[0]}</Text>
         </>
       )} buttons={(
         <Button size="xs" variant="outline" aria-expanded={isUnfolded} onClick={() => { unfold(!isUnfolded); }}>
-          {isUnfolded ? "Hide the tables" : `Show ${count(needs.length, "table")}`}
+          {isUnfolded ? "Hide the tables" : `Show ${count(names.length, "table")}`}
         </Button>
       )}>
         <Text fontSize="sm" lineClamp={2} overflowWrap="anywhere" title={why}>{text}</Text>
@@ -237,7 +241,7 @@ function Row({ need: { table, first, periods }, rights }: { need: Need; rights: 
         )}
       </>
     )}>
-        <Text fontSize="sm" lineClamp={{ base: 3, lg: next ? 1 : 2 }} overflowWrap="anywhere" title={why}>
+        <Text fontSize="sm" lineClamp={{ base: 3, lg: 2 }} overflowWrap="anywhere" title={why}>
           {isSame ? sentence(why) : `${first.period}: ${ended(why)}`}
         </Text>
         {KILLED.has(first.state) && first.task ? <RunFailure dagId={first.task.dag_id} runId={first.task.run_id} isShort /> : null}

@@ -51,6 +51,8 @@ export const STRIP_STYLES: SystemStyleObject = {
   "& .name .below": { color: "fg.muted", alignSelf: "center" },
   "& .name .origin": { flexShrink: 100, minWidth: "3em", overflow: "hidden", textOverflow: "ellipsis" },
   "& .fact": { minWidth: 0, fontSize: "sm", color: "fg.muted", overflow: "hidden", textOverflow: "ellipsis", whiteSpace: "nowrap" },
+  // Else it is a box of its own, which is cut without a sign.
+  "& .fact a": { display: "inline" },
   "& .total": { textAlign: "end", fontSize: "sm", fontVariantNumeric: "tabular-nums", color: "fg.muted" },
   "& .strip": { display: "flex", flexShrink: 0 },
   "& .axis span": { width: `${CELL_PIXELS}px`, flexShrink: 0, overflow: "visible", whiteSpace: "nowrap" },

@@ -63,8 +63,10 @@ export function CopyButton({ text, label = "Copy", size = "2xs" }: { text: strin
 
 export function Sql({ text, label = "Copy" }: { text: string; label?: string }) {
   return (
-    <Flex gap={2} align="start" bg="bg.muted" rounded="md" p={2} mt={2} wrap="wrap">
-      <Code flex="1" minW="12rem" bg="transparent" whiteSpace="pre-wrap" overflowWrap="anywhere" size="sm">{text}</Code>
+    <Flex gap={2} align="start" bg="bg.muted" rounded="md" p={2} my={2} wrap="wrap">
+      <Code flex="1" minW="12rem" bg="transparent" whiteSpace="pre-wrap" overflowWrap="anywhere" size="sm" display="block">
+        {text.split("\n").map((line, at) => <Box key={at} as="span" display="block" ps="4ch" textIndent="-4ch">{line}</Box>)}
+      </Code>
       <CopyButton text={text} label={label} />
     </Flex>
   );

@@ -11,7 +11,16 @@ export function RunFailure({ dagId, runId, isShort = false }: { dagId: string; r
   if (!data || (isShort && !data.error)) {
     return null;
   }
-  const { task, error, connections, others } = data;
+  const { task, error, connections, others, note } = data;
+  if (!task) {
+    return (
+      <Box fontSize="sm" overflowWrap="anywhere">
+        <Text as="span" fontWeight="semibold">No task of it failed</Text>
+        : {error ? ended(error) : "it lasted longer than its DAG's dagrun_timeout, none of its tasks could start, or somebody ended it."}
+        {note ? ` Its note: ${ended(note)}` : ""}
+      </Box>
+    );
+  }
   const index = task.map_index >= 0 ? ` [${task.map_index}]` : "";
   return (
     <Box fontSize="sm" overflowWrap="anywhere">
