@@ -98,8 +98,8 @@ _DELTA = "Delta Lake"
 _S3 = "Amazon Simple Storage Service (S3)"
 #: For everything that is not a transfer.
 _GUIDES = (
-    "nightly", "backfill", "hold-and-approve", "ledger", "optimize", "prove", "statements", "undo",
-    "wait-for-merges",
+    "nightly", "backfill", "arrivals", "many-tables", "hold-and-approve", "ledger", "optimize", "prove", "statements",
+    "undo",
 )  # fmt: skip
 _INTEGRATIONS = [
     {

@@ -20,7 +20,7 @@ from airflow_provider_chs3.testbed.s3 import S3Server
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
 from tests.narrow_user import TRAIT
 
-PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "pull-request.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "test-your-dags.md").read_text(encoding="utf-8")
 REVIEWER = User("reviewer", "only reads")
 #: This month, as the job asks for it.
 MONTH = "2026-10"
