@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 import pytest
-from airflow.providers.common.compat.sdk import AirflowFailException
+from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
 
 from tests.integration.lake import Lake
-from tests.integration.load.test_held_arrivals import approve, hold
+from tests.integration.load.test_held_arrivals import CHECKED, approve
 from tests.integration.load.test_spread import Arrivals
+from tests.plugin import runs
+from tests.plugin.browsing import PAGE, keep
+from tests.plugin.runs import ACTIONS, LOADER
 from tests.plugin.test_periods import AsUser, periods
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 
 def test_arrivals_that_are_loaded_are_no_periods(as_user: AsUser, lake: Lake) -> None:
@@ -29,11 +38,18 @@ def test_arrivals_that_are_loaded_are_no_periods(as_user: AsUser, lake: Lake) ->
     }
 
 
-def test_periods_of_a_held_arrival_name_it(as_user: AsUser, lake: Lake) -> None:
+def test_a_held_arrival_is_named_by_its_periods_and_approved_on_the_page(
+    as_user: AsUser, lake: Lake, open_page: Callable[..., tuple[Page, list[str]]]
+) -> None:
+    runs.make_known(LOADER, ACTIONS)
+    task = runs.start(as_user("admin"))
     arrivals = Arrivals(lake, key="toYYYYMM(at)")
     arrivals.create()
     arrivals.put(10, "a", -2000, [10, -20])
-    hold(arrivals, 10, says="with arrival 2026-11-10; 2026-10 and 1 more, checks failed")
+    with pytest.raises(AirflowSkipException, match="with arrival 2026-11-10; 2026-10 and 1 more, checks failed"):
+        arrivals.operator(10, **CHECKED).execute({"ti": task})
+    runs.set_state(task, "skipped")
+    runs.end(task.run_id)
     arrivals.put(11, "b", 5000, [11])
     arrivals.load(11)
     found = periods(as_user, lake)
@@ -41,6 +57,17 @@ def test_periods_of_a_held_arrival_name_it(as_user: AsUser, lake: Lake) -> None:
         "2026-10": ("held", "2026-11-10", 2),
         "2026-11": ("published", "", 0),
     }
+    page, _ = open_page(PAGE, role="admin")
+    page.get_by_role("button", name=f"Approve {lake.database}.trips 2026-10").click()
+    dialog = page.get_by_role("alertdialog")
+    dialog.get_by_text("Held since").wait_for()
+    told = dict(zip(dialog.locator("dt").all_inner_texts(), dialog.locator("dd").all_inner_texts(), strict=True))
+    assert [told[name] for name in ("Arrival", "Period", "Held rows")] == ["2026-11-10", "2026-10", "2"]
+    keep(page, "approve-arrival")
+    dialog.get_by_role("button", name="Approve", exact=True).click()
+    dialog.get_by_role("button", name="Close").wait_for()
+    asked = {"database": lake.database, "table": "trips", "periods": ["2026-11-10"], "approve": True}
+    assert runs.runs(LOADER)[-1].conf == {"chs3_reload": asked}
     approve(arrivals, 10)
     assert {(period["state"], period["arrival"]) for period in periods(as_user, lake).values()} == {("published", "")}
     arrivals.assert_exact()

@@ -11,6 +11,7 @@ from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.steps.operations import Row
 from airflow_provider_chs3.plugin.observation.periods_records import (
     FailureRecord,
     InsertRecord,
@@ -96,7 +97,7 @@ def _periods(seen: ClusterSnapshot, table: TableName) -> Iterator[JoinedPeriod]:
     for period, ids in _partition_ids(seen, table).items():
         records, partitions, nodes = {}, [], {}
         for node, answers, rows, known, has_rows in of_table:
-            recorded = period_records(row) if (row := rows.get(period)) else None
+            recorded = _with_arrival(period_records(row), rows) if (row := rows.get(period)) else None
             if recorded:
                 records[node] = recorded
             states = [partition for key in ids if (partition := answers.partition(table, key))]
@@ -110,6 +111,13 @@ def _periods(seen: ClusterSnapshot, table: TableName) -> Iterator[JoinedPeriod]:
                 on_node, has_history=period in known, has_rows=has_rows, held=recorded.held if recorded else None
             )
         yield _joined(table, parsed(period), records, partitions, nodes)
+
+
+def _with_arrival(recorded: PeriodRecords, rows: Mapping[str, Row]) -> PeriodRecords:
+    """Return the records with the task that holds the period with an arrival, of which its load has left records."""
+    row = rows.get(recorded.held.arrival) if recorded.held else None
+    inserting = period_records(row).inserting if row else None
+    return recorded._replace(load=recorded.load._replace(owner=inserting.owner)) if inserting else recorded
 
 
 def _on_node(

@@ -35,6 +35,12 @@ describe("periods that need a person", () => {
     expect(folded([{ table: T, period: one }, { table: T, period: other }])).toHaveLength(2);
   });
 
+  test("are one row if they are held with one arrival", () => {
+    const [one, two, three] = ["a", "a", "b"].map((arrival, number) => period(`2026-0${number + 1}`, `held, ${number} and more`, { arrival, state: "held" })) as
+      [PeriodRow, PeriodRow, PeriodRow];
+    expect(folded(problems(one, two, three))).toEqual([["2026-01", "2026-01", "2026-02"], ["2026-03", "2026-03"]]);
+  });
+
   test("are rows of their own if the column, the node, the state, the DAG or the table is another", () => {
     const why = refused("2026-01", 1);
     const task = { dag_id: "d", run_id: "r", task_id: "t", map_index: -1 };

@@ -40,8 +40,8 @@ async function reload(table: TableRow, periods: readonly PeriodRow[], how: Reloa
   }
   const { task } = period;
   const last = await lastRun(task);
-  // An arrival is held, and approved, as a whole.
-  const named = new Set(periods.map((each) => (how.approve && each.arrival) || each.period));
+  // An arrival is held, approved and loaded as a whole.
+  const named = new Set(periods.map((each) => each.arrival || each.period));
   const asked = { database: table.database, table: table.table, periods: [...named], ...how };
   const conf = { ...last?.conf, chs3_reload: asked };
   const note = `${how.approve ? "Approval" : "Reload"} of ${whatOf({ table, period, periods })}, requested on the periods page`;

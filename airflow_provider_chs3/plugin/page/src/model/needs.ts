@@ -16,9 +16,9 @@ export interface Need {
 const COMPARED_CHARACTERS = 250;
 
 // The cause without what differs from period to period: names of files, numbers of rows and sizes, ids of queries; of
-// merges the nodes and their parts.
-function causeOf({ period, state, why }: PeriodRow): string {
-  return AWAITS_MERGES.has(state) ? "" : withoutWords(why, namesIn(period));
+// merges the nodes and their parts. Periods of a held arrival are decided on together.
+function causeOf({ period, state, why, arrival }: PeriodRow): string {
+  return AWAITS_MERGES.has(state) ? "" : arrival || withoutWords(why, namesIn(period));
 }
 
 function withoutWords(text: string, patterns: readonly string[]): string {
