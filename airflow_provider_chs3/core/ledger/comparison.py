@@ -157,7 +157,8 @@ def held_version(
         if current.status is ComparisonStatus.UNCHANGED:
             return None, current.reason
     for node, version in held.items():
-        if not _is_base(version, periods[node], table_facts):
+        # An arrival is loaded again, beside what others brought since.
+        if not (version.arrival or _is_base(version, periods[node], table_facts)):
             return None, f"the table's rows of it on {node} were changed since it was held"
     return next(iter(held.values())), ""
 

@@ -78,7 +78,7 @@ class Record:
         return (self.attempt, self.event) == (other.attempt, other.event)
 
 
-#: The reason to hold a period begins so if all periods of an arrival are held.
+#: The reason to hold a period begins so if all periods of an arrival are held; and so do later records of it.
 WITH_ARRIVAL = "with arrival "
 
 
@@ -100,8 +100,12 @@ class Held:
     @property
     def arrival(self) -> str:
         """The arrival whose periods are all held; empty if it is held by itself."""
-        is_of_arrival = self.reason.startswith(WITH_ARRIVAL)
-        return self.reason.removeprefix(WITH_ARRIVAL).partition(";")[0] if is_of_arrival else ""
+        return self.with_arrival.removeprefix(WITH_ARRIVAL)
+
+    @property
+    def with_arrival(self) -> str:
+        """The text that all records of its arrival begin with; empty if it is held by itself."""
+        return self.reason.partition(";")[0] if self.reason.startswith(WITH_ARRIVAL) else ""
 
     @property
     def reason(self) -> str:
@@ -264,11 +268,22 @@ def _take_newer(period: PeriodOnNode, newest: PeriodOnNode | None) -> PeriodOnNo
 _EVENTS = "'intent', 'published', 'forgotten'"
 #: Records that decide the state of a period on a node.
 IS_STATE = f"event IN ({_EVENTS})"
+#: By arrival, in the text that its records begin with: twice the number of its newest record, and 1 if that is held.
+OF_ARRIVALS = (
+    f"maxMapIf(map(splitByChar(';', why)[1], sequence * 2 + (event = 'held')), startsWith(why, '{WITH_ARRIVAL}'))"
+)
+#: When a period was forgotten, and with it all that is held of it.
+LAST_FORGOTTEN = "maxIf(sequence, event = 'forgotten')"
+_NEWEST_OF_ARRIVALS = (
+    "arrayMax(arrayPushBack(arrayMap(number -> if(number % 2 = 1, intDiv(number, 2), 0), "
+    f"mapValues({OF_ARRIVALS})), 0))"
+)
 #: The number of claims of the held version among the records of a period; 0 without one. It is held until anything
-#: but the intent to publish it is claimed.
+#: but the intent to publish it is claimed; of an arrival, until that arrival is published or discarded.
 NUMBER_OF_HELD = (
-    "if(argMaxIf(attempt, sequence, event = 'held') = argMaxIf(if(event IN ('held', 'intent'), attempt, ''), sequence, "
-    "event IN ('held', 'discarded', 'intent', 'forgotten')), maxIf(sequence, event = 'held'), 0)"
+    "greatest(if(argMaxIf(attempt, sequence, event = 'held') = argMaxIf(if(event IN ('held', 'intent'), attempt, ''), "
+    "sequence, event IN ('held', 'discarded', 'intent', 'forgotten')), maxIf(sequence, event = 'held'), 0), "
+    f"if({_NEWEST_OF_ARRIVALS} > {LAST_FORGOTTEN}, {_NEWEST_OF_ARRIVALS}, 0))"
 )
 #: Those that decide its state, and those of loads that ended well.
 IS_CHECKED = f"event IN ({_EVENTS}, 'load', 'withheld', 'unchanged', 'arrived')"

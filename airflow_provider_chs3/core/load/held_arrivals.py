@@ -12,10 +12,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
-from airflow_provider_chs3.core.ledger.comparison import held_on
-from airflow_provider_chs3.core.ledger.queries import look_up_periods
 from airflow_provider_chs3.core.ledger.recording import add_records
-from airflow_provider_chs3.core.ledger.records import Held, newest
+from airflow_provider_chs3.core.ledger.records import LAST_FORGOTTEN, OF_ARRIVALS, Held, Record, record_columns
 from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.load.decision import held_text
 from airflow_provider_chs3.core.load.end_attempts import drop_held, end_attempts
@@ -29,38 +27,40 @@ from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period
 from airflow_provider_chs3.core.sql.quoting import Sql, table
 from airflow_provider_chs3.core.steps.operations import QueryNodes, Steps
 from airflow_provider_chs3.core.target.node_facts import TargetContext
-from airflow_provider_chs3.core.target.period_partitions import partitions_of
-
-_DECIDES = "event IN ('held', 'discarded', 'intent', 'forgotten')"
-
+from airflow_provider_chs3.core.target.replication import catch_up
 
 #: What is held, by period of the table.
 HeldPeriods: TypeAlias = Mapping[Period, Mapping[Node, Held]]
 
 
 def find_held(context: TargetContext) -> Steps[dict[str, HeldPeriods]]:
-    """Return the periods that are held of arrivals, by arrival."""
-    sql = {
-        node: Sql(
-            f"SELECT period FROM {table(context.ledger)} "
-            f"WHERE {LedgerKey.on(context, node, WHOLE_TABLE).table_condition} "
-            f"GROUP BY period HAVING {newest('event', condition=_DECIDES)} = 'held'"
-        )
-        for node, facts in context.nodes.items()
-        if facts.has_ledger
-    }
-    answers = yield from QueryNodes(name="Look for what is held", sql=sql)
-    periods = {Period.parse(period) for rows in answers.values() for (period,) in rows}
-    if not periods:
+    """Return the periods that are held of arrivals, by arrival; several may be held of a period."""
+    if not any(facts.has_ledger for facts in context.nodes.values()):
         return {}
-    before = yield from look_up_periods(context, (yield from partitions_of(context, sorted(periods))))
-    of_arrivals = defaultdict[str, dict[Period, Mapping[Node, Held]]](dict)
-    for period, nodes in before.items():
-        held = held_on(nodes)
-        for of_node in held.values():
-            if of_node.arrival:
-                of_arrivals[of_node.arrival][period] = held
+    yield from catch_up(context, context.ledger)
+    sql = {node: _held_query(context, node) for node, facts in context.nodes.items() if facts.has_ledger}
+    answers = yield from QueryNodes(name="Look for what is held", sql=sql)
+    of_arrivals = defaultdict[str, dict[Period, dict[Node, Held]]](lambda: defaultdict(dict))
+    for node, rows in answers.items():
+        for text, fields, *of_held in rows:
+            held, period = Held((Record(*fields),), *of_held), Period.parse(text)
+            of_nodes = of_arrivals[held.arrival][period]
+            known = of_nodes.get(node, replace(held, records=()))
+            of_nodes[node] = replace(known, records=(*known.records, *held.records))
     return dict(of_arrivals)
+
+
+def _held_query(context: TargetContext, node: Node) -> Sql:
+    of_table = f"FROM {table(context.ledger)} WHERE {LedgerKey.on(context, node, WHOLE_TABLE).table_condition}"
+    periods = (
+        f"SELECT period, mapValues({OF_ARRIVALS}) AS numbers, {LAST_FORGOTTEN} AS forgotten {of_table} GROUP BY period"
+    )
+    is_held = "number -> number % 2 = 1 AND intDiv(number, 2) > forgotten"
+    return Sql(
+        f"SELECT period, ({record_columns()}), why, formatDateTime(recorded_at, '%F %T', 'UTC'), hold_limit_days, "
+        f"keep_versions {of_table} AND event = 'held' AND (period, sequence) IN "
+        f"(SELECT period, intDiv(arrayJoin(arrayFilter({is_held}, numbers)), 2) FROM ({periods}))"
+    )
 
 
 def held_of_same(period: Period, listed: Manifest, definition: str, held: HeldPeriods) -> Held | None:
@@ -103,7 +103,10 @@ def judge_held(load: PeriodLoad, held: HeldPeriods, *, is_approval: bool) -> Loa
 def discard_held(context: TargetContext, period: Period, held: Mapping[Node, Held]) -> Steps[str]:
     """Record on each node that what is held of a period is discarded, drop it, and return its attempt."""
     nonce = next(iter(held.values())).record.attempt
-    records = [(node, LedgerKey.on(context, node, period), {"attempt": nonce}) for node in held]
+    records = [
+        (node, LedgerKey.on(context, node, period), {"attempt": nonce, "why": of_node.with_arrival})
+        for node, of_node in held.items()
+    ]
     yield from add_records(context, "discarded", records, name=f"Discard what is held of {period}")
     # An approval that does not know that yet loses what it publishes from.
     yield from end_attempts(context, Attempt(context.target, (period,), nonce))

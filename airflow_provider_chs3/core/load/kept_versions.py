@@ -426,9 +426,9 @@ def validate_held(
     """Return the facts about a period without its held version, if that cannot be published.
 
     This is the case if a node lacks the held table or the checked parts, or if the target was altered since:
-    partitions fit only tables of the same structure.
+    partitions fit only tables of the same structure. An arrival is loaded again, so its held table is not needed.
     """
-    if facts.held is None:
+    if facts.held is None or facts.held.arrival:
         return facts
     name = Attempt(context.target, (period,), facts.held.record.attempt, hold_limit_days=1).name
     held = TableName(context.staging_database, name)

@@ -372,6 +372,11 @@ def _error_of(load: PeriodLoad, facts: PeriodFacts, refuse: Refuse) -> Chs3Error
         case Refusal.NO_OBJECTS:
             return no_objects_error(request, period)
         case Refusal.ROWS_UNKNOWN:
+            if load.spread:
+                return TargetChangedError(
+                    f"{where} Nothing was published. Adopt the whole table by this load (chs3 adopt --all-periods), or "
+                    "load into another table."
+                )
             return TargetChangedError(
                 f"{where} To replace them with the objects' rows, set policies={{'replace_unknown': True}}; "
                 "to keep them, adopt the period (chs3 adopt), or load into another table."

@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.ledger.partition_changes import is_explained
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState, rows_of_shards
 from airflow_provider_chs3.core.ledger.queries import look_up_beside
 from airflow_provider_chs3.core.ledger.recording import Values, add_records
-from airflow_provider_chs3.core.ledger.records import PeriodOnNode
+from airflow_provider_chs3.core.ledger.records import WITH_ARRIVAL, PeriodOnNode
 from airflow_provider_chs3.core.load.checks import check_rows, check_seen
 from airflow_provider_chs3.core.load.increment_completion import add_kept_objects, prove_attached, require_base
 from airflow_provider_chs3.core.load.kept_versions import drop_held_of, drop_older_versions, keep_held, keep_versions
@@ -203,7 +203,12 @@ def _check_unchanged(
 def _record_intents(periods: Publications[P], members: _Members) -> Steps[None]:
     """Record intents and objects: completing a publication takes both."""
     listed = periods.subset(periods.items)
-    intents = {item.period: _values_of_intent(item, members[item.period]) for item in periods}
+    intents = dict[Period, _Records]()
+    for item in periods:
+        # It ends what is held of the arrival.
+        of_arrival = {"why": f"{WITH_ARRIVAL}{item.arrival}"} if item.arrival else {}
+        values = _values_of_intent(item, members[item.period])
+        intents[item.period] = [(node, key, {**of_one, **of_arrival}) for node, key, of_one in values]
     writes = (
         periods.ask(
             lambda period_loads: _write_records(period_loads, "intent", intents, name="Record the intent to publish {}")

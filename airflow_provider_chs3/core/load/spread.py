@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 
 from airflow_provider_chs3.core.ledger.object_records import (
     published_fingerprints,
@@ -56,7 +57,11 @@ def find_periods(load: PeriodLoad, staged: _Partitions) -> Steps[Periods]:
     assert load.spread
     context = load.context
     values = {key: of.period_value for on_node in staged.values() for key, of in on_node.items() if of.contents.rows}
-    partitions = (yield from periods_of_rows(context, load.staging, values)) if values else {}
+    partitions = (
+        (yield from periods_of_rows(context, load.staging, values, objects_with=partial(objects_with_rows, load)))
+        if values
+        else {}
+    )
     losing = load.spread.changed.union(load.spread.unfinished, *load.spread.periods.values())
     if further := sorted(losing - partitions.keys()):
         partitions |= yield from partitions_of(context, further)
@@ -212,6 +217,12 @@ def read_rows_of_objects(load: PeriodLoad) -> Steps[list[Row]]:
         sql = sql.between("SELECT `chs3: path`, `chs3: period`, count() FROM (", ") GROUP BY ALL")
         found += yield from load.files.look("Count the rows of each object by period", sql)
     return found
+
+
+def objects_with_rows(load: PeriodLoad, value: str | None) -> Steps[list[str]]:
+    """Return the objects that have rows of a value of periods, or without one."""
+    rows = yield from read_rows_of_objects(load)
+    return sorted({path for path, of_row, _ in rows if of_row == value})
 
 
 def _kept_of_whole(load: PeriodLoad, periods: Periods) -> dict[Period, list[Unit]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from airflow_provider_chs3.core.ledger.object_records import ObjectsOfPeriod, make_objects_table, record_objects
 from airflow_provider_chs3.core.ledger.queries import look_up_periods
@@ -12,7 +13,8 @@ from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.ledger.table import make_ledger
 from airflow_provider_chs3.core.load.load_request import LoadRequest
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Spread
-from airflow_provider_chs3.core.load.spread import rows_of_periods
+from airflow_provider_chs3.core.load.planning import plan_objects
+from airflow_provider_chs3.core.load.spread import objects_with_rows, rows_of_periods
 from airflow_provider_chs3.core.model.models import Manifest, Node
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.model.quantities import quantity
@@ -63,7 +65,7 @@ def prove_arrivals(request: LoadRequest, context: TargetContext) -> Steps[list[P
         period_partitions=part,
     )
     load = replace(load, spread=Spread())
-    partitions = yield from _partitions_with_rows(context, part)
+    partitions = yield from _partitions_with_rows(load)
     before = yield from look_up_periods(context, partitions)
     recorded = sorted(period for period, of in before.items() if any(on_node.record for on_node in of.values()))
     if recorded:
@@ -154,7 +156,8 @@ def _prove_periods(
     return lacking
 
 
-def _partitions_with_rows(context: TargetContext, part: PeriodPartitions) -> Steps[dict[Period, PeriodPartitions]]:
+def _partitions_with_rows(load: PeriodLoad) -> Steps[dict[Period, PeriodPartitions]]:
+    context, part = load.context, load.period_partitions
     sql = Sql(
         f"SELECT DISTINCT partition_id, {part.of_part or 'partition_id'} FROM system.parts "
         f"WHERE active AND rows > 0 AND {in_table(context.target)}"
@@ -163,7 +166,12 @@ def _partitions_with_rows(context: TargetContext, part: PeriodPartitions) -> Ste
     values = {key: value for rows in answers.values() for key, value in rows}
     if not values:
         raise TargetChangedError(f"{context.target} holds no rows to adopt. Load all arrivals.")
-    return (yield from periods_of_rows(context, context.target, values))
+    objects_with = partial(_objects_with, load)
+    return (yield from periods_of_rows(context, context.target, values, objects_with=objects_with, done="recorded"))
+
+
+def _objects_with(load: PeriodLoad, value: str | None) -> Steps[list[str]]:
+    return (yield from objects_with_rows(replace(load, plan=(yield from plan_objects(load))), value))
 
 
 def _way_out(new: Mapping[str, str]) -> str:
@@ -188,7 +196,7 @@ def record_arrivals(loads: Collection[PeriodLoad]) -> Steps[None]:
     loads = [replace(load, context=context) for load in loads]
     # Periods that came meanwhile are written to, too.
     partitions = {load.period: load.period_partitions for load in loads}
-    partitions |= yield from _partitions_with_rows(context, loads[0].period_partitions)
+    partitions |= yield from _partitions_with_rows(loads[0])
     current = yield from look_up_periods(context, partitions)
     proved = {load.period: load for load in loads}
     for period, of_period in sorted(current.items()):

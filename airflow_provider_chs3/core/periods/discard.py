@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from airflow_provider_chs3.core.ledger.comparison import held_on
 from airflow_provider_chs3.core.ledger.queries import look_up_periods
-from airflow_provider_chs3.core.ledger.records import PeriodOnNode
+from airflow_provider_chs3.core.ledger.records import Held, PeriodOnNode
 from airflow_provider_chs3.core.load.end_attempts import drop_held
 from airflow_provider_chs3.core.load.held_arrivals import discard_held, find_held
 from airflow_provider_chs3.core.load.staging_tables import Attempt
@@ -37,20 +37,20 @@ def discard_periods(request: LedgerRequest) -> Steps[list[DiscardedPeriod]]:
     context = yield from look_at_table(request)
     owns = yield from partitions_of(context, sorted(request.periods or ()))
     before = yield from look_up_periods(context, owns)
-    held = {period: held_on(nodes) for period, nodes in before.items()}
-    arrivals = {of_node.arrival for nodes in held.values() for of_node in nodes.values()} - {""}
-    if arrivals:
-        # An arrival is held as a whole.
-        of_arrivals = yield from find_held(context)
-        owns = yield from partitions_of(
-            context, sorted({*owns}.union(*(of_arrivals.get(arrival, ()) for arrival in arrivals)))
-        )
+    held: dict[Period, list[Mapping[Node, Held]]] = {
+        period: [of_nodes] for period, nodes in before.items() if (of_nodes := held_on(nodes))
+    }
+    if any(of_node.arrival for (of_nodes,) in held.values() for of_node in of_nodes.values()):
+        # Each arrival is held as a whole; several may be held of a period.
+        arrivals = [periods for periods in (yield from find_held(context)).values() if owns.keys() & periods.keys()]
+        owns = yield from partitions_of(context, sorted({*owns}.union(*arrivals)))
         before = yield from look_up_periods(context, owns)
+        held |= {period: [of[period] for of in arrivals if period in of] for period in set[Period]().union(*arrivals)}
     attempts = dict[Period, str]()
-    for period, nodes in before.items():
-        if of_nodes := held_on(nodes):
-            attempts[period] = yield from discard_held(context, period, of_nodes)
-        else:
+    for period in owns:
+        for of_arrival in held.get(period, ()):
+            attempts[period] = yield from discard_held(context, period, of_arrival)
+        if period not in attempts:
             # A discard that died may have recorded it already.
             yield from drop_held(context, Attempt(context.target, (period,), "", hold_limit_days=1))
     after = yield from look_up_periods(context, owns)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import NamedTuple
 
 from airflow_provider_chs3.core.model.models import TableName
 from airflow_provider_chs3.core.model.period import FIRST_YEAR, LAST_YEAR, WHOLE_TABLE, Grain, Period, range_text
+from airflow_provider_chs3.core.model.quantities import quantity
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, literal, one_of, table
 from airflow_provider_chs3.core.sql.server_text import elements
 from airflow_provider_chs3.core.steps.operations import QueryNodes, Row, Steps
@@ -211,7 +212,12 @@ def part_of_time(context: TargetContext) -> Steps[PeriodPartitions]:
 
 
 def periods_of_rows(
-    context: TargetContext, name: TableName, values: Mapping[str, str]
+    context: TargetContext,
+    name: TableName,
+    values: Mapping[str, str],
+    *,
+    objects_with: Callable[[str | None], Steps[list[str]]],
+    done: str = "published",
 ) -> Steps[dict[Period, PeriodPartitions]]:
     """Return the periods of the rows of a table shaped as the target.
 
@@ -219,6 +225,8 @@ def periods_of_rows(
         context: The target.
         name: The table.
         values: Id of each of its partitions → `PeriodPartitions.value`.
+        objects_with: Finds the objects that have rows of such a value, or of none, for errors.
+        done: The act that an error stops, for errors. Default: published.
 
     Raises:
         SourceError: If rows have no time, or one of no period.
@@ -234,27 +242,35 @@ def periods_of_rows(
         of_parts = f"SELECT _partition_id, arrayJoin({times}) AS {time} FROM {table(name)} GROUP BY _partition_id"
         sql = Sql(f"SELECT DISTINCT _partition_id, toString({number}) FROM ({of_parts})")
         answers = yield from QueryNodes(name="Find the periods of the rows", sql=dict.fromkeys(context.publishers, sql))
-        periods = {
-            values[key]: _period_of_number(text, grain, context, of_time.column)
-            for rows in answers.values()
-            for key, text in rows
-        }
+        periods = dict[str, Period]()
+        for key, text in (row for rows in answers.values() for row in rows):
+            period = _period_of_number(text, grain)
+            if period is None:
+                paths = yield from objects_with(values[key] if text else None)
+                when = f"rows of {text}" if text else "rows without a time"
+                raise SourceError(
+                    f"{_named(paths) or f'{name} has'} {when} in {of_time.column.name!r}, by which {context.target} is "
+                    f"partitioned: they belong to no period between {FIRST_YEAR} and {LAST_YEAR}. Nothing was {done}. "
+                    "Correct them, or set another value of the column with select={…}."
+                )
+            periods[values[key]] = period
         partitions = yield from partitions_of(context, sorted(set(periods.values())))
         if all(partitions[period].value == value for value, period in periods.items()):
             return {period: partitions[period] for period in sorted(set(periods.values()))}
     raise PreflightError(_does_not_fit(context, grain, "rows of one partition are of several periods"))
 
 
-def _period_of_number(text: str | None, grain: Grain, context: TargetContext, column: Column) -> Period:
+def _period_of_number(text: str | None, grain: Grain) -> Period | None:
     try:
         return Period.of(datetime.strptime(text or "", NUMBERS.get(grain, "%Y%m%d")), grain)
-    except (ValueError, ConfigurationError) as error:
-        when = f"rows of {text}" if text else "rows without a time"
-        raise SourceError(
-            f"The objects have {when} in {column.name!r}, by which {context.target} is partitioned: they belong to no "
-            f"period between {FIRST_YEAR} and {LAST_YEAR}. Nothing was published. Correct them, or set another "
-            "value of the column with select={…}."
-        ) from error
+    except (ValueError, ConfigurationError):
+        return None
+
+
+def _named(paths: Sequence[str]) -> str:
+    """Name the first of objects, as the beginning of a sentence."""
+    more = f" and {quantity(len(paths) - 1, 'more object')} have" if len(paths) > 1 else " has"
+    return f"{paths[0]}{more}" if paths else ""
 
 
 def partitions_of(context: TargetContext, periods: Sequence[Period]) -> Steps[dict[Period, PeriodPartitions]]:

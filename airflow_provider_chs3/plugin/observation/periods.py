@@ -389,7 +389,7 @@ def _standing(seen: ClusterSnapshot, period: JoinedPeriod, table_facts: TableFac
         unseen = spread((*nodes, *seen.down), table_facts) - spread(nodes, table_facts)
         nodes = {node: on_node.on_fewer(unseen) for node, on_node in nodes.items()}
     held, _ = held_version(nodes, _ANY_OBJECTS, table_facts)
-    if held:
+    if held and not held.arrival:
         # As with loads, nothing is held if its table is gone from a node, or the target was altered since.
         name = Attempt(period.table, (period.period,), held.record.attempt, hold_limit_days=1).name
         held = held if all(snapshot.may_publish(name, period.table) for snapshot in seen.nodes.values()) else None

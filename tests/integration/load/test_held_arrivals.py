@@ -11,6 +11,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSki
 from airflow_provider_chs3.operators.held import ApprovePeriodsOperator, DiscardPeriodsOperator
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from tests.faults.strikes import Strikes, strikes
+from tests.integration.lake import Lake
 from tests.integration.load.test_hold import run
 from tests.integration.load.test_spread import Arrivals, arrivals, by_object, touched
 
@@ -100,7 +101,7 @@ def test_other_arrivals_are_published_meanwhile(half_held: Arrivals) -> None:
     """Their rows are in what the approval publishes."""
     half_held.put(11, "d", 500, [11, 9])
     assert touched(half_held.load(11, **CHECKED)) == [9, 11]
-    assert held_periods(half_held) == [10]
+    assert held_periods(half_held) == [9, 10, 11]
     hold(half_held, 10, says="held since")
     (approved,) = approve(half_held, 10)
     assert touched(approved) == [9, 10, 11]
@@ -190,3 +191,58 @@ def test_a_plan_says_that_an_arrival_is_held(half_held: Arrivals) -> None:
     plan = PlanLoadsOperator(task_id="plan", periods=["2026-11-10"], load=half_held.operator(10, **CHECKED).as_load())
     (planned,) = plan.planned({})
     assert (planned.is_to_load, str(planned.reason).partition(" UTC: ")[2][:24]) == (False, "with arrival 2026-11-10;")
+
+
+#: Loads that bring many rows at once.
+NOT_MANY = {
+    "checks": {"statements": {"few": "SELECT (SELECT count() FROM staged) < (SELECT count() FROM published) + 5"}}
+}
+
+
+@pytest.fixture
+def by_month(lake: Lake) -> Arrivals:
+    """Hold an arrival of a table by month; all others have rows of that month, too."""
+    arrivals = Arrivals(lake, key="toYYYYMM(at)")
+    arrivals.create()
+    arrivals.put(9, "a", 0, [9])
+    arrivals.load(9)
+    arrivals.put(10, "b", 100, [10, 9], rows=3)
+    hold(arrivals, 10, says="held, the table is unchanged: with arrival 2026-11-10; 2026-11, checks", **NOT_MANY)
+    return arrivals
+
+
+def test_arrivals_of_the_same_period_leave_one_held(by_month: Arrivals) -> None:
+    by_month.put(11, "c", 5000, [11])
+    assert by_month.load(11, **CHECKED)["status"] == "published"
+    table = by_month.operator(10).on_connection()
+    (listed,) = table.list_periods()
+    assert ("with arrival 2026-11-10" in listed.state, listed.is_as_published) == (True, False)
+    hold(by_month, 10, says="held since 20.* UTC: with arrival 2026-11-10", **NOT_MANY)
+    approve(by_month, 10, **NOT_MANY)
+    by_month.assert_exact()
+    assert [period.is_as_published for period in table.list_periods()] == [True]
+
+
+@pytest.mark.parametrize("order", [(10, 11), (11, 10)])
+def test_several_arrivals_are_held_of_one_period(by_month: Arrivals, order: tuple[int, int]) -> None:
+    by_month.put(11, "c", 5000, [11, 8], rows=3)
+    hold(by_month, 11, says="held, the table is unchanged: with arrival 2026-11-11", **NOT_MANY)
+    for arrival in order:
+        hold(by_month, arrival, says=f"held since 20.* UTC: with arrival 2026-11-{arrival}", **NOT_MANY)
+        approve(by_month, arrival, **NOT_MANY)
+    by_month.assert_exact()
+    assert [by_month.load(arrival)["status"] for arrival in (9, 10, 11)] == ["unchanged"] * 3
+
+
+def test_a_period_discards_all_arrivals_that_are_held_of_it(by_month: Arrivals) -> None:
+    by_month.put(11, "c", 5000, [11, 8, -20], rows=3)
+    hold(by_month, 11, says="held, the table is unchanged: with arrival 2026-11-11", **NOT_MANY)
+    lake = by_month.lake
+    names = {"database": lake.database, "table": lake.table, "cluster": lake.cluster.name}
+    discarded = DiscardPeriodsOperator(task_id="discard", periods=["2026-11"], **names).execute({})
+    assert [(period["period"], period["was_held"]) for period in discarded] == [("2026-10", True), ("2026-11", True)]
+    for arrival in (10, 11):
+        with pytest.raises(AirflowFailException, match="nothing of this arrival is held"):
+            approve(by_month, arrival, **NOT_MANY)
+        assert by_month.load(arrival)["status"] == "published"
+    by_month.assert_exact()

@@ -277,9 +277,26 @@ def test_rows_without_a_time_are_refused(lake: Lake) -> None:
     )
     arrivals = Arrivals(lake)
     lake.put("raw/2026-11-10/a", b"at,number\n\\N,1\n1793620800,2\n")
-    with pytest.raises(AirflowFailException, match="rows without a time in 'at'"):
+    lake.put("raw/2026-11-10/b", b"at,number\n1793620800,2\n")
+    with pytest.raises(AirflowFailException, match="raw/2026-11-10/a has rows without a time in 'at'"):
         arrivals.load(10)
     assert arrivals.found() == []
+
+
+@pytest.mark.parametrize("key", ["toDate(at)", "(toYYYYMM(at), number % 3)"])
+def test_rows_of_no_period_name_their_objects(lake: Lake, key: str) -> None:
+    arrivals = Arrivals(lake, key=key)
+    arrivals.create()
+    for name in "abc":
+        arrivals.put(10, name, 0, [10])
+    for name in "bc":
+        lake.put(f"raw/2026-11-10/{name}", b"at,number\n1970-06-01 12:00:00,9\n")
+    named = r"raw/2026-11-10/b and 1 more object have rows of 197006.* in 'at', .* Nothing was "
+    with pytest.raises(AirflowFailException, match=f"{named}published"):
+        arrivals.load(10)
+    lake.on_every_node(f"INSERT INTO {arrivals.name} VALUES ('1970-06-01 12:00:00', 9)")
+    with pytest.raises(AirflowFailException, match=f"{named}recorded"):
+        adopt(lake, **BY_ARRIVAL)
 
 
 def test_a_load_by_period_does_not_remove_rows_of_other_arrivals(arrivals: Arrivals) -> None:
@@ -295,7 +312,8 @@ def test_rows_are_not_added_to_periods_whose_objects_nobody_knows(arrivals: Arri
     noon = "2026-11-10 12:00:00"
     arrivals.lake.on_every_node(f"INSERT INTO {arrivals.name} VALUES ('{noon}', 1000), ('{noon}', 1001)")
     arrivals.put(11, "b", 7, [11, 10])
-    with pytest.raises(AirflowFailException, match="the partition holds rows that no load wrote"):
+    unknown = r"the partition holds rows that no load wrote\. Nothing was published\. Adopt the whole table"
+    with pytest.raises(AirflowFailException, match=unknown):
         arrivals.load(11)
     adopt(arrivals.lake, key="raw/{YYYY-MM-DD}/*", periods=["2026-11-10"], file_format="CSVWithNames")
     with pytest.raises(AirflowFailException, match="rows cannot be added to it exactly"):
