@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -30,7 +29,13 @@ from airflow_provider_chs3.core.model.quantities import quantity
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, table
 from airflow_provider_chs3.core.steps.operations import Log, Row, Steps
 from airflow_provider_chs3.core.target.node_facts import TargetContext
-from airflow_provider_chs3.exceptions import CheckFailedError, ClickHouseServerError, ConfigurationError, TransientError
+from airflow_provider_chs3.exceptions import (
+    CheckFailedError,
+    Chs3Error,
+    ClickHouseServerError,
+    ConfigurationError,
+    TransientError,
+)
 
 _NO_ROWS = "0"
 
@@ -172,18 +177,16 @@ def _sample(load: Publication, check: Check, condition: str, order: str, staged:
     columns = ", ".join(map(identifier, names[:_MOST_COLUMNS] or [facts.stored[0].name]))
     further = f"({condition})" + (f" AND (\n{clause}\n)" if clause else "")
     sql = (
-        f"SELECT formatRowNoNewline('JSONEachRow', {columns}) {staged.where(further)}"
+        f"SELECT leftUTF8(formatRowNoNewline('JSONEachRow', {columns}), {_ROW_CHARACTERS + 1}) {staged.where(further)}"
         f"{order and ' ORDER BY '}{order} LIMIT {_MOST_ROWS}"
     )
     name = f"Read some of the rows that fail {check.name}"
     try:
         rows = yield from load.context.on_coordinator(name=name, sql=Sql(sql), settings=load.context.evaluating)
-    except ClickHouseServerError as error:
-        if is_of_servers(error):
-            raise
-        # A statement of aggregates is about all rows.
+    except Chs3Error:
+        # A statement of aggregates is about all rows; and nothing that names rows decides about a load.
         return ()
-    return tuple(textwrap.shorten(row, _ROW_CHARACTERS, placeholder=" …") for (row,) in rows)
+    return tuple(row if len(row) <= _ROW_CHARACTERS else f"{row[:_ROW_CHARACTERS]} …" for (row,) in rows)
 
 
 def _check_columns(period_load: Publication, staged: _Rows) -> Steps[tuple[list[CheckResult], int]]:

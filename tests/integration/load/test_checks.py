@@ -12,7 +12,11 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
+from airflow_provider_chs3.exceptions import ClickHouseServerError
+from tests.faults.strikes import Strikes, strikes
 from tests.integration.lake import Lake, recorded_loads
+
+__all__ = ["strikes"]
 
 PERIOD = "2026-10"
 NO_NULLS = {"column_mapping": {"fare": {"null_check": {"equal_to": 0}}}}
@@ -126,6 +130,29 @@ def test_some_of_the_rows_that_fail_are_named(trips: Trips) -> None:
         "unique_check of id:": [{"id": number} for number in (61, 61, 62, 62)],
         "small:": [{"id": number} for number in (62, 63)],
     }
+
+
+def test_rows_that_fail_are_shown_as_they_are_up_to_a_length(trips: Trips) -> None:
+    texts = ["two  spaces", "ä" * 999]
+    rows = "".join(f"{PERIOD}-05 12:00:00,{number},1,{text}\n" for number, text in enumerate(texts))
+    trips.lake.put(f"t/{PERIOD}/a.csv", ("at,id,fare,odd `name\n" + rows).encode())
+    checks = {"table_checks": {"none": {"check_statement": "`odd ``name` = '' AND id >= 0"}}}
+    with pytest.raises(AirflowFailException, match="rows that fail") as failed:
+        trips.load(checks)
+    first, second = str(failed.value).splitlines()[-2:]
+    assert json.loads(first) == {"id": 0, "odd `name": texts[0]}
+    assert (second.count("ä"), second[-2:]) == (300 - len('{"id":1,"odd `name":"'), " …")
+
+
+def test_a_load_does_not_fail_where_no_rows_can_be_named(trips: Trips, strikes: Strikes) -> None:
+    trips.put("a", range(40), fare="\\N")
+
+    def fail() -> None:
+        raise ClickHouseServerError(241, "MEMORY_LIMIT_EXCEEDED", "memory limit exceeded", "h:1")
+
+    strikes.before("Read some of the rows that fail", fail)
+    assert trips.load(NO_NULLS, policies={"on_failed_check": "warn"})["status"] == "published"
+    assert strikes.struck
 
 
 @pytest.mark.thorough

@@ -1,0 +1,83 @@
+"""Arrivals in replicated tables, on real servers: two shards of two replicas."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_provider_chs3.exceptions import ClickHouseConnectionError
+from tests.faults.strikes import Strikes, strikes
+from tests.integration.lake import Lake
+from tests.integration.ledger.test_ledger_admin import adopt
+from tests.integration.load.test_held_arrivals import NOT_MANY, approve, hold
+from tests.integration.load.test_spread import BY_ARRIVAL, Arrivals
+from tests.servers.replicas import is_writable, replicated
+from tests.waiting import wait_until
+
+__all__ = ["strikes"]
+
+LAST = 3
+
+
+@pytest.fixture
+def by_month(empty_lake: Lake) -> Arrivals:
+    """Two arrivals, loaded."""
+    empty_lake.table = "arrivals"
+    arrivals = Arrivals(empty_lake, key="toYYYYMM(at)", engine=replicated(empty_lake))
+    arrivals.create()
+    for number in range(4):
+        arrivals.put(9, f"a{number}", 1000 * number, [9, 8, -20])
+        arrivals.put(10, f"b{number}", 7000 + 1000 * number, [10, 9, -50])
+    for arrival in (9, 10):
+        arrivals.load(arrival)
+    assert_exact(arrivals)
+    return arrivals
+
+
+def assert_exact(arrivals: Arrivals) -> None:
+    """Compare the rows of both replicas of each shard."""
+    of_nodes = arrivals.lake.on_every_node(f"SELECT at, number FROM {arrivals.name}")
+    for replica in (0, 1):
+        rows = (*of_nodes[replica], *of_nodes[2 + replica])
+        assert sorted((at.replace(tzinfo=None), number) for at, number in rows) == arrivals.expected()
+    assert arrivals.lake.left_behind() == []
+
+
+def bring_back(arrivals: Arrivals) -> None:
+    arrivals.lake.cluster.restart(LAST)
+    wait_until(lambda: is_writable(arrivals.lake, LAST))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("step", ["Create ", "Record 16 objects", "Record the periods as published"])
+def test_a_server_dies_while_a_table_is_adopted(by_month: Arrivals, strikes: Strikes, step: str) -> None:
+    lake = by_month.lake
+    for name in ("chs3_ledger", "chs3_objects", "chs3_loads"):
+        lake.on_every_node(f"DROP TABLE IF EXISTS {lake.database}.{name} SYNC")
+    strikes.before(step, lambda: lake.cluster.kill(LAST))
+    with pytest.raises(ClickHouseConnectionError):
+        adopt(lake, **BY_ARRIVAL)
+    assert strikes.struck
+    strikes.reset()
+    bring_back(by_month)
+    if step != "Record the periods as published":
+        assert sum(period["rows"] for period in adopt(lake, **BY_ARRIVAL)) == len(by_month.expected())
+    assert [by_month.load(arrival)["status"] for arrival in (9, 10)] == ["unchanged"] * 2
+    by_month.put(11, "c", 50_000, [11, 9, -20])
+    by_month.put(10, "late", 60_000, [9])
+    assert [by_month.load(arrival)["loaded_objects"] for arrival in (10, 11)] == [1, 1]
+    assert_exact(by_month)
+
+
+@pytest.mark.thorough
+def test_a_server_dies_while_a_held_arrival_is_approved(by_month: Arrivals, strikes: Strikes) -> None:
+    by_month.put(11, "many", 50_000, [11, 9, -20], rows=5)
+    hold(by_month, 11, says="held, the table is unchanged: with arrival 2026-11-11", **NOT_MANY)
+    by_month.put(12, "few", 70_000, [12])
+    assert by_month.load(12, **NOT_MANY)["status"] == "published"
+    strikes.before("Publish ", lambda: by_month.lake.cluster.kill(LAST))
+    with pytest.raises(ClickHouseConnectionError):
+        approve(by_month, 11, **NOT_MANY)
+    strikes.reset()
+    bring_back(by_month)
+    assert by_month.load(12, **NOT_MANY)["status"] == by_month.load(11, **NOT_MANY)["status"] == "unchanged"
+    assert_exact(by_month)
