@@ -55,7 +55,7 @@ def test_a_held_arrival_is_named_by_its_periods_and_approved_on_the_page(
     found = periods(as_user, lake)
     assert {name: (period["state"], period["arrival"], period["held_rows"]) for name, period in found.items()} == {
         "2026-10": ("held", "2026-11-10", 2),
-        "2026-11": ("published", "", 0),
+        "2026-11": ("held", "2026-11-10", 2),
     }
     page, _ = open_page(PAGE, role="admin")
     page.get_by_role("button", name=f"Approve {lake.database}.trips 2026-10").click()
