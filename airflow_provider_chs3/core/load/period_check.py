@@ -364,13 +364,16 @@ def no_objects_error(request: LoadRequest, period: Period) -> NotReadyError:
     )
 
 
-#: Ways out if a period holds rows that no load wrote, and if these may be of several arrivals.
-_OF_UNKNOWN_ROWS = {
-    False: "To replace them with the objects' rows, set policies={'replace_unknown': True}; to keep them, adopt the "
-    "period (chs3 adopt), or load into another table.",
-    True: "Nothing was published. Adopt the whole table by this load (chs3 adopt --all-periods), or load into another "
-    "table.",
-}
+def _rows_unknown_error(load: PeriodLoad, where: str) -> TargetChangedError:
+    if load.spread:
+        return TargetChangedError(
+            f"{where} Nothing was published. Adopt the whole table by this load (chs3 adopt --all-periods), or load "
+            "into another table."
+        )
+    return TargetChangedError(
+        f"{where} To replace them with the objects' rows, set policies={{'replace_unknown': True}}; to keep them, "
+        "adopt the period (chs3 adopt), or load into another table."
+    )
 
 
 def _error_of(load: PeriodLoad, facts: PeriodFacts, refuse: Refuse) -> Chs3Error:
@@ -381,7 +384,7 @@ def _error_of(load: PeriodLoad, facts: PeriodFacts, refuse: Refuse) -> Chs3Error
         case Refusal.NO_OBJECTS:
             return no_objects_error(request, period)
         case Refusal.ROWS_UNKNOWN:
-            return TargetChangedError(f"{where} {_OF_UNKNOWN_ROWS[load.spread is not None]}")
+            return _rows_unknown_error(load, where)
         case Refusal.TARGET_CHANGED:
             return TargetChangedError(
                 f"{where} A reload would undo that (rows erased on request would come back): if you want it, set "
