@@ -139,7 +139,8 @@ def test_a_hundred_tables_of_ten_years_are_few_elements_and_the_newest_is_in_vie
 def many_failures(route: Route) -> None:
     """Answer as the API does, with eight tables that failed, each for a cause of its own."""
     answer = route.fetch()
-    found = answer.json()
+    # Other tests have left runs that failed.
+    found = answer.json() | {"failed_runs": [], "broken_dags": []}
     (seen,) = found["connections"]
     (table,) = seen["tables"]
     period = table["periods"][-1] | {"state": "failed", "since": "2026-11-01 03:00:00"}
