@@ -143,9 +143,10 @@ def _find_rows(
     """Add to each failed check some of the rows that fail it, where it says which."""
     with_rows, by_name = list[CheckResult](), {check.name: check for check in checks}
     for result in results:
-        condition, order = _failing(by_name[result.name], staged)
+        check = by_name[result.name]
+        condition, order = _failing(check, staged)
         if condition and not result.has_passed:
-            result = replace(result, rows=(yield from _sample(load, by_name[result.name], condition, order, staged)))
+            result = replace(result, rows=(yield from _sample(load, check, condition, order, staged)))
         with_rows.append(result)
     return with_rows
 

@@ -175,7 +175,7 @@ def record_unchanged(loads: Sequence[PeriodLoad]) -> Steps[None]:
 
 
 def record_arrival(load: PeriodLoad, *, is_held: bool) -> Steps[None]:
-    """Record that the periods, or what is held of them, hold the rows of an arrival, which has none of its own."""
+    """Record that an arrival was loaded into the periods of its rows, or is held with them."""
     try:
         yield from _record("withheld" if is_held else ARRIVED, [(load, {})])
     except Chs3Error as error:

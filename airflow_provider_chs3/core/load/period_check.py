@@ -117,8 +117,8 @@ def _check_not_of_arrivals(load: PeriodLoad) -> None:
                 f"it is held with all rows of arrival {held.arrival}. Approve that arrival, with "
                 "policies={'on_other_periods': 'spread'}",
             )
-    records = [period.record for period in load.before.values() if period.record]
-    if any("arrival" in json.loads(record.structure or "{}") for record in records):
+    structures = {period.record.structure for period in load.before.values() if period.record}
+    if any("arrival" in json.loads(text or "{}") for text in structures):
         raise PreflightError(
             f"{load.context.target} {load.period} holds rows of objects of several arrivals, which "
             "policies={'on_other_periods': 'spread'} loaded: a load by period would remove those of other arrivals. "

@@ -351,10 +351,8 @@ def result_of_arrival(
     rows_by_node = Counter[str]()
     for result in results.values():
         rows_by_node.update(result.rows_by_node)
-    is_held = any(of.status == "held" for of in results.values())
-    status, reason = (
-        next((of.status, of.reason) for of in results.values()) if is_held else ("published", str(load.changes))
-    )
+    held_because = next((of.reason for of in results.values() if of.status == "held"), "")
+    status, reason = ("held", held_because) if held_because else ("published", str(load.changes))
     result = result_of(load, {}, status=status, reason=reason, plan=load.plan, inserted=inserted)
     return replace(
         result,
