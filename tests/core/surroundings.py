@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from airflow_provider_chs3.core.model.models import Node, NodeSpec, TableName
-from airflow_provider_chs3.core.target.node_facts import NodeFacts, TargetContext
+from airflow_provider_chs3.core.target.node_facts import NodeFacts, Target
 from airflow_provider_chs3.core.target.table_facts import Column, TableFacts
 
 ONE, TWO, THREE = (Node(number, 1, f"ch-{number}", 9000) for number in (1, 2, 3))
@@ -34,10 +34,10 @@ FACTS = NodeFacts(
 
 def surroundings(
     *facts: NodeFacts, nodes: tuple[Node, ...] = (ONE, TWO, THREE), cluster: str | None = "c", staging: str = "db"
-) -> TargetContext:
+) -> Target:
     """Three nodes, or as many as facts are given."""
     said = facts or (FACTS,) * len(nodes)
-    return TargetContext(
+    return Target(
         cluster=cluster,
         target=TableName("db", "trips"),
         ledger=TableName(staging, "chs3_ledger"),

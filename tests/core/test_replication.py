@@ -24,7 +24,7 @@ from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.steps.batch import Batch
 from airflow_provider_chs3.core.steps.operations import QueryNodes
-from airflow_provider_chs3.core.target.node_facts import ReplicatedDatabase, TargetContext
+from airflow_provider_chs3.core.target.node_facts import ReplicatedDatabase, Target
 from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions
 from airflow_provider_chs3.core.target.replication import find_replicas, follow
 from airflow_provider_chs3.core.target.topology import KeeperPlace
@@ -172,7 +172,7 @@ class TestRecords:
         assert [period.record for period in self.looked_up(AROUND)] == [RECORD, RECORD, None, None]
         assert [period.record for period in self.looked_up(surroundings(nodes=NODES))] == [RECORD, None, None, None]
 
-    def looked_up(self, context: TargetContext) -> list[PeriodOnNode]:
+    def looked_up(self, context: Target) -> list[PeriodOnNode]:
         """The period on each node, of which the first one alone has a record."""
         fields = tuple(getattr(RECORD, name) for name in Record.__dataclass_fields__)
         records = {node: [("2026-10", fields, [""], "", "", 0.0)] * (node == ONE) for node in NODES}

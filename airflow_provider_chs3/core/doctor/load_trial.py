@@ -34,7 +34,7 @@ from airflow_provider_chs3.core.model.store_kind import StoreKind
 from airflow_provider_chs3.core.steps.fan_out import capturing_logs
 from airflow_provider_chs3.core.steps.operations import Steps
 from airflow_provider_chs3.core.target.node_capacity import NodeNow, ask_nodes_now
-from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.period_partitions import grain_of_key, part_of_time, partitions_of_one
 from airflow_provider_chs3.core.target.replication import check_databases, check_shards
 from airflow_provider_chs3.core.target.target_checks import check_target
@@ -56,7 +56,7 @@ _IS_DURABLE = re.compile(r"\bfsync_after_insert\s*=\s*1\b")
 class TrialSetup:
     """The setup of a load that is not started."""
 
-    context: TargetContext
+    context: Target
     states: Mapping[Node, NodeNow]
     specs: Mapping[Node, NodeSpec]
     store: StoreKind
@@ -65,7 +65,7 @@ class TrialSetup:
     definition: Mapping[str, Any] | None
 
 
-def check_table(context: TargetContext, nodes: Collection[Node], *, user_settings: SettingValues) -> Steps[Check]:
+def check_table(context: Target, nodes: Collection[Node], *, user_settings: SettingValues) -> Steps[Check]:
     """Check that the table on these nodes can be loaded period by period; not all of them may have answered."""
     try:
         check_target(context, required_settings=REQUIRED_SETTINGS, settings=user_settings)
@@ -81,7 +81,7 @@ def check_table(context: TargetContext, nodes: Collection[Node], *, user_setting
     return Check(name="table", summary=summary, remarks=tuple(_power_cut_remarks(context)))
 
 
-def _power_cut_remarks(context: TargetContext) -> Iterator[str]:
+def _power_cut_remarks(context: Target) -> Iterator[str]:
     table_facts = context.table_facts
     if table_facts.is_replicated and not _IS_DURABLE.search(table_facts.settings):
         yield (
@@ -91,7 +91,7 @@ def _power_cut_remarks(context: TargetContext) -> Iterator[str]:
 
 
 def choose_period(
-    context: TargetContext,
+    context: Target,
     source: Source,
     named: Period | None,
     *,

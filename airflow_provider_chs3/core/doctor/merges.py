@@ -15,7 +15,7 @@ from airflow_provider_chs3.core.sql.quoting import Sql, in_table, one_of
 from airflow_provider_chs3.core.sql.server_text import readable
 from airflow_provider_chs3.core.steps.fan_out import query_reachable
 from airflow_provider_chs3.core.steps.operations import Row, Steps
-from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.watch.health import Health, Verdict, judge
 from airflow_provider_chs3.core.watch.observation import observe
 from airflow_provider_chs3.exceptions import Chs3Error
@@ -24,7 +24,7 @@ _NAME = "merges"
 _LIMITS = ("parts_to_delay_insert", "parts_to_throw_insert", "max_avg_part_size_for_too_many_parts")
 
 
-def check_merges_of(context: TargetContext) -> Steps[Check]:
+def check_merges_of(context: Target) -> Steps[Check]:
     """Check the merges of a table's periods."""
     target = context.target
     sql = Sql(f"SELECT DISTINCT partition_id FROM system.parts WHERE active AND {in_table(target)}")

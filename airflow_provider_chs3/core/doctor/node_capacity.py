@@ -9,7 +9,7 @@ from airflow_provider_chs3.core.doctor.report import Check, in_a_line
 from airflow_provider_chs3.core.model.models import Node, NodeSpec
 from airflow_provider_chs3.core.model.quantities import size_text
 from airflow_provider_chs3.core.target.node_capacity import NodeNow, SizedNode, size_nodes
-from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.topology import ONLY_NODE
 from airflow_provider_chs3.exceptions import ConfigurationError
 
@@ -25,7 +25,7 @@ class Sizes:
     wrong: tuple[str, ...]
 
 
-def find_sizes(context: TargetContext, states: Mapping[Node, NodeNow], connection: Mapping[str, NodeSpec]) -> Sizes:
+def find_sizes(context: Target, states: Mapping[Node, NodeNow], connection: Mapping[str, NodeSpec]) -> Sizes:
     """Size each node separately, so that one wrong spec does not hide another."""
     nodes, wrong = dict[Node, SizedNode](), list[str]()
     for node in states:
@@ -39,7 +39,7 @@ def find_sizes(context: TargetContext, states: Mapping[Node, NodeNow], connectio
 
 def check_specs(
     sizes: Sizes,
-    context: TargetContext,
+    context: Target,
     *,
     cluster_nodes: Iterable[Node],
     declared: Mapping[str, NodeSpec],
@@ -71,7 +71,7 @@ def _unknown(extra: str, names: Iterable[str], nodes: tuple[Node, ...]) -> Itera
             )
 
 
-def _remarks(sizes: Sizes, context: TargetContext) -> Iterator[str]:
+def _remarks(sizes: Sizes, context: Target) -> Iterator[str]:
     for node, size in sizes.nodes.items():
         measured = context.nodes[node].measured
         if size.note:

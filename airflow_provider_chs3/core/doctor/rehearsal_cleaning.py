@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.steps.fan_out import query_reachable
 from airflow_provider_chs3.core.steps.operations import QueryNodes, Steps
-from airflow_provider_chs3.core.target.node_facts import TargetContext, look_at
+from airflow_provider_chs3.core.target.node_facts import Target, look_at
 from airflow_provider_chs3.core.target.replication import run_ddl
 from airflow_provider_chs3.core.target.table_facts import NAME_PREFIX
 from airflow_provider_chs3.core.target.topology import TableLocation, resolve_table
@@ -81,7 +81,7 @@ def _drop(location: TableLocation) -> Steps[None]:
     yield from _delete_records(context, context.loads, [node for node, facts in nodes.items() if facts.loads])
 
 
-def _delete_records(context: TargetContext, records: TableName, nodes: Collection[Node]) -> Steps[None]:
+def _delete_records(context: Target, records: TableName, nodes: Collection[Node]) -> Steps[None]:
     """Delete the records of a rehearsal's table, or drop the table of records if it contains no other records."""
     others = Sql(f"SELECT countIf(NOT startsWith(target_table, {literal(NAME_PREFIX)})) FROM {table(records)}")
     answers = yield from QueryNodes(name="Count the records of other tables", sql=dict.fromkeys(nodes, others))

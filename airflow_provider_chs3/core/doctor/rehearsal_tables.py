@@ -14,7 +14,7 @@ from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, is_table, literal, table
 from airflow_provider_chs3.core.steps.operations import QueryNodes, Steps
-from airflow_provider_chs3.core.target.node_facts import NodeFacts, TargetContext, inspect_target
+from airflow_provider_chs3.core.target.node_facts import NodeFacts, Target, inspect_target
 from airflow_provider_chs3.core.target.replication import create_table as make_table
 from airflow_provider_chs3.core.target.replication import find_replicas
 from airflow_provider_chs3.core.target.table_facts import family, remember
@@ -82,7 +82,7 @@ class Plan:
     """A table to create for a rehearsal."""
 
     location: TableLocation
-    context: TargetContext
+    context: Target
     engines: Mapping[Node, str]
 
 
@@ -113,7 +113,7 @@ def create_table(plan: Plan) -> Steps[None]:
     yield from make_table(plan.context, target, sql, name=f"Create {target}")
 
 
-def _hindrances(where: Where, context: TargetContext) -> Iterator[str]:
+def _hindrances(where: Where, context: Target) -> Iterator[str]:
     like = where.like and context.target
     if finding := context.missing_database(where.target.database):
         yield finding
@@ -130,7 +130,7 @@ def _hindrances(where: Where, context: TargetContext) -> Iterator[str]:
             yield f"{like} is a {engine}, not a MergeTree: pass --like the table that loads go into."
 
 
-def _engine(where: Where, context: TargetContext, node: Node) -> str:
+def _engine(where: Where, context: Target, node: Node) -> str:
     facts = context.nodes[node]
     settings = _settings_of(facts.target.settings if facts.target else "")
     comment = literal("table of a rehearsal; can be dropped")
@@ -191,7 +191,7 @@ def remember_passed(where: Where, staging_database: str | None) -> Steps[TableNa
     return ledger
 
 
-def _inspect_target(where: Where, target: TableName, *, staging_database: str) -> Steps[TargetContext]:
+def _inspect_target(where: Where, target: TableName, *, staging_database: str) -> Steps[Target]:
     request = TableRequest(
         target=target,
         cluster=where.cluster,

@@ -41,7 +41,7 @@ from airflow_provider_chs3.core.sql.server_defaults import neutral_settings
 from airflow_provider_chs3.core.steps.fan_out import tolerating_errors
 from airflow_provider_chs3.core.steps.operations import CheckHosts, Log, Steps, TimedAnswer
 from airflow_provider_chs3.core.target.node_capacity import NodeNow, ask_nodes_now
-from airflow_provider_chs3.core.target.node_facts import TargetContext, look_at
+from airflow_provider_chs3.core.target.node_facts import Target, look_at
 from airflow_provider_chs3.core.target.privileges import OF_A_LOAD, find_filtered
 from airflow_provider_chs3.core.target.profile_constraints import check_passed_on, explain_refusal, find_constraints
 from airflow_provider_chs3.core.target.topology import TableLocation, TableRequest, resolve_table
@@ -86,7 +86,7 @@ class _Servers:
 
     location: TableLocation
     probes: Mapping[Node, NodeProbe]
-    context: TargetContext
+    context: Target
     states: Mapping[Node, NodeNow]
     sizes: Sizes
     errors: Mapping[Node, Chs3Error]
@@ -131,7 +131,7 @@ def examine(request: DoctorRequest) -> Steps[Diagnosis]:
     )
 
 
-def _with_period(request: DoctorRequest, context: TargetContext) -> Steps[DoctorRequest]:
+def _with_period(request: DoctorRequest, context: Target) -> Steps[DoctorRequest]:
     if request.source is None or not request.has_table:
         return request
     is_of_a_load = request.definition is not None
@@ -301,7 +301,7 @@ def _needed_by_loads(store: StoreKind) -> SettingValues:
     return needed_settings(null_as_default=False, by_sharding_key=False, store=store)
 
 
-def _find_forbidden(request: DoctorRequest, context: TargetContext) -> Steps[tuple[str, ...]]:
+def _find_forbidden(request: DoctorRequest, context: Target) -> Steps[tuple[str, ...]]:
     """Return a sentence for each setting that loads need and a profile forbids."""
     needed, findings = _needed_by_loads(request.store), list[str]()
     if not context.nodes:

@@ -10,7 +10,7 @@ from airflow_provider_chs3.core.exchange.unload_request import UnloadRequest
 from airflow_provider_chs3.core.model.models import Node, SettingValues, TableName
 from airflow_provider_chs3.core.sql.quoting import PARSED, Sql, identifier, literal, table
 from airflow_provider_chs3.core.steps.operations import QueryNodes, Row, Steps
-from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions, partitions_of_one
 from airflow_provider_chs3.core.target.replication import check_shards, follow
 from airflow_provider_chs3.core.target.topology import have_one_replica
@@ -72,7 +72,7 @@ def inspect(request: UnloadRequest) -> Steps[UnloadContext]:
     return UnloadContext(context.target, partitions, columns, named, context.permissions)
 
 
-def _check_engines(context: TargetContext) -> None:
+def _check_engines(context: Target) -> None:
     """Check that the replicas of a shard have the same rows, so that one of them may write for all."""
     engines = {node: facts.target.engine for node, facts in context.nodes.items() if facts.target}
     plain = [node for node, facts in context.nodes.items() if facts.target and not facts.target.is_replicated]
@@ -88,7 +88,7 @@ def _check_engines(context: TargetContext) -> None:
         )
 
 
-def _columns(context: TargetContext) -> tuple[tuple[str, str], ...]:
+def _columns(context: Target) -> tuple[tuple[str, str], ...]:
     by_node = {
         node: tuple(
             (column.name, column.type) for column in facts.target.columns if column.default_kind in ("", "DEFAULT")

@@ -15,7 +15,7 @@ from airflow_provider_chs3.core.model.models import Manifest, Node, TableName, U
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals, one_of, table
 from airflow_provider_chs3.core.steps.operations import QueryNodes, Steps
-from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.topology import OBJECTS_TABLE
 
 #: One statement holds so many objects: about 3 MB of text.
@@ -41,9 +41,7 @@ class ObjectsOfPeriod(NamedTuple):
     arrivals: Sequence[str] | None = None
 
 
-def record_objects(
-    context: TargetContext, periods: Sequence[ObjectsOfPeriod], *, attempt: str, query_id: str
-) -> Steps[None]:
+def record_objects(context: Target, periods: Sequence[ObjectsOfPeriod], *, attempt: str, query_id: str) -> Steps[None]:
     """Record the objects that an attempt reads, on every node. They count once the ledger says it was published."""
     # The last column is text, empty where rows are not known.
     counted = ((period, recorded) for period in periods for recorded in _pair_rows(period))
@@ -203,7 +201,7 @@ def published_fingerprints(
     return {Period.parse(period): None if is_adopted else fingerprint for period, fingerprint, is_adopted in rows}
 
 
-def unfinished_periods(context: TargetContext) -> Steps[dict[Period, tuple[str, str]]]:
+def unfinished_periods(context: Target) -> Steps[dict[Period, tuple[str, str]]]:
     """Return the periods that an attempt was publishing when it died, with that attempt and the base of its record."""
     sql = {
         node: Sql(
@@ -252,7 +250,7 @@ def objects_table(ledger: TableName) -> TableName:
     return TableName(ledger.database, OBJECTS_TABLE)
 
 
-def make_objects_table(context: TargetContext) -> Steps[None]:
+def make_objects_table(context: Target) -> Steps[None]:
     """Create the table on the nodes that lack it."""
     missing = [node for node, facts in context.nodes.items() if not facts.objects]
     key = "(target_database, target_table, period, base, attempt, path)"

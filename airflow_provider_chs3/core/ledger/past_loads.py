@@ -11,7 +11,7 @@ from airflow_provider_chs3.core.model.period import WHOLE_TABLE
 from airflow_provider_chs3.core.model.quantities import duration_text, quantity
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
 from airflow_provider_chs3.core.steps.operations import Steps
-from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.target.node_facts import Target
 
 #: Fewer loads say too little.
 _LEAST_LOADS = 5
@@ -102,7 +102,7 @@ class Pace:
         )
 
 
-def read_pace(context: TargetContext, *, but: str = "") -> Steps[Pace]:
+def read_pace(context: Target, *, but: str = "") -> Steps[Pace]:
     """Read the newest loads of a table from the coordinator, which has the table of loads."""
     of_table = LedgerKey.on(context, context.coordinator, WHOLE_TABLE).table_condition
     sql = Sql(

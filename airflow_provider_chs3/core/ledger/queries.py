@@ -34,7 +34,7 @@ from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period
 from airflow_provider_chs3.core.sql.quoting import Sql, in_table, literal, literals, one_of, table
 from airflow_provider_chs3.core.steps.operations import QueryNodes, Row, Steps
-from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions, period_of_partition
 from airflow_provider_chs3.core.target.replication import catch_up
 
@@ -45,7 +45,7 @@ _LOOKED_UP = 6
 
 
 def look_up_periods(
-    context: TargetContext, owns: Mapping[Period, PeriodPartitions]
+    context: Target, owns: Mapping[Period, PeriodPartitions]
 ) -> Steps[dict[Period, dict[Node, PeriodOnNode]]]:
     """Read the newest record of each period on each node, and the periods' parts."""
     name = f"Look up {len(owns)} periods in the ledger"
@@ -53,7 +53,7 @@ def look_up_periods(
 
 
 def look_up_beside(
-    context: TargetContext,
+    context: Target,
     owns: Mapping[Period, PeriodPartitions],
     beside: str = "",
     *,
@@ -98,7 +98,7 @@ def _known_after_intent(partition: PeriodOnNode) -> Contents | None:
 
 
 def look_up_sources(
-    context: TargetContext,
+    context: Target,
     by_period: dict[Period, dict[Node, PeriodOnNode]],
     known: Callable[[Period, PeriodOnNode, Node], Contents | None],
 ) -> Steps[dict[Period, dict[Node, PeriodOnNode]]]:
@@ -269,7 +269,7 @@ def _select_newest(several: Iterable[tuple[Record, Sequence[str]]]) -> Sequence[
     return records
 
 
-def periods_of_partitions(context: TargetContext, partition_ids: Collection[str]) -> Steps[dict[str, Period]]:
+def periods_of_partitions(context: Target, partition_ids: Collection[str]) -> Steps[dict[str, Period]]:
     """Return partitions with their periods, as a usual key or a ledger tells them; those of others are left out."""
     key = context.table_facts.partition_key
     periods = {

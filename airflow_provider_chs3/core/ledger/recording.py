@@ -11,7 +11,7 @@ from airflow_provider_chs3.core.ledger.table import COLUMNS, LOAD_EVENTS, Ledger
 from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, is_table, literal, literals, table
 from airflow_provider_chs3.core.steps.operations import QueryNodes
-from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.target.node_facts import Target
 
 #: A value of a column; numbers by name are those of a Map.
 Value: TypeAlias = str | int | float | Sequence[str] | Mapping[str, float] | None
@@ -22,7 +22,7 @@ RecordOnNode: TypeAlias = tuple[Node, LedgerKey, Values]
 
 
 def add_records(
-    context: TargetContext,
+    context: Target,
     event: str,
     records: Iterable[RecordOnNode],
     *,
@@ -53,7 +53,7 @@ def add_records(
     return QueryNodes(name=name, sql=sql, settings=settings, query_id=query_id)
 
 
-def _last(context: TargetContext, node: Node, into: TableName, records: Sequence[tuple[LedgerKey, Values]]) -> str:
+def _last(context: Target, node: Node, into: TableName, records: Sequence[tuple[LedgerKey, Values]]) -> str:
     """Return the query for the last number of each period on a node, of claims as of loads."""
     facts = context.nodes[node]
     known = ((context.ledger, facts.has_ledger), (context.loads, facts.has_loads))

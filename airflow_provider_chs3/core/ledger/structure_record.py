@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from airflow_provider_chs3.core.model.models import SettingValues
 from airflow_provider_chs3.core.sql.server_defaults import is_about_reading
-from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.table_facts import Column, TableFacts
 from airflow_provider_chs3.core.target.time_zones import going_by_servers
 
@@ -22,7 +22,7 @@ _OF_SPEED = ("_block_", "_watermark", "_parallel_", "_push_down", "_bloom_filter
 
 
 def structure_of(
-    context: TargetContext,
+    context: Target,
     *,
     distribution: str,
     settings: SettingValues | None,

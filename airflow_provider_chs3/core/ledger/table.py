@@ -10,7 +10,7 @@ from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, one_of, table
 from airflow_provider_chs3.core.steps.operations import Query, Row, Steps
-from airflow_provider_chs3.core.target.node_facts import QUEUE, RecordTable, TargetContext, other_schemas
+from airflow_provider_chs3.core.target.node_facts import QUEUE, RecordTable, Target, other_schemas
 from airflow_provider_chs3.core.target.replication import create_table
 from airflow_provider_chs3.core.target.topology import LEDGER_TABLE, LOADS_TABLE, RECORDS_SCHEMA
 from airflow_provider_chs3.exceptions import PreflightError
@@ -141,7 +141,7 @@ class LedgerKey:
     partition_id: str
 
     @classmethod
-    def on(cls, context: TargetContext, node: Node, period: Period, partition_id: str = "") -> LedgerKey:
+    def on(cls, context: Target, node: Node, period: Period, partition_id: str = "") -> LedgerKey:
         """Return the key of records on a node: its own table may have been created again only there."""
         uuid = (context.nodes[node].target or context.table_facts).uuid
         return cls(context.target, uuid, period, partition_id)
@@ -233,7 +233,7 @@ def durable_settings() -> Iterator[str]:
     return (f"{name} = {value}" for name, value in DURABLE.items())
 
 
-def make_ledger(context: TargetContext, nodes: Collection[Node]) -> Steps[None]:
+def make_ledger(context: Target, nodes: Collection[Node]) -> Steps[None]:
     """Create the ledger on the nodes that lack it.
 
     Raises:
@@ -245,13 +245,13 @@ def make_ledger(context: TargetContext, nodes: Collection[Node]) -> Steps[None]:
     yield from make_records(context, missing, context.ledger, create_ledger(context.ledger, engine=context.own_engine))
 
 
-def make_records(context: TargetContext, nodes: Collection[Node], name: TableName, sql: Sql) -> Steps[None]:
+def make_records(context: Target, nodes: Collection[Node], name: TableName, sql: Sql) -> Steps[None]:
     """Create a table of records on the nodes that lack it."""
     if nodes:
         yield from create_table(context, name, dict.fromkeys(nodes, sql), name=f"Create {name}")
 
 
-def make_loads_table(context: TargetContext) -> Steps[None]:
+def make_loads_table(context: Target) -> Steps[None]:
     """Create the table of loads on the coordinator, if it lacks it."""
     key = "(target_database, target_table, period, sequence)"
     sql = create_records(context.loads, LOADS_COLUMNS, key, engine=context.own_engine, time="recorded_at")

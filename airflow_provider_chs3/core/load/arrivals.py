@@ -34,7 +34,7 @@ from airflow_provider_chs3.core.model.quantities import quantity, size_text
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
 from airflow_provider_chs3.core.steps.batch import Batch
 from airflow_provider_chs3.core.steps.operations import Log, Steps
-from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions, partitions_of
 from airflow_provider_chs3.core.target.replication import catch_up
 from airflow_provider_chs3.core.target.table_facts import TableFacts
@@ -194,7 +194,7 @@ def load_of_period(load: PeriodLoad, period: Period, partitions: PeriodPartition
 
 
 def recorded_of_arrivals(
-    context: TargetContext, source: Source, periods: Sequence[Period]
+    context: Target, source: Source, periods: Sequence[Period]
 ) -> Steps[dict[Period, list[RecordedObject]]]:
     """Return the loaded objects of arrivals, also those that are gone; the source has listed the arrivals."""
     by_prefix = defaultdict[str, list[tuple[Period, Callable[[Unit], bool]]]](list)
@@ -213,7 +213,7 @@ def recorded_of_arrivals(
     return recorded
 
 
-def objects_of_periods(context: TargetContext, condition: str) -> Steps[list[RecordedObject]]:
+def objects_of_periods(context: Target, condition: str) -> Steps[list[RecordedObject]]:
     """Return the objects whose rows periods hold, as far as a condition on their records is met; none before a load."""
     if not all(facts.objects and facts.has_ledger for facts in context.nodes.values()):
         return []

@@ -57,7 +57,7 @@ from airflow_provider_chs3.core.model.models import Manifest, Node
 from airflow_provider_chs3.core.model.period import Period, range_text
 from airflow_provider_chs3.core.steps.operations import Gather, Log, Steps
 from airflow_provider_chs3.core.steps.step_timer import NO_STEPS, StepTimer, start_timer
-from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions, part_of_time, partitions_of
 from airflow_provider_chs3.core.target.replication import find_replicas
 from airflow_provider_chs3.core.target.target_checks import check_target
@@ -79,7 +79,7 @@ class Round:
     retry_state: RetryState = field(default_factory=RetryState)
     timer: StepTimer = NO_STEPS
     resumable: ResumableLoad | None = None
-    context: TargetContext | None = None
+    context: Target | None = None
     partings: int = 0
     results: dict[Period, LoadResult] = field(default_factory=dict)
     refused: dict[Period, Chs3Error] = field(default_factory=dict)
@@ -219,7 +219,7 @@ def _load_planned(load: PeriodLoad, periods: Periods, load_round: Round) -> Step
         raise
 
 
-def _make_record_tables(context: TargetContext) -> Steps[None]:
+def _make_record_tables(context: Target) -> Steps[None]:
     # One after the other, because separate connections would take longer.
     yield from make_ledger(context, context.nodes)
     yield from make_objects_table(context)

@@ -28,7 +28,7 @@ from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.model.quantities import quantity
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, table
 from airflow_provider_chs3.core.steps.operations import Log, Row, Steps
-from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.exceptions import (
     CheckFailedError,
     Chs3Error,
@@ -222,7 +222,7 @@ def _show_value(value: object) -> str:
     return "NULL" if value is None else str(value)
 
 
-def _query_check(context: TargetContext, sql: str, *, name: str, checks: Sequence[Check]) -> Steps[Sequence[Row]]:
+def _query_check(context: Target, sql: str, *, name: str, checks: Sequence[Check]) -> Steps[Sequence[Row]]:
     try:
         return (yield from context.on_coordinator(name=name, sql=Sql(sql), settings=context.evaluating))
     except ClickHouseServerError as error:
@@ -235,7 +235,7 @@ def _query_check(context: TargetContext, sql: str, *, name: str, checks: Sequenc
 class _Rows:
     """The rows of a table that match a condition, on all nodes."""
 
-    def __init__(self, context: TargetContext, name: TableName, condition: str) -> None:
+    def __init__(self, context: Target, name: TableName, condition: str) -> None:
         names = f"{identifier(name.database)}, {identifier(name.table)}"
         self.source = f"cluster({literal(context.cluster)}, {names})" if context.cluster else table(name)
         self.condition = condition

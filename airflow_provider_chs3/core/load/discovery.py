@@ -14,7 +14,7 @@ from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.sql.quoting import table
 from airflow_provider_chs3.core.steps.operations import Gather, Steps
 from airflow_provider_chs3.core.steps.step_timer import StepTimer
-from airflow_provider_chs3.core.target.node_facts import TargetContext, look_at
+from airflow_provider_chs3.core.target.node_facts import Target, look_at
 from airflow_provider_chs3.core.target.privileges import (
     OF_A_LOAD,
     check_privileges,
@@ -117,8 +117,8 @@ def _check_manifest(request: LoadRequest, period: Period, manifest: Manifest) ->
 
 
 def list_and_inspect(
-    request: LoadRequest, periods: Sequence[Period], timer: StepTimer, context: TargetContext | None = None
-) -> Steps[tuple[Listed, TargetContext, StepTimer]]:
+    request: LoadRequest, periods: Sequence[Period], timer: StepTimer, context: Target | None = None
+) -> Steps[tuple[Listed, Target, StepTimer]]:
     """List the objects of periods, and ask every node for its facts.
 
     Returns:
@@ -172,7 +172,7 @@ def needed_by(request: LoadRequest) -> dict[str, SettingValue]:
     return {**fields, **needed}
 
 
-def inspect_target_for_load(request: LoadRequest) -> Steps[TargetContext]:
+def inspect_target_for_load(request: LoadRequest) -> Steps[Target]:
     """Ask every node for its facts, and check that a load may start.
 
     Raises:
@@ -186,12 +186,12 @@ def inspect_target_for_load(request: LoadRequest) -> Steps[TargetContext]:
         raise
 
 
-def _inspect_target(request: LoadRequest) -> Steps[TargetContext]:
+def _inspect_target(request: LoadRequest) -> Steps[Target]:
     place = yield from resolve_table(request)
     place = yield from leave_out_absent(place)
     yield from check_distribution(place, distribution=request.policies.distribution, target=request.target)
     # Old servers, or missing grants, may make the last query fail: the first error is reported.
     names = names_to_look_up(request.settings, request.source.kind)
     looks = (_check_servers(request, place), look_at(place, settings=names, policies_on=OF_A_LOAD))
-    context: TargetContext = (yield from Gather(name=f"Look at {len(place.nodes)} nodes", workflows=looks))[1]
+    context: Target = (yield from Gather(name=f"Look at {len(place.nodes)} nodes", workflows=looks))[1]
     return context

@@ -26,7 +26,7 @@ from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, literals, one_of, table
 from airflow_provider_chs3.core.steps.operations import Gather, Log, QueryNodes, Row, Sleep, Steps
-from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.replication import run_ddl
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, SupersededError, TransientError
 
@@ -37,7 +37,7 @@ _TAKE_OVER_SECONDS = 5
 _END_TIMEOUT_SECONDS = 300
 
 
-def end_earlier_attempts(context: TargetContext, *attempts: Attempt) -> Steps[None]:
+def end_earlier_attempts(context: Target, *attempts: Attempt) -> Steps[None]:
     """End other attempts at these periods, queries first, before staging is created.
 
     This may drop a shared staging table of other periods, too; their load then creates another one.
@@ -58,7 +58,7 @@ class Group(NamedTuple):
     began: int
 
 
-def find_groups(context: TargetContext, *periods: Attempt) -> Steps[dict[str, Group]]:
+def find_groups(context: Target, *periods: Attempt) -> Steps[dict[str, Group]]:
     """Find the staging of loads of several periods that include some of these: nonce → tables.
 
     Returns:
@@ -77,7 +77,7 @@ def find_groups(context: TargetContext, *periods: Attempt) -> Steps[dict[str, Gr
     return groups
 
 
-def find_published_from(context: TargetContext, nonce: str) -> Steps[dict[str, list[str]]]:
+def find_published_from(context: Target, nonce: str) -> Steps[dict[str, list[str]]]:
     """Find the tables that an attempt was to publish from: name → periods.
 
     Returns:
@@ -89,7 +89,7 @@ def find_published_from(context: TargetContext, nonce: str) -> Steps[dict[str, l
     return {name: periods for name, periods in on_nodes[0].items() if all(name in others for others in on_nodes)}
 
 
-def rename_staging(context: TargetContext, name: str, *, to: Attempt) -> Steps[None]:
+def rename_staging(context: Target, name: str, *, to: Attempt) -> Steps[None]:
     """Take over the staging of a dead process by a new name: should it still run, it finds no staging.
 
     Raises:
@@ -104,7 +104,7 @@ def rename_staging(context: TargetContext, name: str, *, to: Attempt) -> Steps[N
         raise
 
 
-def drop_staging(context: TargetContext, *attempts: Attempt) -> Steps[None]:
+def drop_staging(context: Target, *attempts: Attempt) -> Steps[None]:
     """Drop the staging of attempts with only finished statements, so that nothing has to be killed.
 
     Its files are links to published parts, so it need not wait for their removal, which took a tenth of a second for
@@ -114,7 +114,7 @@ def drop_staging(context: TargetContext, *attempts: Attempt) -> Steps[None]:
     yield from _drop_tables(context, {attempt.name: context.nodes for attempt in attempts}, end=end)
 
 
-def drop_held(context: TargetContext, *but: Attempt) -> Steps[None]:
+def drop_held(context: Target, *but: Attempt) -> Steps[None]:
     """Drop the held versions of periods, except one of each."""
     prefixes, spared = literals(attempt.prefix for attempt in but), literals(attempt.name for attempt in but)
     query = (
@@ -127,19 +127,19 @@ def drop_held(context: TargetContext, *but: Attempt) -> Steps[None]:
         yield from _drop_tables(context, dict.fromkeys(names, context.nodes))
 
 
-def end_attempts(context: TargetContext, *attempts: Attempt) -> Steps[None]:
+def end_attempts(context: Target, *attempts: Attempt) -> Steps[None]:
     """End attempts and their retries: queries on every node, then staging."""
     names = literals(attempt.name for attempt in attempts)
     yield from _end_until_gone(context, queries=_queries_of(names), tables=begins_with_any(names))
 
 
-def end_attempts_with(context: TargetContext, *nonces: str) -> Steps[None]:
+def end_attempts_with(context: Target, *nonces: str) -> Steps[None]:
     """End all attempts with these nonces, at groups of periods and at single periods."""
     names = literal(f"^chs3_[0-9a-f]{{16}}_({'|'.join(map(re.escape, nonces))})")
     yield from _end_until_gone(context, queries=f"match(initial_query_id, {names})", tables=f"match(name, {names})")
 
 
-def end_queries(context: TargetContext, attempt: Attempt) -> Steps[None]:
+def end_queries(context: Target, attempt: Attempt) -> Steps[None]:
     """End the queries of an attempt on every node, but keep its staging.
 
     Raises:
@@ -148,7 +148,7 @@ def end_queries(context: TargetContext, attempt: Attempt) -> Steps[None]:
     yield from _end_until_gone(context, queries=_queries_of(literal(attempt.name)), tables="0")
 
 
-def end_named(context: TargetContext, names: Collection[str]) -> Steps[None]:
+def end_named(context: Target, names: Collection[str]) -> Steps[None]:
     """End the attempts with these names: queries on every node, then staging.
 
     Raises:
@@ -161,7 +161,7 @@ def end_named(context: TargetContext, names: Collection[str]) -> Steps[None]:
     )
 
 
-def check_not_superseded(context: TargetContext, attempt: Attempt, error: Exception) -> Steps[None]:
+def check_not_superseded(context: Target, attempt: Attempt, error: Exception) -> Steps[None]:
     """Check whether a newer attempt caused an error.
 
     Such an attempt kills the queries of this one, and then drops its staging.
@@ -177,7 +177,7 @@ def check_not_superseded(context: TargetContext, attempt: Attempt, error: Except
             raise SupersededError(superseded_message(attempt))
 
 
-def is_staging_there(context: TargetContext, name: str) -> Steps[bool]:
+def is_staging_there(context: Target, name: str) -> Steps[bool]:
     """Check whether every node still has a staging table."""
     query = f"SELECT count() FROM system.tables WHERE {in_staging(context)} AND name = {literal(name)}"
     answers = yield from context.on_each(name="Look whether staging is still there", sql=Sql(query))
@@ -194,7 +194,7 @@ def _queries_of(names: str) -> str:
     return f"arrayExists(name -> startsWith(initial_query_id, name), [{names}])"
 
 
-def _end_until_gone(context: TargetContext, *, queries: str, tables: str, of_several: str = "0") -> Steps[None]:
+def _end_until_gone(context: Target, *, queries: str, tables: str, of_several: str = "0") -> Steps[None]:
     """Kill queries, wait, and drop staging, until no node runs such a query or has such a table.
 
     KILL QUERY answers "finished" while other nodes still run the query, so this asks until none does. The query after
@@ -257,21 +257,19 @@ def _table_names(answers: Mapping[Node, Sequence[Row]]) -> set[str]:
     return {name for rows in answers.values() for _, name in rows}
 
 
-def _drop_tables(
-    context: TargetContext, nodes_of: Mapping[str, Collection[Node]], *, end: str = " SYNC"
-) -> Steps[None]:
+def _drop_tables(context: Target, nodes_of: Mapping[str, Collection[Node]], *, end: str = " SYNC") -> Steps[None]:
     """Drop all tables in parallel, because removing the files of many periods takes a while."""
     drops = tuple(_drop_table(context, nodes, name, end) for name, nodes in nodes_of.items())
     yield from Gather(name="Drop staging", workflows=drops) if len(drops) > 1 else drops[0]
 
 
-def _drop_table(context: TargetContext, nodes: Collection[Node], name: str, end: str) -> Steps[None]:
+def _drop_table(context: Target, nodes: Collection[Node], name: str, end: str) -> Steps[None]:
     sql = Sql(f"DROP TABLE IF EXISTS {table(TableName(context.staging_database, name))}{end}")
     drops = dict.fromkeys(nodes, sql)
     yield from run_ddl(context, drops, name=f"Drop staging {name}", settings=ddl_settings(context))
 
 
-def take_over(context: TargetContext, attempt: Attempt) -> Steps[None]:
+def take_over(context: Target, attempt: Attempt) -> Steps[None]:
     """End attempts that created staging at the same time, or yield to them.
 
     The latest attempt wins, by the nonce in its name, so all agree whichever server answers. Attempts ask after
@@ -296,7 +294,7 @@ def take_over(context: TargetContext, attempt: Attempt) -> Steps[None]:
         yield from end_named(context, older)
 
 
-def settle_with_rivals(context: TargetContext, attempt: Attempt, periods: Collection[Attempt]) -> Steps[list[Attempt]]:
+def settle_with_rivals(context: Target, attempt: Attempt, periods: Collection[Attempt]) -> Steps[list[Attempt]]:
     """End earlier loads of several periods, and return the periods to leave to others.
 
     These are periods staged by a load of a single period, or being published by a later load of several, by nonce. Two

@@ -26,14 +26,14 @@ from airflow_provider_chs3.core.model.models import Manifest, Node
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period
 from airflow_provider_chs3.core.sql.quoting import Sql, table
 from airflow_provider_chs3.core.steps.operations import QueryNodes, Steps
-from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.replication import catch_up
 
 #: What is held, by period of the table.
 HeldPeriods: TypeAlias = Mapping[Period, Mapping[Node, Held]]
 
 
-def find_held(context: TargetContext) -> Steps[dict[str, HeldPeriods]]:
+def find_held(context: Target) -> Steps[dict[str, HeldPeriods]]:
     """Return the periods that are held of arrivals, by arrival; several may be held of a period."""
     if not any(facts.has_ledger for facts in context.nodes.values()):
         return {}
@@ -50,7 +50,7 @@ def find_held(context: TargetContext) -> Steps[dict[str, HeldPeriods]]:
     return dict(of_arrivals)
 
 
-def _held_query(context: TargetContext, node: Node) -> Sql:
+def _held_query(context: Target, node: Node) -> Sql:
     of_table = f"FROM {table(context.ledger)} WHERE {LedgerKey.on(context, node, WHOLE_TABLE).table_condition}"
     periods = (
         f"SELECT period, mapValues({OF_ARRIVALS}) AS numbers, {LAST_FORGOTTEN} AS forgotten {of_table} GROUP BY period"
@@ -100,7 +100,7 @@ def judge_held(load: PeriodLoad, held: HeldPeriods, *, is_approval: bool) -> Loa
     return result_of(load, {}, status="held", reason=held_text(same))
 
 
-def discard_held(context: TargetContext, period: Period, held: Mapping[Node, Held]) -> Steps[str]:
+def discard_held(context: Target, period: Period, held: Mapping[Node, Held]) -> Steps[str]:
     """Record on each node that what is held of a period is discarded, drop it, and return its attempt."""
     nonce = next(iter(held.values())).record.attempt
     records = [
@@ -114,7 +114,7 @@ def discard_held(context: TargetContext, period: Period, held: Mapping[Node, Hel
     return nonce
 
 
-def discard_all(context: TargetContext, held: HeldPeriods) -> Steps[None]:
+def discard_all(context: Target, held: HeldPeriods) -> Steps[None]:
     """Discard what an earlier load holds of an arrival, where the newest has no rows."""
     for period, nodes in held.items():
         yield from discard_held(context, period, nodes)

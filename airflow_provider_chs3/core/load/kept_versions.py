@@ -44,7 +44,7 @@ from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.sql.quoting import Sql, in_table, literal, one_of, table
 from airflow_provider_chs3.core.steps.operations import Log, QueryNodes, Row, Steps
-from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.replication import create_table, run_ddl
 from airflow_provider_chs3.core.target.table_facts import TableFacts, differences, target_facts, target_query
 from airflow_provider_chs3.exceptions import Chs3Error, TargetChangedError, TransientError, VerificationError
@@ -238,7 +238,7 @@ def objects_of(record: Record) -> str:
 
 
 def _version_comment(
-    context: TargetContext,
+    context: Target,
     node: Node,
     kept: Mapping[Period, Mapping[Node, _States]],
     told: Mapping[Period, Mapping[str, object]],
@@ -265,7 +265,7 @@ def _json(values: Mapping[str, object]) -> str:
 
 
 def _refresh_states(
-    context: TargetContext, states: Mapping[Node, _States], current: Mapping[Node, _States]
+    context: Target, states: Mapping[Node, _States], current: Mapping[Node, _States]
 ) -> dict[Node, _States]:
     """Return the current partitions; only merges may have changed them."""
     for node, of_node in states.items():
@@ -287,7 +287,7 @@ def _is_proved(state: PartitionState, proof: Proof) -> bool:
     return actual.rows == proof.rows and (actual.digest == proof.digest or not proof.digest)
 
 
-def find_versions(context: TargetContext, *, beside: str = "") -> Steps[tuple[list[Version], dict[Node, Row]]]:
+def find_versions(context: Target, *, beside: str = "") -> Steps[tuple[list[Version], dict[Node, Row]]]:
     """Find the versions of a table's periods in the servers.
 
     Returns:
@@ -353,7 +353,7 @@ def drop_older_versions(periods: Publications[P], versions: Sequence[Version] | 
         yield from Log(name=f"Older versions could not be dropped; the next load drops them. ({error})")
 
 
-def _drop_versions(context: TargetContext, gone: Sequence[Version], needed: set[str]) -> Steps[None]:
+def _drop_versions(context: Target, gone: Sequence[Version], needed: set[str]) -> Steps[None]:
     for name in sorted({version.table for version in gone}):
         outdated = [version for version in gone if version.table == name]
         if name not in needed:
@@ -369,7 +369,7 @@ def _drop_versions(context: TargetContext, gone: Sequence[Version], needed: set[
         yield from alter_partitions(context, altered, commands, name=f"Drop older versions out of {name}")
 
 
-def _drop_table(context: TargetContext, name: str, nodes: Sequence[Node]) -> Steps[None]:
+def _drop_table(context: Target, name: str, nodes: Sequence[Node]) -> Steps[None]:
     sql = Sql(f"DROP TABLE IF EXISTS {table(TableName(context.staging_database, name))}")
     yield from run_ddl(context, dict.fromkeys(nodes, sql), name=f"Drop {name}", settings=ddl_settings(context))
 
@@ -421,7 +421,7 @@ def with_attempt(load: Publication, attempt: Attempt) -> Publication:
 
 
 def validate_held(
-    context: TargetContext, period: Period, facts: PeriodFacts, nodes: Mapping[Node, PeriodOnNode]
+    context: Target, period: Period, facts: PeriodFacts, nodes: Mapping[Node, PeriodOnNode]
 ) -> Steps[PeriodFacts]:
     """Return the facts about a period without its held version, if that cannot be published.
 
@@ -443,7 +443,7 @@ def validate_held(
 
 
 def _why_unusable(
-    context: TargetContext,
+    context: Target,
     held: TableName,
     table_facts: TableFacts | None,
     claims: Held | None,

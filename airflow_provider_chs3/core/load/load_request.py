@@ -36,7 +36,7 @@ from airflow_provider_chs3.core.model.freshness import FreshBy
 from airflow_provider_chs3.core.model.models import Manifest, NodeSpec, SettingValues
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.steps.operations import Steps
-from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.topology import TableRequest
 from airflow_provider_chs3.core.tuning.resource_share import ShareOptions
 from airflow_provider_chs3.exceptions import ConfigurationError
@@ -194,7 +194,7 @@ class LoadRequest(TableRequest):
         """The arguments that define its rows; see `definition_of`."""
         return definition_of(self.selection, self.policies, file_format=self.format, compression=self.compression)
 
-    def as_recorded(self, structure: Structure, context: TargetContext) -> LoadRequest:
+    def as_recorded(self, structure: Structure, context: Target) -> LoadRequest:
         """Return the load that made the rows of a record, by its recorded definition."""
         fields, zone = parsed_definition(structure["definition"]), structure["time_zone"]
         settings = {**self.settings, **(structure["settings"] or {})}
@@ -214,7 +214,7 @@ class LoadRequest(TableRequest):
             return False
         return (yield from self.reload.leaves_out(self.target, self.cluster, period))
 
-    def structure(self, context: TargetContext, *, shard_num: int | None = None) -> Structure:
+    def structure(self, context: Target, *, shard_num: int | None = None) -> Structure:
         """Return the structure that rows depend on besides objects and definition (`core.ledger.structure_record`)."""
         if self.is_approval:
             # Only its record knows the other conditions, and whether the sharding key distributed its rows.

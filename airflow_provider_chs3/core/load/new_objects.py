@@ -26,7 +26,7 @@ from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.model.quantities import quantity, size_text
 from airflow_provider_chs3.core.sql.quoting import Sql, in_table, one_of
 from airflow_provider_chs3.core.steps.operations import Gather, QueryNodes, Steps
-from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.privileges import privileges_of_attaching, why_not_granted
 from airflow_provider_chs3.core.target.replication import catch_up
 from airflow_provider_chs3.core.target.table_facts import TableFacts
@@ -100,7 +100,7 @@ def _compare_objects(
 
 
 def why_table_is_read(
-    source: Source, policies: Policies, context: TargetContext, key: LedgerKey, before: Mapping[Node, PeriodOnNode]
+    source: Source, policies: Policies, context: Target, key: LedgerKey, before: Mapping[Node, PeriodOnNode]
 ) -> Steps[str | None]:
     """Find the reason why a load of a changed table would read all its objects.
 
@@ -116,7 +116,7 @@ def why_table_is_read(
 
 
 def find_changes(
-    source: Source, context: TargetContext, periods: Mapping[Period, Mapping[Node, PeriodOnNode]]
+    source: Source, context: Target, periods: Mapping[Period, Mapping[Node, PeriodOnNode]]
 ) -> Steps[dict[Period, str]]:
     """Find the changes of the objects of periods.
 
@@ -195,7 +195,7 @@ def _why_whole(load: PeriodLoad, before: Mapping[Node, PeriodOnNode]) -> str:
     return _why_not_added(load.policies, load.context, before)
 
 
-def _why_not_added(policies: Policies, context: TargetContext, before: Mapping[Node, PeriodOnNode]) -> str:
+def _why_not_added(policies: Policies, context: Target, before: Mapping[Node, PeriodOnNode]) -> str:
     table_facts = context.table_facts
     if not policies.incremental:
         return "increments={'incremental': False}"

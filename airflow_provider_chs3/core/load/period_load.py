@@ -41,7 +41,7 @@ from airflow_provider_chs3.core.sql.server_defaults import neutral_settings
 from airflow_provider_chs3.core.steps.batch import Batch
 from airflow_provider_chs3.core.steps.operations import Steps
 from airflow_provider_chs3.core.steps.step_timer import NO_STEPS, StepTimer
-from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.partition_key import PartsOfKey, period_value
 from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions
 from airflow_provider_chs3.core.target.table_facts import Column
@@ -177,7 +177,7 @@ class PeriodLoad(Publication):
     def of(
         cls,
         request: LoadRequest,
-        context: TargetContext,
+        context: Target,
         *,
         period: Period,
         nonce: str = "",
@@ -367,7 +367,7 @@ def periods_of(*loads: PeriodLoad) -> Periods:
     return Batch({load.period: load for load in loads})
 
 
-def _reading_settings(request: LoadRequest, context: TargetContext) -> SettingValues:
+def _reading_settings(request: LoadRequest, context: Target) -> SettingValues:
     selection, types = request.selection, [ColumnType(column.type) for column in context.table_facts.columns]
     settings = reading_settings(
         selection.csv,
@@ -381,7 +381,7 @@ def _reading_settings(request: LoadRequest, context: TargetContext) -> SettingVa
     return {name: value for name, value in settings.items() if name in known and name not in given}
 
 
-def _look_threads(request: LoadRequest, context: TargetContext) -> int:
+def _look_threads(request: LoadRequest, context: Target) -> int:
     given, highest = str(request.settings.get("max_threads", "")), context.known_settings.get("max_threads")
     # The insert refuses anything but a number: an error here would look like an error of a file.
     return int(given) if given.isdecimal() else min(LOOK_THREADS, highest or LOOK_THREADS)

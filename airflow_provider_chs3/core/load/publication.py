@@ -27,7 +27,7 @@ from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.sql.quoting import Sql, in_table
 from airflow_provider_chs3.core.steps.batch import Batch
 from airflow_provider_chs3.core.steps.operations import Log, Steps
-from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions
 from airflow_provider_chs3.core.target.replication import follow
 from airflow_provider_chs3.exceptions import ObjectsChangedError, ReplicasBehindError
@@ -113,7 +113,7 @@ class Publication:
         checks: Results of the user's checks; none by default.
     """
 
-    context: TargetContext
+    context: Target
     period: Period
     period_partitions: PeriodPartitions
     attempt: Attempt
@@ -237,7 +237,7 @@ def look_up_caught_up(periods: Sequence[Publication]) -> Steps[list[dict[Node, P
     return (yield from look_up_all(periods))
 
 
-def _are_alike(periods: Mapping[Node, PeriodOnNode], context: TargetContext) -> bool:
+def _are_alike(periods: Mapping[Node, PeriodOnNode], context: Target) -> bool:
     states = {(node.shard_num, period.state.rows, period.state.max_block) for node, period in periods.items()}
     return len(states) == len(context.publishers)
 

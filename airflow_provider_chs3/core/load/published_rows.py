@@ -29,7 +29,7 @@ from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, literal, literals, table
 from airflow_provider_chs3.core.steps.operations import Log, QueryNodes, Steps, TryQueryNodes
-from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.replication import follow
 from airflow_provider_chs3.core.target.table_facts import TableFacts
 from airflow_provider_chs3.exceptions import TargetChangedError, VerificationError
@@ -236,7 +236,7 @@ _MOST_TOGETHER = 60
 _LIMITS = "max_threads = 1, max_block_size = 1024, max_execution_time = 10, optimize_aggregation_in_order = 1"
 
 
-def find_lasting(context: TargetContext, partitions: Mapping[Node, Sequence[str]]) -> Steps[dict[Node, frozenset[str]]]:
+def find_lasting(context: Target, partitions: Mapping[Node, Sequence[str]]) -> Steps[dict[Node, frozenset[str]]]:
     """Return the partitions of every node that certainly keep a row in merges.
 
     Nothing is certain if rows expire, or if a server does not answer: it lacks memory, time or the SELECT privilege.
@@ -260,12 +260,12 @@ def find_lasting(context: TargetContext, partitions: Mapping[Node, Sequence[str]
     return {node: frozenset(lasting.get(node.shard_num, ())) for node in context.nodes}
 
 
-def _render_query(context: TargetContext, partitions: Sequence[str]) -> Sql:
+def _render_query(context: Target, partitions: Sequence[str]) -> Sql:
     selects = " UNION ALL ".join(_render_select(context, key) for key in partitions)
     return Sql(f"SELECT id, nothing FROM ({selects}) SETTINGS {_LIMITS}")
 
 
-def _render_select(context: TargetContext, partition_id: str) -> str:
+def _render_select(context: Target, partition_id: str) -> str:
     facts, of = context.table_facts, f"WHERE _partition_id = {literal(partition_id)}"
     if facts.engine.endswith("CollapsingMergeTree"):
         # The result for a key depends on the order of merges, unless all its rows have the same sign.

@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE
 from airflow_provider_chs3.core.sql.quoting import Sql, table
 from airflow_provider_chs3.core.steps.operations import Steps
-from airflow_provider_chs3.core.target.node_facts import TargetContext, inspect_target
+from airflow_provider_chs3.core.target.node_facts import Target, inspect_target
 from airflow_provider_chs3.core.target.privileges import OF_A_PERIOD
 from airflow_provider_chs3.core.tuning.insert_settings import names_to_look_up
 
@@ -25,7 +25,7 @@ def structures_of(nodes: Mapping[Node, PeriodOnNode]) -> list[Structure]:
     return [json.loads(text) if text and not is_restored else {} for text in sorted(texts)]
 
 
-def newest_structures(context: TargetContext) -> Steps[list[Structure]]:
+def newest_structures(context: Target) -> Steps[list[Structure]]:
     """Return the structure recorded by the newest load of a table, if any."""
     node = context.coordinator
     if not context.nodes[node].has_ledger:
@@ -46,12 +46,12 @@ def is_known(structures: Sequence[Structure]) -> bool:
     return bool(definitions) and None not in definitions and definitions[1:] == definitions[:-1]
 
 
-def as_recorded(request: LoadRequest, structures: Sequence[Structure], context: TargetContext) -> LoadRequest:
+def as_recorded(request: LoadRequest, structures: Sequence[Structure], context: Target) -> LoadRequest:
     """Return the recorded load; the request itself without a record."""
     return request.as_recorded(structures[0], context) if is_known(structures) else request
 
 
-def knowing_settings_of(requests: Sequence[LoadRequest], context: TargetContext) -> Steps[TargetContext]:
+def knowing_settings_of(requests: Sequence[LoadRequest], context: Target) -> Steps[Target]:
     """Return the nodes' facts, including settings that only records have."""
     settings = {name: value for request in requests for name, value in request.settings.items()}
     if settings.keys() <= context.known_settings.keys():

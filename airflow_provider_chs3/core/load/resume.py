@@ -23,7 +23,7 @@ from airflow_provider_chs3.core.model.models import Manifest, Node, ObjectChange
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
 from airflow_provider_chs3.core.steps.operations import InsertStats, Row, SourceRead, Steps
-from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.replication import find_replicas
 from airflow_provider_chs3.exceptions import ObjectsChangedError, SupersededError
 
@@ -90,7 +90,7 @@ class RecordedPeriod:
 class ResumableLoad:
     """The record of an attempt that began to insert."""
 
-    context: TargetContext
+    context: Target
     nonce: str
     periods: Mapping[Period, RecordedPeriod]
     retry_state: RetryState
@@ -155,7 +155,7 @@ def _values_of(period_load: PeriodLoad) -> dict[str, Value]:
 
 
 def find_resumable_loads(
-    request: LoadRequest, periods: Sequence[Period], context: TargetContext
+    request: LoadRequest, periods: Sequence[Period], context: Target
 ) -> Steps[list[ResumableLoad]]:
     """Find the attempts of an earlier process of the same task that still have all their staging.
 
@@ -186,7 +186,7 @@ def find_resumable_loads(
     return resumable
 
 
-def _read_newest(context: TargetContext, key: LedgerKey, columns: str, *, condition: str) -> Steps[Sequence[Row]]:
+def _read_newest(context: Target, key: LedgerKey, columns: str, *, condition: str) -> Steps[Sequence[Row]]:
     """Read columns of the newest insert record of every period."""
     sql = Sql(
         f"SELECT {columns} FROM {table(context.loads)} WHERE {key.table_condition} AND {condition} "
@@ -230,7 +230,7 @@ def find_own_attempts(loads: Collection[PeriodLoad]) -> Steps[set[tuple[Period, 
     return (yield from find_attempts(first.context, [load.period for load in loads], first.request.owner))
 
 
-def find_attempts(context: TargetContext, periods: Sequence[Period], owner: str) -> Steps[set[tuple[Period, str]]]:
+def find_attempts(context: Target, periods: Sequence[Period], owner: str) -> Steps[set[tuple[Period, str]]]:
     """Find the attempts of a task that began to insert, as pairs of period and nonce."""
     key = _key_of(context, periods[0])
     if key is None:
@@ -243,14 +243,14 @@ def find_attempts(context: TargetContext, periods: Sequence[Period], owner: str)
     return {(Period.parse(period), nonce) for period, nonce in rows}
 
 
-def _key_of(context: TargetContext, period: Period) -> LedgerKey | None:
+def _key_of(context: Target, period: Period) -> LedgerKey | None:
     """Return the key of a period's records on the coordinator; None if the target or the table of loads is missing."""
     facts = context.nodes[context.coordinator]
     return LedgerKey.on(context, context.coordinator, period) if facts.target and facts.has_loads else None
 
 
 def _parse_load(
-    context: TargetContext, nonce: str, records: Mapping[Period, _InsertRecord], plans: Sequence[Mapping[str, Any]]
+    context: Target, nonce: str, records: Mapping[Period, _InsertRecord], plans: Sequence[Mapping[str, Any]]
 ) -> ResumableLoad:
     first, plan = next(pair for pair in zip(records.values(), plans, strict=True) if "reading" in pair[1])
     return ResumableLoad(

@@ -25,7 +25,7 @@ from airflow_provider_chs3.core.load.staging_tables import (
 from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.steps.operations import Log, Steps
-from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.exceptions import Chs3Error, SupersededError, TransientError, VerificationError
 
 #: How many tables other loads may end, before periods are loaded one by one.
@@ -90,7 +90,7 @@ def _publish_part(
     return states
 
 
-def find_superseded(context: TargetContext, periods: Periods, attempt: Attempt) -> Steps[None]:
+def find_superseded(context: Target, periods: Periods, attempt: Attempt) -> Steps[None]:
     """Find out whether periods failed because another load ended the attempt, and set their error."""
     failed = [period for period, error in periods.failed.items() if not isinstance(error, SupersededError)]
     if not failed:

@@ -19,7 +19,7 @@ from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period, range_t
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, literals, table
 from airflow_provider_chs3.core.sql.server_text import items
 from airflow_provider_chs3.core.steps.operations import QueryNodes, Steps
-from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.replication import create_table
 from airflow_provider_chs3.core.tuning.exact_settings import DDL_SETTINGS
 from airflow_provider_chs3.exceptions import ClickHouseServerError, SupersededError, TransientError
@@ -78,17 +78,17 @@ class Attempt:
             role, of = _HELD, {**of, "hold_limit_days": self.hold_limit_days}
         return json.dumps({"role": role, "attempt": self.of or self.nonce, **of})
 
-    def staging(self, context: TargetContext) -> TableName:
+    def staging(self, context: Target) -> TableName:
         """Return the staging table."""
         return TableName(context.staging_database, self.name)
 
 
-def ddl_settings(context: TargetContext) -> SettingValues:
+def ddl_settings(context: Target) -> SettingValues:
     """Return the settings for REPLACE PARTITION and DROP TABLE that every node knows."""
     return {name: value for name, value in DDL_SETTINGS.items() if name in context.known_settings}
 
 
-def create_staging(context: TargetContext, attempt: Attempt) -> Steps[None]:
+def create_staging(context: Target, attempt: Attempt) -> Steps[None]:
     """Create the staging of an attempt on every node: MergeTree without TTL, replicated if the target is.
 
     It merges no parts, whatever the target's engine, so its count is proof. Columns, codecs, defaults,
@@ -125,7 +125,7 @@ def create_staging(context: TargetContext, attempt: Attempt) -> Steps[None]:
 
 
 def shaped_as_target(
-    context: TargetContext,
+    context: Target,
     node: Node,
     name: TableName,
     *,
@@ -148,12 +148,12 @@ def holds_any(attempts: Collection[Attempt], *, is_published: bool = True) -> st
     return f"({_comment_has(target, role=role)} AND hasAny({PERIODS_IN_COMMENT}, [{periods}]))"
 
 
-def staging_of(context: TargetContext) -> str:
+def staging_of(context: Target) -> str:
     """Return the condition on `system.tables` for the staging of all loads of the target."""
     return f"{in_staging(context)} AND {_comment_has(context.target)}"
 
 
-def published_from(context: TargetContext, nonce: str) -> str:
+def published_from(context: Target, nonce: str) -> str:
     """Return the condition on `system.tables` for the tables that an attempt was to publish from."""
     is_attempt = _comment_has(context.target, attempt=nonce)
     return f"{in_staging(context)} AND {is_attempt} AND NOT {_comment_has(context.target, role=_INSERTED)}"
@@ -165,7 +165,7 @@ def _comment_has(target: TableName, **values: str) -> str:
     return f"({IS_STAGING} AND {' AND '.join(parts)})"
 
 
-def _clauses(context: TargetContext, settings: str) -> str:
+def _clauses(context: Target, settings: str) -> str:
     table_facts = context.table_facts
     clauses = (
         ("PARTITION BY", table_facts.partition_key),
@@ -177,7 +177,7 @@ def _clauses(context: TargetContext, settings: str) -> str:
     return " ".join(f"{keyword} {value}" for keyword, value in clauses if value)
 
 
-def _staging_settings(context: TargetContext, node: Node, is_durable: bool) -> Iterator[str]:
+def _staging_settings(context: Target, node: Node, is_durable: bool) -> Iterator[str]:
     table_facts = context.table_facts
     # Settings differ between nodes: the storage policy of a disk defined in the table has a name per node.
     on_node = context.nodes[node].target
@@ -222,7 +222,7 @@ def nonce_of(name: str) -> str:
     return name.split("_", 2)[2]
 
 
-def in_staging(context: TargetContext) -> str:
+def in_staging(context: Target) -> str:
     """Return the condition on `system.tables` for the database of staging."""
     return f"database = {literal(context.staging_database)}"
 
@@ -240,7 +240,7 @@ class Command(NamedTuple):
 
 
 def alter_partitions(
-    context: TargetContext, altered: TableName, commands: Iterable[Command], *, name: str, query_id: str | None = None
+    context: Target, altered: TableName, commands: Iterable[Command], *, name: str, query_id: str | None = None
 ) -> Steps[None]:
     """Alter partitions of a table, with a statement per node.
 
@@ -272,7 +272,7 @@ def _render_alter(altered: TableName, commands: list[Command]) -> Sql:
 
 
 def attach_partitions(
-    context: TargetContext,
+    context: Target,
     source: TableName,
     to: TableName,
     partitions: Iterable[tuple[Node, str]],

@@ -32,7 +32,7 @@ from airflow_provider_chs3.core.periods.prove import (
 from airflow_provider_chs3.core.periods.proved_period import EQUAL, ProvedPeriod
 from airflow_provider_chs3.core.sql.quoting import Sql, in_table
 from airflow_provider_chs3.core.steps.operations import Log, Steps
-from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.period_partitions import (
     PeriodPartitions,
     part_of_time,
@@ -44,7 +44,7 @@ from airflow_provider_chs3.exceptions import TargetChangedError
 _MOST_SHOWN = 5
 
 
-def prove_arrivals(request: LoadRequest, context: TargetContext) -> Steps[list[PeriodLoad]]:
+def prove_arrivals(request: LoadRequest, context: Target) -> Steps[list[PeriodLoad]]:
     """Read each object once, and prove that the table's periods hold exactly the rows that objects have of them.
 
     Returns:

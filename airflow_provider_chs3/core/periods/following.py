@@ -29,7 +29,7 @@ from airflow_provider_chs3.core.periods.query_tree import QueryTree
 from airflow_provider_chs3.core.periods.select_source import SelectSource
 from airflow_provider_chs3.core.sql.quoting import Sql, is_table, literal, one_of, unquoted
 from airflow_provider_chs3.core.steps.operations import Log, Query, Row, Sleep, Steps
-from airflow_provider_chs3.core.target.node_facts import TargetContext, inspect_target
+from airflow_provider_chs3.core.target.node_facts import Target, inspect_target
 from airflow_provider_chs3.core.target.period_partitions import grain_of_key
 from airflow_provider_chs3.core.target.target_checks import check_target
 from airflow_provider_chs3.core.target.topology import TableRequest
@@ -253,7 +253,7 @@ def _reload_of(reload: Reload | None, target: TableName) -> Reload | None:
     return reload if reload and reload.target == target else None
 
 
-def _views_over(context: TargetContext) -> Steps[Sequence[Row]]:
+def _views_over(context: Target) -> Steps[Sequence[Row]]:
     """Return database, name, SELECT and target of each view over a table, which must be the same on every node."""
     feeds = (
         "SELECT arrayJoin(arrayZip(dependencies_database, dependencies_table)) AS view FROM system.tables "
@@ -280,9 +280,7 @@ def _views_over(context: TargetContext) -> Steps[Sequence[Row]]:
     return rows
 
 
-def _view(
-    request: LoadRequest, base: TargetContext, row: Row, of_base: Mapping[Period, Period]
-) -> Steps[tuple[View, TargetContext]]:
+def _view(request: LoadRequest, base: Target, row: Row, of_base: Mapping[Period, Period]) -> Steps[tuple[View, Target]]:
     """Return a view whose table can follow, and what is known about its table."""
     name, select = TableName(*row[:2]), row[2]
     try:
@@ -333,7 +331,7 @@ def _named(request: LoadRequest, target: TableName, cluster: str | None) -> Tabl
     )
 
 
-def _target_of(base: TargetContext, row: Row) -> Steps[TableName]:
+def _target_of(base: Target, row: Row) -> Steps[TableName]:
     _, _, select, writes_to = row
     if not select:
         raise PreflightError("it is not a materialized view that the user may see: grant SHOW TABLES on it.")
@@ -348,7 +346,7 @@ def _target_of(base: TargetContext, row: Row) -> Steps[TableName]:
     return target
 
 
-def _check_select(base: TargetContext, view: TableName, select: str) -> Steps[None]:
+def _check_select(base: Target, view: TableName, select: str) -> Steps[None]:
     if _LOSES_ROWS.search(base.table_facts.engine):
         raise PreflightError(
             f"merges remove rows of {base.target} ({base.table_facts.engine}), and so change what the SELECT makes. "
@@ -368,7 +366,7 @@ def _check_select(base: TargetContext, view: TableName, select: str) -> Steps[No
         )
 
 
-def _check_others(base: TargetContext, others: Sequence[str]) -> Steps[None]:
+def _check_others(base: Target, others: Sequence[str]) -> Steps[None]:
     """Check that what a SELECT reads besides the base has rows of its own: a load restricts the base within it, too."""
     names = one_of("concat(database, '.', name)", others)
     rows = yield from base.on_coordinator(
@@ -385,7 +383,7 @@ def _check_others(base: TargetContext, others: Sequence[str]) -> Steps[None]:
         )
 
 
-def _columns(context: TargetContext, made: Sequence[str]) -> tuple[str, ...]:
+def _columns(context: Target, made: Sequence[str]) -> tuple[str, ...]:
     """Return the columns to load; none if the SELECT makes all that have no default, so that these are loaded."""
     accepted = [column for column in context.table_facts.columns if column.is_loaded]
     if all(column.name in made or column.default_kind for column in accepted):

@@ -17,7 +17,7 @@ from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period
 from airflow_provider_chs3.core.periods.status import LedgerRequest, list_periods_of
 from airflow_provider_chs3.core.sql.quoting import Sql, table
 from airflow_provider_chs3.core.steps.operations import QueryNodes, Steps
-from airflow_provider_chs3.core.target.node_facts import TargetContext, inspect_target
+from airflow_provider_chs3.core.target.node_facts import Target, inspect_target
 from airflow_provider_chs3.core.target.target_checks import check_target
 
 
@@ -61,7 +61,7 @@ def forget_periods(request: LedgerRequest) -> Steps[list[ForgottenPeriod]]:
     return forgotten
 
 
-def _forget_gone(context: TargetContext, wanted: Collection[Period] | None) -> Steps[list[ForgottenPeriod]]:
+def _forget_gone(context: Target, wanted: Collection[Period] | None) -> Steps[list[ForgottenPeriod]]:
     columns = f"target_uuid, period, {newest('partition_id, event')}"
     name = LedgerKey(context.target, "", WHOLE_TABLE, "").name_condition
     sql = Sql(f"SELECT {columns} FROM {table(context.ledger)} WHERE {name} AND {IS_STATE} GROUP BY target_uuid, period")
@@ -82,6 +82,6 @@ def _forget_gone(context: TargetContext, wanted: Collection[Period] | None) -> S
     return [ForgottenPeriod(period, was_known=period in of_periods, rows=0) for period in periods]
 
 
-def _record(context: TargetContext, period: Period, keys: Mapping[Node, LedgerKey]) -> Steps[None]:
+def _record(context: Target, period: Period, keys: Mapping[Node, LedgerKey]) -> Steps[None]:
     records = ((node, key, dict[str, Value]()) for node, key in keys.items())
     yield from add_records(context, "forgotten", records, name=f"Forget {period}")

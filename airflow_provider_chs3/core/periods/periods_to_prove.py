@@ -17,11 +17,11 @@ from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.periods.proved_period import DIFFERS, REFUSED, ProvedPeriod
 from airflow_provider_chs3.core.sql.quoting import Sql, in_table
 from airflow_provider_chs3.core.steps.operations import Steps
-from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.target.node_facts import Target
 
 
 def periods_to_prove(
-    context: TargetContext, requests: Sequence[LoadRequest], *, all_periods: bool
+    context: Target, requests: Sequence[LoadRequest], *, all_periods: bool
 ) -> Steps[tuple[Sequence[LoadRequest], Sequence[ProvedPeriod]]]:
     """Return the loads of the periods to prove, and what is known to differ without reading it."""
     request, not_loaded = requests[0], list[ProvedPeriod]()
@@ -42,9 +42,7 @@ def _of_nobody(request: LoadRequest) -> ProvedPeriod:
     return ProvedPeriod(period=request.period, status=REFUSED, reason=reason, definition=request.defined)
 
 
-def _without_objects(
-    context: TargetContext, request: LoadRequest, known: Collection[Period]
-) -> Steps[list[LoadRequest]]:
+def _without_objects(context: Target, request: LoadRequest, known: Collection[Period]) -> Steps[list[LoadRequest]]:
     """Return the loads of the periods that the table has rows of, and that have no objects."""
     sql = Sql(f"SELECT DISTINCT {PARTITION} FROM system.parts WHERE active AND rows > 0 AND {in_table(context.target)}")
     answers = yield from context.on_each(name=f"Look for the partitions of {context.target}", sql=sql)
@@ -53,7 +51,7 @@ def _without_objects(
 
 
 def _list_arrivals(
-    context: TargetContext, requests: Sequence[LoadRequest], *, all_periods: bool
+    context: Target, requests: Sequence[LoadRequest], *, all_periods: bool
 ) -> Steps[tuple[LoadRequest, Sequence[Period], list[ProvedPeriod]]]:
     """List all arrivals, and have each period read the objects that are recorded to have rows of it.
 

@@ -60,7 +60,7 @@ from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Grain, Period
 from airflow_provider_chs3.core.model.quantities import duration_text, quantity, size_text
 from airflow_provider_chs3.core.sql.quoting import Sql, table
 from airflow_provider_chs3.core.steps.operations import Log, Steps
-from airflow_provider_chs3.core.target.node_facts import TargetContext, inspect_target
+from airflow_provider_chs3.core.target.node_facts import Target, inspect_target
 from airflow_provider_chs3.core.target.period_partitions import partitions_of
 from airflow_provider_chs3.core.target.privileges import OF_A_PERIOD
 from airflow_provider_chs3.core.target.replication import check_databases
@@ -170,7 +170,7 @@ def periods_of_other_table(request: PlanRequest, reload: Reload) -> Steps[list[P
     return [PlannedPeriod(period, nothing, reason, is_to_load=False, target=request.target) for period in periods]
 
 
-def compare_periods(request: PlanRequest) -> Steps[tuple[list[PlannedPeriod], TargetContext | None]]:
+def compare_periods(request: PlanRequest) -> Steps[tuple[list[PlannedPeriod], Target | None]]:
     """Compare the periods' objects with what was published, without a word.
 
     Returns:
@@ -207,7 +207,7 @@ def compare_periods(request: PlanRequest) -> Steps[tuple[list[PlannedPeriod], Ta
     return (yield from _add_changes(request, context, planned, published)), context
 
 
-def _wanted_of(request: PlanRequest, context: TargetContext) -> ExpectedPeriod:
+def _wanted_of(request: PlanRequest, context: Target) -> ExpectedPeriod:
     """Return what periods are compared with, apart from their objects."""
     return ExpectedPeriod(
         definition=request.definition,
@@ -221,7 +221,7 @@ def _wanted_of(request: PlanRequest, context: TargetContext) -> ExpectedPeriod:
     )
 
 
-def _compare_arrivals(request: PlanRequest) -> Steps[tuple[list[PlannedPeriod], TargetContext]]:
+def _compare_arrivals(request: PlanRequest) -> Steps[tuple[list[PlannedPeriod], Target]]:
     """Compare the objects of arrivals with those whose rows the table holds, whatever periods these are of."""
     source = request.source
     periods = request.periods(source.arrival_grain) if callable(request.periods) else request.periods
@@ -292,7 +292,7 @@ def _planned_arrival(
 
 def _add_changes(
     request: PlanRequest,
-    context: TargetContext,
+    context: Target,
     planned: list[PlannedPeriod],
     published: Mapping[Period, Mapping[Node, PeriodOnNode]],
 ) -> Steps[list[PlannedPeriod]]:
@@ -314,7 +314,7 @@ def _add_changes(
 
 def _facts_of(
     request: PlanRequest,
-    context: TargetContext,
+    context: Target,
     period: Period,
     nodes: Mapping[Node, PeriodOnNode],
     wanted: ExpectedPeriod,
@@ -329,7 +329,7 @@ def _facts_of(
     return (yield from validate_held(context, period, facts, nodes))
 
 
-def _wanted(request: PlanRequest) -> Steps[tuple[tuple[Period, ...] | Grain, TargetContext | None]]:
+def _wanted(request: PlanRequest) -> Steps[tuple[tuple[Period, ...] | Grain, Target | None]]:
     """Return the periods to plan, and the facts of the nodes if it takes these to know how long periods are."""
     if not callable(request.periods):
         return request.periods, None
@@ -338,7 +338,7 @@ def _wanted(request: PlanRequest) -> Steps[tuple[tuple[Period, ...] | Grain, Tar
     return request.periods(grain), context
 
 
-def _add_forecasts(context: TargetContext, planned: list[PlannedPeriod]) -> Steps[list[PlannedPeriod]]:
+def _add_forecasts(context: Target, planned: list[PlannedPeriod]) -> Steps[list[PlannedPeriod]]:
     """Forecast the loads of the periods to load, and log what they take together."""
     to_load = [period for period in planned if period.is_to_load and period.objects.count]
     if not to_load or not context.nodes[context.coordinator].has_loads:
@@ -399,7 +399,7 @@ def due_text(planned: Sequence[PlannedPeriod], fresh_by: FreshBy, at: datetime) 
 
 
 def _record_look(
-    context: TargetContext, request: PlanRequest, fresh_by: FreshBy, planned: Sequence[PlannedPeriod]
+    context: Target, request: PlanRequest, fresh_by: FreshBy, planned: Sequence[PlannedPeriod]
 ) -> Steps[None]:
     """Record, once, that the newest period that has ended is unchanged: no load would look at it."""
     ended = fresh_by.newest_ended([plan.period for plan in planned if plan.is_as_published], request.now)
@@ -469,7 +469,7 @@ def _planned(
 
 def _explain_read_of_table(
     request: PlanRequest,
-    context: TargetContext,
+    context: Target,
     nodes: Mapping[Node, PeriodOnNode],
     comparison: Comparison,
 ) -> Steps[str | None]:

@@ -45,7 +45,7 @@ from airflow_provider_chs3.core.sql.quoting import literal
 from airflow_provider_chs3.core.steps.fan_out import capturing_logs
 from airflow_provider_chs3.core.steps.operations import Log, Query, Row, Steps
 from airflow_provider_chs3.core.target.node_capacity import ask_nodes_now
-from airflow_provider_chs3.core.target.node_facts import TargetContext, inspect_target
+from airflow_provider_chs3.core.target.node_facts import Target, inspect_target
 from airflow_provider_chs3.core.target.partition_key import is_of_period, parts_of_key, time_of_key
 from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions, partitions_of
 from airflow_provider_chs3.core.target.privileges import OF_A_PERIOD, check_all_seen
@@ -146,7 +146,7 @@ def prove_periods(requests: Sequence[LoadRequest], options: ProofOptions) -> Ste
     return [*proved, *not_loaded]
 
 
-def _inspect(request: LoadRequest, options: ProofOptions) -> Steps[TargetContext]:
+def _inspect(request: LoadRequest, options: ProofOptions) -> Steps[Target]:
     names = names_to_look_up(request.settings, request.source.kind)
     context = yield from inspect_target(request, settings=names, policies_on=OF_A_PERIOD)
     check_target(context, settings=request.settings)
@@ -156,7 +156,7 @@ def _inspect(request: LoadRequest, options: ProofOptions) -> Steps[TargetContext
     return context
 
 
-def _recorded(context: TargetContext, owns: Mapping[Period, PeriodPartitions]) -> Steps[dict[Period, list[Structure]]]:
+def _recorded(context: Target, owns: Mapping[Period, PeriodPartitions]) -> Steps[dict[Period, list[Structure]]]:
     published = yield from look_up_periods(context, owns)
     return {period: structures_of(nodes) for period, nodes in published.items()}
 

@@ -39,7 +39,7 @@ from airflow_provider_chs3.core.periods.status import LedgerRequest, look_at_tab
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, is_table, literal, one_of, table
 from airflow_provider_chs3.core.steps.batch import Batch
 from airflow_provider_chs3.core.steps.operations import Log, QueryNodes, Steps
-from airflow_provider_chs3.core.target.node_facts import TargetContext, inspect_target
+from airflow_provider_chs3.core.target.node_facts import Target, inspect_target
 from airflow_provider_chs3.core.target.period_partitions import partitions_of
 from airflow_provider_chs3.core.target.privileges import OF_A_PERIOD
 from airflow_provider_chs3.core.target.replication import find_replicas
@@ -191,7 +191,7 @@ def unpin_periods(request: LedgerRequest) -> Steps[list[RestoredPeriod]]:
 
 
 def _unpinned(
-    context: TargetContext, period: Period, nodes: Mapping[Node, PeriodOnNode], restored: Restored
+    context: Target, period: Period, nodes: Mapping[Node, PeriodOnNode], restored: Restored
 ) -> dict[Node, Sql]:
     """Return the statement for each node that adds the period's records again, as not pinned."""
     records = {
@@ -271,7 +271,7 @@ def _publish(item: Publication, version: Version, restored: Restored) -> Steps[N
     yield from clean_up(item, done=[item.attempt])
 
 
-def _count_rows(context: TargetContext, name: TableName, ids: Collection[str]) -> Steps[int]:
+def _count_rows(context: Target, name: TableName, ids: Collection[str]) -> Steps[int]:
     """Return the rows of partitions on all shards, without those that a lightweight DELETE hides: parts count these."""
     of_shards = {node.shard_num: node for node in sorted(context.nodes, reverse=True)}
     sql = Sql(f"SELECT count() FROM {table(name)} WHERE {one_of('_partition_id', sorted(ids))}")
@@ -279,7 +279,7 @@ def _count_rows(context: TargetContext, name: TableName, ids: Collection[str]) -
     return sum(rows[0][0] for rows in answers.values())
 
 
-def _visible_rows(context: TargetContext, version: Version) -> Steps[int]:
+def _visible_rows(context: Target, version: Version) -> Steps[int]:
     states = [state for of_node in version.nodes.values() for state in of_node.states.values()]
     if not any(part.hides_rows for state in states for part in state.each_part or ()):
         return version.rows
@@ -336,7 +336,7 @@ def _chosen(
     return version
 
 
-def _follow_structure(context: TargetContext, version: Version) -> Steps[None]:
+def _follow_structure(context: Target, version: Version) -> Steps[None]:
     """Add the columns to a version that the table got since; its partitions fit only a table of the same structure.
 
     Raises:

@@ -31,7 +31,7 @@ from airflow_provider_chs3.core.model.store_kind import StoreKind
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, is_table, literal, literals, one_of, table
 from airflow_provider_chs3.core.sql.server_text import without_quoted
 from airflow_provider_chs3.core.steps.operations import Gather, Query, Steps
-from airflow_provider_chs3.core.target.node_facts import TargetContext, inspect_target
+from airflow_provider_chs3.core.target.node_facts import Target, inspect_target
 from airflow_provider_chs3.core.target.period_partitions import grain_of_key, partitions_of
 from airflow_provider_chs3.core.target.replication import follow
 from airflow_provider_chs3.core.target.topology import TableRequest
@@ -86,7 +86,7 @@ _STATE = (
 class _Base(NamedTuple):
     """The base as it is now."""
 
-    context: TargetContext
+    context: Target
     partitions: Mapping[int, Mapping[str, tuple[int, ...]]]
     owns: Mapping[str, str]
 
@@ -241,7 +241,7 @@ class SelectSource(RowSource):
         owned = {row[0]: by_value[value] for row in rows if (value := str(row[1])) in by_value}
         return _Base(context, _join_replicas(context, states), owned)
 
-    def _describe(self, context: TargetContext) -> Steps[tuple[KnownColumn, ...]]:
+    def _describe(self, context: Target) -> Steps[tuple[KnownColumn, ...]]:
         try:
             rows = yield from context.on_coordinator(
                 name=f"Read the columns of the SELECT over {self.place}", sql=Sql(f"DESCRIBE TABLE (\n{self.sql}\n)")
@@ -257,7 +257,7 @@ class SelectSource(RowSource):
             raise SourceError(f"The SELECT over {self.place} has a column {_PATH!r}, which loads use: rename it.")
         return columns
 
-    def _check_filter(self, context: TargetContext) -> Steps[None]:
+    def _check_filter(self, context: Target) -> Steps[None]:
         """Check that servers filter the base wherever the SELECT reads it."""
         sql = self._filtered("*", f"{identifier(_NO_COLUMN)} = 1")
         try:
@@ -278,7 +278,7 @@ class SelectSource(RowSource):
                 "table that it reads as from_table."
             )
 
-    def _check_same_on_each(self, context: TargetContext, *, view: TableName) -> Steps[None]:
+    def _check_same_on_each(self, context: Target, *, view: TableName) -> Steps[None]:
         """Check that a view is the same on every node: its SELECT on one of them stands for all."""
         answers = yield from context.on_each(
             name=f"Compare the view {view}", sql=Sql(f"SELECT as_select FROM system.tables WHERE {is_table(view)}")
@@ -291,7 +291,7 @@ class SelectSource(RowSource):
                     "from_table. Nothing was loaded."
                 )
 
-    def _check_reads_here(self, context: TargetContext) -> Steps[None]:
+    def _check_reads_here(self, context: Target) -> Steps[None]:
         """Check that each shard reads its own rows alone: of a Distributed table, each would read those of all."""
         rows = yield from context.on_coordinator(
             name=f"Check where the SELECT over {self.place} reads", sql=Sql(f"EXPLAIN {self._filtered('*', '0')}")
@@ -370,7 +370,7 @@ def _shown(cluster: str | None) -> str:
     return f"cluster {cluster!r}" if cluster else "the connection's server alone"
 
 
-def _check_base(context: TargetContext) -> None:
+def _check_base(context: Target) -> None:
     said = ", which the SELECT reads,"
     if finding := context.missing_target("check from_table, and create it there", said=said):
         raise PreflightError(finding)
@@ -382,7 +382,7 @@ def _check_base(context: TargetContext) -> None:
         )
 
 
-def _spans_of(period: Period, grain: Grain, context: TargetContext) -> Iterable[Period]:
+def _spans_of(period: Period, grain: Grain, context: Target) -> Iterable[Period]:
     """Return the periods of the base that make up one of the target."""
     if period.grain is Grain.ALL:
         return [period]
@@ -399,7 +399,7 @@ def _spans_of(period: Period, grain: Grain, context: TargetContext) -> Iterable[
 
 
 def _join_replicas(
-    context: TargetContext, states: Mapping[Node, Mapping[str, tuple[int, ...]]]
+    context: Target, states: Mapping[Node, Mapping[str, tuple[int, ...]]]
 ) -> dict[int, Mapping[str, tuple[int, ...]]]:
     """Return the partitions of each shard, which are the same on all of its replicas."""
     shards = defaultdict[int, list[Node]](list)

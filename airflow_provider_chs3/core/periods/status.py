@@ -28,7 +28,7 @@ from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period
 from airflow_provider_chs3.core.sql.quoting import Sql, in_table, literal, table
 from airflow_provider_chs3.core.steps.operations import QueryNodes, Steps
-from airflow_provider_chs3.core.target.node_facts import TargetContext, inspect_target
+from airflow_provider_chs3.core.target.node_facts import Target, inspect_target
 from airflow_provider_chs3.core.target.period_partitions import grain_of_key, partitions_of
 from airflow_provider_chs3.core.target.privileges import OF_A_PERIOD
 from airflow_provider_chs3.core.target.target_checks import check_target
@@ -167,7 +167,7 @@ _Records: TypeAlias = Mapping[Node, Mapping[Period, _Newest]]
 _States: TypeAlias = Mapping[Node, Mapping[str, PartitionState]]
 
 
-def look_at_table(request: LedgerRequest) -> Steps[TargetContext]:
+def look_at_table(request: LedgerRequest) -> Steps[Target]:
     """Find the nodes and the table, and check that it can be loaded.
 
     Raises:
@@ -253,7 +253,7 @@ def _freshness_of(
     )
 
 
-def list_periods_of(context: TargetContext, wanted: Collection[Period] | None) -> Steps[list[PeriodInLedger]]:
+def list_periods_of(context: Target, wanted: Collection[Period] | None) -> Steps[list[PeriodInLedger]]:
     """List the periods of a table that was inspected."""
     newest, partitions = yield from _ask(context)
     known = {period for periods in newest.values() for period in periods}
@@ -287,7 +287,7 @@ def _has_rows(nodes: _Nodes) -> bool:
     return any(node.state.rows for node in nodes.values())
 
 
-def _ask(context: TargetContext) -> Steps[tuple[_Records, _States]]:
+def _ask(context: Target) -> Steps[tuple[_Records, _States]]:
     """Read the newest record of each period, and the partitions, on each node."""
     answers = yield from QueryNodes(
         name="Ask the ledgers for their periods",
@@ -300,7 +300,7 @@ def _ask(context: TargetContext) -> Steps[tuple[_Records, _States]]:
     return newest, partitions
 
 
-def _periods_query(context: TargetContext, node: Node) -> Sql:
+def _periods_query(context: Target, node: Node) -> Sql:
     periods = "emptyArrayString()"
     if context.nodes[node].has_ledger:
         fields = newest(f"{_utc('recorded_at')}, objects, is_adopted")
@@ -313,7 +313,7 @@ def _periods_query(context: TargetContext, node: Node) -> Sql:
     return Sql(f"SELECT {periods}, (SELECT groupArray(found) FROM ({states}))")
 
 
-def _ask_for_loads(context: TargetContext) -> Steps[dict[Period, _LastLoad]]:
+def _ask_for_loads(context: Target) -> Steps[dict[Period, _LastLoad]]:
     """Read what the newest load of each period did, from the coordinator."""
     if not context.nodes[context.coordinator].has_loads:
         return {}
@@ -327,7 +327,7 @@ def _ask_for_loads(context: TargetContext) -> Steps[dict[Period, _LastLoad]]:
     return {Period.parse(period): _LastLoad(*of_load, *of_looks) for period, of_load, *of_looks in rows}
 
 
-def _ask_for_arrivals(context: TargetContext) -> Steps[dict[Period, tuple[datetime, str]]]:
+def _ask_for_arrivals(context: Target) -> Steps[dict[Period, tuple[datetime, str]]]:
     """Read when a load last left the periods as the objects of each arrival are, and when arrivals are due."""
     if not context.nodes[context.coordinator].has_loads:
         return {}
@@ -345,7 +345,7 @@ def _utc(time: str) -> str:
 
 
 def _listed(
-    context: TargetContext,
+    context: Target,
     period: Period,
     partition_id: str,
     nodes: _Nodes,

@@ -10,7 +10,7 @@ from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.periods.digests import Digest, digest_columns, hash_of_row, names_of
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, one_of, table
 from airflow_provider_chs3.core.steps.operations import QueryNodes, Row, Steps
-from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.table_facts import Column
 from airflow_provider_chs3.exceptions import TargetChangedError
 
@@ -91,7 +91,7 @@ def _texts_of(load: PeriodLoad, path: str) -> Iterable[str]:
     return (*names_of(path), *([f"{url}/{path.partition('/')[2]}"] if url else []))
 
 
-def _readers(context: TargetContext, before: Mapping[Node, PeriodOnNode]) -> list[Node]:
+def _readers(context: Target, before: Mapping[Node, PeriodOnNode]) -> list[Node]:
     first = {node.shard_num: node for node in context.publishers}
     contents = {node: on_node.state.contents for node, on_node in before.items()}
     return [

@@ -11,7 +11,7 @@ from airflow_provider_chs3.core.model.models import Node, NodeSpec, TableName
 from airflow_provider_chs3.core.model.quantities import size_text
 from airflow_provider_chs3.core.sql.quoting import Sql, in_table, is_table, literal, one_of
 from airflow_provider_chs3.core.steps.operations import QueryNodes, Row, Steps
-from airflow_provider_chs3.core.target.node_facts import METRICS, NodeFacts, TargetContext
+from airflow_provider_chs3.core.target.node_facts import METRICS, NodeFacts, Target
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 _MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]i?)?B?", re.IGNORECASE)
@@ -73,7 +73,7 @@ class NodeNow:
         return any(disk.kind != "Local" for disk in self.disks)
 
 
-def ask_nodes_now(context: TargetContext, period_parts: str = "0") -> Steps[dict[Node, NodeNow]]:
+def ask_nodes_now(context: Target, period_parts: str = "0") -> Steps[dict[Node, NodeNow]]:
     """Read each node's running queries and the target's disks, views and parts, once per load."""
     statements = {node: Sql(_state_query(context.target, period_parts, facts)) for node, facts in context.nodes.items()}
     answers = yield from QueryNodes(name="Read the present state of every node", sql=statements)
@@ -151,7 +151,7 @@ Declared = Mapping[str, NodeSpec]
 
 
 def size_nodes(
-    context: TargetContext, states: Mapping[Node, NodeNow], *, argument: Declared, connection: Declared
+    context: Target, states: Mapping[Node, NodeNow], *, argument: Declared, connection: Declared
 ) -> dict[Node, SizedNode]:
     """Determine the capacity of each node.
 

@@ -126,11 +126,10 @@ class NodeFacts:
 
 
 @dataclass(frozen=True)
-class TargetContext:
-    """The context of a target: its cluster, its nodes and their facts.
+class Target:
+    """The table of a load, with everything that one look at its nodes found.
 
     Values computed from all nodes are computed once: the steps of many periods ask for them again and again.
-
     """
 
     cluster: str | None
@@ -168,7 +167,7 @@ class TargetContext:
         """The table of loads, on the coordinator."""
         return TableName(self.ledger.database, LOADS_TABLE)
 
-    def with_ledger(self, *, with_loads: bool = False) -> TargetContext:
+    def with_ledger(self, *, with_loads: bool = False) -> Target:
         """Return the context after the ledger was created on every node."""
         loads = {self.coordinator: RecordTable()} if with_loads else {}
         nodes = {
@@ -285,7 +284,7 @@ class TargetContext:
 
 def inspect_target(
     request: TableRequest, *, settings: Iterable[str] = (), needs_all: bool = False, policies_on: Collection[str] = ()
-) -> Steps[TargetContext]:
+) -> Steps[Target]:
     """Find the nodes and read the facts of each.
 
     Raises:
@@ -295,13 +294,11 @@ def inspect_target(
     if not needs_all:
         location = yield from leave_out_absent(location)
     looks = (check_versions(location.nodes), look_at(location, settings=settings, policies_on=policies_on))
-    context: TargetContext = (yield from Gather(name=f"Inspect {len(location.nodes)} nodes", workflows=looks))[1]
+    context: Target = (yield from Gather(name=f"Inspect {len(location.nodes)} nodes", workflows=looks))[1]
     return context
 
 
-def look_at(
-    location: TableLocation, *, settings: Iterable[str], policies_on: Collection[str] = ()
-) -> Steps[TargetContext]:
+def look_at(location: TableLocation, *, settings: Iterable[str], policies_on: Collection[str] = ()) -> Steps[Target]:
     """Read the facts of each node."""
     sql = Sql(f"{_facts_query(location, settings)}, {policies_query(policies_on)}")
     answers = yield from QueryNodes(
@@ -311,7 +308,7 @@ def look_at(
     filtered = yield from find_filtered([node for node, rows in answers.items() if rows[0][-1]], policies_on)
     facts |= {node: replace(facts[node], filtered=tables) for node, tables in filtered.items()}
     facts = yield from _recall_rehearsals(location, facts)
-    return TargetContext(
+    return Target(
         cluster=location.cluster,
         target=location.target,
         ledger=location.ledger,
@@ -397,7 +394,7 @@ def _replicated(name: str, engine: str, servers: Iterable[Row]) -> ReplicatedDat
     return ReplicatedDatabase(len({shard for shard, _ in of_it}), number, any(is_stuck for _, is_stuck in of_it))
 
 
-def other_schemas(context: TargetContext) -> Iterator[str]:
+def other_schemas(context: Target) -> Iterator[str]:
     """Yield what to do about tables of records that this version of the package has not made."""
     nodes_by_tables = defaultdict[tuple[tuple[TableName, RecordTable], ...], list[Node]](list)
     for node, facts in context.nodes.items():

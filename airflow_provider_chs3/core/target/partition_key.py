@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.sql.column_types import ColumnType
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals, one_of, table
 from airflow_provider_chs3.core.sql.server_text import elements, strings
 from airflow_provider_chs3.core.steps.operations import Steps
-from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.table_facts import Column
 from airflow_provider_chs3.core.target.time_zones import mentions, with_zone
 
@@ -76,7 +76,7 @@ class TimeOfKey:
     is_all: bool
 
 
-def time_of_key(context: TargetContext) -> TimeOfKey | None:
+def time_of_key(context: Target) -> TimeOfKey | None:
     """Return the parts of the key that are of time; None if there are none, or not of one column alone."""
     columns = [column for column in context.table_facts.columns if column.in_partition_key]
     of_time = columns if len(columns) == 1 else list(filter(is_of_days, columns))
@@ -107,7 +107,7 @@ def _text_of(parts: Sequence[str]) -> str:
     return f"ifNull({f'concat({texts})' if len(parts) > 1 else texts}, '')"
 
 
-def parts_of_key(context: TargetContext, of_time: TimeOfKey) -> Steps[PartsOfKey]:
+def parts_of_key(context: Target, of_time: TimeOfKey) -> Steps[PartsOfKey]:
     """Return how the partitions of a period are found: the one by its id, several by the parts that are of time.
 
     The id of a tuple differs from the id of its parts, which the table uses. And each part must have the type that it
@@ -144,7 +144,7 @@ def _typed(part: str, of: str) -> str:
     return f"toUInt16({value})" if of in _DATES else value
 
 
-def zones_of_key(context: TargetContext) -> Steps[tuple[str, ...]]:
+def zones_of_key(context: Target) -> Steps[tuple[str, ...]]:
     """Return the time zones that the key names, as in `toYYYYMM(at, 'America/New_York')`."""
     names = strings(context.table_facts.partition_key)
     if not names:
@@ -154,7 +154,7 @@ def zones_of_key(context: TargetContext) -> Steps[tuple[str, ...]]:
     return tuple(name for name in names if (name,) in rows)
 
 
-def zone_of_periods(context: TargetContext) -> Steps[str | None]:
+def zone_of_periods(context: Target) -> Steps[str | None]:
     """Return the time zone in which the periods of the target begin; None if its key has no times."""
     of_time = time_of_key(context)
     if of_time is None or not has_times(of_time.column):

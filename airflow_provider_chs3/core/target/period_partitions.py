@@ -15,7 +15,7 @@ from airflow_provider_chs3.core.model.quantities import quantity
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, literal, one_of, table
 from airflow_provider_chs3.core.sql.server_text import elements
 from airflow_provider_chs3.core.steps.operations import QueryNodes, Row, Steps
-from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.partition_key import (
     NUMBERS,
     PartsOfKey,
@@ -152,7 +152,7 @@ def _id_of(period: Period, form: str) -> str:
     return str(int(period.begin.replace(tzinfo=UTC).timestamp())) if form == _SECONDS else f"{period.begin:{form}}"
 
 
-def partitions_of_one(context: TargetContext, period: Period) -> Steps[PeriodPartitions]:
+def partitions_of_one(context: Target, period: Period) -> Steps[PeriodPartitions]:
     """Return the partitions of a period, as in `partitions_of`."""
     return (yield from partitions_of(context, (period,)))[period]
 
@@ -171,7 +171,7 @@ def _explain_misfit(periods: Sequence[Period], rows: Sequence[Row]) -> str:
     return ""
 
 
-def grain_of_key(context: TargetContext) -> Steps[Grain]:
+def grain_of_key(context: Target) -> Steps[Grain]:
     """Return how long the periods are that the target is partitioned by, as the servers compute its key.
 
     Raises:
@@ -195,7 +195,7 @@ def grain_of_key(context: TargetContext) -> Steps[Grain]:
     raise errors[next(repeating, Grain.MONTH)]
 
 
-def part_of_time(context: TargetContext) -> Steps[PeriodPartitions]:
+def part_of_time(context: Target) -> Steps[PeriodPartitions]:
     """Return what `PeriodPartitions` of any period of the table have in common: their value is empty.
 
     Raises:
@@ -212,7 +212,7 @@ def part_of_time(context: TargetContext) -> Steps[PeriodPartitions]:
 
 
 def periods_of_rows(
-    context: TargetContext,
+    context: Target,
     name: TableName,
     values: Mapping[str, str],
     *,
@@ -273,7 +273,7 @@ def _named(paths: Sequence[str]) -> str:
     return f"{paths[0]}{more}" if paths else ""
 
 
-def partitions_of(context: TargetContext, periods: Sequence[Period]) -> Steps[dict[Period, PeriodPartitions]]:
+def partitions_of(context: Target, periods: Sequence[Period]) -> Steps[dict[Period, PeriodPartitions]]:
     """Return the partitions of periods, as the servers compute them; those of `toYYYYMM` are known.
 
     A partition key fits periods if its parts of time are constant in each and different in those before and after, in
@@ -302,7 +302,7 @@ class _KeyOfTime(NamedTuple):
     zones: tuple[str, ...]
 
 
-def _key_of_time(context: TargetContext, grain: Grain) -> Steps[_KeyOfTime]:
+def _key_of_time(context: Target, grain: Grain) -> Steps[_KeyOfTime]:
     """Return the parts of the key that are of time, as the servers read them; only hours need none of its zones."""
     of_time = time_of_key(context)
     if of_time is None or not is_of_days(of_time.column):
@@ -314,7 +314,7 @@ def _key_of_time(context: TargetContext, grain: Grain) -> Steps[_KeyOfTime]:
 
 
 def _partitions_by(
-    context: TargetContext, key: _KeyOfTime, periods: Sequence[Period]
+    context: Target, key: _KeyOfTime, periods: Sequence[Period]
 ) -> Steps[dict[Period, PeriodPartitions]]:
     grain, whys = periods[0].grain, list[str]()
     # Hours are in UTC, whatever zone the key names.
@@ -330,7 +330,7 @@ def _partitions_by(
     raise PreflightError(_does_not_fit(context, grain, whys[0]))
 
 
-def _does_not_fit(context: TargetContext, grain: Grain, reason: str) -> str:
+def _does_not_fit(context: Target, grain: Grain, reason: str) -> str:
     table_facts = context.table_facts
     key = table_facts.partition_key or "none"
     if grain is Grain.ALL:
@@ -345,7 +345,7 @@ def _does_not_fit(context: TargetContext, grain: Grain, reason: str) -> str:
     )
 
 
-def _use(context: TargetContext, grain: Grain = Grain.MONTH) -> str:
+def _use(context: Target, grain: Grain = Grain.MONTH) -> str:
     """Return a key by which periods can be replaced: of one without time its parts, and one of time."""
     columns, key = context.table_facts.columns, context.table_facts.partition_key
     dates = [column.name for column in columns if is_of_days(column)]
@@ -357,5 +357,5 @@ def _use(context: TargetContext, grain: Grain = Grain.MONTH) -> str:
     return f"PARTITION BY {of_time}"
 
 
-def _has_time(context: TargetContext) -> bool:
+def _has_time(context: Target) -> bool:
     return any(column.in_partition_key and is_of_days(column) for column in context.table_facts.columns)

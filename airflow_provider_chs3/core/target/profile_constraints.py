@@ -17,7 +17,7 @@ from airflow_provider_chs3.core.sql.complete_answers import COMPLETE, NEWER, NOT
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, settings_clause
 from airflow_provider_chs3.core.sql.server_defaults import is_about_reading
 from airflow_provider_chs3.core.steps.operations import Log, Query, QueryNodes, Row, Steps
-from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.privileges import FORBIDDING, forbidden_by
 from airflow_provider_chs3.core.target.topology import ONLY_NODE, too_old
 from airflow_provider_chs3.exceptions import ClickHouseServerError, PreflightError
@@ -177,7 +177,7 @@ def check_taken(user_settings: SettingValues) -> Steps[None]:
             raise PreflightError(finding) from error
 
 
-def check_passed_on(context: TargetContext, sent: SettingValues) -> Steps[None]:
+def check_passed_on(context: Target, sent: SettingValues) -> Steps[None]:
     """Check that the settings of a statement reach all nodes of a cluster unchanged.
 
     Raises:

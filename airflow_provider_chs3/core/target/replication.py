@@ -15,7 +15,7 @@ from dataclasses import replace
 from airflow_provider_chs3.core.model.models import Node, SettingValues, TableName
 from airflow_provider_chs3.core.sql.quoting import Sql, in_table, is_table, table
 from airflow_provider_chs3.core.steps.operations import QueryNodes, Row, Sleep, Steps
-from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.privileges import check_privileges, privileges_of_replication
 from airflow_provider_chs3.core.target.topology import KeeperPlace
 from airflow_provider_chs3.exceptions import ClickHouseServerError, PreflightError, ReplicasBehindError, TransientError
@@ -28,7 +28,7 @@ _RECORDS_SECONDS = 60
 _OPENS_TRIES, _OPENS_POLL_SECONDS = 300, 0.1
 
 
-def follow(context: TargetContext, name: TableName, *, wait_seconds: int | None = None) -> Steps[None]:
+def follow(context: Target, name: TableName, *, wait_seconds: int | None = None) -> Steps[None]:
     """Wait until all replicas of a table have the same data; do nothing if it is not replicated.
 
     This does not wait for merges (`LIGHTWEIGHT`).
@@ -40,7 +40,7 @@ def follow(context: TargetContext, name: TableName, *, wait_seconds: int | None 
         yield from _sync(context, name, wait_seconds=wait_seconds)
 
 
-def catch_up(context: TargetContext, *names: TableName) -> Steps[None]:
+def catch_up(context: Target, *names: TableName) -> Steps[None]:
     """Have every node know what others have written to tables of records; do nothing where nodes have their own.
 
     Raises:
@@ -52,7 +52,7 @@ def catch_up(context: TargetContext, *names: TableName) -> Steps[None]:
 
 
 def run_ddl(
-    context: TargetContext,
+    context: Target,
     sql: Mapping[Node, Sql],
     *,
     name: str,
@@ -85,7 +85,7 @@ def run_ddl(
 
 
 def create_table(
-    context: TargetContext,
+    context: Target,
     table_name: TableName,
     sql: Mapping[Node, Sql],
     *,
@@ -125,7 +125,7 @@ def create_table(
     )
 
 
-def _sync(context: TargetContext, name: TableName, *, wait_seconds: int | None = None) -> Steps[None]:
+def _sync(context: Target, name: TableName, *, wait_seconds: int | None = None) -> Steps[None]:
     sql = Sql(f"SYSTEM SYNC REPLICA {table(name)} LIGHTWEIGHT")
     settings = {} if wait_seconds is None else {"receive_timeout": wait_seconds}
     try:
@@ -142,7 +142,7 @@ def _sync(context: TargetContext, name: TableName, *, wait_seconds: int | None =
         ) from error
 
 
-def find_replicas(context: TargetContext) -> Steps[TargetContext]:
+def find_replicas(context: Target) -> Steps[Target]:
     """Ask every node for the path of its replica of the target in Keeper, if the target is replicated.
 
     Returns:
@@ -162,7 +162,7 @@ def find_replicas(context: TargetContext) -> Steps[TargetContext]:
     return replace(context, nodes={node: replace(facts, keeper=places[node]) for node, facts in context.nodes.items()})
 
 
-def check_databases(context: TargetContext) -> None:
+def check_databases(context: Target) -> None:
     """Check that statements of a load take effect where they are sent, and on all servers that share the table.
 
     Raises:
@@ -172,7 +172,7 @@ def check_databases(context: TargetContext) -> None:
         raise PreflightError(*findings)
 
 
-def check_shards(context: TargetContext) -> Steps[None]:
+def check_shards(context: Target) -> Steps[None]:
     """Check that no two shards have the same rows, and all replicas of one do, if the target is replicated.
 
     Raises:
@@ -184,20 +184,20 @@ def check_shards(context: TargetContext) -> Steps[None]:
         raise PreflightError(*findings)
 
 
-def _ask(context: TargetContext) -> QueryNodes:
+def _ask(context: Target) -> QueryNodes:
     """Return the step that asks every node for its replica."""
     target = context.target
     sql = Sql(f"SELECT zookeeper_name, zookeeper_path, replica_name FROM system.replicas WHERE {in_table(target)}")
     return QueryNodes(name=f"Ask for the replicas of {target}", sql=dict.fromkeys(context.nodes, sql))
 
 
-def _places(context: TargetContext, answers: Mapping[Node, list[Row]]) -> dict[Node, KeeperPlace]:
+def _places(context: Target, answers: Mapping[Node, list[Row]]) -> dict[Node, KeeperPlace]:
     # In a database of engine Shared, a table of an engine that is not listed has the same UUID on all servers.
     uuids = {node: facts.target.uuid for node, facts in context.nodes.items() if facts.target}
     return {node: KeeperPlace(*(rows[0] if rows else ("", uuids[node], str(node)))) for node, rows in answers.items()}
 
 
-def _databases(context: TargetContext) -> Iterator[str]:
+def _databases(context: Target) -> Iterator[str]:
     """Find databases of engine Replicated that would run statements elsewhere than where they are sent."""
     target, facts, staging = context.target, context.table_facts, context.staging_database
     of_target = context.nodes[context.coordinator].databases.get(target.database)
@@ -217,7 +217,7 @@ def _databases(context: TargetContext) -> Iterator[str]:
         yield from _servers(context)
 
 
-def _servers(context: TargetContext) -> Iterator[str]:
+def _servers(context: Target) -> Iterator[str]:
     """Find servers of the staging database that the load would not ask, and tables that are not one table."""
     nodes, database = (*context.nodes, *context.absent), context.staging_database
     for node, facts in context.nodes.items():
@@ -238,7 +238,7 @@ def _servers(context: TargetContext) -> Iterator[str]:
         )
 
 
-def _shards(context: TargetContext, places: Mapping[Node, KeeperPlace]) -> Iterator[str]:
+def _shards(context: Target, places: Mapping[Node, KeeperPlace]) -> Iterator[str]:
     """Find nodes that replicate each other but are different shards in the cluster's definition, or the reverse.
 
     Shards that replicate each other would replace each other's rows, one after the other, and be unloaded twice.

@@ -10,7 +10,7 @@ from airflow_provider_chs3.core.model.period import Grain
 from airflow_provider_chs3.core.sql.column_types import ColumnType
 from airflow_provider_chs3.core.sql.quoting import identifier, table
 from airflow_provider_chs3.core.steps.operations import Steps
-from airflow_provider_chs3.core.target.node_facts import TargetContext, inspect_target, other_schemas
+from airflow_provider_chs3.core.target.node_facts import Target, inspect_target, other_schemas
 from airflow_provider_chs3.core.target.partition_key import zone_of_periods
 from airflow_provider_chs3.core.target.period_partitions import grain_of_key
 from airflow_provider_chs3.core.target.time_zones import going_by_servers
@@ -24,7 +24,7 @@ _STRUCTURE = ("columns", "partition_key", "sorting_key", "primary_key", "samplin
 
 
 def check_target(
-    context: TargetContext,
+    context: Target,
     *,
     required_settings: Iterable[str] = (),
     object_column: str | None = None,
@@ -56,7 +56,7 @@ def _named(nodes: Iterable[Node]) -> str:
     return ", ".join(str(node) for node in nodes)
 
 
-def _check_stuck(context: TargetContext) -> None:
+def _check_stuck(context: Target) -> None:
     if stuck := [node for node, facts in context.nodes.items() if facts.target is None and context.is_stuck(node)]:
         raise TransientError(
             f"Table {context.target} is missing on {_named(stuck)}, which runs no statement of its Replicated database "
@@ -65,7 +65,7 @@ def _check_stuck(context: TargetContext) -> None:
         )
 
 
-def _filtered(context: TargetContext) -> Iterator[str]:
+def _filtered(context: Target) -> Iterator[str]:
     for node, facts in context.nodes.items():
         if facts.filtered:
             yield (
@@ -75,7 +75,7 @@ def _filtered(context: TargetContext) -> Iterator[str]:
             )
 
 
-def _listed_twice(context: TargetContext) -> Iterator[str]:
+def _listed_twice(context: Target) -> Iterator[str]:
     servers: dict[str, list[Node]] = {}
     for node, facts in context.nodes.items():
         if facts.server:
@@ -90,7 +90,7 @@ def _listed_twice(context: TargetContext) -> Iterator[str]:
             )
 
 
-def _missing(context: TargetContext) -> Iterator[str]:
+def _missing(context: Target) -> Iterator[str]:
     target, nodes = context.target, context.nodes
     for database in sorted({target.database, context.staging_database}):
         if "." in database and context.cluster:
@@ -117,7 +117,7 @@ def _missing(context: TargetContext) -> Iterator[str]:
             yield f"staging_database={context.staging_database!r} does not exist on {_named(without)}: create it there."
 
 
-def _differing(context: TargetContext) -> Iterator[str]:
+def _differing(context: Target) -> Iterator[str]:
     present = {node: facts.target for node, facts in context.nodes.items() if facts.target is not None}
     if not present:
         return
@@ -140,7 +140,7 @@ def _difference(part: str, odd: object, usual: object) -> str:
     return f"its {part} are {missing_elsewhere or 'missing'} there and {elsewhere or 'missing'} elsewhere"
 
 
-def _engines(context: TargetContext) -> Iterator[str]:
+def _engines(context: Target) -> Iterator[str]:
     shards = Counter(node.shard_num for node in context.nodes)
     replicated = [node for node, facts in context.nodes.items() if facts.target and facts.target.is_replicated]
     if 0 < len(replicated) < sum(facts.target is not None for facts in context.nodes.values()):
@@ -171,7 +171,7 @@ def _engines(context: TargetContext) -> Iterator[str]:
             )
 
 
-def _object_column(context: TargetContext, name: str | None) -> Iterator[str]:
+def _object_column(context: Target, name: str | None) -> Iterator[str]:
     present = next((facts.target for facts in context.nodes.values() if facts.target), None)
     for column in present.columns if present else ():
         if column.name == name and column.type not in _HOLD_PATHS:
@@ -181,7 +181,7 @@ def _object_column(context: TargetContext, name: str | None) -> Iterator[str]:
             )
 
 
-def _obsolete_types(context: TargetContext) -> Iterator[str]:
+def _obsolete_types(context: Target) -> Iterator[str]:
     present = next((facts.target for facts in context.nodes.values() if facts.target), None)
     for column in present.columns if present else ():
         if any(ColumnType(column.type).parts("Object")):
@@ -192,14 +192,14 @@ def _obsolete_types(context: TargetContext) -> Iterator[str]:
             )
 
 
-def _unknown_settings(context: TargetContext, required: Iterable[str]) -> Iterator[str]:
+def _unknown_settings(context: Target, required: Iterable[str]) -> Iterator[str]:
     for node, facts in context.nodes.items():
         unknown = sorted(set(required) - facts.known_settings.keys())
         if unknown:
             yield f"Node {node} does not know {', '.join(unknown)}, which a load depends on: upgrade it."
 
 
-def zone_findings(context: TargetContext, settings: SettingValues) -> Iterator[str]:
+def zone_findings(context: Target, settings: SettingValues) -> Iterator[str]:
     """Yield a sentence for each way in which values depend on the node that reads them."""
     if settings.get("session_timezone") == "":
         yield "settings={'session_timezone': ''} names no time zone: leave it out, or set a name like 'Europe/Berlin'."
@@ -222,7 +222,7 @@ def zone_findings(context: TargetContext, settings: SettingValues) -> Iterator[s
 
 def find_grain(
     request: TableRequest, *, may_lack: bool = False, policies_on: Collection[str] = ()
-) -> Steps[tuple[Grain, TargetContext | None]]:
+) -> Steps[tuple[Grain, Target | None]]:
     """Return how long the periods are that a table is partitioned by, and the facts of its nodes.
 
     Raises:

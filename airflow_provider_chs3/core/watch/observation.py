@@ -11,7 +11,7 @@ from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.sql.quoting import Sql, in_table, is_table, one_of
 from airflow_provider_chs3.core.sql.server_text import readable
 from airflow_provider_chs3.core.steps.operations import QueryNodes, Row, Steps
-from airflow_provider_chs3.core.target.node_facts import QUEUE, TargetContext, inspect_target
+from airflow_provider_chs3.core.target.node_facts import QUEUE, Target, inspect_target
 from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions, partitions_of, parts_of
 from airflow_provider_chs3.core.target.table_facts import TableFacts
 from airflow_provider_chs3.core.target.topology import TableRequest
@@ -102,7 +102,7 @@ def observe_periods(
     return (yield from observe(context, (yield from ids_of(context, {period: owns[period] for period in periods}))))
 
 
-def ids_of(context: TargetContext, owns: Mapping[Period, PeriodPartitions]) -> Steps[dict[str, Period]]:
+def ids_of(context: Target, owns: Mapping[Period, PeriodPartitions]) -> Steps[dict[str, Period]]:
     """Return the ids of the partitions that periods have on any node: id → period."""
     periods = {partitions.value: period for period, partitions in owns.items()}
     of_part = next((partitions.of_part for partitions in owns.values()), "")
@@ -119,7 +119,7 @@ def ids_of(context: TargetContext, owns: Mapping[Period, PeriodPartitions]) -> S
     return by_id | {value: period for value, period in periods.items() if period not in by_id.values()}
 
 
-def observe(context: TargetContext, partitions: Mapping[str, Period]) -> Steps[tuple[MergeState, ...]]:
+def observe(context: Target, partitions: Mapping[str, Period]) -> Steps[tuple[MergeState, ...]]:
     """Observe the merges of some partitions on every node."""
     sql = {node: _query(context.target, partitions, facts.system_tables) for node, facts in context.nodes.items()}
     answers = yield from QueryNodes(name=f"Read the merges of {context.target}", sql=sql)
@@ -131,7 +131,7 @@ def observe(context: TargetContext, partitions: Mapping[str, Period]) -> Steps[t
     )
 
 
-def inspect_table(request: TableRequest) -> Steps[TargetContext]:
+def inspect_table(request: TableRequest) -> Steps[Target]:
     """Inspect a table, which every node must have.
 
     Raises:

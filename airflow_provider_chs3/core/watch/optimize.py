@@ -15,7 +15,7 @@ from airflow_provider_chs3.core.model.models import Node, SettingValues
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period
 from airflow_provider_chs3.core.sql.quoting import Sql, in_table, literal, table
 from airflow_provider_chs3.core.steps.operations import Log, Row, Sleep, Steps
-from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.partition_key import time_of_key
 from airflow_provider_chs3.core.target.period_partitions import partitions_of
 from airflow_provider_chs3.core.watch.observation import ids_of, inspect_table, observe
@@ -70,9 +70,7 @@ def find_work(request: OptimizeRequest) -> Steps[dict[str, dict[str, Any]]]:
     return work
 
 
-def _periods_of(
-    context: TargetContext, request: OptimizeRequest, partition_ids: Iterable[str]
-) -> Steps[dict[str, Period]]:
+def _periods_of(context: Target, request: OptimizeRequest, partition_ids: Iterable[str]) -> Steps[dict[str, Period]]:
     """Return the partitions to merge: partition id → period."""
     partition_ids = sorted(partition_ids)
     if not partition_ids:
@@ -135,7 +133,7 @@ def merge(request: OptimizeRequest, work: Mapping[str, Mapping[str, Any]]) -> St
 _RUNNING = Sql(f"SELECT query_id, elapsed FROM system.processes WHERE startsWith(query_id, {literal(QUERY_ID_PREFIX)})")
 
 
-def _jobs(context: TargetContext, work: Mapping[str, Mapping[str, Any]]) -> list[Job]:
+def _jobs(context: Target, work: Mapping[str, Mapping[str, Any]]) -> list[Job]:
     executors = {str(node): node for node in _executors(context)}
     return [
         Job(
@@ -155,24 +153,24 @@ def _period_in(name: str) -> Period:
     return Period.parse(name.partition(" ")[0])
 
 
-def _executors(context: TargetContext) -> tuple[Node, ...]:
+def _executors(context: Target) -> tuple[Node, ...]:
     """Return the nodes that run OPTIMIZE: of the replicas of a shard one, as the others follow."""
     return context.publishers if context.table_facts.is_replicated else tuple(context.nodes)
 
 
-def _running_seconds(context: TargetContext, job: Job, running: Mapping[Node, list[Row]]) -> float | None:
+def _running_seconds(context: Target, job: Job, running: Mapping[Node, list[Row]]) -> float | None:
     """Return for how long the OPTIMIZE of this period has been running on its node; None if it does not run."""
     job_id = query_id_of(context.target, job.partition_id)
     return next((float(seconds) for query_id, seconds in running[job.node] if query_id == job_id), None)
 
 
-def _count_others(context: TargetContext, jobs: Iterable[Job], running: Mapping[Node, list[Row]]) -> int:
+def _count_others(context: Target, jobs: Iterable[Job], running: Mapping[Node, list[Row]]) -> int:
     """Count the running OPTIMIZEs of other tables or periods, which other tasks have started."""
     job_ids = {(job.node, query_id_of(context.target, job.partition_id)) for job in jobs}
     return sum((node, query_id) not in job_ids for node, rows in running.items() for query_id, _ in rows)
 
 
-def _start(context: TargetContext, jobs: list[Job], limit: int) -> Steps[tuple[list[Job], bool]]:
+def _start(context: Target, jobs: list[Job], limit: int) -> Steps[tuple[list[Job], bool]]:
     """Start as many jobs as the limit allows: the oldest periods first, and one per node at a time.
 
     Returns:

@@ -8,7 +8,7 @@ from typing import Any
 from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.sql.quoting import Sql, in_table, literals, table
 from airflow_provider_chs3.core.steps.operations import Log, QueryNodes, Sleep, Steps
-from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.watch.observation import inspect_table
 from airflow_provider_chs3.core.watch.optimize_request import OptimizeRequest, query_id_of
 from airflow_provider_chs3.exceptions import ClickHouseServerError
@@ -47,7 +47,7 @@ def stop_merging(request: OptimizeRequest, work: Mapping[str, Mapping[str, Any]]
             yield from _stop_on(context, node, query_ids)
 
 
-def _find_merging(context: TargetContext, query_ids: str) -> Steps[dict[Node, list[str]]]:
+def _find_merging(context: Target, query_ids: str) -> Steps[dict[Node, list[str]]]:
     """Find the partitions of the table that are merging, on each node where one of the queries runs."""
     sql = Sql(
         f"SELECT (SELECT count() FROM system.processes WHERE query_id IN ({query_ids})), "
@@ -57,7 +57,7 @@ def _find_merging(context: TargetContext, query_ids: str) -> Steps[dict[Node, li
     return {node: rows[0][1] for node, rows in answers.items() if rows[0][0]}
 
 
-def _stop_on(context: TargetContext, node: Node, query_ids: str) -> Steps[None]:
+def _stop_on(context: Target, node: Node, query_ids: str) -> Steps[None]:
     name = table(context.target)
     try:
         yield from _on((node,), "Stop merges", f"SYSTEM STOP MERGES {name}")

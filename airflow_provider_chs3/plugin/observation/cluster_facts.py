@@ -12,7 +12,7 @@ from airflow_provider_chs3.core.sql.server_text import readable
 from airflow_provider_chs3.core.steps.fan_out import query_reachable, texts_of
 from airflow_provider_chs3.core.steps.operations import Row, Steps
 from airflow_provider_chs3.core.target.node_capacity import Declared, NodeNow, SizedNode, physical_memory, size_nodes
-from airflow_provider_chs3.core.target.node_facts import METRICS, QUEUE, SIZE, NodeFacts, TargetContext
+from airflow_provider_chs3.core.target.node_facts import METRICS, QUEUE, SIZE, NodeFacts, Target
 from airflow_provider_chs3.core.target.topology import nodes_of
 from airflow_provider_chs3.core.watch.observation import queue_of
 from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError
@@ -156,7 +156,7 @@ def _unread(system_tables: Collection[str], would_show: Mapping[str, bool]) -> I
 
 def _size(node: Node, facts: NodeFacts, machine_bytes: int, specs: Declared) -> tuple[SizedNode | None, str]:
     nowhere = TableName("", "")
-    context = TargetContext(cluster=None, target=nowhere, ledger=nowhere, nodes={node: facts})
+    context = Target(cluster=None, target=nowhere, ledger=nowhere, nodes={node: facts})
     states = {node: NodeNow(physical_memory_bytes=machine_bytes)}
     try:
         return size_nodes(context, states, argument={}, connection=specs)[node], ""

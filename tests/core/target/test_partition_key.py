@@ -12,7 +12,7 @@ import pytest
 from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.steps.operations import QueryNodes
-from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.period_partitions import partitions_of_one
 from airflow_provider_chs3.core.target.table_facts import Column
 from airflow_provider_chs3.exceptions import PreflightError
@@ -22,7 +22,7 @@ from tests.core.surroundings import ONE, TARGET, surroundings, with_target
 ID, AT = TARGET.columns
 
 
-def around_key(partition_key: str = "toStartOfMonth(at)", *columns: Column) -> TargetContext:
+def around_key(partition_key: str = "toStartOfMonth(at)", *columns: Column) -> Target:
     return surroundings(*[with_target(partition_key=partition_key, columns=columns or (ID, AT))] * 3)
 
 
@@ -51,7 +51,7 @@ def monthly(step: QueryNodes) -> dict[Node, list[tuple[int, object]]]:
 OCTOBER = Period.of_month(2026, 10)
 
 
-def by(function, *, period: Period = OCTOBER, context: TargetContext | None = None) -> str:
+def by(function, *, period: Period = OCTOBER, context: Target | None = None) -> str:
     """Drive the question, with a partition key that does `function` to an instant."""
     asked = partitions_of_one(context or around_key(), period)
     return drive(asked, described(), lambda step: answer(function, step)).result.value

@@ -9,7 +9,7 @@ import pytest
 
 from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period
-from airflow_provider_chs3.core.target.node_facts import TargetContext
+from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.period_partitions import period_of_partition
 from airflow_provider_chs3.core.target.table_facts import Column
 from airflow_provider_chs3.core.target.target_checks import check_target, zone_findings
@@ -20,7 +20,7 @@ from tests.core.surroundings import FACTS, ONE, TARGET, THREE, TWO, WITHOUT_TABL
 ID, AT = TARGET.columns
 
 
-def findings(context: TargetContext, *required: str) -> tuple[str, ...]:
+def findings(context: Target, *required: str) -> tuple[str, ...]:
     with pytest.raises(PreflightError) as raised:
         check_target(context, required_settings=required)
     return raised.value.findings
