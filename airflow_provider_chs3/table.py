@@ -14,13 +14,13 @@ from airflow_provider_chs3.core.arguments.check_arguments import Checks
 from airflow_provider_chs3.core.arguments.load_arguments import CREATE_TABLE, VIEWS, Tuning
 from airflow_provider_chs3.core.files.table_suggestion import NewTable, NewTableRequest, suggest_table
 from airflow_provider_chs3.core.load.cleanup_on_request import CleanRequest, Orphan, clean_staging
+from airflow_provider_chs3.core.load.decision import published_periods
 from airflow_provider_chs3.core.load.load_request import (
     LoadRequest,
     parsed_definition,
 )
-from airflow_provider_chs3.core.load.load_result import published_periods
 from airflow_provider_chs3.core.load.protocol import load_periods
-from airflow_provider_chs3.core.load.reload import Reload
+from airflow_provider_chs3.core.load.retry_policy import Reload
 from airflow_provider_chs3.core.load.staging_tables import make_nonce
 from airflow_provider_chs3.core.model.models import TableName
 from airflow_provider_chs3.core.model.period import Grain, Period, parse_periods
@@ -62,11 +62,11 @@ from airflow_provider_chs3.core.tuning.resource_share import ShareOptions
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 if TYPE_CHECKING:
-    from airflow_provider_chs3.client.insert import ProgressLog
     from airflow_provider_chs3.client.listing import Listing
+    from airflow_provider_chs3.client.runner import ProgressLog
     from airflow_provider_chs3.client.session import Session
     from airflow_provider_chs3.core.files.source import Source
-    from airflow_provider_chs3.core.load.load_result import LoadResult
+    from airflow_provider_chs3.core.load.decision import LoadResult
     from airflow_provider_chs3.core.model.freshness import FreshBy
     from airflow_provider_chs3.load import Load
 

@@ -20,7 +20,7 @@ from airflow_provider_chs3.cli.rehearse import Rehearsal
 from airflow_provider_chs3.cli.reports import CommandResult, Report, for_loads, or_of_all
 from airflow_provider_chs3.cli.tables import age, rendered, size
 from airflow_provider_chs3.core.arguments.proof_arguments import SAMPLE
-from airflow_provider_chs3.core.load.reload import RELOAD
+from airflow_provider_chs3.core.load.retry_policy import RELOAD
 from airflow_provider_chs3.core.model.models import PeriodObjects, TableName
 from airflow_provider_chs3.core.model.period import parse_periods
 from airflow_provider_chs3.core.model.quantities import duration_text, quantity

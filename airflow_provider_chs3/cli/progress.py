@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.cli.loads import ChosenLoad
-    from airflow_provider_chs3.client.insert import ProgressLog
+    from airflow_provider_chs3.client.runner import ProgressLog
 
 
 class Lines:

@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_chs3.client.connection import Address, ConnectionOptions
 from airflow_provider_chs3.client.diagnosis import Endpoint, check_answer, explain_no_answer, hangs_up
-from airflow_provider_chs3.client.insert import ProgressLog, announce
 from airflow_provider_chs3.client.log_comment import client_name
 from airflow_provider_chs3.client.parameters import half_character
-from airflow_provider_chs3.client.runner import Runner
+from airflow_provider_chs3.client.runner import ProgressLog, Runner, announce
 from airflow_provider_chs3.client.secrets import scrub
 from airflow_provider_chs3.client.session import Session
 from airflow_provider_chs3.core.model.error_codes import TOO_MANY_QUERIES, UNKNOWN_TABLE

@@ -23,7 +23,7 @@ from airflow_provider_chs3.core.exchange.topic_offsets import (
 from airflow_provider_chs3.exceptions import NotReadyError, SourceError
 
 if TYPE_CHECKING:
-    from airflow_provider_chs3.client.insert import ProgressLog
+    from airflow_provider_chs3.client.runner import ProgressLog
     from airflow_provider_chs3.client.shared_objects import SharedObjects
     from airflow_provider_chs3.client.topic import Topic
     from airflow_provider_chs3.core.exchange.landing_request import LandingRequest

@@ -1,28 +1,32 @@
-"""Perform the steps of a workflow one by one, with blocking I/O."""
+"""Perform the steps of a workflow one by one, with blocking I/O; an insert has a thread, and its progress is logged."""
 
 from __future__ import annotations
 
 import re
+import textwrap
+import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import copy_context
+from dataclasses import dataclass, field
 from functools import cached_property, singledispatchmethod
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from airflow_provider_chs3.client.connection import Address
 from airflow_provider_chs3.client.diagnosis import check_one_server
-from airflow_provider_chs3.client.insert import ProgressLog, Quiet, run_insert
 from airflow_provider_chs3.client.listing import Listing, SnapshotListing, WritableListing
 from airflow_provider_chs3.client.session import Session
+from airflow_provider_chs3.core.load.row_counts import source_read_of
 from airflow_provider_chs3.core.model.models import Node, ObjectPage
 from airflow_provider_chs3.core.model.table_snapshot import TableSnapshot
 from airflow_provider_chs3.core.sql.complete_answers import OF_FEW_ROWS
 from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.steps.driving import drive
+from airflow_provider_chs3.core.steps.insert_progress import InsertProgress, ProgressLines, progress_of, progress_query
 from airflow_provider_chs3.core.steps.operations import (
     AnyStep,
     CheckHosts,
@@ -39,6 +43,7 @@ from airflow_provider_chs3.core.steps.operations import (
     ReadClock,
     Row,
     Sleep,
+    SourceRead,
     Steps,
     TimedAnswer,
     TimeQueryNodes,
@@ -47,6 +52,126 @@ from airflow_provider_chs3.core.steps.operations import (
 from airflow_provider_chs3.core.target.topology import ONLY_NODE
 from airflow_provider_chs3.core.watch.optimize_request import ENDED, GOES_ON, StartOnNodes
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError, ClickHouseServerError
+
+#: The list of objects can take megabytes; `system.query_log` has all of it.
+_SHOWN_SQL_CHARACTERS = 2_000
+
+#: The first check comes early, so that short inserts also show their memory.
+_FIRST_CHECK_SECONDS = 0.5
+
+
+class ProgressLog(Protocol):
+    """The log for the user: a standard logger, or Airflow's."""
+
+    def info(self, message: str, /, *args: Any) -> None:
+        """Log progress."""
+
+    def debug(self, message: str, /, *args: Any) -> None:
+        """Log details."""
+
+    def warning(self, message: str, /, *args: Any) -> None:
+        """Log a problem that may be temporary."""
+
+
+@dataclass(frozen=True)
+class Quiet:
+    """A log that shows progress only among the details."""
+
+    log: ProgressLog
+
+    def info(self, message: str, /, *args: Any) -> None:
+        """Log progress as a detail."""
+        self.log.debug(message, *args)
+
+    def debug(self, message: str, /, *args: Any) -> None:
+        """Log details."""
+        self.log.debug(message, *args)
+
+    def warning(self, message: str, /, *args: Any) -> None:
+        """Log a problem that may be temporary."""
+        self.log.warning(message, *args)
+
+
+@dataclass
+class _Outcome:
+    """The outcome of an insert in a thread."""
+
+    read_rows: int = 0
+    read_bytes: int = 0
+    source: SourceRead | None = None
+    error: Exception | None = None
+    done: threading.Event = field(default_factory=threading.Event)
+
+
+def run_insert(
+    step: Insert,
+    *,
+    session: Session,
+    log: ProgressLog,
+    log_comment: Mapping[str, str],
+    progress_interval_seconds: float,
+) -> InsertStats:
+    """Run an insert to its end.
+
+    Raises:
+        ClickHouseServerError: If the insert failed.
+        ClickHouseConnectionError: If the connection broke; servers then cancel the insert.
+        AirflowTaskTimeout: If the session's deadline is over.
+    """
+    announce(step, log)
+    outcome = _Outcome()
+    settings = {**step.settings, **log_comment}
+    started = time.monotonic()
+    # A daemon: a killed task must not hang on a query that its on_kill is about to end.
+    threading.Thread(target=_insert, args=(step, session, settings, outcome), daemon=True).start()
+    peak_memory_bytes: int | None = None
+    lines = ProgressLines(step.total_rows)
+    wait_seconds = min(_FIRST_CHECK_SECONDS, progress_interval_seconds)
+    while not outcome.done.wait(session.deadline.within(wait_seconds)):
+        session.deadline.check()
+        wait_seconds = progress_interval_seconds
+        progress = _check_progress(step, session)
+        if nodes := progress.nodes:
+            peak_memory_bytes = max(peak_memory_bytes or 0, *(node.peak_memory_bytes for node in nodes))
+            log.info("%s", lines.line(progress, seconds=time.monotonic() - started))
+    if outcome.error is not None:
+        raise outcome.error
+    return InsertStats(
+        time.monotonic() - started, outcome.read_rows, peak_memory_bytes, outcome.source, outcome.read_bytes
+    )
+
+
+def announce(step: Insert, log: ProgressLog) -> None:
+    """Log which insert is about to be sent, with its query id."""
+    log.info("%s: query id %s", step.name, step.query_id)
+    log.info("%s", shown_sql(step))
+
+
+def shown_sql(step: Insert) -> str:
+    """Return the statement for the log: without secrets, and shortened."""
+    return textwrap.shorten(step.sql.masked, _SHOWN_SQL_CHARACTERS, placeholder=" …")
+
+
+def _insert(step: Insert, session: Session, settings: Mapping[str, str | int], outcome: _Outcome) -> None:
+    try:
+        outcome.read_rows, outcome.read_bytes, counters = session.insert_select(
+            step.sql.text, query_id=step.query_id, settings=settings, secrets=step.sql.secrets
+        )
+        outcome.source = source_read_of(counters, step.bytes_event)
+    except Exception as error:
+        outcome.error = error
+    finally:
+        outcome.done.set()
+
+
+def _check_progress(step: Insert, session: Session) -> InsertProgress:
+    try:
+        rows = session.query(progress_query([step.query_id], step.cluster).text)
+    except Chs3Error:
+        # A failed check says nothing about the insert, which reports its own end.
+        return InsertProgress()
+    return progress_of(step.query_id, rows, step.cluster)
+
 
 T = TypeVar("T")
 

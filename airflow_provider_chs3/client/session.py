@@ -17,8 +17,7 @@ from airflow_provider_chs3.client.deadline import NEVER, Deadline
 from airflow_provider_chs3.client.diagnosis import explain_server_error
 from airflow_provider_chs3.client.log_comment import process_log_comment
 from airflow_provider_chs3.client.one_door import DoorConnections
-from airflow_provider_chs3.client.open_connections import OpenConnections
-from airflow_provider_chs3.client.waiting_turn import in_turn
+from airflow_provider_chs3.client.open_connections import OpenConnections, in_turn
 from airflow_provider_chs3.core.sql.complete_answers import COMPLETE, NEWER, READABLE
 from airflow_provider_chs3.core.sql.quoting import literal
 from airflow_provider_chs3.core.target.topology import with_macros

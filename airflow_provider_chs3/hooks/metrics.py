@@ -20,7 +20,7 @@ from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
-    from airflow_provider_chs3.core.load.load_result import LoadResult
+    from airflow_provider_chs3.core.load.decision import LoadResult
     from airflow_provider_chs3.core.model.freshness import FreshBy
     from airflow_provider_chs3.core.model.period import Period
 

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.providers.common.compat.sdk import AirflowTaskTimeout, conf
 
 from airflow_provider_chs3.defaults import PROGRESS_INTERVAL_SECONDS
-from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
-from airflow_provider_chs3.hooks.deadline import TaskDeadline
-from airflow_provider_chs3.hooks.log_comment import owner_of
+from airflow_provider_chs3.hooks.running_task import TaskDeadline, airflow_errors, owner_of
 from airflow_provider_chs3.operators._support.statement_task import BaseClickHouseOperator
 
 if TYPE_CHECKING:
@@ -66,7 +64,7 @@ class ClickHouseOperator(BaseClickHouseOperator):
 
     def execute(self, context: Context) -> Any:
         """Run the statements; a deferrable or durable task continues with one that an earlier try left running."""
-        from airflow_provider_chs3.core.model.json_values import as_json
+        from airflow_provider_chs3.core.model.models import as_json
 
         self._deadline = TaskDeadline(self.execution_timeout)
         options = self._options()
@@ -116,7 +114,7 @@ class ClickHouseOperator(BaseClickHouseOperator):
         return bool(reason)
 
     def _detach(self, context: Context, running: RunningStatement | None, *, is_late: bool = False) -> Any:
-        from airflow_provider_chs3.core.model.json_values import as_json
+        from airflow_provider_chs3.core.model.models import as_json
         from airflow_provider_chs3.operators._support.detached_statements import DetachingStatements
 
         with airflow_errors(hints=False):

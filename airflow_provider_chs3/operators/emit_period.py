@@ -30,7 +30,7 @@ def emit_periods(
         result: The load's result, or the results of a load of several periods.
         key_format: How partition keys are written, as in `EmitPeriodOperator`.
     """
-    from airflow_provider_chs3.core.load.load_result import OF_EVENT, changed_periods
+    from airflow_provider_chs3.core.load.decision import OF_EVENT, changed_periods
 
     of_loads = [result] if isinstance(result, Mapping) else result
     # An arrival changes other periods than its own.

@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.arguments.load_arguments import (
     OLDER_THAN_SECONDS,
 )
 from airflow_provider_chs3.core.arguments.proof_arguments import PROVE
-from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
+from airflow_provider_chs3.hooks.running_task import airflow_errors
 from airflow_provider_chs3.operators._support.declared import Declared
 from airflow_provider_chs3.operators._support.on_table import OnTable
 from airflow_provider_chs3.operators.prove import ComparedPeriodsOperator

@@ -16,7 +16,7 @@ from airflow_provider_chs3.core.arguments.load_arguments import (
     TARGET_PARTS,
 )
 from airflow_provider_chs3.exceptions import TransientError
-from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
+from airflow_provider_chs3.hooks.running_task import airflow_errors
 from airflow_provider_chs3.operators._support.loads_page import OnLoadsPage
 
 if TYPE_CHECKING:

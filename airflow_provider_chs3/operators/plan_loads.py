@@ -16,8 +16,8 @@ from airflow_provider_chs3.core.arguments.load_arguments import (
     check_groups,
 )
 from airflow_provider_chs3.exceptions import ConfigurationError
-from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.metrics import gauge_freshness
+from airflow_provider_chs3.hooks.running_task import airflow_errors
 from airflow_provider_chs3.operators.period import PeriodOperator
 from airflow_provider_chs3.plugin.constants import PLAN_KEY
 
@@ -39,7 +39,7 @@ class PlanLoadsOperator(PeriodOperator, takes=OF_PLANS):
 
     Without `periods`, `lookback` and `all_periods` it checks the periods of the run's partition key or data
     interval; `periods` override the others, and an empty value counts as not given. In a run that asks to reload
-    periods (`core.load.reload`) it returns those periods, whatever its arguments.
+    periods (`core.load.retry_policy`) it returns those periods, whatever its arguments.
 
     Returns:
         The periods to load, such as `2026-10`, in order; with `periods_per_task` a list of them for each group.

@@ -10,7 +10,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_provider_chs3.core.arguments.load_arguments import OF_ADOPTION
 from airflow_provider_chs3.core.arguments.proof_arguments import OF_PROOF, SAMPLE
 from airflow_provider_chs3.exceptions import ConfigurationError
-from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
+from airflow_provider_chs3.hooks.running_task import airflow_errors
 from airflow_provider_chs3.operators.period import PeriodOperator
 from airflow_provider_chs3.plugin.constants import PROOF_KEY
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_chs3.core.arguments.load_arguments import OF_RESTORING
-from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
+from airflow_provider_chs3.hooks.running_task import airflow_errors
 from airflow_provider_chs3.operators.ledger import LedgerOperator
 
 if TYPE_CHECKING:

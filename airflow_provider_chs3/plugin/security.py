@@ -16,7 +16,7 @@ from airflow.utils.session import create_session
 from fastapi import Depends, HTTPException, Query
 from sqlalchemy import select
 
-from airflow_provider_chs3.core.load.reload import RELOAD_OPTIONS
+from airflow_provider_chs3.core.load.retry_policy import RELOAD_OPTIONS
 from airflow_provider_chs3.plugin.scope import Scope
 
 #: For the whole app: users who may see Airflow's list of plugins may see the page.

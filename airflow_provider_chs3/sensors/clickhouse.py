@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException, BaseSensorOperator, PokeReturnValue, conf
 
-from airflow_provider_chs3.hooks.deadline import TaskDeadline
+from airflow_provider_chs3.hooks.running_task import TaskDeadline
 from airflow_provider_chs3.operators._support.statement_task import BaseClickHouseOperator
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class ClickHouseSensor(BaseClickHouseOperator, BaseSensorOperator):
         Raises:
             AirflowFailException: If `is_failure` matches the result, or a retry would end the same way.
         """
-        from airflow_provider_chs3.core.model.json_values import as_json
+        from airflow_provider_chs3.core.model.models import as_json
 
         rows = self.run_statements()
         if self.is_failure and self.is_failure(rows):

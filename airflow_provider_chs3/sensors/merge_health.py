@@ -12,9 +12,8 @@ from airflow_provider_chs3.client.deadline import NEVER, Deadline
 from airflow_provider_chs3.core.arguments.declaration import declared
 from airflow_provider_chs3.core.arguments.merge_arguments import OF_SENSOR, Reactions, Thresholds
 from airflow_provider_chs3.exceptions import ConfigurationError
-from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
-from airflow_provider_chs3.hooks.deadline import TaskDeadline
 from airflow_provider_chs3.hooks.metrics import count_merges, counts_failures, running_seconds
+from airflow_provider_chs3.hooks.running_task import TaskDeadline, airflow_errors
 from airflow_provider_chs3.operators._support.loads_page import OnLoadsPage
 
 if TYPE_CHECKING:
@@ -149,6 +148,6 @@ class ClickHouseMergeHealthSensor(OnLoadsPage, BaseSensorOperator, takes=OF_SENS
 
 def _periods_of(result: Mapping[str, Any]) -> Iterator[object]:
     """Yield the periods that a load changed, as its result has them."""
-    from airflow_provider_chs3.core.load.load_result import changed_periods
+    from airflow_provider_chs3.core.load.decision import changed_periods
 
     return (of_period["period"] for of_period in changed_periods(result))

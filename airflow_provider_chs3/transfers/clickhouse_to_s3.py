@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_chs3.core.arguments.declaration import check_destination
 from airflow_provider_chs3.defaults import AWS_CONN_ID
-from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
+from airflow_provider_chs3.hooks.running_task import airflow_errors
 from airflow_provider_chs3.operators._support.period_task import PeriodTask
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from airflow.providers.common.compat.sdk import BaseOperator
 from airflow_provider_chs3.core.arguments.declaration import check_destination
 from airflow_provider_chs3.defaults import AWS_CONN_ID
 from airflow_provider_chs3.exceptions import ConfigurationError
-from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
+from airflow_provider_chs3.hooks.running_task import airflow_errors
 from airflow_provider_chs3.operators._support.schedules import check_schedule
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from airflow_provider_chs3.core.target.topology import TableRequest
 from airflow_provider_chs3.core.watch.health import Verdict, as_json
 from airflow_provider_chs3.core.watch.observation import MergeState, observe_periods
 from airflow_provider_chs3.core.watch.watch import MergeWatch
-from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+from airflow_provider_chs3.hooks.running_task import airflow_errors
 from airflow_provider_chs3.triggers import shared_poll
 from airflow_provider_chs3.triggers.servers import ServerTrigger
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from airflow_provider_chs3.core.files.file_groups import Reading
+from airflow_provider_chs3.core.files.file_set import Reading
 from airflow_provider_chs3.core.ledger.partition_state import Contents, PartitionState
 from airflow_provider_chs3.core.ledger.queries import look_up_periods
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record, records_of_replicas
@@ -22,7 +22,7 @@ from airflow_provider_chs3.core.load.staging_tables import Attempt, create_stagi
 from airflow_provider_chs3.core.model.models import Manifest, Node, TableName
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.sql.quoting import Sql
-from airflow_provider_chs3.core.steps.batch import Batch
+from airflow_provider_chs3.core.steps.driving import Batch
 from airflow_provider_chs3.core.steps.operations import QueryNodes
 from airflow_provider_chs3.core.target.node_facts import ReplicatedDatabase, Target
 from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions

@@ -13,7 +13,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from airflow_provider_chs3.core.tuning.exact_settings import exact_names
+from airflow_provider_chs3.core.tuning.insert_settings import exact_names
 from airflow_provider_chs3.sources.s3.reading import S3
 from tests.demo.lake import Lake, PartsOnNode
 

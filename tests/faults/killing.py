@@ -26,6 +26,7 @@ import pytest
 from airflow_provider_chs3 import hooks
 from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.core.load import insert
+from airflow_provider_chs3.core.steps.driving import StepTimer
 from airflow_provider_chs3.core.steps.operations import (
     Gather,
     ListObjects,
@@ -36,7 +37,6 @@ from airflow_provider_chs3.core.steps.operations import (
     Sleep,
     Step,
 )
-from airflow_provider_chs3.core.steps.step_timer import StepTimer
 
 _PERFORM = Runner.__dict__["perform"]
 

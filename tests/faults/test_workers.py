@@ -20,7 +20,7 @@ from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowTaskTerminated
 from airflow.sdk.execution_time.supervisor import in_process_api_server
 
-from airflow_provider_chs3.client import insert
+from airflow_provider_chs3.client import runner
 from airflow_provider_chs3.core.steps.operations import Step
 from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
 from airflow_provider_chs3.testbed.trips import Trips
@@ -140,7 +140,7 @@ def test_a_time_out_whose_exception_python_ignores_ends_the_load_all_the_same(
     ignored: list[Any] = []
     failures: list[Any] = []
     monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: ignored.append(unraisable.exc_type))
-    announce = insert.announce
+    announce = runner.announce
 
     def in_a_callback(*arguments: Any) -> None:
         announce(*arguments)
@@ -150,7 +150,7 @@ def test_a_time_out_whose_exception_python_ignores_ends_the_load_all_the_same(
         del collected
         assert reference() is None
 
-    monkeypatch.setattr(insert, "announce", in_a_callback)
+    monkeypatch.setattr(runner, "announce", in_a_callback)
     dag = slow_dag(
         trips_lake,
         execution_timeout=timedelta(seconds=30),

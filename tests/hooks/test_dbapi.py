@@ -12,7 +12,7 @@ import pytest
 
 from airflow_provider_chs3.client.parameters import bind
 from airflow_provider_chs3.exceptions import ClickHouseServerError, ConfigurationError
-from airflow_provider_chs3.hooks.log_comment import airflow_log_comment
+from airflow_provider_chs3.hooks.running_task import airflow_log_comment
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook

@@ -15,7 +15,7 @@ import pytest
 from airflow_provider_chs3.core.model.error_codes import is_terminal
 from airflow_provider_chs3.core.sql.quoting import identifier
 from airflow_provider_chs3.exceptions import ClickHouseServerError, ConfigurationError, RowError
-from airflow_provider_chs3.hooks.log_comment import airflow_log_comment
+from airflow_provider_chs3.hooks.running_task import airflow_log_comment
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook

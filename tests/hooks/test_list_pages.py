@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_provider_chs3.exceptions import SourceError, TransientError
-from airflow_provider_chs3.sources.s3.page_reader import LISTED, read_leanly, read_page
+from airflow_provider_chs3.sources.s3.listing import LISTED, read_leanly, read_page
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from tests.hooks.listed import by_boto3, listing_of
 

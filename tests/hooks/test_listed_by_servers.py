@@ -14,7 +14,7 @@ from airflow_provider_chs3.core.model.models import Manifest, PeriodObjects
 from airflow_provider_chs3.core.model.period import Grain, Period
 from airflow_provider_chs3.core.steps.driving import drive
 from airflow_provider_chs3.core.steps.operations import Gather
-from airflow_provider_chs3.sources.s3.page_reader import read_leanly
+from airflow_provider_chs3.sources.s3.listing import read_leanly
 from airflow_provider_chs3.sources.s3.reading import Credentials, S3Source
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from tests.benchmarks.servers import s3_server

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_chs3.client import one_door
-from airflow_provider_chs3.client.driver_connection import Connection
+from airflow_provider_chs3.client.driver import Connection
 from airflow_provider_chs3.client.one_door import DoorConnections
 from airflow_provider_chs3.client.server import Server
 from airflow_provider_chs3.exceptions import (

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_provider_chs3.client import driver_connection
+from airflow_provider_chs3.client import driver
 from airflow_provider_chs3.client.diagnosis import check_one_server
-from airflow_provider_chs3.client.driver_connection import Connection
+from airflow_provider_chs3.client.driver import Connection
 from airflow_provider_chs3.exceptions import ClickHouseServerError, TransientError
 from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
 
@@ -61,11 +61,11 @@ def test_a_connection_in_use_is_not_pinged(pooled: PooledClickHouseHook, monkeyp
     pings: list[object] = []
     ask = Connection._ask_whether_alive
     monkeypatch.setattr(Connection, "_ask_whether_alive", lambda of: pings.append(of) or ask(of))
-    monkeypatch.setattr(driver_connection, "_ALIVE_SECONDS", 300)
+    monkeypatch.setattr(driver, "_ALIVE_SECONDS", 300)
     port = port_of_client(pooled)
     assert port_of_client(pooled) == port
     assert not pings
-    monkeypatch.setattr(driver_connection, "_ALIVE_SECONDS", 0)
+    monkeypatch.setattr(driver, "_ALIVE_SECONDS", 0)
     assert port_of_client(pooled) == port
     assert len(pings) == 1
 

@@ -17,14 +17,13 @@ import airflow
 import pytest
 
 from airflow_provider_chs3 import __version__
-from airflow_provider_chs3.client import connection, driver_connection, server_errors
-from airflow_provider_chs3.core.sql.quoting import literal
-from airflow_provider_chs3.core.sql.server_text import readable
+from airflow_provider_chs3.client import connection, driver, server_errors
+from airflow_provider_chs3.core.sql.quoting import literal, readable
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ClickHouseServerError, ConfigurationError
-from airflow_provider_chs3.hooks.log_comment import airflow_log_comment
+from airflow_provider_chs3.hooks.running_task import airflow_log_comment
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.nodes import LOADER
-from tests.core.sql.test_server_text import WITH_STACK_TRACE
+from tests.core.sql.test_quoting import WITH_STACK_TRACE
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
@@ -173,7 +172,7 @@ def test_a_dead_host_that_is_passed_over_is_logged_in_one_line(
     make_hook(
         host="127.0.0.1", port=closed_port, extra={"alt_hosts": f"{second_node.host}:{second_node.tcp_port}"}
     ).query("SELECT 1")
-    logged = [record for record in caplog.records if record.name == driver_connection.__name__]
+    logged = [record for record in caplog.records if record.name == driver.__name__]
     assert [(record.getMessage(), record.exc_info) for record in logged] == [
         (f"Failed to connect to 127.0.0.1:{closed_port}: [Errno 111] Connection refused", None)
     ]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_chs3.client.connection import Address
-from airflow_provider_chs3.client.driver_connection import Connection
+from airflow_provider_chs3.client.driver import Connection
 from airflow_provider_chs3.client.session import Session
 
 

@@ -15,7 +15,7 @@ from airflow_provider_chs3.client.connection import KNOWN_EXTRAS
 from airflow_provider_chs3.core.arguments.declaration import declared
 from airflow_provider_chs3.core.arguments.load_arguments import GROUPS
 from airflow_provider_chs3.core.ledger.table import COLUMNS, LOADS_COLUMNS
-from airflow_provider_chs3.core.load.load_result import LoadResult
+from airflow_provider_chs3.core.load.decision import LoadResult
 from airflow_provider_chs3.core.target.topology import RECORDS_SCHEMA
 from airflow_provider_chs3.operators._support.declared import arguments_of
 from airflow_provider_chs3.sources import STORAGES

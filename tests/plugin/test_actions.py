@@ -11,7 +11,7 @@ import pytest
 from airflow.utils.types import DagRunTriggeredByType
 from fastapi.testclient import TestClient
 
-from airflow_provider_chs3.core.load.reload import RELOAD_OPTIONS
+from airflow_provider_chs3.core.load.retry_policy import RELOAD_OPTIONS
 from tests.integration.lake import PERIOD, Lake
 from tests.plugin import runs
 from tests.plugin.browsing import PAGE, keep

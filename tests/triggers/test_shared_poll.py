@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowNotFoundException
 
-from airflow_provider_chs3.client.driver_connection import Connection
+from airflow_provider_chs3.client.driver import Connection
 from airflow_provider_chs3.exceptions import ClickHouseServerError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.testbed.processes import free_ports

@@ -10,11 +10,12 @@ from typing import Any
 
 from airflow_provider_chs3.core.arguments.arrivals import SPREAD
 from airflow_provider_chs3.core.doctor.report import Check, describe_error, in_a_line
-from airflow_provider_chs3.core.files.data_volume import DataVolume
+from airflow_provider_chs3.core.files.describe_files import DataVolume
 from airflow_provider_chs3.core.files.source import Source
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus
 from airflow_provider_chs3.core.load.arrivals import judge_arrival
 from airflow_provider_chs3.core.load.decision import PeriodFacts, Skip
+from airflow_provider_chs3.core.load.discovery import warn_of_risks
 from airflow_provider_chs3.core.load.failed_insert import explain_sample
 from airflow_provider_chs3.core.load.load_request import LoadRequest, parsed_definition
 from airflow_provider_chs3.core.load.period_check import judge_period, look_at_period
@@ -26,7 +27,6 @@ from airflow_provider_chs3.core.load.recorded_load import (
     knowing_settings_of,
     newest_structures,
 )
-from airflow_provider_chs3.core.load.warnings import warn_of_risks
 from airflow_provider_chs3.core.model.models import Manifest, Node, NodeSpec, Setting, SettingValues
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.model.quantities import quantity
@@ -38,8 +38,7 @@ from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.period_partitions import grain_of_key, part_of_time, partitions_of_one
 from airflow_provider_chs3.core.target.replication import check_databases, check_shards
 from airflow_provider_chs3.core.target.target_checks import check_target
-from airflow_provider_chs3.core.tuning.exact_settings import REQUIRED_SETTINGS
-from airflow_provider_chs3.core.tuning.insert_settings import load_settings, without_exact
+from airflow_provider_chs3.core.tuning.insert_settings import REQUIRED_SETTINGS, load_settings, without_exact
 from airflow_provider_chs3.core.tuning.resource_share import ShareOptions, resource_share_of, smallest
 from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError, PreflightError, SourceError
 

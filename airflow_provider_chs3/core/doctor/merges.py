@@ -11,8 +11,7 @@ from airflow_provider_chs3.core.doctor.report import Check, in_a_line
 from airflow_provider_chs3.core.ledger.queries import periods_of_partitions
 from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.model.quantities import quantity
-from airflow_provider_chs3.core.sql.quoting import Sql, in_table, one_of
-from airflow_provider_chs3.core.sql.server_text import readable
+from airflow_provider_chs3.core.sql.quoting import Sql, in_table, one_of, readable
 from airflow_provider_chs3.core.steps.fan_out import query_reachable
 from airflow_provider_chs3.core.steps.operations import Row, Steps
 from airflow_provider_chs3.core.target.node_facts import Target

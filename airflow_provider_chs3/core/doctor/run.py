@@ -37,7 +37,7 @@ from airflow_provider_chs3.core.model.error_codes import SETTING_CONSTRAINT
 from airflow_provider_chs3.core.model.models import Node, NodeSpec, Setting, SettingValues
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.model.store_kind import StoreKind
-from airflow_provider_chs3.core.sql.server_defaults import neutral_settings
+from airflow_provider_chs3.core.sql.complete_answers import neutral_settings
 from airflow_provider_chs3.core.steps.fan_out import tolerating_errors
 from airflow_provider_chs3.core.steps.operations import CheckHosts, Log, Steps, TimedAnswer
 from airflow_provider_chs3.core.target.node_capacity import NodeNow, ask_nodes_now
@@ -45,8 +45,7 @@ from airflow_provider_chs3.core.target.node_facts import Target, look_at
 from airflow_provider_chs3.core.target.privileges import OF_A_LOAD, find_filtered
 from airflow_provider_chs3.core.target.profile_constraints import check_passed_on, explain_refusal, find_constraints
 from airflow_provider_chs3.core.target.topology import TableLocation, TableRequest, resolve_table
-from airflow_provider_chs3.core.tuning.exact_settings import needed_settings
-from airflow_provider_chs3.core.tuning.insert_settings import names_to_look_up
+from airflow_provider_chs3.core.tuning.insert_settings import names_to_look_up, needed_settings
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, PreflightError
 
 _FIX_FIRST = "fix the findings above first"

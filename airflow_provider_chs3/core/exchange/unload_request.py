@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from airflow_provider_chs3.core.files.globs import plain_prefix
+from airflow_provider_chs3.core.files.file_set import plain_prefix
 from airflow_provider_chs3.core.files.object_source import ObjectSource
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.target.topology import TableRequest

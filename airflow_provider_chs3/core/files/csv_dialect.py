@@ -1,11 +1,21 @@
-"""The dialect of CSV files that differ from the usual."""
+"""The dialect of text files, and the types as which their fields are read.
+
+ClickHouse parses a field by the requested type, and some types accept what they should not: a quoted empty field is 0
+as a number, and 31 February is 3 March. So most fields are read as text, and cast afterwards.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.arguments.declaration import Group, argument
 from airflow_provider_chs3.core.model.models import SettingValue
+from airflow_provider_chs3.core.model.store_kind import Format
+from airflow_provider_chs3.core.sql.casts import is_variant_of_scalars, roomy_type, shape_for
+from airflow_provider_chs3.core.sql.column_types import COMPOUND, ColumnType
+from airflow_provider_chs3.core.sql.quoting import identifier, literal
+from airflow_provider_chs3.core.sql.server_casts import TEXTS, is_integer
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 
@@ -117,3 +127,156 @@ def reading_settings(
 
 #: Names of these settings.
 READING_SETTING_NAMES = frozenset(reading_settings(Dialect(), has_nested_containers=False))
+
+
+#: The type of a text field that an expression reads.
+TEXT_TYPE = "Nullable(String)"
+_NUMBER_TYPE = "Nullable(Float64)"
+
+#: Read as they are: ClickHouse decides what is in them.
+_READ_AS_IS = ("Variant", "Dynamic", "AggregateFunction", "Nothing")
+#: Those that take a text as it is.
+_OF_ANY_TEXT = ("Variant", "Dynamic")
+#: Integers that a double holds to the last digit: nearly all writers of JSON write numbers as doubles, and ClickHouse
+#: takes five times as long to read a number as text.
+_INTEGERS_OF_A_DOUBLE = ("Int8", "Int16", "Int32", "UInt8", "UInt16", "UInt32")
+_DIGITS_OF_A_DOUBLE = 15
+#: Writers escape quotes and what is not ASCII, and some also `&`, `<`, `>`, `'`, `+` and `/`.
+_NEVER_ESCAPED = re.compile(r"[A-Za-z0-9_ .,:;@#$%*()\[\]{}|~^?!=-]*")
+_HAS_EMPTY_LABEL = re.compile(r"Enum.*[(,] *'' *=")
+#: Stands for a key that a line of JSON has not got, in columns that cannot be NULL.
+_NO_KEY = literal("\0chs3: no such key")
+
+
+@dataclass(frozen=True)
+class TextField:
+    """The way in which a field of a text file is read."""
+
+    type: str
+    source: str
+    source_type: str
+    default: str = ""
+    kept: str = ""
+    null: str = ""
+
+
+def read_as(
+    name: str,
+    column_type: str,
+    *,
+    file_format: Format,
+    null_marker: str,
+    may_be_null: bool,
+    has_exact_doubles: bool = True,
+) -> TextField:
+    """Return how the field of a column is read."""
+    column, wanted = identifier(name), ColumnType(column_type)
+    may_be_null = may_be_null or wanted.holds_null
+    is_json = file_format.name == "JSONEachRow"
+    # A Variant would read an empty field of CSV as 0, and the mark for NULL as a text; a Dynamic takes " 1" of TSV for
+    # 0, and 31 February for 2 March.
+    # In JSON, "" and "007" are numbers to a Variant that has any.
+    if (is_json and _is_any_json(wanted.bare)) or (
+        wanted.bare.name in _READ_AS_IS and wanted.bare.name not in _OF_ANY_TEXT
+    ):
+        return TextField(column_type, column, column_type)
+    if is_json:
+        return _read_json(column, wanted, may_be_null=may_be_null, has_exact_doubles=has_exact_doubles)
+    if wanted.bare.name == "Map":
+        return _read_map(column, roomy_type(wanted.bare))
+    if file_format.name.startswith("TabSeparated") and wanted.bare.name in COMPOUND:
+        # Its texts are escaped once, and not once more as a text.
+        read = roomy_type(wanted)
+        return TextField(read.text, column, read.text)
+    if file_format.name.startswith("TabSeparated"):
+        # An Enum may have a name for an empty text.
+        is_text = wanted.bare.name in (*TEXTS, *_OF_ANY_TEXT) or _HAS_EMPTY_LABEL.search(column_type)
+        return TextField(TEXT_TYPE, column if is_text else f"nullIf({column}, '')", TEXT_TYPE)
+    if may_be_null:
+        return TextField(TEXT_TYPE, f"nullIf({column}, {literal(null_marker)})", TEXT_TYPE)
+    # An empty field is an empty text here, so that it cannot be read as NULL. The marker may be a number, such as -1.
+    null = literal(null_marker)
+    return TextField("String", column, "String", kept=f"{column} != {null}", null=null)
+
+
+def _read_map(column: str, read: ColumnType) -> TextField:
+    """Read a Map as one, because ClickHouse casts no text to a Map: an empty field of CSV shows by its default."""
+    key, value = (f"defaultValueOfTypeName({literal(inner.text)})" for inner in read.inner)
+    default = f"CAST([({key}, {value}), ({key}, {value})], {literal(read.text)})"
+    return TextField(read.text, column, read.text, default=default, kept=f"{column} != {default}")
+
+
+def _read_json(column: str, wanted: ColumnType, *, may_be_null: bool, has_exact_doubles: bool) -> TextField:
+    bare = shape_for(wanted.bare, wanted.bare)
+    if bare.name in COMPOUND:
+        read = _json_container(wanted)
+        if read.holds_null:
+            return TextField(read.text, column, read.text)
+        default = f"CAST({_no_key(read)}, {literal(read.text)})"
+        # Values of any type have no order.
+        text, other = (f"toString({value})" if any(read.parts(*_OF_ANY_TEXT)) else value for value in (column, default))
+        return TextField(read.text, column, read.text, default=default, kept=f"{text} != {other}")
+    if bare.name == "JSON":
+        return TextField(TEXT_TYPE, column, TEXT_TYPE, kept="" if may_be_null else f"isNotNull({column})")
+    if bare.name == "Bool":
+        return TextField("Nullable(Bool)", column, "Nullable(Bool)")
+    if bare.name in _INTEGERS_OF_A_DOUBLE or (has_exact_doubles and _fits_a_double(bare)):
+        kept = f"NOT isInfinite({column})" if bare.name.startswith(("Float", "BFloat")) else ""
+        return TextField(_NUMBER_TYPE, column, _NUMBER_TYPE, kept=kept)
+    # As pandas writes integers of a column that has NULLs.
+    whole = f"if(endsWith({column}, '.0'), left({column}, length({column}) - 2), {column})"
+    return TextField(TEXT_TYPE, whole if is_integer(bare) else column, TEXT_TYPE)
+
+
+def _fits_a_double(bare: ColumnType) -> bool:
+    if bare.name == "Decimal":
+        return bare.precision <= _DIGITS_OF_A_DOUBLE
+    return bare.name in ("Float32", "Float64", "BFloat16")
+
+
+def _json_container(wanted: ColumnType) -> ColumnType:
+    """Return a type of the same shape, with a text for each value but those whose type ClickHouse chooses by it.
+
+    A Tuple holds NULL where the column's does.
+    """
+    bare = shape_for(wanted.bare, wanted.bare)
+    if _is_any_json(bare):
+        return wanted
+    if bare.name not in COMPOUND:
+        return ColumnType(TEXT_TYPE)
+    inner = [_json_container(inner) for inner in bare.inner]
+    if bare.name == "Map":
+        inner[0] = ColumnType("String")
+    read = bare.with_inner(inner)
+    return ColumnType(f"Nullable({read})") if wanted.holds_null else read
+
+
+def _is_any_json(bare: ColumnType) -> bool:
+    """Check whether the form of a value in JSON decides about its type: 1 and "1" differ there."""
+    return bare.name in _READ_AS_IS and not is_variant_of_scalars(bare)
+
+
+def _no_key(read: ColumnType) -> str:
+    read = read.bare
+    if read.name == "Array":
+        return f"[{_no_key(read.inner[0])}]"
+    if read.name == "Map":
+        return f"map({', '.join(map(_no_key, read.inner))})"
+    return f"tuple({', '.join(map(_no_key, read.inner))})" if read.name == "Tuple" else _NO_KEY
+
+
+def has_escaped_labels(wanted: ColumnType) -> bool:
+    """Check whether the name of a Tuple's element may be escaped in JSON, where ClickHouse does not recognize it."""
+    bare = wanted.bare
+    if bare.name not in COMPOUND:
+        return False
+    return not all(map(_NEVER_ESCAPED.fullmatch, bare.labels)) or any(map(has_escaped_labels, bare.inner))
+
+
+def lacks_elements_of_containers(wanted: ColumnType) -> bool:
+    """Check whether a Tuple holds an Array, Map or Tuple, which would be empty if a line of JSON lacks it."""
+    bare = wanted.bare
+    if bare.name not in COMPOUND:
+        return False
+    inner_holds = any(inner.bare.name in COMPOUND for inner in bare.inner)
+    return (bare.name == "Tuple" and inner_holds) or any(lacks_elements_of_containers(inner) for inner in bare.inner)

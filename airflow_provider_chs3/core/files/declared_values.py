@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 from airflow_provider_chs3.core.files.field_values import FieldValues, over, used_fields
 from airflow_provider_chs3.core.files.loaded_columns import LoadedColumn
 from airflow_provider_chs3.core.files.parquet_footers import FooterSchema
-from airflow_provider_chs3.core.sql.altered_values import ALTERATIONS
 from airflow_provider_chs3.core.sql.casts import Casting
 from airflow_provider_chs3.core.sql.column_types import COMPOUND, ColumnType
 from airflow_provider_chs3.core.sql.quoting import identifier
-from airflow_provider_chs3.core.sql.server_casts import Cast, all_hold
+from airflow_provider_chs3.core.sql.server_casts import ALTERATIONS, Cast, all_hold
 from airflow_provider_chs3.core.target.table_facts import Column
 
 #: Alterations by readers, by format; Parquet's footers declare them for each column.

@@ -1,17 +1,19 @@
-"""Read the columns of single files, if their names or types are available nowhere else."""
+"""Read the columns of single files, if nothing else names or types them, and estimate how much data a load moves."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from airflow_provider_chs3.core.files.byte_order_mark import MARK_AND_QUOTE, mark_message
-from airflow_provider_chs3.core.files.file_set import Files
-from airflow_provider_chs3.core.files.loaded_columns import structure_of
+from airflow_provider_chs3.core.files.csv_dialect import TEXT_TYPE
+from airflow_provider_chs3.core.files.file_set import Files, Reading
+from airflow_provider_chs3.core.files.loaded_columns import LoadedColumn, structure_of
 from airflow_provider_chs3.core.files.parse_errors import unreadable
-from airflow_provider_chs3.core.files.text_fields import TEXT_TYPE
 from airflow_provider_chs3.core.model.error_codes import is_of_servers
 from airflow_provider_chs3.core.model.models import SettingValues
-from airflow_provider_chs3.core.sql.quoting import Sql, literal
+from airflow_provider_chs3.core.model.store_kind import Format
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal
 from airflow_provider_chs3.core.steps.operations import Gather, Log, Query, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError, SourceError
 
@@ -276,3 +278,112 @@ def _contents(files: Files, path: str) -> Sql:
         f"format({literal(files.format.name)}, (SELECT {whole} FROM (SELECT {column} FROM ",
         f" WHERE {of_file} LIMIT {_LINES})))",
     )
+
+
+#: In hexadecimal digits, before a quote of CSV.
+MARK_AND_QUOTE = ("EFBBBF22", "EFBBBF27")
+
+
+def refuse_mark(read: Sequence[LoadedColumn], file_format: Format) -> tuple[LoadedColumn, ...]:
+    """Refuse a byte order mark, which ClickHouse removes only from a file with a header; a container never has one."""
+    first, *others = read
+    if not file_format.names_columns and first.source_type in ("String", TEXT_TYPE):
+        unmarked = without_mark(first.column.name)
+        first = replace(first, kept=f"{first.kept} AND {unmarked}" if first.kept else unmarked)
+    return (first, *others)
+
+
+def without_mark(field: str) -> str:
+    """Return the condition that a field does not begin with a byte order mark, as the first one of a file may."""
+    return f"NOT startsWith({identifier(field)}, '\\xef\\xbb\\xbf')"
+
+
+def has_mark(value: str | bytes | None) -> bool:
+    """Return whether a value begins with a mark."""
+    text = value.decode(errors="replace") if isinstance(value, bytes) else value
+    return bool(text and text.startswith("\ufeff"))
+
+
+def mark_message(where: str) -> str:
+    """Return the message about a byte order mark, which servers remove only before a header."""
+    return (
+        f"{where} begins with a byte order mark, which ClickHouse removes only before a line of column names: write "
+        "the file without it (in Python as 'utf-8', not 'utf-8-sig'), or with such a line."
+    )
+
+
+#: How many times larger than its file text is at least; a guess that is too high would leave cores without work.
+_RATIOS = {"gzip": 3.0, "zstd": 3.0, "xz": 4.0, "lz4": 2.0}
+#: JSON repeats the names of its columns in every line.
+_JSON_RATIO = 0.5
+
+_WIDTHS = {"Date": 2, "Date32": 4, "DateTime": 4, "DateTime64": 8, "UUID": 16, "IPv4": 4, "IPv6": 16, "Bool": 1}
+_SIZED = re.compile(r"(?:U?Int|Float|BFloat|Enum|Decimal)(\d+)")
+_WRAPPERS = re.compile(r"^(?:LowCardinality|Nullable)\(")
+#: Bytes of a value of all other types, and of the length of a string.
+_LEAST_WIDTH = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataVolume:
+    """The data of a load, as each node gets it.
+
+    Args:
+        periods: As how many periods of the size of the largest one the load is; 1 if it loads a single one.
+        share_bytes: A node's share in memory, uncompressed; None if not known.
+        share_rows: A node's share of the rows; None if no footer has them.
+        files_per_node: Files of a node, at least 1.
+        largest_file_bytes: Stored size of the largest file in bytes.
+        is_parquet: Whether files are Parquet, whose reader needs its own memory.
+        is_on_remote_disk: Whether a node writes to anything but a local disk, such as S3.
+    """
+
+    periods: int = 1
+    share_bytes: int | None = None
+    share_rows: int | None = None
+    files_per_node: int = 1
+    largest_file_bytes: int = 0
+    is_parquet: bool = False
+    is_on_remote_disk: bool = False
+
+
+def shape_of(
+    files: Files, reading: Reading, *, nodes: int, is_on_remote_disk: bool, largest_period_bytes: int | None = None
+) -> DataVolume:
+    """Estimate the volume of a load's files."""
+    objects = files.manifest.objects
+    return DataVolume(
+        periods=files.manifest.size_bytes // largest_period_bytes if largest_period_bytes else 1,
+        share_bytes=_memory_bytes(files, reading) // nodes if objects else None,
+        share_rows=reading.rows // nodes if objects and reading.rows is not None else None,
+        files_per_node=max(1, len(objects) // nodes),
+        largest_file_bytes=max((unit.size_bytes for unit in objects), default=0),
+        is_parquet=files.format.name == "Parquet",
+        is_on_remote_disk=is_on_remote_disk,
+    )
+
+
+def _memory_bytes(files: Files, reading: Reading) -> int:
+    if reading.rows is not None and reading.uncompressed_bytes is not None:
+        # Footers count values as they are encoded: a repeated one, a time or a number may take more in memory.
+        return max(reading.uncompressed_bytes, reading.rows * row_width_bytes(reading.types))
+    ratio = _JSON_RATIO if files.format.name == "JSONEachRow" else 1.0
+    return int(sum(unit.size_bytes * ratio * _ratio(files, unit.key) for unit in files.manifest.objects))
+
+
+def _ratio(files: Files, key: str) -> float:
+    if files.format.is_typed:
+        return 1.0
+    return _RATIOS.get(files.compression_of(key), 1.0)
+
+
+def row_width_bytes(types: Mapping[str, str]) -> int:
+    """Return the least memory of a row in bytes: strings count as their lengths alone."""
+    return sum(_width(column_type) for column_type in types.values())
+
+
+def _width(column_type: str) -> int:
+    inner = _WRAPPERS.sub("", _WRAPPERS.sub("", column_type))
+    word = re.split(r"[(),\s]", inner, maxsplit=1)[0]
+    sized = _SIZED.fullmatch(word)
+    return int(sized[1]) // 8 if sized else _WIDTHS.get(word, _LEAST_WIDTH)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from airflow_provider_chs3.core.files.file_groups import Reading
-from airflow_provider_chs3.core.files.file_set import Files
+from airflow_provider_chs3.core.files.file_set import Files, Reading
 from airflow_provider_chs3.core.files.loaded_columns import FileGroup
 from airflow_provider_chs3.core.sql.casts import Casting
 from airflow_provider_chs3.core.sql.column_types import ColumnType

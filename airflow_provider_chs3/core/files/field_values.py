@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from airflow_provider_chs3.core.files.byte_order_mark import without_mark
+from airflow_provider_chs3.core.files.describe_files import without_mark
 from airflow_provider_chs3.core.sql.quoting import identifier, literal
 from airflow_provider_chs3.core.sql.server_casts import Cast
 from airflow_provider_chs3.core.target.table_facts import Column

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field, replace
 from airflow_provider_chs3.core.files.declared_values import alterations_of, with_uuids
 from airflow_provider_chs3.core.files.describe_files import describe, with_left_out
 from airflow_provider_chs3.core.files.far_times import with_far_times
-from airflow_provider_chs3.core.files.file_set import Files
-from airflow_provider_chs3.core.files.globs import plain_prefix
+from airflow_provider_chs3.core.files.file_set import Files, plain_prefix
 from airflow_provider_chs3.core.files.parquet_footers import Footers, FooterSchema, parquet_footers
 from airflow_provider_chs3.core.files.row_wise import names_in
 from airflow_provider_chs3.core.files.structs import with_fields
@@ -20,8 +19,7 @@ from airflow_provider_chs3.core.sql.column_types import COMPOUND, ColumnType
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal
 from airflow_provider_chs3.core.sql.server_casts import is_integer
 from airflow_provider_chs3.core.steps.operations import Gather, Query, Steps
-from airflow_provider_chs3.core.target.table_facts import Column
-from airflow_provider_chs3.core.target.time_zones import with_zone
+from airflow_provider_chs3.core.target.table_facts import Column, with_zone
 from airflow_provider_chs3.exceptions import ClickHouseServerError, SourceError
 
 #: Types that ClickHouse writes as so many raw bytes, and would parse as text.

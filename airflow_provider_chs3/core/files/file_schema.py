@@ -5,31 +5,30 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from airflow_provider_chs3.core.files.byte_order_mark import refuse_mark
-from airflow_provider_chs3.core.files.data_volume import row_width_bytes
+from airflow_provider_chs3.core.files.csv_dialect import TEXT_TYPE, TextField, read_as
 from airflow_provider_chs3.core.files.declared_values import DeclaredValues
-from airflow_provider_chs3.core.files.describe_files import check_servers_read, describe
+from airflow_provider_chs3.core.files.describe_files import check_servers_read, describe, refuse_mark, row_width_bytes
 from airflow_provider_chs3.core.files.field_values import TextFields
-from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.file_kinds import FileKind, kinds_of, split_kinds
-from airflow_provider_chs3.core.files.file_set import Files
-from airflow_provider_chs3.core.files.inner_keys import check_apart, has_whole_objects, with_whole_objects
+from airflow_provider_chs3.core.files.file_set import Files, Reading
 from airflow_provider_chs3.core.files.loaded_columns import (
     VIRTUAL_COLUMNS,
     FileGroup,
     LoadedColumn,
     Selection,
+    check_apart,
+    has_whole_objects,
     plain_columns,
     structure_of,
+    with_whole_objects,
 )
 from airflow_provider_chs3.core.files.naive_timestamps import NaiveTimestamps
 from airflow_provider_chs3.core.files.parse_errors import file_of, unreadable
-from airflow_provider_chs3.core.files.reading import Batch
 from airflow_provider_chs3.core.files.row_wise import check_row_wise
+from airflow_provider_chs3.core.files.source import Batch
 from airflow_provider_chs3.core.files.structs import check_elements, check_no_containers, check_orders
-from airflow_provider_chs3.core.files.text_fields import TEXT_TYPE, TextField, read_as
 from airflow_provider_chs3.core.model.error_codes import is_of_servers
-from airflow_provider_chs3.core.model.formats import Format
+from airflow_provider_chs3.core.model.store_kind import Format
 from airflow_provider_chs3.core.sql.quoting import identifier
 from airflow_provider_chs3.core.steps.operations import Steps
 from airflow_provider_chs3.core.target.table_facts import Column

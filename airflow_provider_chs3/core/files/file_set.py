@@ -1,17 +1,23 @@
-"""The period's files, and the statements that read them."""
+"""The period's files in groups of equal types, and the statements and globs that read them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass, field
+import json
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
-from airflow_provider_chs3.core.files.reading import Batch
-from airflow_provider_chs3.core.files.source import Source
-from airflow_provider_chs3.core.model.formats import Format, compression_of_key
+from airflow_provider_chs3.core.files.key_template import shared_prefix
+from airflow_provider_chs3.core.files.loaded_columns import FileGroup, LoadedColumn
+from airflow_provider_chs3.core.files.source import Batch, Source
 from airflow_provider_chs3.core.model.models import Manifest, SettingValues
+from airflow_provider_chs3.core.model.store_kind import Format, compression_of_key
 from airflow_provider_chs3.core.sql.complete_answers import passed_on
 from airflow_provider_chs3.core.sql.quoting import PARSED, Sql
 from airflow_provider_chs3.core.steps.operations import Query, ReadBytes, Steps
+from airflow_provider_chs3.core.target.table_facts import Column
 from airflow_provider_chs3.exceptions import SourceError
 
 #: Settings of statements that inspect files before anything is loaded.
@@ -19,7 +25,7 @@ LOOK_SETTINGS: SettingValues = {
     **PARSED,
     "schema_inference_make_columns_nullable": "1",
     "use_hive_partitioning": 0,
-    # As in an insert: `core.tuning.exact_settings`.
+    # As in an insert: `core.tuning.insert_settings`.
     "input_format_parallel_parsing": 0,
     # It uses the time of the last write: if clocks differ, it would return an earlier version of an object.
     "use_cache_for_count_from_files": 0,
@@ -110,3 +116,160 @@ class Files:
                 f"{len(wanted)} objects were listed, but ClickHouse found {len(wanted) - len(missing)} of them, and "
                 f"not {missing[0]}. {way_out}"
             )
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The files of a period that a load reads, in groups.
+
+    Args:
+        groups: Groups of files: those whose columns have no common type are in different ones. Usually there is one.
+        rows: Rows of all files, if footers have them; None otherwise.
+        uncompressed_bytes: Bytes of all values as encoded in the files, if footers have them.
+        names: All columns of the files; None if files do not name them, or not in a way that can be looked up.
+        file_rows: Rows of each file, in the order of their paths, if footers have them.
+    """
+
+    groups: tuple[FileGroup, ...]
+    rows: int | None = None
+    uncompressed_bytes: int | None = None
+    names: tuple[str, ...] | None = None
+    file_rows: tuple[int, ...] | None = None
+
+    @property
+    def loaded(self) -> tuple[LoadedColumn, ...]:
+        """The target's loaded columns, each with its source in the first group."""
+        return self.groups[0].loaded if self.groups else ()
+
+    @property
+    def types(self) -> Mapping[str, str]:
+        """Column → type, of the first group."""
+        return self.groups[0].types if self.groups else {}
+
+    @property
+    def depends_on(self) -> str:
+        """A function in `select` whose value may change between two loads; empty if there is none."""
+        return next((column.depends_on for group in self.groups for column in group.loaded if column.depends_on), "")
+
+    @property
+    def of_others(self) -> Reading | None:
+        """Return how further files like these are read, whatever rows they have; None if these are not alike."""
+        if len(self.groups) != 1 or self.names is None:
+            return None
+        return replace(self, rows=None, uncompressed_bytes=None, names=tuple(sorted(self.names)), file_rows=None)
+
+    @property
+    def as_text(self) -> str:
+        """The values of `as_json` as a text: of equal ones, the inserts are the same statement, but for settings."""
+        return json.dumps(self.as_json(), ensure_ascii=False)
+
+    def batches(self, files: Files) -> list[tuple[FileGroup, Batch]]:
+        """Return what each statement reads."""
+        elsewhere = frozenset[str]().union(*(group.paths for group in self.groups if group.paths is not None))
+        batches = []
+        for group in self.groups:
+            objects = (
+                unit
+                for unit in files.manifest.objects
+                if (unit.path in group.paths if group.paths is not None else unit.path not in elsewhere)
+            )
+            batches += [(group, batch) for batch in files.source.batches(Manifest(tuple(objects)))]
+        return batches
+
+    def as_json(self) -> dict[str, Any]:
+        """Return JSON-safe values."""
+        groups = [
+            {
+                "types": dict(group.types),
+                "loaded": [asdict(column) for column in group.loaded],
+                "paths": None if group.paths is None else sorted(group.paths),
+                "defaults": dict(group.defaults),
+            }
+            for group in self.groups
+        ]
+        return {"groups": groups, "rows": self.rows, "names": self.names, "file_rows": self.file_rows}
+
+    @classmethod
+    def of_json(cls, values: Mapping[str, Any]) -> Reading:
+        """Create it from the values of `as_json`."""
+        groups = tuple(
+            FileGroup(
+                types=group["types"],
+                loaded=tuple(_parse_column(column) for column in group["loaded"]),
+                paths=None if group["paths"] is None else frozenset(group["paths"]),
+                defaults=group["defaults"],
+            )
+            for group in values["groups"]
+        )
+        names, file_rows = values["names"], values["file_rows"]
+        return cls(
+            groups=groups,
+            rows=values["rows"],
+            names=None if names is None else tuple(names),
+            file_rows=None if file_rows is None else tuple(file_rows),
+        )
+
+
+def _parse_column(values: Mapping[str, Any]) -> LoadedColumn:
+    return LoadedColumn(**{**values, "column": Column(**values["column"]), "altered": tuple(values["altered"])})
+
+
+#: Characters that are literal in every table function; all others are matched by a glob.
+_PLAIN = re.compile(r"[A-Za-z0-9/_.=-]*")
+_NOT_PLAIN = re.compile(r"[^A-Za-z0-9/_.=-]")
+#: Keys with wildcards that are listed in braces: each takes a server some 3 ms, for its regular expression.
+_FEW = 100
+
+
+def plain_prefix(text: str) -> str:
+    """Return the longest prefix of a key that is literal in a glob."""
+    matched = _PLAIN.match(text)
+    return matched[0] if matched else ""
+
+
+def any_name(levels: int) -> str:
+    """Return a glob for all names this many levels down. `**` matches no braces below its first level."""
+    return "*" + "/*" * levels
+
+
+def glob_of_key(key: str) -> str:
+    """Return a glob that matches one key, and rarely another."""
+    return _NOT_PLAIN.sub("?", key)
+
+
+def grouped_by_glob(paths: Sequence[str], *, base: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Group objects into few globs: one, except for keys with special characters of globs.
+
+    Keys are listed in braces, so that hardly any other object is opened: an INSERT reads everything its glob matches,
+    and `_path IN` only filters the rows. Those of plain characters are by themselves, as servers then list nothing.
+    Many others need one wildcard, with one glob per level if any contains braces, as `**` does not match those.
+    """
+    plain, others = list[str](), list[str]()
+    for path in paths:
+        (plain if _PLAIN.fullmatch(path, len(base)) else others).append(path)
+    are_few = len(others) <= _FEW
+    for group in filter(None, (plain, others if are_few else [])):
+        yield _names([path[len(base) :] for path in group]), tuple(group)
+    any_braces = any(brace in path for path in others for brace in "{}")
+    levels: dict[int, list[str]] = defaultdict(list)
+    for path in () if are_few else others:
+        levels[path.count("/") if any_braces else 0].append(path)
+    for level in levels.values():
+        yield _wildcard([path[len(base) :] for path in level], any_braces=any_braces), tuple(level)
+
+
+def _names(keys: Sequence[str]) -> str:
+    prefix = _shared_prefix(keys)
+    folder = prefix[: prefix.rfind("/") + 1]
+    names = list(dict.fromkeys(glob_of_key(key[len(folder) :]) for key in keys))
+    return f"{folder}{names[0]}" if len(names) == 1 else f"{folder}{{{','.join(names)}}}"
+
+
+def _wildcard(keys: Sequence[str], *, any_braces: bool) -> str:
+    prefix = _shared_prefix(keys)
+    levels = keys[0][len(prefix) :].count("/")
+    return prefix + (any_name(levels) if any_braces else "**")
+
+
+def _shared_prefix(keys: Sequence[str]) -> str:
+    return plain_prefix(shared_prefix([keys[0], keys[-1]]))

@@ -14,8 +14,7 @@ from airflow_provider_chs3.core.files.loaded_columns import LoadedColumn
 from airflow_provider_chs3.core.sql.column_types import ColumnType
 from airflow_provider_chs3.core.sql.quoting import identifier, literal
 from airflow_provider_chs3.core.sql.server_casts import TIMES, Cast
-from airflow_provider_chs3.core.target.table_facts import Column
-from airflow_provider_chs3.core.target.time_zones import is_utc
+from airflow_provider_chs3.core.target.table_facts import Column, is_utc
 from airflow_provider_chs3.exceptions import SourceError
 
 

@@ -10,16 +10,13 @@ from datetime import UTC, datetime
 from itertools import chain, islice
 from typing import NamedTuple, Self, TypeVar
 
+from airflow_provider_chs3.core.files.file_set import any_name, glob_of_key, grouped_by_glob, plain_prefix
 from airflow_provider_chs3.core.files.folding import FoldedPeriod, Folding
-from airflow_provider_chs3.core.files.globs import any_name, glob_of_key, grouped_by_glob, plain_prefix
-from airflow_provider_chs3.core.files.key_template import KeyTemplate
-from airflow_provider_chs3.core.files.listing import AccessTrial
-from airflow_provider_chs3.core.files.prefixes import PeriodKeys
-from airflow_provider_chs3.core.files.reading import Batch
-from airflow_provider_chs3.core.files.source import Source
-from airflow_provider_chs3.core.model.formats import format_of_key
+from airflow_provider_chs3.core.files.key_template import KeyTemplate, PeriodKeys
+from airflow_provider_chs3.core.files.source import AccessTrial, Batch, Source
 from airflow_provider_chs3.core.model.models import HeldObjects, Manifest, ObjectPage, PeriodObjects, Unit
 from airflow_provider_chs3.core.model.period import Grain, Period, grain_of
+from airflow_provider_chs3.core.model.store_kind import format_of_key
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals
 from airflow_provider_chs3.core.steps.operations import Gather, ListObjects, Query, Steps
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError

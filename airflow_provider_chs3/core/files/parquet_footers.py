@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.files.file_set import Files
-from airflow_provider_chs3.core.files.reading import Batch
+from airflow_provider_chs3.core.files.source import Batch
 from airflow_provider_chs3.core.model.error_codes import BAD_ARGUMENTS, is_of_servers
 from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.steps.operations import Query, Row, Steps

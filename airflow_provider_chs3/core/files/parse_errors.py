@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from airflow_provider_chs3.core.model.formats import Format
+from airflow_provider_chs3.core.model.store_kind import Format
 from airflow_provider_chs3.exceptions import ClickHouseServerError
 
 #: Where it stopped; the row is that of a piece where pieces are parsed side by side.

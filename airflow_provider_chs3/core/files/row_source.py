@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from airflow_provider_chs3.core.files.reading import Batch
-from airflow_provider_chs3.core.files.source import Source
+from airflow_provider_chs3.core.files.source import Batch, Source
 from airflow_provider_chs3.core.model.models import Manifest, Unit
 from airflow_provider_chs3.core.model.period import Period
 

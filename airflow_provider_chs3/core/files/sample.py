@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from airflow_provider_chs3.core.files.file_set import Files
 from airflow_provider_chs3.core.files.guessed_columns import FileColumn
 from airflow_provider_chs3.core.files.parse_errors import file_of, unreadable
-from airflow_provider_chs3.core.files.reading import Batch
+from airflow_provider_chs3.core.files.source import Batch
 from airflow_provider_chs3.core.model.error_codes import is_of_servers
 from airflow_provider_chs3.core.model.models import Manifest
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Grain, Period

@@ -11,10 +11,10 @@ from airflow_provider_chs3.core.files.file_set import Files
 from airflow_provider_chs3.core.files.guessed_columns import FileColumn, columns_of
 from airflow_provider_chs3.core.files.sample import Sample, read_sample
 from airflow_provider_chs3.core.files.source import Source
-from airflow_provider_chs3.core.model.formats import Format, format_of_key
 from airflow_provider_chs3.core.model.models import Manifest, TableName
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Grain, Period
 from airflow_provider_chs3.core.model.quantities import quantity
+from airflow_provider_chs3.core.model.store_kind import Format, format_of_key
 from airflow_provider_chs3.core.sql.column_types import ColumnType
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal
 from airflow_provider_chs3.core.sql.quoting import table as quoted

@@ -19,8 +19,8 @@ from airflow_provider_chs3.core.ledger.partition_changes import (
     undone_mutation,
 )
 from airflow_provider_chs3.core.ledger.partition_state import Contents, Evidence, PartitionState
+from airflow_provider_chs3.core.ledger.recording import Structure, difference
 from airflow_provider_chs3.core.ledger.records import Held, PeriodOnNode, Record, restored_of
-from airflow_provider_chs3.core.ledger.structure_record import Structure, difference
 from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.target.table_facts import TableFacts
 
@@ -64,7 +64,7 @@ class ExpectedPeriod:
     Args:
         fingerprint: Fingerprint of the current objects; None does not compare them.
         definition: Digest of the load's definition; None compares neither it nor the structure.
-        structure: The structure of `core.ledger.structure_record.structure_of`; None if not known.
+        structure: The structure of `core.ledger.recording.structure_of`; None if not known.
         contents: What the period is made of, for messages. Default: objects.
     """
 

@@ -8,8 +8,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from airflow_provider_chs3.core.ledger.mutations import are_elsewhere, wait_for
-from airflow_provider_chs3.core.ledger.partition_state import DATA_DIGITS, Contents, Evidence, Part, PartitionState
+from airflow_provider_chs3.core.ledger.partition_state import (
+    DATA_DIGITS,
+    Contents,
+    Evidence,
+    Part,
+    PartitionState,
+    are_elsewhere,
+    wait_for,
+)
 from airflow_provider_chs3.core.target.table_facts import TableFacts
 
 

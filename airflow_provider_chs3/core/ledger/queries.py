@@ -7,15 +7,17 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from airflow_provider_chs3.core.ledger.mutations import Mutation, mutations_of, mutations_query
 from airflow_provider_chs3.core.ledger.partition_changes import are_merged
 from airflow_provider_chs3.core.ledger.partition_state import (
     PARTITION,
     Broken,
     Contents,
     Evidence,
+    Mutation,
     Part,
     PartitionState,
+    mutations_of,
+    mutations_query,
     partition_states,
     sources_query,
 )

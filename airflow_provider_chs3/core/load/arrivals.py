@@ -32,7 +32,7 @@ from airflow_provider_chs3.core.model.models import Manifest, Node, ObjectChange
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period
 from airflow_provider_chs3.core.model.quantities import quantity, size_text
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
-from airflow_provider_chs3.core.steps.batch import Batch
+from airflow_provider_chs3.core.steps.driving import Batch
 from airflow_provider_chs3.core.steps.operations import Log, Steps
 from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions, partitions_of

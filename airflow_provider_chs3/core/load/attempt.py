@@ -14,6 +14,7 @@ from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.table import make_ledger, make_loads_table
 from airflow_provider_chs3.core.load.arrivals import drop_published_staging, find_changed, is_being_published
 from airflow_provider_chs3.core.load.checks import try_checks
+from airflow_provider_chs3.core.load.decision import LoadResult
 from airflow_provider_chs3.core.load.discovery import list_and_inspect
 from airflow_provider_chs3.core.load.end_attempts import (
     check_not_superseded,
@@ -35,7 +36,6 @@ from airflow_provider_chs3.core.load.increment_completion import (
 from airflow_provider_chs3.core.load.insert import Inserted, Verified, await_insert, insert, list_again, verify
 from airflow_provider_chs3.core.load.kept_versions import drop_held_of
 from airflow_provider_chs3.core.load.load_request import LoadRequest
-from airflow_provider_chs3.core.load.load_result import LoadResult
 from airflow_provider_chs3.core.load.new_objects import load_of_resumable
 from airflow_provider_chs3.core.load.outcome import record_arrival, record_loads, record_unchanged, result_of
 from airflow_provider_chs3.core.load.period_check import check_periods, judge_without_objects, sizes_text
@@ -55,13 +55,13 @@ from airflow_provider_chs3.core.load.staging_tables import Attempt, create_stagi
 from airflow_provider_chs3.core.model.error_codes import QUERY_WAS_CANCELLED
 from airflow_provider_chs3.core.model.models import Manifest, Node
 from airflow_provider_chs3.core.model.period import Period, range_text
+from airflow_provider_chs3.core.steps.driving import NO_STEPS, StepTimer, start_timer
 from airflow_provider_chs3.core.steps.operations import Gather, Log, Steps
-from airflow_provider_chs3.core.steps.step_timer import NO_STEPS, StepTimer, start_timer
 from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions, part_of_time, partitions_of
 from airflow_provider_chs3.core.target.replication import find_replicas
 from airflow_provider_chs3.core.target.target_checks import check_target
-from airflow_provider_chs3.core.tuning.exact_settings import REQUIRED_SETTINGS
+from airflow_provider_chs3.core.tuning.insert_settings import REQUIRED_SETTINGS
 from airflow_provider_chs3.exceptions import (
     Chs3Error,
     ClickHouseConnectionError,

@@ -12,7 +12,7 @@ from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.steps.operations import Steps
 from airflow_provider_chs3.core.target.node_facts import inspect_target
 from airflow_provider_chs3.core.target.topology import PassedRequest
-from airflow_provider_chs3.core.tuning.exact_settings import DDL_SETTINGS
+from airflow_provider_chs3.core.tuning.insert_settings import DDL_SETTINGS
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_provider_chs3.core.load.end_attempts import end_named
-from airflow_provider_chs3.core.model.json_values import AsJson
-from airflow_provider_chs3.core.model.models import Node, TableName
+from airflow_provider_chs3.core.model.models import AsJson, Node, TableName
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
 from airflow_provider_chs3.core.steps.operations import Log, Row, Steps
 from airflow_provider_chs3.core.target.node_facts import inspect_target
 from airflow_provider_chs3.core.target.topology import LEDGER_TABLE, TableRequest
-from airflow_provider_chs3.core.tuning.exact_settings import DDL_SETTINGS
+from airflow_provider_chs3.core.tuning.insert_settings import DDL_SETTINGS
 from airflow_provider_chs3.exceptions import PreflightError
 
 #: Names of staging tables, see `core.load.staging_tables.Attempt`. Nothing else is ever dropped.

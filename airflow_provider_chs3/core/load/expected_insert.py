@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from airflow_provider_chs3.core.files.file_groups import Reading
+from airflow_provider_chs3.core.files.file_set import Reading
 from airflow_provider_chs3.core.load.end_attempts import end_queries
 from airflow_provider_chs3.core.load.insert import Inserted, explain, insert
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods

@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.files.describe_files import check_beginning
-from airflow_provider_chs3.core.files.file_groups import Reading
-from airflow_provider_chs3.core.files.file_set import Files
+from airflow_provider_chs3.core.files.file_set import Files, Reading
 from airflow_provider_chs3.core.files.loaded_columns import DOES_NOT_FIT, VIRTUAL_COLUMNS, FileGroup, LoadedColumn
 from airflow_provider_chs3.core.files.parse_errors import file_of, reason_of, unreadable
-from airflow_provider_chs3.core.files.reading import Batch
+from airflow_provider_chs3.core.files.source import Batch
 from airflow_provider_chs3.core.model.error_codes import is_of_servers
 from airflow_provider_chs3.core.model.models import SettingValues
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal

@@ -15,10 +15,9 @@ from typing import TypeAlias
 from airflow_provider_chs3.core.ledger.recording import add_records
 from airflow_provider_chs3.core.ledger.records import LAST_FORGOTTEN, OF_ARRIVALS, Held, Record, record_columns
 from airflow_provider_chs3.core.ledger.table import LedgerKey
-from airflow_provider_chs3.core.load.decision import held_text
+from airflow_provider_chs3.core.load.decision import LoadResult, held_text
 from airflow_provider_chs3.core.load.end_attempts import drop_held, end_attempts
 from airflow_provider_chs3.core.load.finish import not_held_error
-from airflow_provider_chs3.core.load.load_result import LoadResult
 from airflow_provider_chs3.core.load.outcome import result_of
 from airflow_provider_chs3.core.load.period_load import PeriodLoad
 from airflow_provider_chs3.core.load.staging_tables import Attempt

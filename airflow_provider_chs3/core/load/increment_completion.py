@@ -27,8 +27,16 @@ from airflow_provider_chs3.core.model.error_codes import QUERY_WAS_CANCELLED
 from airflow_provider_chs3.core.model.models import Node, Unit
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.model.quantities import quantity
-from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, is_table, literal, literals, table
-from airflow_provider_chs3.core.sql.server_text import readable
+from airflow_provider_chs3.core.sql.quoting import (
+    Sql,
+    identifier,
+    in_table,
+    is_table,
+    literal,
+    literals,
+    readable,
+    table,
+)
 from airflow_provider_chs3.core.steps.operations import Gather, Log, QueryNodes, Sleep, Steps, TryQueryNodes
 from airflow_provider_chs3.core.target.period_partitions import parts_of
 from airflow_provider_chs3.core.target.replication import follow

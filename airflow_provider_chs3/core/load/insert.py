@@ -6,10 +6,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from airflow_provider_chs3.core.files.file_groups import Reading
+from airflow_provider_chs3.core.files.file_set import Reading
 from airflow_provider_chs3.core.files.loaded_columns import DOES_NOT_FIT, FileGroup
 from airflow_provider_chs3.core.files.parse_errors import file_of
-from airflow_provider_chs3.core.files.reading import Batch
+from airflow_provider_chs3.core.files.source import Batch
 from airflow_provider_chs3.core.load.failed_insert import explain_conversion, explain_parsing
 from airflow_provider_chs3.core.load.misfits import find_misfits
 from airflow_provider_chs3.core.load.period_load import InsertPlan, PeriodLoad, Periods

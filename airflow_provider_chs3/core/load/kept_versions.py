@@ -14,9 +14,14 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from airflow_provider_chs3.core.ledger.comparison import evidence_of, is_changed
-from airflow_provider_chs3.core.ledger.mutations import wait_for
 from airflow_provider_chs3.core.ledger.partition_changes import is_explained
-from airflow_provider_chs3.core.ledger.partition_state import PARTITION, Contents, PartitionState, partition_states
+from airflow_provider_chs3.core.ledger.partition_state import (
+    PARTITION,
+    Contents,
+    PartitionState,
+    partition_states,
+    wait_for,
+)
 from airflow_provider_chs3.core.ledger.records import Held, PeriodOnNode, Record
 from airflow_provider_chs3.core.load.decision import PeriodFacts
 from airflow_provider_chs3.core.load.end_attempts import drop_held, end_named

@@ -29,12 +29,12 @@ from airflow_provider_chs3.core.files.csv_dialect import Dialect
 from airflow_provider_chs3.core.files.loaded_columns import Selection, selection_of
 from airflow_provider_chs3.core.files.source import Source
 from airflow_provider_chs3.core.files.table_suggestion import NewTableRequest
-from airflow_provider_chs3.core.ledger.structure_record import Structure, structure_of
-from airflow_provider_chs3.core.load.reload import Reload
-from airflow_provider_chs3.core.model.formats import FORMATS, Format, format_named, format_of_key
+from airflow_provider_chs3.core.ledger.recording import Structure, structure_of
+from airflow_provider_chs3.core.load.retry_policy import Reload
 from airflow_provider_chs3.core.model.freshness import FreshBy
 from airflow_provider_chs3.core.model.models import Manifest, NodeSpec, SettingValues
 from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.model.store_kind import FORMATS, Format, format_named, format_of_key
 from airflow_provider_chs3.core.steps.operations import Steps
 from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.topology import TableRequest
@@ -215,7 +215,7 @@ class LoadRequest(TableRequest):
         return (yield from self.reload.leaves_out(self.target, self.cluster, period))
 
     def structure(self, context: Target, *, shard_num: int | None = None) -> Structure:
-        """Return the structure that rows depend on besides objects and definition (`core.ledger.structure_record`)."""
+        """Return the structure that rows depend on besides objects and definition (`core.ledger.recording`)."""
         if self.is_approval:
             # Only its record knows the other conditions, and whether the sharding key distributed its rows.
             return structure_of(context, distribution="sharding_key", settings=None)

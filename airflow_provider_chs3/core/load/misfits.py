@@ -6,14 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from airflow_provider_chs3.core.files.byte_order_mark import has_mark, mark_message
-from airflow_provider_chs3.core.files.describe_files import check_beginning
-from airflow_provider_chs3.core.files.file_groups import Reading
-from airflow_provider_chs3.core.files.file_set import Files
-from airflow_provider_chs3.core.files.inner_keys import extracted, inner_keys_of
-from airflow_provider_chs3.core.files.loaded_columns import FileGroup, LoadedColumn, alike_hint
-from airflow_provider_chs3.core.files.reading import Batch
+from airflow_provider_chs3.core.files.describe_files import check_beginning, has_mark, mark_message
+from airflow_provider_chs3.core.files.file_set import Files, Reading
+from airflow_provider_chs3.core.files.loaded_columns import (
+    FileGroup,
+    LoadedColumn,
+    alike_hint,
+    extracted,
+    inner_keys_of,
+)
 from airflow_provider_chs3.core.files.row_wise import are_texts
+from airflow_provider_chs3.core.files.source import Batch
 from airflow_provider_chs3.core.load.failed_insert import IN_ORDER, SHOWN_CHARACTERS
 from airflow_provider_chs3.core.model.models import SettingValues
 from airflow_provider_chs3.core.sql.column_types import ColumnType

@@ -8,14 +8,13 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from itertools import pairwise
 
-from airflow_provider_chs3.core.files.file_groups import Reading
+from airflow_provider_chs3.core.files.file_set import Reading
 from airflow_provider_chs3.core.files.source import Source
 from airflow_provider_chs3.core.ledger.comparison import evidence_of, is_changed
-from airflow_provider_chs3.core.ledger.mutations import wait_for
 from airflow_provider_chs3.core.ledger.object_records import objects_table, recorded_objects
-from airflow_provider_chs3.core.ledger.partition_state import Evidence, Part
+from airflow_provider_chs3.core.ledger.partition_state import Evidence, Part, wait_for
+from airflow_provider_chs3.core.ledger.recording import loaded_as_recorded
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
-from airflow_provider_chs3.core.ledger.structure_record import loaded_as_recorded
 from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.load.load_request import Policies
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods

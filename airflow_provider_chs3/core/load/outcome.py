@@ -8,17 +8,24 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from airflow_provider_chs3.core.arguments.check_arguments import CheckResult, text_of
-from airflow_provider_chs3.core.files.file_groups import Reading
+from airflow_provider_chs3.core.files.file_set import Reading
 from airflow_provider_chs3.core.ledger.comparison import as_recorded, evidence_of
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState, rows_of_shards
 from airflow_provider_chs3.core.ledger.past_loads import SLOW_SECONDS, read_pace
-from airflow_provider_chs3.core.ledger.recording import RecordOnNode, Renewal, Value, Values, add_records, renew
+from airflow_provider_chs3.core.ledger.recording import (
+    RecordOnNode,
+    Renewal,
+    Value,
+    Values,
+    add_records,
+    as_text,
+    renew,
+)
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
-from airflow_provider_chs3.core.ledger.structure_record import as_text
 from airflow_provider_chs3.core.ledger.table import ARRIVED, LOADS_COLUMNS, lacks_look, make_ledger, make_loads_table
+from airflow_provider_chs3.core.load.decision import LoadResult
 from airflow_provider_chs3.core.load.end_attempts import begins_with_any
 from airflow_provider_chs3.core.load.insert import Inserted, Verified
-from airflow_provider_chs3.core.load.load_result import LoadResult
 from airflow_provider_chs3.core.load.period_load import InsertPlan, PeriodLoad, Periods
 from airflow_provider_chs3.core.load.publication import Staged, evidence_of_state, periods_text, values_of
 from airflow_provider_chs3.core.load.staging_tables import PERIODS_IN_COMMENT, Attempt, holds_any, in_staging, nonce_of

@@ -21,6 +21,7 @@ from airflow_provider_chs3.core.load.decision import (
     Decision,
     Finish,
     Hold,
+    LoadResult,
     PeriodFacts,
     Refusal,
     Refuse,
@@ -37,7 +38,6 @@ from airflow_provider_chs3.core.load.kept_versions import (
     validate_held,
 )
 from airflow_provider_chs3.core.load.load_request import LoadRequest
-from airflow_provider_chs3.core.load.load_result import LoadResult
 from airflow_provider_chs3.core.load.new_objects import describe_objects, find_increments
 from airflow_provider_chs3.core.load.outcome import record_unchanged, renew_records, result_of
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, periods_of
@@ -49,14 +49,14 @@ from airflow_provider_chs3.core.load.publication import (
     records_of,
 )
 from airflow_provider_chs3.core.load.publish import key_type_message
-from airflow_provider_chs3.core.load.reload import RELOAD
 from airflow_provider_chs3.core.load.resume import PUBLISHED_BY_OWNER, find_own_attempts, published_by_owner
+from airflow_provider_chs3.core.load.retry_policy import RELOAD
 from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period
 from airflow_provider_chs3.core.model.quantities import quantity, size_text
 from airflow_provider_chs3.core.sql.quoting import Sql, is_table, table
+from airflow_provider_chs3.core.steps.driving import StepTimer
 from airflow_provider_chs3.core.steps.operations import Gather, Log, QueryNodes, Steps
-from airflow_provider_chs3.core.steps.step_timer import StepTimer
 from airflow_provider_chs3.exceptions import (
     Chs3Error,
     NotReadyError,

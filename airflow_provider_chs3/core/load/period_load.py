@@ -9,13 +9,14 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from airflow_provider_chs3.core.arguments.check_arguments import Check
-from airflow_provider_chs3.core.files.csv_dialect import reading_settings
-from airflow_provider_chs3.core.files.file_groups import Reading
-from airflow_provider_chs3.core.files.file_set import LOOK_THREADS, Files
-from airflow_provider_chs3.core.files.inner_keys import has_whole_objects
-from airflow_provider_chs3.core.files.loaded_columns import FileGroup
+from airflow_provider_chs3.core.files.csv_dialect import (
+    has_escaped_labels,
+    lacks_elements_of_containers,
+    reading_settings,
+)
+from airflow_provider_chs3.core.files.file_set import LOOK_THREADS, Files, Reading
+from airflow_provider_chs3.core.files.loaded_columns import FileGroup, has_whole_objects
 from airflow_provider_chs3.core.files.source import Source
-from airflow_provider_chs3.core.files.text_fields import has_escaped_labels, lacks_elements_of_containers
 from airflow_provider_chs3.core.ledger.comparison import (
     Comparison,
     ExpectedPeriod,
@@ -24,9 +25,8 @@ from airflow_provider_chs3.core.ledger.comparison import (
     intended,
     was_published,
 )
-from airflow_provider_chs3.core.ledger.recording import Value
+from airflow_provider_chs3.core.ledger.recording import Value, as_text, loaded_of
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
-from airflow_provider_chs3.core.ledger.structure_record import as_text, loaded_of
 from airflow_provider_chs3.core.load.decision import PeriodFacts
 from airflow_provider_chs3.core.load.load_request import LoadRequest
 from airflow_provider_chs3.core.load.publication import Increment, Publication
@@ -35,12 +35,10 @@ from airflow_provider_chs3.core.load.staging_tables import Attempt
 from airflow_provider_chs3.core.model.models import Manifest, Node, ObjectChanges, Setting, SettingValues, Unit
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period, range_text
 from airflow_provider_chs3.core.sql.column_types import ColumnType
-from airflow_provider_chs3.core.sql.complete_answers import WITHOUT_ABSENT
+from airflow_provider_chs3.core.sql.complete_answers import WITHOUT_ABSENT, neutral_settings
 from airflow_provider_chs3.core.sql.quoting import one_of
-from airflow_provider_chs3.core.sql.server_defaults import neutral_settings
-from airflow_provider_chs3.core.steps.batch import Batch
+from airflow_provider_chs3.core.steps.driving import NO_STEPS, Batch, StepTimer
 from airflow_provider_chs3.core.steps.operations import Steps
-from airflow_provider_chs3.core.steps.step_timer import NO_STEPS, StepTimer
 from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.partition_key import PartsOfKey, period_value
 from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions

@@ -6,14 +6,13 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from airflow_provider_chs3.core.files.data_volume import shape_of
-from airflow_provider_chs3.core.files.file_groups import Reading
+from airflow_provider_chs3.core.files.describe_files import shape_of
 from airflow_provider_chs3.core.files.file_schema import read_columns
-from airflow_provider_chs3.core.files.file_set import Files
+from airflow_provider_chs3.core.files.file_set import Files, Reading
 from airflow_provider_chs3.core.files.guessed_columns import columns_of
 from airflow_provider_chs3.core.files.sample import read_sample
 from airflow_provider_chs3.core.files.table_suggestion import new_column
-from airflow_provider_chs3.core.load.discovery import needed_by
+from airflow_provider_chs3.core.load.discovery import needed_by, warn_of_risks
 from airflow_provider_chs3.core.load.new_objects import why_not_alone
 from airflow_provider_chs3.core.load.outcome import _NOT_ALIKE
 from airflow_provider_chs3.core.load.period_check import check_whole
@@ -21,7 +20,6 @@ from airflow_provider_chs3.core.load.period_load import GroupOfFiles, InsertPlan
 from airflow_provider_chs3.core.load.retry_policy import RetryState, lower_settings
 from airflow_provider_chs3.core.load.row_counts import prove_whole
 from airflow_provider_chs3.core.load.staging_tables import Attempt
-from airflow_provider_chs3.core.load.warnings import warn_of_risks
 from airflow_provider_chs3.core.model.models import Manifest, Node, Setting
 from airflow_provider_chs3.core.model.quantities import quantity, size_text
 from airflow_provider_chs3.core.sql.complete_answers import WITHOUT_ABSENT

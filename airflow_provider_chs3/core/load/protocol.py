@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from airflow_provider_chs3.core.files.parse_errors import file_of
 from airflow_provider_chs3.core.files.table_creation import create_if_missing
 from airflow_provider_chs3.core.load.attempt import Round, attempt
+from airflow_provider_chs3.core.load.decision import LoadResult
 from airflow_provider_chs3.core.load.discovery import inspect_target_for_load
 from airflow_provider_chs3.core.load.insert import check_objects
 from airflow_provider_chs3.core.load.load_request import LoadRequest
-from airflow_provider_chs3.core.load.load_result import LoadResult
 from airflow_provider_chs3.core.load.outcome import record_failure
 from airflow_provider_chs3.core.load.period_load import PeriodLoad
 from airflow_provider_chs3.core.load.resume import find_resumable_loads
@@ -23,8 +23,8 @@ from airflow_provider_chs3.core.load.retry_policy import Retry, RetryState, next
 from airflow_provider_chs3.core.model.error_codes import QUERY_WAS_CANCELLED, is_terminal, sentence, with_hint
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.model.quantities import quantity
+from airflow_provider_chs3.core.steps.driving import NO_STEPS, StepTimer, start_timer
 from airflow_provider_chs3.core.steps.operations import Log, Sleep, Steps
-from airflow_provider_chs3.core.steps.step_timer import NO_STEPS, StepTimer, start_timer
 from airflow_provider_chs3.exceptions import (
     Chs3Error,
     ClickHouseConnectionError,

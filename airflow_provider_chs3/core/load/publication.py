@@ -16,16 +16,15 @@ from airflow_provider_chs3.core.ledger.partition_state import (
     PartitionState,
 )
 from airflow_provider_chs3.core.ledger.queries import look_up_beside
-from airflow_provider_chs3.core.ledger.recording import Value
+from airflow_provider_chs3.core.ledger.recording import Value, as_text, loaded_of, structure_of
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
-from airflow_provider_chs3.core.ledger.structure_record import as_text, loaded_of, structure_of
 from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.load.load_request import Policies
 from airflow_provider_chs3.core.load.staging_tables import Attempt
 from airflow_provider_chs3.core.model.models import Manifest, Node, TableName, Unit
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.sql.quoting import Sql, in_table
-from airflow_provider_chs3.core.steps.batch import Batch
+from airflow_provider_chs3.core.steps.driving import Batch
 from airflow_provider_chs3.core.steps.operations import Log, Steps
 from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions

@@ -47,7 +47,7 @@ from airflow_provider_chs3.core.sql.quoting import literal, table
 from airflow_provider_chs3.core.steps.operations import Gather, Sleep, Steps
 from airflow_provider_chs3.core.target.replication import follow
 from airflow_provider_chs3.core.target.table_facts import TableFacts, target_facts, target_query
-from airflow_provider_chs3.core.tuning.exact_settings import EMPTY_SOURCE
+from airflow_provider_chs3.core.tuning.insert_settings import EMPTY_SOURCE
 from airflow_provider_chs3.exceptions import (
     ClickHouseServerError,
     PreflightError,

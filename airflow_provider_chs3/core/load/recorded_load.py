@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
+from airflow_provider_chs3.core.ledger.recording import Structure
 from airflow_provider_chs3.core.ledger.records import NEWEST_FIRST, PeriodOnNode, restored_of
-from airflow_provider_chs3.core.ledger.structure_record import Structure
 from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.load.load_request import LoadRequest
 from airflow_provider_chs3.core.model.models import Node

@@ -16,8 +16,8 @@ from airflow_provider_chs3.core.ledger.object_records import (
     published_fingerprints,
 )
 from airflow_provider_chs3.core.load.arrivals import load_of_period, objects_of_periods, periods_by_path
+from airflow_provider_chs3.core.load.decision import LoadResult
 from airflow_provider_chs3.core.load.insert import Inserted, Verified, insert, select_objects
-from airflow_provider_chs3.core.load.load_result import LoadResult
 from airflow_provider_chs3.core.load.outcome import result_of
 from airflow_provider_chs3.core.load.period_check import check_periods
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, RowsOfPeriods, Spread
@@ -31,7 +31,7 @@ from airflow_provider_chs3.core.model.models import Manifest, Node, ObjectChange
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.model.quantities import quantity
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, one_of, table
-from airflow_provider_chs3.core.steps.batch import Batch
+from airflow_provider_chs3.core.steps.driving import Batch
 from airflow_provider_chs3.core.steps.operations import Log, QueryNodes, Row, Steps
 from airflow_provider_chs3.core.target.partition_key import parts_of_key, time_of_key
 from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions, partitions_of, periods_of_rows

@@ -16,12 +16,11 @@ from airflow_provider_chs3.core.ledger.table import DURABLE, durable_settings
 from airflow_provider_chs3.core.model.error_codes import BAD_ARGUMENTS, INCOMPATIBLE_COLUMNS, QUERY_WAS_CANCELLED
 from airflow_provider_chs3.core.model.models import ADAPTIVE_BUFFERS, Node, SettingValues, TableName
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period, range_text
-from airflow_provider_chs3.core.sql.quoting import Sql, literal, literals, table
-from airflow_provider_chs3.core.sql.server_text import items
+from airflow_provider_chs3.core.sql.quoting import Sql, items, literal, literals, table
 from airflow_provider_chs3.core.steps.operations import QueryNodes, Steps
 from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.replication import create_table
-from airflow_provider_chs3.core.tuning.exact_settings import DDL_SETTINGS
+from airflow_provider_chs3.core.tuning.insert_settings import DDL_SETTINGS
 from airflow_provider_chs3.exceptions import ClickHouseServerError, SupersededError, TransientError
 
 #: Published parts are compared with the staged ones, and replicas merge at different times. If the engine merges rows,

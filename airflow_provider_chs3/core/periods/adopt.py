@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from airflow_provider_chs3.core.arguments.arrivals import SPREAD
-from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.file_schema import count_rows, read_columns
+from airflow_provider_chs3.core.files.file_set import Reading
 from airflow_provider_chs3.core.ledger.recording import add_records
 from airflow_provider_chs3.core.ledger.table import make_ledger
 from airflow_provider_chs3.core.load.decision import Hold, PeriodFacts, Refusal, Refuse, Skip, decide
@@ -16,7 +16,7 @@ from airflow_provider_chs3.core.load.discovery import list_ready_period
 from airflow_provider_chs3.core.load.load_request import LoadRequest, Policies
 from airflow_provider_chs3.core.load.period_check import look_at_period, no_objects_error
 from airflow_provider_chs3.core.load.period_load import PeriodLoad
-from airflow_provider_chs3.core.model.json_values import AsJson
+from airflow_provider_chs3.core.model.models import AsJson
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.periods.adopt_arrivals import prove_arrivals, record_arrivals
 from airflow_provider_chs3.core.periods.adopted_records import records_as_loaded

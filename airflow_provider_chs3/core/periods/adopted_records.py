@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
-from airflow_provider_chs3.core.files.file_groups import Reading
+from airflow_provider_chs3.core.files.file_set import Reading
 from airflow_provider_chs3.core.ledger.partition_state import rows_of_shards
 from airflow_provider_chs3.core.ledger.recording import RecordOnNode
 from airflow_provider_chs3.core.load.period_load import PeriodLoad

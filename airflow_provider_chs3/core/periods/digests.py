@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_chs3.core.model.json_values import AsJson
-from airflow_provider_chs3.core.model.models import TableName
+from airflow_provider_chs3.core.model.models import AsJson, TableName
 from airflow_provider_chs3.core.sql.column_types import ColumnType
 from airflow_provider_chs3.core.sql.quoting import literal
 from airflow_provider_chs3.core.steps.operations import Row

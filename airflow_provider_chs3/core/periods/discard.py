@@ -11,8 +11,7 @@ from airflow_provider_chs3.core.ledger.records import Held, PeriodOnNode
 from airflow_provider_chs3.core.load.end_attempts import drop_held
 from airflow_provider_chs3.core.load.held_arrivals import discard_held, find_held
 from airflow_provider_chs3.core.load.staging_tables import Attempt
-from airflow_provider_chs3.core.model.json_values import AsJson
-from airflow_provider_chs3.core.model.models import Node
+from airflow_provider_chs3.core.model.models import AsJson, Node
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.periods.status import LedgerRequest, look_at_table
 from airflow_provider_chs3.core.steps.operations import Steps

@@ -15,13 +15,12 @@ from typing import Any
 
 from airflow_provider_chs3.core.arguments.check_arguments import Checks
 from airflow_provider_chs3.core.files.loaded_columns import Selection
-from airflow_provider_chs3.core.load.discovery import inspect_target_for_load
+from airflow_provider_chs3.core.load.decision import LoadResult
+from airflow_provider_chs3.core.load.discovery import NAME, VIEW_TO, inspect_target_for_load
 from airflow_provider_chs3.core.load.load_request import LoadRequest, Policies
-from airflow_provider_chs3.core.load.load_result import LoadResult
 from airflow_provider_chs3.core.load.protocol import LoadsOutcome, load_periods
-from airflow_provider_chs3.core.load.reload import Reload
+from airflow_provider_chs3.core.load.retry_policy import Reload
 from airflow_provider_chs3.core.load.staging_tables import Attempt, make_nonce
-from airflow_provider_chs3.core.load.warnings import NAME, VIEW_TO
 from airflow_provider_chs3.core.model.models import TableName
 from airflow_provider_chs3.core.model.period import Grain, Period, range_text
 from airflow_provider_chs3.core.periods.plan import PlannedPeriod, PlanRequest, compare_periods
@@ -33,7 +32,7 @@ from airflow_provider_chs3.core.target.node_facts import Target, inspect_target
 from airflow_provider_chs3.core.target.period_partitions import grain_of_key
 from airflow_provider_chs3.core.target.target_checks import check_target
 from airflow_provider_chs3.core.target.topology import TableRequest
-from airflow_provider_chs3.core.tuning.exact_settings import REQUIRED_SETTINGS
+from airflow_provider_chs3.core.tuning.insert_settings import REQUIRED_SETTINGS
 from airflow_provider_chs3.exceptions import Chs3Error, PreflightError, SupersededError
 
 #: Fields about the table of a view in the result of a load.

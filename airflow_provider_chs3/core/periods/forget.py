@@ -11,8 +11,7 @@ from airflow_provider_chs3.core.ledger.records import IS_STATE, newest
 from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.load.end_attempts import drop_held
 from airflow_provider_chs3.core.load.staging_tables import Attempt
-from airflow_provider_chs3.core.model.json_values import AsJson
-from airflow_provider_chs3.core.model.models import Node
+from airflow_provider_chs3.core.model.models import AsJson, Node
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period
 from airflow_provider_chs3.core.periods.status import LedgerRequest, list_periods_of
 from airflow_provider_chs3.core.sql.quoting import Sql, table

@@ -8,7 +8,7 @@ from typing import Any
 from airflow_provider_chs3.core.ledger.object_records import objects_table
 from airflow_provider_chs3.core.ledger.records import IS_STATE, newest
 from airflow_provider_chs3.core.ledger.table import LedgerKey
-from airflow_provider_chs3.core.model.json_values import AsJson
+from airflow_provider_chs3.core.model.models import AsJson
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period
 from airflow_provider_chs3.core.periods.status import LedgerRequest, look_at_table
 from airflow_provider_chs3.core.sql.quoting import Sql, one_of, table

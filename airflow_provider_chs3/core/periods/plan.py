@@ -22,9 +22,8 @@ from airflow_provider_chs3.core.ledger.comparison import (
 from airflow_provider_chs3.core.ledger.object_records import unfinished_periods
 from airflow_provider_chs3.core.ledger.past_loads import Forecast, read_pace
 from airflow_provider_chs3.core.ledger.queries import look_up_periods
-from airflow_provider_chs3.core.ledger.recording import add_records
+from airflow_provider_chs3.core.ledger.recording import add_records, structure_of
 from airflow_provider_chs3.core.ledger.records import Held, PeriodOnNode, Record
-from airflow_provider_chs3.core.ledger.structure_record import structure_of
 from airflow_provider_chs3.core.ledger.table import ARRIVED, LedgerKey, lacks_look, make_loads_table
 from airflow_provider_chs3.core.load.arrivals import (
     changes_of_arrival,
@@ -46,7 +45,7 @@ from airflow_provider_chs3.core.load.held_arrivals import find_held, held_of_sam
 from airflow_provider_chs3.core.load.kept_versions import validate_held
 from airflow_provider_chs3.core.load.load_request import Policies, definition_of, digest_of
 from airflow_provider_chs3.core.load.new_objects import find_changes, why_table_is_read
-from airflow_provider_chs3.core.load.reload import Reload
+from airflow_provider_chs3.core.load.retry_policy import Reload
 from airflow_provider_chs3.core.model.freshness import FreshBy
 from airflow_provider_chs3.core.model.models import (
     Manifest,

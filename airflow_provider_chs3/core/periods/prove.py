@@ -9,14 +9,14 @@ from functools import partial
 from typing import Any
 
 from airflow_provider_chs3.core.arguments.arrivals import SPREAD
-from airflow_provider_chs3.core.files.file_groups import Reading
 from airflow_provider_chs3.core.files.file_schema import read_columns, without_rows
+from airflow_provider_chs3.core.files.file_set import Reading
 from airflow_provider_chs3.core.files.loaded_columns import FileGroup, LoadedColumn, Selection
-from airflow_provider_chs3.core.files.reading import Batch
+from airflow_provider_chs3.core.files.source import Batch
 from airflow_provider_chs3.core.ledger.partition_changes import is_explained
 from airflow_provider_chs3.core.ledger.queries import look_up_periods
+from airflow_provider_chs3.core.ledger.recording import Structure
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
-from airflow_provider_chs3.core.ledger.structure_record import Structure
 from airflow_provider_chs3.core.load.discovery import list_ready
 from airflow_provider_chs3.core.load.insert import explain, select_objects
 from airflow_provider_chs3.core.load.load_request import LoadRequest

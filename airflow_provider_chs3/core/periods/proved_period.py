@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
-from airflow_provider_chs3.core.model.json_values import AsJson
-from airflow_provider_chs3.core.model.models import Node, TableName
+from airflow_provider_chs3.core.model.models import AsJson, Node, TableName
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.periods.digests import ObjectFinding
 

@@ -32,12 +32,11 @@ from airflow_provider_chs3.core.load.load_request import Policies
 from airflow_provider_chs3.core.load.publication import Publication, Staged, look_up_caught_up
 from airflow_provider_chs3.core.load.publish import publish
 from airflow_provider_chs3.core.load.staging_tables import Attempt, create_staging, ddl_settings
-from airflow_provider_chs3.core.model.json_values import AsJson
-from airflow_provider_chs3.core.model.models import ADAPTIVE_BUFFERS, Node, TableName
+from airflow_provider_chs3.core.model.models import ADAPTIVE_BUFFERS, AsJson, Node, TableName
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.periods.status import LedgerRequest, look_at_table
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, is_table, literal, one_of, table
-from airflow_provider_chs3.core.steps.batch import Batch
+from airflow_provider_chs3.core.steps.driving import Batch
 from airflow_provider_chs3.core.steps.operations import Log, QueryNodes, Steps
 from airflow_provider_chs3.core.target.node_facts import Target, inspect_target
 from airflow_provider_chs3.core.target.period_partitions import partitions_of
@@ -45,7 +44,7 @@ from airflow_provider_chs3.core.target.privileges import OF_A_PERIOD
 from airflow_provider_chs3.core.target.replication import find_replicas
 from airflow_provider_chs3.core.target.table_facts import Column, differences, target_facts, target_query
 from airflow_provider_chs3.core.target.target_checks import check_target
-from airflow_provider_chs3.core.tuning.exact_settings import DDL_SETTINGS, EMPTY_SOURCE
+from airflow_provider_chs3.core.tuning.insert_settings import DDL_SETTINGS, EMPTY_SOURCE
 from airflow_provider_chs3.exceptions import (
     Chs3Error,
     PreflightError,

@@ -15,21 +15,27 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
-from airflow_provider_chs3.core.files.listing import AccessTrial
 from airflow_provider_chs3.core.files.parse_errors import reason_of
-from airflow_provider_chs3.core.files.reading import KnownColumn
 from airflow_provider_chs3.core.files.row_source import RowSource, rows_of, unit_of, version_of
+from airflow_provider_chs3.core.files.source import AccessTrial, KnownColumn
 from airflow_provider_chs3.core.ledger.partition_state import PARTITION
 from airflow_provider_chs3.core.ledger.queries import periods_of_partitions
-from airflow_provider_chs3.core.load.warnings import VIEW_TO
-from airflow_provider_chs3.core.model.contents import DERIVED
+from airflow_provider_chs3.core.load.discovery import VIEW_TO
 from airflow_provider_chs3.core.model.error_codes import UNKNOWN_IDENTIFIER
-from airflow_provider_chs3.core.model.formats import Format
 from airflow_provider_chs3.core.model.models import Manifest, Node, PeriodObjects, TableName
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Grain, Period, grain_of
-from airflow_provider_chs3.core.model.store_kind import StoreKind
-from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, is_table, literal, literals, one_of, table
-from airflow_provider_chs3.core.sql.server_text import without_quoted
+from airflow_provider_chs3.core.model.store_kind import DERIVED, Format, StoreKind
+from airflow_provider_chs3.core.sql.quoting import (
+    Sql,
+    identifier,
+    in_table,
+    is_table,
+    literal,
+    literals,
+    one_of,
+    table,
+    without_quoted,
+)
 from airflow_provider_chs3.core.steps.operations import Gather, Query, Steps
 from airflow_provider_chs3.core.target.node_facts import Target, inspect_target
 from airflow_provider_chs3.core.target.period_partitions import grain_of_key, partitions_of

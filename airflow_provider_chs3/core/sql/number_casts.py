@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from airflow_provider_chs3.core.sql.column_types import ColumnType
 from airflow_provider_chs3.core.sql.quoting import literal
-from airflow_provider_chs3.core.sql.server_casts import OR_NULL, Cast, ServerCasting
-from airflow_provider_chs3.core.sql.text_casts import digits_fit, holds_of_text
+from airflow_provider_chs3.core.sql.server_casts import OR_NULL, Cast, ServerCasting, digits_fit, holds_of_text
 
 _INT64_DIGITS = 18
 _DOUBLE_DIGITS = 15

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from airflow_provider_chs3.core.model.models import ADAPTIVE_BUFFERS, Node, NodeSpec, SettingValues, TableName
+from airflow_provider_chs3.core.sql.complete_answers import evaluating_settings, has_default, is_about_reading
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
-from airflow_provider_chs3.core.sql.server_defaults import evaluating_settings, has_default, is_about_reading
 from airflow_provider_chs3.core.steps.operations import Gather, QueryNodes, Row, Steps
 from airflow_provider_chs3.core.target.privileges import find_filtered, policies_query
 from airflow_provider_chs3.core.target.table_facts import (
@@ -18,10 +18,10 @@ from airflow_provider_chs3.core.target.table_facts import (
     family,
     has_passed,
     is_rehearsal,
+    same_name,
     target_facts,
     target_query,
 )
-from airflow_provider_chs3.core.target.time_zones import same_name
 from airflow_provider_chs3.core.target.topology import (
     LOADS_TABLE,
     OBJECTS_TABLE,

@@ -10,12 +10,10 @@ from typing import NamedTuple
 
 from airflow_provider_chs3.core.model.period import Grain, Period
 from airflow_provider_chs3.core.sql.column_types import ColumnType
-from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals, one_of, table
-from airflow_provider_chs3.core.sql.server_text import elements, strings
+from airflow_provider_chs3.core.sql.quoting import Sql, elements, identifier, literal, literals, one_of, strings, table
 from airflow_provider_chs3.core.steps.operations import Steps
 from airflow_provider_chs3.core.target.node_facts import Target
-from airflow_provider_chs3.core.target.table_facts import Column
-from airflow_provider_chs3.core.target.time_zones import mentions, with_zone
+from airflow_provider_chs3.core.target.table_facts import Column, mentions, with_zone
 
 _VALUE = "_partition_value"
 _INTEGER_PART = re.compile(r"CAST\((.*) AS U?Int(?:8|16|32|64)\)", re.DOTALL)

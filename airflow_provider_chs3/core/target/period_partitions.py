@@ -12,8 +12,7 @@ from typing import NamedTuple
 from airflow_provider_chs3.core.model.models import TableName
 from airflow_provider_chs3.core.model.period import FIRST_YEAR, LAST_YEAR, WHOLE_TABLE, Grain, Period, range_text
 from airflow_provider_chs3.core.model.quantities import quantity
-from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, literal, one_of, table
-from airflow_provider_chs3.core.sql.server_text import elements
+from airflow_provider_chs3.core.sql.quoting import Sql, elements, identifier, in_table, literal, one_of, table
 from airflow_provider_chs3.core.steps.operations import QueryNodes, Row, Steps
 from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.partition_key import (

@@ -13,9 +13,15 @@ from typing import TypeAlias
 
 from airflow_provider_chs3.core.model.error_codes import ACCESS_DENIED, is_of_servers
 from airflow_provider_chs3.core.model.models import Node, SettingValues
-from airflow_provider_chs3.core.sql.complete_answers import COMPLETE, NEWER, NOT_TO_BE_UNSET, OF_THOSE_UP, passed_on
+from airflow_provider_chs3.core.sql.complete_answers import (
+    COMPLETE,
+    NEWER,
+    NOT_TO_BE_UNSET,
+    OF_THOSE_UP,
+    is_about_reading,
+    passed_on,
+)
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, settings_clause
-from airflow_provider_chs3.core.sql.server_defaults import is_about_reading
 from airflow_provider_chs3.core.steps.operations import Log, Query, QueryNodes, Row, Steps
 from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.privileges import FORBIDDING, forbidden_by

@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.steps.operations import Steps
 from airflow_provider_chs3.core.target.node_facts import Target, inspect_target, other_schemas
 from airflow_provider_chs3.core.target.partition_key import zone_of_periods
 from airflow_provider_chs3.core.target.period_partitions import grain_of_key
-from airflow_provider_chs3.core.target.time_zones import going_by_servers
+from airflow_provider_chs3.core.target.table_facts import going_by_servers
 from airflow_provider_chs3.core.target.topology import TableRequest
 from airflow_provider_chs3.exceptions import PreflightError, TransientError
 

@@ -7,8 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from airflow_provider_chs3.core.model.json_values import AsJson
-from airflow_provider_chs3.core.model.models import Node, TableName
+from airflow_provider_chs3.core.model.models import AsJson, Node, TableName
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.sql.quoting import Sql, in_table, is_table, literal
 from airflow_provider_chs3.core.steps.operations import Log, Query, QueryNodes, Row, Steps, TryQueryNodes

@@ -5,15 +5,168 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from airflow_provider_chs3.core.files.csv_dialect import READING_SETTING_NAMES
-from airflow_provider_chs3.core.files.data_volume import DataVolume
+from airflow_provider_chs3.core.files.describe_files import DataVolume
 from airflow_provider_chs3.core.model.models import ADAPTIVE_BUFFERS, Setting, SettingValue, SettingValues
 from airflow_provider_chs3.core.model.store_kind import StoreKind
-from airflow_provider_chs3.core.sql.complete_answers import COMPLETE, WHOLE, WITHOUT_ABSENT
-from airflow_provider_chs3.core.sql.server_defaults import is_about_reading
-from airflow_provider_chs3.core.tuning.exact_settings import DDL_SETTINGS, EMPTY_SOURCE, exact_names, exact_settings
-from airflow_provider_chs3.core.tuning.reader_settings import downloads, read_threads, reader_bytes, reader_memory
+from airflow_provider_chs3.core.sql.complete_answers import (
+    COMPLETE,
+    DEDUPLICATING,
+    OF_FEW_ROWS,
+    REWRITING,
+    WHOLE,
+    WITHOUT_ABSENT,
+    is_about_reading,
+)
+from airflow_provider_chs3.core.sql.quoting import PARSED
 from airflow_provider_chs3.core.tuning.resource_share import BLOCKS_OF_A_THREAD, ResourceShare, is_small
 from airflow_provider_chs3.exceptions import ConfigurationError
+
+#: With many small files, each thread mostly waits for the storage. On two cores, 8 threads took 0.36 of the time of 2
+#: with S3 100 ms away, and 0.83 with S3 on loopback; 16 gained nothing more.
+_THREADS_OF_A_CORE = 4
+#: S3 answers 5,500 requests a second for a prefix, and a thread that waits 100 ms sends ten. Other nodes read, too.
+_MOST_OF_SMALL_FILES = 64
+#: Files per thread below which more threads gained nothing.
+_FILES_OF_A_THREAD = 3
+#: The server's default of input_format_parquet_memory_high_watermark.
+_PARQUET_READER_BYTES = 4 * 1024**3
+#: The guide's value for small files. A file larger than twice the buffer is downloaded in ranges.
+_DOWNLOAD_BUFFER_BYTES = 50 * 1024**2
+#: The server's default of max_download_threads.
+_DEFAULT_DOWNLOADS = 4
+
+
+def read_threads(share: ResourceShare, data: DataVolume) -> Setting:
+    """Compute `max_threads`: each thread opens one file after another, and reads it in several requests."""
+    threads, more = min(share.node_cores, 2 * share.cores), _threads_of_small_files(share, data)
+    if more > threads:
+        return Setting("max_threads", more, f"{data.files_per_node} small files per node: threads mostly wait for S3")
+    if share.parallel_loads > 1:
+        reason = f"twice this load's {share.cores} cores, at most all: reading waits for S3 much of the time"
+        return Setting("max_threads", threads, reason)
+    return Setting("max_threads", threads, f"all {threads} cores read")
+
+
+def _threads_of_small_files(share: ResourceShare, data: DataVolume) -> int:
+    """Return how many threads have enough files, and fit their open files into the reader's memory."""
+    if not share.memory_bytes or not data.share_bytes:
+        return 0
+    file_bytes = max(1, data.share_bytes // data.files_per_node)
+    fitting = _reader_share(share) // file_bytes
+    with_work = data.files_per_node // _FILES_OF_A_THREAD
+    return min(_THREADS_OF_A_CORE * share.cores, _MOST_OF_SMALL_FILES, with_work, fitting)
+
+
+def _reader_share(share: ResourceShare) -> int:
+    return share.memory_bytes // 8
+
+
+def reader_bytes(share: ResourceShare, data: DataVolume) -> int:
+    """Return the memory of the Parquet reader in bytes; 0 for other formats."""
+    return min(_PARQUET_READER_BYTES, _reader_share(share)) if data.is_parquet else 0
+
+
+def reader_memory(share: ResourceShare, data: DataVolume) -> Iterator[Setting]:
+    """Limit the reader's memory, which the guide's formula ignores: it would take up to 4 GiB in addition."""
+    size_bytes = reader_bytes(share, data)
+    if size_bytes:
+        reason = "the Parquet reader's share of the memory: an eighth, at most the default of 4 GiB"
+        yield Setting("input_format_parquet_memory_high_watermark", size_bytes, reason)
+
+
+def downloads(data: DataVolume, threads: int) -> Iterator[Setting]:
+    """Compute the settings for downloads."""
+    if 0 < data.largest_file_bytes <= 2 * _DOWNLOAD_BUFFER_BYTES:
+        reason = "files are small: one download each"
+        yield Setting("max_download_buffer_size", _DOWNLOAD_BUFFER_BYTES, reason)
+    elif data.files_per_node * _DEFAULT_DOWNLOADS < threads:
+        ranges = threads // data.files_per_node
+        reason = f"{data.files_per_node} large files per node for {threads} threads"
+        yield Setting("max_download_threads", ranges, reason)
+    if threads == 1:
+        reason = "a single thread needs no thread pool for reading"
+        yield Setting("remote_filesystem_read_method", "read", reason)
+
+
+_NO_DEDUPLICATION = "staging makes retries exact, so deduplication gains nothing"
+
+#: Without these a load could silently lose, double or change rows.
+_EXACT = (
+    Setting("parallel_distributed_insert_select", 2, "every node writes what it reads"),
+    Setting("insert_deduplicate", 0, _NO_DEDUPLICATION),
+    *(Setting(name, value, _NO_DEDUPLICATION) for name, value in DEDUPLICATING.items()),
+    Setting("optimize_on_insert", 0, "no row is merged away before it is counted"),
+    Setting("insert_quorum_parallel", 1, "all replicas of a shard write into one staging"),
+    Setting("distributed_foreground_insert", 1, "no row is left in a queue"),
+    Setting("skip_unavailable_shards", 0, "a missing shard is an error"),
+    Setting("enable_parallel_replicas", 0, "with them, s3 returned rows twice"),
+    Setting("use_hive_partitioning", 0, "names in paths add no columns"),
+    Setting("input_format_null_as_default", 0, "NULL does not silently become a default"),
+    Setting("input_format_allow_errors_num", 0, "no bad line is skipped"),
+    Setting("input_format_allow_errors_ratio", 0, "no bad line is skipped"),
+    Setting("input_format_parallel_parsing", 0, "no chunk begins within a row, as after a lone quote"),
+    Setting("date_time_overflow_behavior", "throw", "a date out of range is an error"),
+    Setting("read_overflow_mode", "throw", "no limit cuts the data off silently"),
+    Setting("timeout_overflow_mode", "throw", "no limit cuts the data off silently"),
+    Setting("limit", 0, "no limit cuts the data off silently"),
+    Setting("offset", 0, "no limit cuts the data off silently"),
+    Setting("max_execution_time", 0, "a load may take hours"),
+    Setting("max_execution_time_leaf", 0, "a load may take hours"),
+    *(Setting(name, value, "no statement is rewritten") for name, value in REWRITING.items()),
+    *(
+        Setting(name, value, "servers log statements that they cannot parse, with their keys")
+        for name, value in PARSED.items()
+    ),
+)
+
+#: Take precedence over those above if rows follow a sharding key.
+_BY_SHARDING_KEY = (
+    Setting(
+        "parallel_distributed_insert_select", 0, "the node that inserts sends each row to the shard of its sharding key"
+    ),
+)
+
+#: Aliases of exact settings.
+_ALIASES = {"insert_distributed_sync", "allow_experimental_parallel_reading_from_replicas"}
+
+#: Names of the exact settings of every load, which a user cannot set; those of a kind of storage come on top.
+EXACT_NAMES = frozenset(setting.name for setting in _EXACT) | {"insert_null_as_default"} | _ALIASES
+
+#: Every node must know these. The others were added later or removed: a server without the setting does not have the
+#: problem that it guards against.
+REQUIRED_SETTINGS = ("parallel_distributed_insert_select", "insert_deduplicate", "optimize_on_insert")
+
+#: Whether REPLACE PARTITION may empty a partition. Set only if nothing was staged: `core.load.publish`.
+EMPTY_SOURCE = "allow_replace_partition_from_empty_source"
+
+#: Sent with REPLACE PARTITION and DROP TABLE, as servers otherwise refuse both for periods over 50 GB.
+DDL_SETTINGS: SettingValues = {
+    "max_partition_size_to_drop": 0,
+    "max_table_size_to_drop": 0,
+}
+
+
+def exact_names(store: StoreKind) -> frozenset[str]:
+    """Return the names of the exact settings, which a user cannot set."""
+    return EXACT_NAMES | {setting.name for setting in store.exact}
+
+
+def exact_settings(*, null_as_default: bool, by_sharding_key: bool, store: StoreKind) -> dict[str, Setting]:
+    """Return the settings without which an insert could lose, double or change rows: name → setting."""
+    nulls = Setting("insert_null_as_default", int(null_as_default), "set by null_as_default")
+    return {
+        setting.name: setting for setting in (*_EXACT, *store.exact, *_BY_SHARDING_KEY[: int(by_sharding_key)], nulls)
+    }
+
+
+def needed_settings(*, null_as_default: bool, by_sharding_key: bool, store: StoreKind) -> dict[str, SettingValue]:
+    """Return the settings that a user's profile must allow for every load, if the server knows them: name → value.
+
+    The arguments are those of `exact_settings`.
+    """
+    exact = exact_settings(null_as_default=null_as_default, by_sharding_key=by_sharding_key, store=store)
+    return {**COMPLETE, **OF_FEW_ROWS, **DDL_SETTINGS, **{name: setting.value for name, setting in exact.items()}}
+
 
 #: The server's default block, in bytes and in rows: smaller blocks only make more parts.
 DEFAULT_BLOCK_BYTES = 256 * 1024**2

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from airflow_provider_chs3.core.arguments.declaration import field_of
 from airflow_provider_chs3.core.arguments.load_arguments import PARALLEL_LOADS, MemoryShare
-from airflow_provider_chs3.core.files.data_volume import DataVolume
+from airflow_provider_chs3.core.files.describe_files import DataVolume
 from airflow_provider_chs3.core.model.models import NodeSpec
 from airflow_provider_chs3.core.model.quantities import size_text
 from airflow_provider_chs3.core.target.node_capacity import NodeNow

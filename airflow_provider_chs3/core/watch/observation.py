@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from airflow_provider_chs3.core.model.merge_tree_limits import Limits
 from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.model.period import Period
-from airflow_provider_chs3.core.sql.quoting import Sql, in_table, is_table, one_of
-from airflow_provider_chs3.core.sql.server_text import readable
+from airflow_provider_chs3.core.sql.quoting import Sql, in_table, is_table, one_of, readable
 from airflow_provider_chs3.core.steps.operations import QueryNodes, Row, Steps
+from airflow_provider_chs3.core.target.node_capacity import Limits
 from airflow_provider_chs3.core.target.node_facts import QUEUE, Target, inspect_target
 from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions, partitions_of, parts_of
 from airflow_provider_chs3.core.target.table_facts import TableFacts

@@ -22,7 +22,7 @@ from airflow_provider_chs3.client.connection import ConnectionOptions
 from airflow_provider_chs3.client.driver import Client, open_client
 from airflow_provider_chs3.client.parameters import Parameters, bind
 from airflow_provider_chs3.client.server_errors import translated_errors
-from airflow_provider_chs3.hooks.log_comment import airflow_log_comment
+from airflow_provider_chs3.hooks.running_task import airflow_log_comment
 
 log = logging.getLogger(__name__)
 

@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_chs3.client.connection import check_settings
+from airflow_provider_chs3.client.open_connections import in_turn
 from airflow_provider_chs3.client.parameters import Bound, Parameters, bound
 from airflow_provider_chs3.client.session import Session
-from airflow_provider_chs3.client.waiting_turn import in_turn
 from airflow_provider_chs3.core.sql.complete_answers import READABLE
 from airflow_provider_chs3.core.sql.quoting import literal
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError, ConfigurationError
-from airflow_provider_chs3.hooks.log_comment import airflow_log_comment
+from airflow_provider_chs3.hooks.running_task import airflow_log_comment
 from airflow_provider_chs3.hooks.statements.row_inserts import RowInserts
 
 if TYPE_CHECKING:

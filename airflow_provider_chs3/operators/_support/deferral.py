@@ -8,15 +8,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_chs3.client.deadline import Deadline
-from airflow_provider_chs3.client.insert import ProgressLog
+from airflow_provider_chs3.client.runner import ProgressLog
 from airflow_provider_chs3.core.arguments.merge_arguments import merge_health
 from airflow_provider_chs3.core.load.cancel import StopRequest
+from airflow_provider_chs3.core.load.decision import LoadResult
 from airflow_provider_chs3.core.load.load_request import LoadRequest
-from airflow_provider_chs3.core.load.load_result import LoadResult
 from airflow_provider_chs3.core.steps.operations import Insert
 from airflow_provider_chs3.core.watch.health import as_json
-from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+from airflow_provider_chs3.hooks.running_task import airflow_errors
 from airflow_provider_chs3.triggers.load import InsertTrigger
 from airflow_provider_chs3.triggers.merge_health import MergeWait
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from airflow_provider_chs3.client.connection import Address, check_settings
 from airflow_provider_chs3.client.detached_runner import DetachedQuery, without_database
-from airflow_provider_chs3.client.insert import ProgressLog
+from airflow_provider_chs3.client.open_connections import in_turn
 from airflow_provider_chs3.client.parameters import Bound, bound, over_http
-from airflow_provider_chs3.client.waiting_turn import in_turn
+from airflow_provider_chs3.client.runner import ProgressLog
 from airflow_provider_chs3.core.steps.insert_progress import running_query
 from airflow_provider_chs3.exceptions import (
     ClickHouseConnectionError,
@@ -24,7 +24,7 @@ from airflow_provider_chs3.exceptions import (
     TransientError,
 )
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-from airflow_provider_chs3.hooks.log_comment import airflow_log_comment
+from airflow_provider_chs3.hooks.running_task import airflow_log_comment
 from airflow_provider_chs3.hooks.statements.statement_runs import statements_of
 
 _BLANK = r"(?:\s|--[^\n]*|#[^\n]*|/\*.*?\*/)*"

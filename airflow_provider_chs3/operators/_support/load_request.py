@@ -11,9 +11,9 @@ from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.core.load.cancel import StopRequest, stop_load
 from airflow_provider_chs3.core.load.load_request import LoadRequest
 from airflow_provider_chs3.core.model.period import Period
-from airflow_provider_chs3.core.sql.server_defaults import is_about_reading
+from airflow_provider_chs3.core.sql.complete_answers import is_about_reading
 from airflow_provider_chs3.core.steps.operations import Insert
-from airflow_provider_chs3.hooks.log_comment import owner_of
+from airflow_provider_chs3.hooks.running_task import owner_of
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context

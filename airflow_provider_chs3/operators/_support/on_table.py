@@ -36,7 +36,7 @@ class OnTable(Declared, _Task):
 
     def timed_hook(self) -> ClickHouseHook:
         """Return the connection to ClickHouse, until the task's time is over."""
-        from airflow_provider_chs3.hooks.deadline import TaskDeadline
+        from airflow_provider_chs3.hooks.running_task import TaskDeadline
 
         hook = self.hook()
         hook.deadline = TaskDeadline(self.execution_timeout, lambda: self.is_ended)

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from openlineage.client.event_v2 import InputDataset, OutputDataset
     from openlineage.client.facet_v2 import DatasetFacet
 
+    from airflow_provider_chs3.core.load.decision import LoadResult
     from airflow_provider_chs3.core.load.load_request import LoadRequest
-    from airflow_provider_chs3.core.load.load_result import LoadResult
     from airflow_provider_chs3.core.model.models import TableName
     from airflow_provider_chs3.core.model.period import Period
     from airflow_provider_chs3.core.steps.operations import Insert

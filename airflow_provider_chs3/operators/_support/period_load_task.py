@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow import __version__
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException, AirflowTaskTimeout
 
-from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
 from airflow_provider_chs3.hooks.metrics import count_loads, count_merges, counts_failures, gauge_freshness
+from airflow_provider_chs3.hooks.running_task import airflow_errors
 from airflow_provider_chs3.operators._support.loads_page import OnLoadsPage
 from airflow_provider_chs3.operators._support.openlineage import LoadLineage
 from airflow_provider_chs3.operators._support.tasks import LoadTask
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.client.deadline import Deadline
     from airflow_provider_chs3.client.listing import Listing
     from airflow_provider_chs3.client.runner import Runner
+    from airflow_provider_chs3.core.load.decision import LoadResult
     from airflow_provider_chs3.core.load.load_request import LoadRequest
-    from airflow_provider_chs3.core.load.load_result import LoadResult
     from airflow_provider_chs3.core.model.period import Period
     from airflow_provider_chs3.core.periods.following import View
     from airflow_provider_chs3.core.steps.operations import AnyStep, Insert
@@ -120,7 +120,7 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask, takes=()):
         from airflow_provider_chs3.client.runner import Runner
         from airflow_provider_chs3.core.arguments.arrivals import is_by_arrival
         from airflow_provider_chs3.core.arguments.merge_arguments import merge_health
-        from airflow_provider_chs3.core.load.load_result import published_periods
+        from airflow_provider_chs3.core.load.decision import published_periods
         from airflow_provider_chs3.core.load.protocol import load_periods
         from airflow_provider_chs3.core.model.period import range_text
         from airflow_provider_chs3.core.steps.driving import drive
@@ -159,7 +159,7 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask, takes=()):
 
     def _end(self, context: Context, results: Sequence[LoadResult], deadline: Deadline) -> Any:
         """Return what the task returns, or wait for its merges."""
-        from airflow_provider_chs3.core.load.load_result import published_periods
+        from airflow_provider_chs3.core.load.decision import published_periods
         from airflow_provider_chs3.operators._support.deferral import settle
 
         everything = [*results, *self.followed]
@@ -186,7 +186,7 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask, takes=()):
         assert self._request is not None  # the load of the table that they follow
         if not self._request.follows_views:
             return None
-        from airflow_provider_chs3.core.load.load_result import published_periods
+        from airflow_provider_chs3.core.load.decision import published_periods
         from airflow_provider_chs3.core.periods.following import follow
 
         request, periods = self._request, self._loading
@@ -210,7 +210,7 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask, takes=()):
 
     def _perform(self, context: Context, runner: Runner, step: AnyStep) -> Any:
         """Carry out a step as the runner does, and show each insert before."""
-        from airflow_provider_chs3.client.insert import shown_sql
+        from airflow_provider_chs3.client.runner import shown_sql
         from airflow_provider_chs3.core.steps.operations import Insert
 
         if isinstance(step, Insert):
@@ -314,7 +314,7 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask, takes=()):
 
 
 def _of_periods(merges: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
-    from airflow_provider_chs3.core.load.load_result import changed_periods
+    from airflow_provider_chs3.core.load.decision import changed_periods
 
     periods = {of_period["period"] for of_period in changed_periods(result)}
     return dict(merges, periods={name: nodes for name, nodes in merges["periods"].items() if name in periods})

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
 
     from airflow_provider_chs3.core.files.key_template import KeyTemplate
-    from airflow_provider_chs3.core.load.reload import Reload
+    from airflow_provider_chs3.core.load.retry_policy import Reload
     from airflow_provider_chs3.core.model.period import Grain, Period
     from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
     from airflow_provider_chs3.operators._support.run_period import DagRun
@@ -112,7 +112,7 @@ class PeriodTask(OnTable, BaseOperator, takes=OF_PERIOD_TASKS):
         Raises:
             ConfigurationError: If the request in the conf is not valid.
         """
-        from airflow_provider_chs3.core.load.reload import reload_of
+        from airflow_provider_chs3.core.load.retry_policy import reload_of
 
         return reload_of(getattr(context.get("dag_run"), "conf", None))
 
@@ -219,8 +219,8 @@ class PeriodTask(OnTable, BaseOperator, takes=OF_PERIOD_TASKS):
 
     def pooled_hook(self) -> PooledClickHouseHook:
         """Return a connection for many queries, until the task's time is over: it stays open until it is closed."""
-        from airflow_provider_chs3.hooks.deadline import TaskDeadline
         from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
+        from airflow_provider_chs3.hooks.running_task import TaskDeadline
 
         hook = PooledClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)
         hook.deadline = TaskDeadline(self.execution_timeout, lambda: self.is_ended)

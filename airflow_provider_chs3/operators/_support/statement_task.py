@@ -11,7 +11,7 @@ from airflow.providers.common.compat.sdk import BaseOperator
 from airflow_provider_chs3.client.deadline import NEVER, Deadline
 from airflow_provider_chs3.defaults import CLICKHOUSE_CONN_ID
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ConfigurationError
-from airflow_provider_chs3.hooks.airflow_errors import airflow_errors
+from airflow_provider_chs3.hooks.running_task import airflow_errors
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook

@@ -10,8 +10,8 @@ from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.steps.driving import in_order
 from airflow_provider_chs3.core.steps.operations import Steps
-from airflow_provider_chs3.core.steps.step_timer import in_order
 from airflow_provider_chs3.core.tuning.insert_settings import TUNED_NAMES, YOURS
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.plugin.api.periods import is_of_dag_in, task_as_json

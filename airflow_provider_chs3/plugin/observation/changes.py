@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from operator import attrgetter
 
-from airflow_provider_chs3.core.ledger.mutations import Mutation
+from airflow_provider_chs3.core.ledger.partition_state import Mutation
 from airflow_provider_chs3.core.ledger.records import IS_STATE, NEWEST_FIRST
 from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.model.period import Period

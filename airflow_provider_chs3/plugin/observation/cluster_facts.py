@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from airflow_provider_chs3.core.model.merge_tree_limits import Limits
 from airflow_provider_chs3.core.model.models import Node, NodeSpec, TableName
-from airflow_provider_chs3.core.sql.quoting import Sql, one_of
-from airflow_provider_chs3.core.sql.server_text import readable
+from airflow_provider_chs3.core.sql.quoting import Sql, one_of, readable
 from airflow_provider_chs3.core.steps.fan_out import query_reachable, texts_of
 from airflow_provider_chs3.core.steps.operations import Row, Steps
-from airflow_provider_chs3.core.target.node_capacity import Declared, NodeNow, SizedNode, physical_memory, size_nodes
+from airflow_provider_chs3.core.target.node_capacity import (
+    Declared,
+    Limits,
+    NodeNow,
+    SizedNode,
+    physical_memory,
+    size_nodes,
+)
 from airflow_provider_chs3.core.target.node_facts import METRICS, QUEUE, SIZE, NodeFacts, Target
 from airflow_provider_chs3.core.target.topology import nodes_of
 from airflow_provider_chs3.core.watch.observation import queue_of

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from airflow_provider_chs3.core.ledger.records import IS_STATE
-from airflow_provider_chs3.core.load.warnings import VIEW_TO
+from airflow_provider_chs3.core.load.discovery import VIEW_TO
 from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Grain, Period
 from airflow_provider_chs3.core.periods.select_source import (

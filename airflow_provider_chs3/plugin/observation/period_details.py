@@ -13,9 +13,9 @@ from airflow_provider_chs3.core.load.kept_versions import PREFIX
 from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.sql.quoting import Sql, in_table, is_table, literal, literals, table
+from airflow_provider_chs3.core.steps.driving import in_order
 from airflow_provider_chs3.core.steps.fan_out import query_reachable, texts_of
 from airflow_provider_chs3.core.steps.operations import Row, Steps
-from airflow_provider_chs3.core.steps.step_timer import in_order
 from airflow_provider_chs3.core.target.period_partitions import usual_partition_ids
 from airflow_provider_chs3.core.target.topology import LEDGER_TABLE, LOADS_TABLE
 from airflow_provider_chs3.plugin.observation.ledgers import Ledgers, find_ledgers

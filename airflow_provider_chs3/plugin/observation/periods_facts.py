@@ -9,12 +9,11 @@ from itertools import chain
 
 from airflow_provider_chs3.core.arguments.merge_arguments import Thresholds
 from airflow_provider_chs3.core.ledger.comparison import spread
-from airflow_provider_chs3.core.ledger.mutations import mutations_of
-from airflow_provider_chs3.core.ledger.partition_state import Part
-from airflow_provider_chs3.core.model.merge_tree_limits import Limits
+from airflow_provider_chs3.core.ledger.partition_state import Part, mutations_of
 from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.steps.fan_out import query_reachable, texts_of
 from airflow_provider_chs3.core.steps.operations import Row, Steps
+from airflow_provider_chs3.core.target.node_capacity import Limits
 from airflow_provider_chs3.core.target.table_facts import TableFacts, is_rehearsal
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.plugin.observation import periods_queries

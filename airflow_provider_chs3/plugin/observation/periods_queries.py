@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from airflow_provider_chs3.core.ledger.mutations import mutations_query
-from airflow_provider_chs3.core.ledger.partition_state import PARTITION, partition_states, sources_query
+from airflow_provider_chs3.core.ledger.partition_state import (
+    PARTITION,
+    mutations_query,
+    partition_states,
+    sources_query,
+)
 from airflow_provider_chs3.core.ledger.records import IS_CHECKED, IS_STATE, NUMBER_OF_HELD, newest
 from airflow_provider_chs3.core.ledger.table import COLUMNS, LOADS_COLUMNS
 from airflow_provider_chs3.core.load.staging_tables import IS_STAGING
-from airflow_provider_chs3.core.model.merge_tree_limits import Limits
 from airflow_provider_chs3.core.model.models import TableName
-from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
-from airflow_provider_chs3.core.sql.server_text import readable
+from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, readable, table
+from airflow_provider_chs3.core.target.node_capacity import Limits
 from airflow_provider_chs3.core.target.topology import LEDGER_TABLE, LOADS_TABLE
 from airflow_provider_chs3.core.watch.observation import queue_of
 

@@ -7,12 +7,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from airflow_provider_chs3.core.ledger.mutations import Mutation
-from airflow_provider_chs3.core.ledger.partition_state import Broken, Part, PartitionState
-from airflow_provider_chs3.core.model.merge_tree_limits import Limits
+from airflow_provider_chs3.core.ledger.partition_state import Broken, Mutation, Part, PartitionState
 from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.steps.operations import Row
+from airflow_provider_chs3.core.target.node_capacity import Limits
 from airflow_provider_chs3.core.target.table_facts import TableFacts
 from airflow_provider_chs3.core.watch.observation import Merge, MergeState, UnfinishedMutation, replica_of
 from airflow_provider_chs3.plugin.observation.derived_tables import Derived

@@ -16,8 +16,7 @@ from airflow_provider_chs3.core.ledger.records import IS_STATE
 from airflow_provider_chs3.core.ledger.table import COLUMNS, LOADS_COLUMNS
 from airflow_provider_chs3.core.model.models import TableName
 from airflow_provider_chs3.core.model.period import Grain, Period
-from airflow_provider_chs3.core.sql.quoting import Sql, literal, table
-from airflow_provider_chs3.core.sql.server_text import items
+from airflow_provider_chs3.core.sql.quoting import Sql, items, literal, table
 from airflow_provider_chs3.core.steps.operations import Row
 from airflow_provider_chs3.core.target.period_partitions import period_of_partition
 from airflow_provider_chs3.core.target.topology import LEDGER_TABLE, LOADS_TABLE

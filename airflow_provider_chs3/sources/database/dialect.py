@@ -9,11 +9,10 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import ClassVar
 
-from airflow_provider_chs3.core.files.reading import KnownColumn
-from airflow_provider_chs3.core.model.formats import Format
+from airflow_provider_chs3.core.files.source import KnownColumn
 from airflow_provider_chs3.core.model.models import Setting
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Grain, Period, zone_of
-from airflow_provider_chs3.core.model.store_kind import StoreKind
+from airflow_provider_chs3.core.model.store_kind import Format, StoreKind
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 TEXT = "Nullable(String)"

@@ -6,9 +6,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from airflow_provider_chs3.core.files.listing import AccessTrial
 from airflow_provider_chs3.core.files.row_source import RowSource, period_of, rows_and_keys, rows_of
-from airflow_provider_chs3.core.files.source import Checksum
+from airflow_provider_chs3.core.files.source import AccessTrial, Checksum
 from airflow_provider_chs3.core.model.error_codes import UNKNOWN_FUNCTION
 from airflow_provider_chs3.core.model.models import Manifest, PeriodObjects, SettingValues, Unit
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Grain, Period

@@ -7,13 +7,11 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Self
 
-from airflow_provider_chs3.core.files.listing import AccessTrial
 from airflow_provider_chs3.core.files.object_source import read_a_little
-from airflow_provider_chs3.core.files.reading import Batch
-from airflow_provider_chs3.core.files.source import Source
-from airflow_provider_chs3.core.model.contents import DATA_FILES
+from airflow_provider_chs3.core.files.source import AccessTrial, Batch, Source
 from airflow_provider_chs3.core.model.models import Manifest, PeriodObjects, Unit
 from airflow_provider_chs3.core.model.period import Grain, Period
+from airflow_provider_chs3.core.model.store_kind import DATA_FILES
 from airflow_provider_chs3.core.model.table_snapshot import TableSnapshot
 from airflow_provider_chs3.core.sql.quoting import Sql, literals
 from airflow_provider_chs3.core.steps.operations import ListSnapshot, Steps

@@ -6,9 +6,8 @@ import re
 from collections.abc import Sequence
 from datetime import datetime
 
-from airflow_provider_chs3.core.model.contents import ROWS
 from airflow_provider_chs3.core.model.models import Setting
-from airflow_provider_chs3.core.model.store_kind import StoreKind
+from airflow_provider_chs3.core.model.store_kind import ROWS, StoreKind
 from airflow_provider_chs3.sources.database.dialect import (
     NULLS,
     TYPED,

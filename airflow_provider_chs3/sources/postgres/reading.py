@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from airflow_provider_chs3.core.model.contents import ROWS
 from airflow_provider_chs3.core.model.period import Period
-from airflow_provider_chs3.core.model.store_kind import StoreKind
+from airflow_provider_chs3.core.model.store_kind import ROWS, StoreKind
 from airflow_provider_chs3.sources.database.dialect import (
     NULLS,
     TYPED,

@@ -9,7 +9,7 @@ import pytest
 from airflow_provider_chs3.core.doctor.load_trial import check_table
 from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.target.node_facts import ReplicatedDatabase
-from airflow_provider_chs3.core.tuning.exact_settings import REQUIRED_SETTINGS
+from airflow_provider_chs3.core.tuning.insert_settings import REQUIRED_SETTINGS
 from tests.core.driving import drive, server_error
 from tests.core.surroundings import FACTS, ONE, TARGET, surroundings
 

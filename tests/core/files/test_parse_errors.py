@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_chs3.core.files.parse_errors import file_of, reason_of, unreadable
-from airflow_provider_chs3.core.model.formats import format_named
+from airflow_provider_chs3.core.model.store_kind import format_named
 from airflow_provider_chs3.exceptions import ClickHouseServerError
 
 PARSED = (

@@ -21,9 +21,9 @@ from airflow_provider_chs3.core.load.load_request import (
     parsed_definition,
     written_name,
 )
-from airflow_provider_chs3.core.model.formats import FORMATS, format_named
 from airflow_provider_chs3.core.model.models import Manifest, TableName, Unit
 from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.model.store_kind import FORMATS, format_named
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.sources.s3.reading import Credentials, S3Source
 

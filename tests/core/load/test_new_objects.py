@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_chs3.core.ledger.mutations import Mutation
-from airflow_provider_chs3.core.ledger.partition_state import Evidence, Part, PartitionState
+from airflow_provider_chs3.core.ledger.partition_state import Evidence, Mutation, Part, PartitionState
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
 from airflow_provider_chs3.core.load.new_objects import attaches_first, why_no_base, why_whole
 from airflow_provider_chs3.core.target.table_facts import Column

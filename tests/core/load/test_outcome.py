@@ -11,7 +11,7 @@ from airflow_provider_chs3.core.files.loaded_columns import Selection
 from airflow_provider_chs3.core.ledger.partition_state import Evidence, Part, PartitionState
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
 from airflow_provider_chs3.core.ledger.table import LedgerKey
-from airflow_provider_chs3.core.load.load_result import LoadResult
+from airflow_provider_chs3.core.load.decision import LoadResult
 from airflow_provider_chs3.core.load.outcome import renew_records, report
 from airflow_provider_chs3.core.model.models import TableName
 from airflow_provider_chs3.core.model.period import Period

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from airflow_provider_chs3.core.files.file_groups import Reading
+from airflow_provider_chs3.core.files.file_set import Reading
 from airflow_provider_chs3.core.files.loaded_columns import FileGroup, LoadedColumn
 from airflow_provider_chs3.core.load.cancel import StopRequest
 from airflow_provider_chs3.core.load.period_load import InsertPlan

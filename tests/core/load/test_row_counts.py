@@ -9,11 +9,10 @@ import pytest
 
 from airflow_provider_chs3.core.files.file_set import Files
 from airflow_provider_chs3.core.files.loaded_columns import FileGroup
-from airflow_provider_chs3.core.files.reading import Batch
+from airflow_provider_chs3.core.files.source import Batch
 from airflow_provider_chs3.core.load.resume import DoneInsert
 from airflow_provider_chs3.core.load.row_counts import rows_of_source, source_read_of
-from airflow_provider_chs3.core.model.formats import format_named
-from airflow_provider_chs3.core.model.store_kind import StoreKind
+from airflow_provider_chs3.core.model.store_kind import StoreKind, format_named
 from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.steps.operations import InsertStats, Query, Sleep, SourceRead
 from airflow_provider_chs3.exceptions import SourceError, TransientError

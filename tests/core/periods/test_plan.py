@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from airflow_provider_chs3.core.files.key_template import KeyTemplate
-from airflow_provider_chs3.core.ledger.mutations import mutations_of
-from airflow_provider_chs3.core.ledger.partition_state import PartitionState
+from airflow_provider_chs3.core.ledger.partition_state import PartitionState, mutations_of
 from airflow_provider_chs3.core.ledger.queries import look_up_periods
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
 from airflow_provider_chs3.core.model.models import Manifest, PeriodObjects, TableName, Unit

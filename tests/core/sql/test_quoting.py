@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
+import airflow_provider_chs3
 from airflow_provider_chs3.core.model.models import TableName
-from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals, table
+from airflow_provider_chs3.core.sql.quoting import (
+    Sql,
+    after,
+    elements,
+    identifier,
+    items,
+    literal,
+    literals,
+    strings,
+    table,
+    without_parentheses,
+    without_stack_trace,
+)
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 HOSTILE = [
@@ -118,3 +132,106 @@ class TestSecrets:
     @pytest.mark.parametrize("secret", HOSTILE)
     def test_hostile_secrets_are_hidden_too(self, secret):
         assert str(Sql(f"s3({literal(secret)})", (secret,))) == "s3('[HIDDEN]')"
+
+
+PACKAGE = Path(airflow_provider_chs3.__file__).parent
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", []),
+        ("a", ["a"]),
+        ("a, b", ["a", "b"]),
+        ("f(a, b), c", ["f(a, b)", "c"]),
+        ("f((a, b), [c, d])", ["f((a, b), [c, d])"]),
+        (
+            "disk = disk(type = local, path = '[HIDDEN]'), n = 1",
+            ["disk = disk(type = local, path = '[HIDDEN]')", "n = 1"],
+        ),
+        (r"a = 'x, \', y', `b, c`", [r"a = 'x, \', y'", "`b, c`"]),
+        ("a = ')', b = '('", ["a = ')'", "b = '('"]),
+    ],
+)
+def test_items_are_told_from_what_they_hold(text, found):
+    assert items(text) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "inner"),
+    [
+        ("(a, b)", "a, b"),
+        ("(a * 100) + (b)", "(a * 100) + (b)"),
+        ("f(a)", "f(a)"),
+        ("(f(')'), b)", "f(')'), b"),
+        ("`(`", "`(`"),
+        ("", ""),
+    ],
+)
+def test_parentheses_around_all_are_taken_off(text, inner):
+    assert without_parentheses(text) == inner
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("f(a)", ["f(a)"]),
+        ("(f(a))", ["f(a)"]),
+        ("(a, b)", ["a", "b"]),
+        ("tuple(f(a))", ["f(a)"]),
+        ("tuple(a, f(b))", ["a", "f(b)"]),
+        ("tuple(a) = tuple(b)", ["tuple(a) = tuple(b)"]),
+        ("(tuple(a), b)", ["tuple(a)", "b"]),
+    ],
+)
+def test_a_tuple_is_taken_apart(text, found):
+    assert elements(text) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    [
+        ("MergeTree ORDER BY a", ""),
+        ("MergeTree ORDER BY a SETTINGS n = 1, m = 'x'", "n = 1, m = 'x'"),
+        ("MergeTree ORDER BY ` SETTINGS x` SETTINGS n = ' SETTINGS y'", "n = ' SETTINGS y'"),
+        ("MergeTree ORDER BY f(' SETTINGS x')", ""),
+    ],
+)
+def test_a_clause_is_told_from_names_and_texts(text, settings):
+    assert after("SETTINGS", text) == settings
+
+
+def test_texts_of_an_expression_are_found_once():
+    assert strings("f(a, 'UTC', g('Asia/Tokyo', 'UTC'))") == ("UTC", "Asia/Tokyo")
+
+
+#: The text without its stack traces → with them: as 26.9 and 25.8 write them, and HDFS.
+WITH_STACK_TRACE = {
+    "It failed": "It failed. Stack trace:\n\n0. ? @ 0x000000001d967133\n1. ? @ 0x000000000e717b9e\n",
+    "It failed twice": (
+        "It failed twice. Stack trace:\n\n0. ./build/./src/Common/Exception.cpp:111: DB::Exception::Exception(DB::"
+        "Exception::MessageMasked&&, int, bool) @ 0x0000000010c8e8f2\n1. DB::f(std::vector<int>, char) @ 0x00000001"
+    ),
+    "It has none": "It has none. Stack trace:\n\n<Empty trace>",
+    "Connection refused You can specify the structure manually": (
+        "Connection refused, Stack trace (when copying this message, always include the lines below):\n\n"
+        "0. ? @ 0x000000001d96cb72\n31. ? @ 0x0000000000000001 (version 26.9.2.1)\n"
+        "You can specify the structure manually. Stack trace:\n\n0. ? @ 0x000000001d967133\n1. ? @ 0x000000000e717b9e"
+    ),
+    "Permission denied inode": "Permission denied\n\tat org.apache.A.b(A.java:1)\n\tat org.apache.C.d(C.java:2)inode",
+    "Code: 395. Nothing to cut. It stays": "Code: 395. Nothing to cut. It stays",
+}
+
+
+@pytest.mark.parametrize("text", WITH_STACK_TRACE)
+def test_a_stack_trace_is_cut_off(text):
+    assert without_stack_trace(WITH_STACK_TRACE[text]) == text
+
+
+def test_no_query_reads_an_error_with_its_stack_trace():
+    sources = {
+        path: path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py") if "node_modules" not in path.parts
+    }
+    columns = r"\b(?:latest_fail_reason|last_exception)\b"
+    raw = rf"(?<!readable\(.)(?<! AS ){columns}(?=.*(?:\n.*){{0,3}}FROM system\.)"
+    assert [f"{path.name}: {found[0]}" for path, text in sources.items() for found in re.finditer(raw, text)] == []

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_provider_chs3.core.model.merge_tree_limits import Limits
 from airflow_provider_chs3.core.model.models import NodeSpec
-from airflow_provider_chs3.core.target.node_capacity import Disk, NodeNow, SizedNode, ask_nodes_now, size_nodes
+from airflow_provider_chs3.core.target.node_capacity import Disk, Limits, NodeNow, SizedNode, ask_nodes_now, size_nodes
 from airflow_provider_chs3.exceptions import ConfigurationError
 from tests.core.driving import drive
 from tests.core.surroundings import FACTS, ONE, THREE, TWO, surroundings

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_chs3.core.files.data_volume import DataVolume
+from airflow_provider_chs3.core.files.describe_files import DataVolume
 from airflow_provider_chs3.core.model.models import NodeSpec, Setting
-from airflow_provider_chs3.core.tuning.exact_settings import DDL_SETTINGS, REQUIRED_SETTINGS, exact_names
 from airflow_provider_chs3.core.tuning.insert_settings import (
+    DDL_SETTINGS,
+    EXACT_NAMES,
+    REQUIRED_SETTINGS,
     TUNED_NAMES,
+    exact_names,
     load_settings,
     names_to_look_up,
     settings_table,
@@ -263,3 +266,87 @@ class TestConnectionsSettings:
     @pytest.mark.parametrize("name", sorted(exact_names(S3)))
     def test_are_left_out_where_it_is_not(self, name):
         assert tunable({name: 1}, S3) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("parallel_distributed_insert_select", 2),
+        ("insert_deduplicate", 0),
+        ("deduplicate_insert", "disable"),
+        ("deduplicate_insert_select", "disable"),
+        ("optimize_on_insert", 0),
+        ("s3_throw_on_zero_files_match", 1),
+        ("skip_unavailable_shards", 0),
+        ("insert_quorum_parallel", 1),
+        ("date_time_overflow_behavior", "throw"),
+    ],
+)
+def test_they_are_always_sent(name, value):
+    assert values(own={"max_threads": 1})[name] == value
+
+
+def test_they_let_one_node_send_the_rows_where_a_sharding_key_is_followed():
+    settings = load_settings(
+        share=part(), data=LARGE, known=KNOWN, user_settings={}, null_as_default=False, by_sharding_key=True, store=S3
+    )
+    (distributed,) = [setting for setting in settings if setting.name == "parallel_distributed_insert_select"]
+    assert (distributed.value, "sharding key" in distributed.reason) == (0, True)
+
+
+@pytest.mark.parametrize("null_as_default", [False, True])
+def test_they_say_what_becomes_of_null(null_as_default):
+    assert values(null_as_default=null_as_default)["insert_null_as_default"] == int(null_as_default)
+
+
+@pytest.mark.parametrize("name", ["insert_distributed_sync", "allow_experimental_parallel_reading_from_replicas"])
+def test_they_are_sent_under_one_name(name):
+    assert name not in values()
+
+
+def test_those_that_the_nodes_must_know_are_among_them():
+    assert set(REQUIRED_SETTINGS) <= EXACT_NAMES
+
+
+class TestReading:
+    @pytest.mark.parametrize(("periods", "threads"), [(1, 8), (2, 8), (3, 4), (8, 2)])
+    def test_threads_are_twice_the_slice_and_at_most_all_cores(self, periods, threads):
+        assert tuned(periods=periods)["max_threads"] == threads
+
+    @pytest.mark.parametrize(
+        ("files", "file_bytes", "periods", "threads"),
+        [
+            (96, 10 * MIB, 1, 32),
+            (96, 10 * MIB, 2, 16),
+            (36, 10 * MIB, 1, 12),
+            (24, 10 * MIB, 1, 8),
+            (96, 200 * MIB, 1, 10),
+            (96, 300 * MIB, 1, 8),
+        ],
+        ids=["many", "of a slice", "three files each", "too few", "as many as fit into memory", "too large"],
+    )
+    def test_many_small_files_have_more_threads(self, files, file_bytes, periods, threads):
+        data = DataVolume(share_bytes=files * file_bytes, files_per_node=files, largest_file_bytes=file_bytes)
+        assert tuned(data=data, periods=periods)["max_threads"] == threads
+
+    def test_nodes_of_many_cores_leave_s3_room_for_others(self):
+        data = DataVolume(share_bytes=960 * MIB, files_per_node=960, largest_file_bytes=MIB)
+        assert tuned(NodeSpec(32, 256 * GIB), data=data)["max_threads"] == 64
+
+    def test_of_unknown_memory_has_no_more_threads(self):
+        data = DataVolume(share_bytes=960 * MIB, files_per_node=96, largest_file_bytes=10 * MIB)
+        assert tuned(NodeSpec(8, 0), data=data)["max_threads"] == 8
+
+    @pytest.mark.parametrize(("size_bytes", "buffer"), [(MIB, 52428800), (100 * MIB, 52428800), (101 * MIB, None)])
+    def test_a_small_file_is_one_download(self, size_bytes, buffer):
+        data = DataVolume(share_bytes=GIB, files_per_node=64, largest_file_bytes=size_bytes)
+        assert tuned(data=data).get("max_download_buffer_size") == buffer
+
+    @pytest.mark.parametrize(("files", "ranges"), [(1, 16), (2, 8), (4, None), (64, None)])
+    def test_few_large_files_are_downloaded_in_more_ranges(self, files, ranges):
+        data = DataVolume(share_bytes=1000 * GIB, files_per_node=files, largest_file_bytes=GIB)
+        assert tuned(NodeSpec(16, 64 * GIB), data=data).get("max_download_threads") == ranges
+
+    @pytest.mark.parametrize(("cores", "method"), [(1, "read"), (2, None), (8, None)])
+    def test_a_single_thread_reads_without_a_pool(self, cores, method):
+        assert tuned(NodeSpec(cores, 16 * GIB)).get("remote_filesystem_read_method") == method

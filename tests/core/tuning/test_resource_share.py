@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_chs3.core.files.data_volume import DataVolume
+from airflow_provider_chs3.core.files.describe_files import DataVolume
 from airflow_provider_chs3.core.model.models import NodeSpec
 from airflow_provider_chs3.core.target.node_capacity import NodeNow
 from airflow_provider_chs3.core.tuning.resource_share import ShareOptions, resource_share_of, smallest

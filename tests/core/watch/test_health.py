@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_chs3.core.model.merge_tree_limits import Limits
 from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.target.node_capacity import Limits
 from airflow_provider_chs3.core.watch.health import (
     Health,
     Reactions,

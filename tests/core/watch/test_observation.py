@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_provider_chs3.core.model.merge_tree_limits import Limits
 from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.target.node_capacity import Limits
 from airflow_provider_chs3.core.watch.observation import Merge, MergeState, Replica, UnfinishedMutation, observe
 from tests.core.driving import Driven, drive
 from tests.core.surroundings import ONE, surroundings, with_target

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from airflow_provider_chs3.sources.s3.page_reader import ARCHIVES
+from airflow_provider_chs3.sources.s3.listing import ARCHIVES
 from tests.integration.lake import Lake
 from tests.integration.refusal import refused
 from tests.integration.valued import AT, PREFIX, create, loaded, values

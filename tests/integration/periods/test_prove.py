@@ -12,7 +12,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.cli.main import main
-from airflow_provider_chs3.core.load.reload import Reload, reload_of
+from airflow_provider_chs3.core.load.retry_policy import Reload, reload_of
 from airflow_provider_chs3.core.model.models import TableName
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.operators.prove import ProvePeriodsOperator

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_chs3.core.model.merge_tree_limits import Limits
 from airflow_provider_chs3.core.model.models import Node, NodeSpec
 from airflow_provider_chs3.core.steps.operations import Step, TryQueryNodes
+from airflow_provider_chs3.core.target.node_capacity import Limits
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError
 from airflow_provider_chs3.plugin.observation.cluster import NodeOverview
 from airflow_provider_chs3.plugin.observation.cluster_facts import look_at_cluster

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_chs3.core.model.merge_tree_limits import Limits
 from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.steps.operations import Step, TryQueryNodes
+from airflow_provider_chs3.core.target.node_capacity import Limits
 from airflow_provider_chs3.core.target.node_facts import RecordTable
 from airflow_provider_chs3.core.target.topology import LEDGER_TABLE, LOADS_TABLE
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from pydantic import BaseModel, Field, computed_field
 
 from airflow_provider_chs3.core.model.models import TableName
+from airflow_provider_chs3.core.steps.driving import in_order
 from airflow_provider_chs3.core.steps.operations import Row
-from airflow_provider_chs3.core.steps.step_timer import in_order
 from airflow_provider_chs3.plugin.observation.periods import Task
 from airflow_provider_chs3.plugin.observation.speed.slow_loads import MERGES, STORAGE, LoadTiming, judge
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from airflow_provider_chs3.core.steps.step_timer import STEP_NAMES
+from airflow_provider_chs3.core.steps.driving import STEP_NAMES
 
 #: The fewest loads of a table that show what is usual, including the judged one.
 MIN_LOADS = 3

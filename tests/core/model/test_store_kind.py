@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_chs3.core.model.formats import format_named, format_of_key
+from airflow_provider_chs3.core.model.store_kind import format_named, format_of_key
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 

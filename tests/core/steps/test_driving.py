@@ -10,10 +10,10 @@ import pytest
 from airflow_provider_chs3.core.load.staging_tables import Command, alter_partitions
 from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.sql.quoting import Sql
-from airflow_provider_chs3.core.steps.batch import Batch
-from airflow_provider_chs3.core.steps.driving import drive
-from airflow_provider_chs3.core.steps.operations import AnyStep, QueryNodes, Steps
+from airflow_provider_chs3.core.steps.driving import Batch, StepTimer, drive, start_timer
+from airflow_provider_chs3.core.steps.operations import AnyStep, QueryNodes, ReadClock, Steps
 from airflow_provider_chs3.exceptions import TransientError
+from tests.core.driving import drive as drive_through
 from tests.core.surroundings import surroundings
 
 ONE = Node(1, 1, "ch-1", 9000)
@@ -136,3 +136,37 @@ def test_commands_of_unlike_settings_are_never_in_one_statement() -> None:
     commands = [Command(ONE, "REPLACE 1", "x = 1"), Command(ONE, "REPLACE 2", "x = 0")]
     with pytest.raises(ValueError, match="too many values"):
         next(alter_partitions(surroundings(), TARGET, commands, name="Replace"))
+
+
+def two_laps() -> Steps[StepTimer]:
+    timer = yield from start_timer()
+    timer = yield from timer.end("list")
+    return (yield from timer.end("insert", at_least_seconds=5))
+
+
+def test_laps_last_from_one_look_at_the_clock_to_the_next():
+    driven = drive_through(two_laps(), 100.0, 102.5, 110.0)
+    assert driven.result == StepTimer(110.0, {"list": 2.5, "insert": 7.5}, began_seconds=100.0)
+    assert all(isinstance(step, ReadClock) for step in driven.steps)
+
+
+def test_what_another_process_is_known_to_have_taken_counts():
+    assert drive_through(two_laps(), 100.0, 102.5, 103.0).result.seconds["insert"] == 5
+
+
+def test_what_takes_place_twice_counts_twice():
+    timer = StepTimer(110.0, {"list": 2.5})
+    assert drive_through(timer.end("list"), 111.0).result == StepTimer(111.0, {"list": 3.5})
+
+
+def test_what_earlier_processes_took_is_added():
+    assert StepTimer(7.0, {"verify": 1.0, "list": 1.0}).after({"list": 2.0, "stage": 3.0}) == StepTimer(
+        7.0, {"list": 3.0, "stage": 3.0, "verify": 1.0}
+    )
+
+
+def test_a_try_begins_when_the_load_starts_over():
+    timer = StepTimer(110.0, {"list": 2.5}, began_seconds=100.0)
+    assert drive_through(timer.end("insert"), 111.0).result.of_this_try_seconds == 11
+    again = drive_through(timer.end("start_over"), 111.0).result
+    assert drive_through(again.end("list"), 113.0).result.of_this_try_seconds == 2

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_provider_chs3.core.ledger.structure_record import (
+from airflow_provider_chs3.core.ledger.recording import (
     as_text,
     difference,
     loaded_of,
