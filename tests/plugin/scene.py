@@ -38,8 +38,6 @@ STUCK, FAILED, PUBLISHED, LOADING = "2026-08", "2026-09", "2026-10", "2026-11"
 #: The DAG whose tasks load them, and whose it is.
 DAG_ID, OWNER = "trips_nightly", "data-platform"
 
-#: Loads have privileges on databases of tests alone; pictures have a name that somebody would give.
-_DATABASE = "taxi" if SCREENSHOTS else "test_taxi"
 #: Pictures show tables that have been there for a while, one of them with a gap.
 _GAP = "2026-03"
 _EARLIER = [str(Period.of_month(2025, 1).shifted(count)) for count in range(19)] if SCREENSHOTS else []
@@ -50,16 +48,23 @@ _ODD = "2026-05"
 _LONG = Trips(rows_per_period=60_000, files_per_period=60)
 
 
+@contextmanager
+def taxi_lake(cluster: Cluster, s3: S3Endpoint, bucket: str, patch: pytest.MonkeyPatch) -> Iterator[Lake]:
+    """A lake in a database that somebody would have, if pictures are taken: the users of tests have no right to it."""
+    with lake_on(cluster, s3, bucket, patch, database="taxi" if SCREENSHOTS else "test_taxi") as lake:
+        if SCREENSHOTS:
+            patch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(cluster.airflow_connection()))
+        yield lake
+
+
 @pytest.fixture(scope="module")
 def scene(airflow_db: Path, chs3_cluster: Cluster, chs3_s3: S3Endpoint) -> Iterator[Lake]:
     """A period that is published, one that loads, one whose load failed, one that is stuck."""
     with (
         pytest.MonkeyPatch.context() as patch,
         _bucket(chs3_s3) as bucket,
-        lake_on(chs3_cluster, chs3_s3, bucket, patch, database=_DATABASE) as lake,
+        taxi_lake(chs3_cluster, chs3_s3, bucket, patch) as lake,
     ):
-        if SCREENSHOTS:
-            patch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(chs3_cluster.airflow_connection()))
         _make_dag_known()
         lake.create_table()
         _load(lake, STUCK)

@@ -14,6 +14,7 @@ from tests.integration.load.test_spread import Arrivals
 from tests.plugin import runs
 from tests.plugin.browsing import PAGE, keep
 from tests.plugin.runs import ACTIONS, LOADER
+from tests.plugin.test_period_details import details
 from tests.plugin.test_periods import AsUser, periods
 
 if TYPE_CHECKING:
@@ -38,27 +39,60 @@ def test_arrivals_that_are_loaded_are_no_periods(as_user: AsUser, lake: Lake) ->
     }
 
 
-def test_a_held_arrival_is_named_by_its_periods_and_approved_on_the_page(
-    as_user: AsUser, lake: Lake, open_page: Callable[..., tuple[Page, list[str]]]
-) -> None:
+@pytest.fixture
+def held(as_user: AsUser, lake: Lake) -> Arrivals:
+    """An arrival whose only period was never published, held by a check that names rows."""
     runs.make_known(LOADER, ACTIONS)
     task = runs.start(as_user("admin"))
     arrivals = Arrivals(lake, key="toYYYYMM(at)")
     arrivals.create()
     arrivals.put(10, "a", -2000, [-20])
+    checks = {"column_mapping": {"number": {"min": {"geq_to": 10}}}}
     with pytest.raises(AirflowSkipException, match="with arrival 2026-11-10; 2026-10, checks failed"):
-        arrivals.operator(10, **CHECKED).execute({"ti": task})
+        arrivals.operator(10, **(CHECKED | {"checks": checks})).execute({"ti": task})
     runs.set_state(task, "skipped")
     runs.end(task.run_id)
-    arrivals.put(11, "b", 5000, [11, -20])
-    arrivals.load(11)
+    return arrivals
+
+
+def test_the_panel_of_a_period_says_that_it_is_held_with_an_arrival(
+    as_user: AsUser, held: Arrivals, open_page: Callable[..., tuple[Page, list[str]]]
+) -> None:
+    (past,) = details(as_user, held.lake, period="2026-10")["history"]
+    assert (past["event"], past["loaded_rows"], past["task"]["dag_id"]) == ("withheld", 2, LOADER)
+    page, troubles = open_page(PAGE, role="admin")
+    page.get_by_role("button", name=f"Open {held.name} 2026-10").click()
+    panel = page.get_by_role("dialog", name=f"{held.name} 2026-10")
+    panel.get_by_text("2026-11-10; 2026-10, checks failed: min of number is -4000, wanted at least 10.").wait_for()
+    panel.get_by_text('{"number":-4000}').wait_for()
+    panel.get_by_role("region", name="History").get_by_text("held", exact=True).wait_for()
+    now = panel.get_by_role("group", name="Now")
+    told = dict(zip(now.locator("dt").all_inner_texts(), now.locator("dd").all_inner_texts(), strict=True))
+    assert (told["Rows"], told["Held rows"]) == ("0", "2")
+    keep(page, "held-arrival")
+    for verb in ("Approve", "Discard"):
+        panel.get_by_role("button", name=f"{verb}…").click()
+        dialog = page.get_by_role("alertdialog", name=f"{verb}: {held.name} 2026-10")
+        dialog.get_by_text("Held since").wait_for()
+        dialog.get_by_role("button", name="Cancel").click()
+        dialog.wait_for(state="detached")
+    assert troubles == []
+    approve(held, 10)
+
+
+def test_a_held_arrival_is_named_by_its_periods_and_approved_on_the_page(
+    as_user: AsUser, held: Arrivals, open_page: Callable[..., tuple[Page, list[str]]]
+) -> None:
+    lake = held.lake
+    held.put(11, "b", 5000, [11, -20])
+    held.load(11)
     found = periods(as_user, lake)
     assert {name: (period["state"], period["arrival"], period["held_rows"]) for name, period in found.items()} == {
         "2026-10": ("held", "2026-11-10", 2),
         "2026-11": ("published", "", 0),
     }
     page, _ = open_page(PAGE, role="admin")
-    page.get_by_role("button", name=f"Approve {lake.database}.trips 2026-10").click()
+    page.get_by_role("button", name=f"Approve {held.name} 2026-10").click()
     dialog = page.get_by_role("alertdialog")
     dialog.get_by_text("Held since").wait_for()
     told = dict(zip(dialog.locator("dt").all_inner_texts(), dialog.locator("dd").all_inner_texts(), strict=True))
@@ -68,6 +102,6 @@ def test_a_held_arrival_is_named_by_its_periods_and_approved_on_the_page(
     dialog.get_by_role("button", name="Close").wait_for()
     asked = {"database": lake.database, "table": "trips", "periods": ["2026-11-10"], "approve": True}
     assert runs.runs(LOADER)[-1].conf == {"chs3_reload": asked}
-    approve(arrivals, 10)
+    approve(held, 10)
     assert {(period["state"], period["arrival"]) for period in periods(as_user, lake).values()} == {("published", "")}
-    arrivals.assert_exact()
+    held.assert_exact()

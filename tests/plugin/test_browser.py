@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
 from airflow_provider_chs3.core.sql.quoting import literal
+from airflow_provider_chs3.plugin.observation.period_state import PeriodState
+from airflow_provider_chs3.testbed.nodes import Cluster
+from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from tests.integration.lake import PERIOD, Lake
 from tests.plugin.browsing import PAGE, keep
+from tests.plugin.scene import taxi_lake
 from tests.plugin.test_periods import HOSTILE, TASK, TRIPS, fail, loaded
 from tests.plugin.test_throughput import asked_as_watcher
 
@@ -19,14 +23,18 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def busy_lake(trips_lake: Lake) -> Lake:
+def busy_lake(
+    cluster_of_test: Cluster, chs3_s3: S3Endpoint, chs3_bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Lake]:
     """Periods that are published, one that another has changed, none between, and a table named like HTML."""
-    loaded(trips_lake)
-    name = f"{trips_lake.database}.`{HOSTILE}`"
-    trips_lake.on_every_node(f"CREATE TABLE {name} AS {trips_lake.database}.trips")
-    trips_lake.load(table=HOSTILE)
-    trips_lake.on_node(0, f"INSERT INTO {name} (trip_id, pickup_at) VALUES (1, '2026-06-05 00:00:00')")
-    return trips_lake
+    with taxi_lake(cluster_of_test, chs3_s3, chs3_bucket, monkeypatch) as lake:
+        lake.create_table()
+        loaded(lake)
+        name = f"{lake.database}.`{HOSTILE}`"
+        lake.on_every_node(f"CREATE TABLE {name} AS {lake.database}.trips")
+        lake.load(table=HOSTILE)
+        lake.on_node(0, f"INSERT INTO {name} (trip_id, pickup_at) VALUES (1, '2026-06-05 00:00:00')")
+        yield lake
 
 
 def test_periods_are_shown_texts_are_texts_and_keys_move(
@@ -173,6 +181,36 @@ def test_what_needs_attention_leaves_room_for_tables_on_the_first_screen(
     assert troubles == []
 
 
+@pytest.mark.thorough(but=1)
+@pytest.mark.parametrize("number", [9, 21])
+def test_the_counts_of_states_have_one_line(
+    trips_lake: Lake, open_page: Callable[..., tuple[Page, list[str]]], number: int
+) -> None:
+    states = list(PeriodState)[:number]
+
+    def answer(route: Route) -> None:
+        """Answer as the API does, with a period of each of these states."""
+        response = route.fetch()
+        found = response.json()
+        (table,) = found["connections"][0]["tables"]
+        (period,) = table["periods"]
+        table["periods"] = [period | {"period": f"{2000 + at}-01", "state": state} for at, state in enumerate(states)]
+        route.fulfill(response=response, json=found)
+
+    loaded(trips_lake)
+    page, troubles = open_page("/", viewport={"width": 1280, "height": 720})
+    page.route("**/chs3/api/periods?*", answer)
+    page.goto(page.url.split("/plugin")[0].rstrip("/") + PAGE)
+    counts = page.get_by_role("group", name="States")
+    counts.get_by_role("button", name="1 merges wait").wait_for()
+    box = counts.bounding_box()
+    assert box is not None
+    assert (box["height"] < 40, counts.get_by_role("button").count()) == (True, number)
+    keep(page, f"states-{number}")
+    page.unroute_all(behavior="wait")
+    assert troubles == []
+
+
 def remember_loads(lake: Lake, *, table: str, insert_seconds: list[int]) -> None:
     """Records of so many earlier loads of a table, an hour apart, as copies of its own."""
     loads = f"{lake.database}.chs3_loads"
@@ -181,10 +219,9 @@ def remember_loads(lake: Lake, *, table: str, insert_seconds: list[int]) -> None
         "attempt": "toString(number)",
         "loaded_rows": "60000",
         "parts": "3",
-        "peak_memory_bytes": "700000000",
-        "memory_bytes": "900000000",
+        "peak_memory_bytes": "intDiv(memory_bytes, 5)",
         "loaded_objects": "objects",
-        "loaded_bytes": "source_bytes",
+        "loaded_bytes": "source_bytes * 100",
         "insert_seconds": "took",
         "seconds_by_step": "map('list', 1.5, 'insert', toFloat64(took), 'verify', 2., 'publish', 0.5)",
     }
@@ -216,6 +253,13 @@ def test_throughput_is_drawn_and_told_in_figures(
         )
         assert painted == [True] * 6
         keep(page, "throughput")
+        memory = page.get_by_role("figure").filter(has_text="Memory on the busiest node")
+        memory.locator(".u-over").hover()
+        # The top of the chart, what the load at the pointer was allowed, and the fifth of that which it took.
+        places = (memory.locator(".u-over"), *(memory.locator(".u-cursor-pt").nth(at) for at in (1, 0)))
+        heights = [place.evaluate("each => each.getBoundingClientRect().top") for place in places]
+        assert heights == sorted(set(heights))
+        page.mouse.move(0, 0)
         page.get_by_text("9 loads as a table").focus()
         page.keyboard.press("Enter")
         rows = page.get_by_role("region", name="9 loads as a table").get_by_role("row")

@@ -19,7 +19,7 @@ from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.proxies import StorageProxy, slow
 from tests.integration.lake import PERIOD, Lake
 from tests.narrow_user import NARROW, WATCHER
-from tests.plugin.browsing import PAGE, keep
+from tests.plugin.browsing import PAGE, SCREENSHOTS, keep
 from tests.plugin.test_periods import TASK, TRIPS, loaded, periods
 from tests.waiting import wait_until
 
@@ -59,7 +59,9 @@ def asked_as_watcher(lake: Lake) -> Iterator[None]:
     if not isinstance(lake.cluster, ClickHouseCluster):
         pytest.skip("the users of servers that are none of this machine's are as they are")
     lake.on_every_node("SYSTEM FLUSH LOGS")
-    connection = lake.cluster.airflow_connection() | {"login": WATCHER.login, "password": WATCHER.password}
+    # Who has no right to the database of pictures.
+    watcher = {} if SCREENSHOTS else {"login": WATCHER.login, "password": WATCHER.password}
+    connection = lake.cluster.airflow_connection() | watcher
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
         yield

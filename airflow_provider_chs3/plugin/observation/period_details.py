@@ -131,7 +131,10 @@ class PeriodDetails:
     def is_known(self) -> bool:
         """Return whether any node has the period, or may have it."""
         is_loaded = self.load or self.inserting or self.failure or any(node.rows for node in self.nodes.values())
-        return bool(is_loaded or self.down) or any(node.published_rows is not None for node in self.nodes.values())
+        # One that is held with an arrival, whose load has inserted nothing by the name of the period.
+        is_held = any(event.event == "withheld" for event in self.history)
+        is_published = any(node.published_rows is not None for node in self.nodes.values())
+        return bool(is_loaded or is_held or is_published or self.down)
 
 
 def look_at_period(cluster: str | None, target: TableName, period: Period) -> Steps[PeriodDetails]:

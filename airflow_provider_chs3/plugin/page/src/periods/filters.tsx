@@ -8,6 +8,9 @@ import { Square } from "../ui/sign";
 import { Segments } from "../ui/segments";
 import { useAddress } from "../ui/url";
 
+// The names of more states do not fit into a line of 1160 pixels.
+const MOST_NAMED = 9;
+
 // The counts explain the signs, too.
 export function StateChips({ counts, chosen }: { counts: ReadonlyMap<State, number>; chosen: ReadonlySet<State> }) {
   const { change } = useAddress();
@@ -18,14 +21,15 @@ export function StateChips({ counts, chosen }: { counts: ReadonlyMap<State, numb
     }
     change({ states: [...next].join(",") });
   };
+  const states = ORDER.filter((state) => counts.has(state) || chosen.has(state));
   return (
-    <Flex gap={2} wrap="wrap" role="group" aria-label="States">
-      {ORDER.filter((state) => counts.has(state) || chosen.has(state)).map((state) => (
-        <Button key={state} size="sm" variant={chosen.has(state) ? "solid" : "outline"} colorPalette={chosen.has(state) ? "brand" : "gray"}
-          fontWeight="normal" aria-pressed={chosen.has(state)} title={STATES[state].means} onClick={() => { toggle(state); }}>
+    <Flex gap={1.5} wrap="wrap" role="group" aria-label="States">
+      {states.map((state) => (
+        <Button key={state} size="xs" px={2} variant={chosen.has(state) ? "solid" : "outline"} colorPalette={chosen.has(state) ? "brand" : "gray"}
+          fontWeight="normal" aria-pressed={chosen.has(state)} title={`${STATES[state].label}: ${STATES[state].means}`} onClick={() => { toggle(state); }}>
           <Square state={state} />
           <Text as="span" fontWeight="bold" fontVariantNumeric="tabular-nums">{number(counts.get(state) ?? 0)}</Text>
-          {STATES[state].label}
+          <Text as="span" srOnly={states.length > MOST_NAMED}>{STATES[state].short ?? STATES[state].label}</Text>
         </Button>
       ))}
     </Flex>

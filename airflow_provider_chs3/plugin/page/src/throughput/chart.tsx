@@ -30,17 +30,6 @@ export interface Series {
   name: string;
   style: Style;
   values: (number | null)[];
-  // What may be far above all others is drawn only as far as these leave room.
-  isLimit?: boolean;
-}
-
-// A limit may be so many times as high as what is below it before it is left out.
-const MOST_ABOVE = 4;
-
-function mostOf(series: readonly Series[]): number {
-  const valuesOf = (some: readonly Series[]) => some.flatMap(({ values }) => values.map((value) => value ?? 0));
-  const own = Math.max(0, ...valuesOf(series.filter(({ isLimit }) => !isLimit)));
-  return Math.max(own, ...valuesOf(series).filter((value) => !own || value <= MOST_ABOVE * own));
 }
 
 export interface ChartProps {
@@ -69,8 +58,7 @@ function drawn(style: Style, stroke: () => string, index: number): Partial<uPlot
   return { stroke, paths: () => null, points };
 }
 
-function optionsOf({ series, format, lines = "decimal", from, to }: ChartProps, latest: () => readonly Series[], zone: string, width: number,
-  zoomed: (is: boolean) => void): uPlot.Options {
+function optionsOf({ series, format, lines = "decimal", from, to }: ChartProps, zone: string, width: number, zoomed: (is: boolean) => void): uPlot.Options {
   const axis = { stroke: () => token("fg-muted"), grid: { stroke: () => token("border"), width: 1 }, ticks: { show: false } };
   const incrs = LINES[lines];
   // Axes round to their lines: less than this is not a zoom.
@@ -79,7 +67,7 @@ function optionsOf({ series, format, lines = "decimal", from, to }: ChartProps, 
     width,
     height: HEIGHT_PIXELS,
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1_000), zone),
-    scales: { x: { time: true }, y: { range: (_, __, most) => [0, 1.1 * Math.min(most, mostOf(latest())) || 1] } },
+    scales: { x: { time: true }, y: { range: (_, __, most) => [0, 1.1 * most || 1] } },
     axes: [
       { ...axis, values: TIMES, gap: 8 },
       { ...axis, size: AXIS_PIXELS, values: (_, splits) => splits.map(format), ...(incrs ? { incrs } : {}) },
@@ -110,7 +98,7 @@ export function Chart(props: ChartProps) {
       return undefined;
     }
     const { times: at, series: all } = latest.current;
-    const made = new uPlot(optionsOf(latest.current, () => latest.current.series, zone, place.clientWidth || 300, setZoomed), [at, ...all.map(({ values }) => values)], place);
+    const made = new uPlot(optionsOf(latest.current, zone, place.clientWidth || 300, setZoomed), [at, ...all.map(({ values }) => values)], place);
     plot.current = made;
     made.setScale("x", { min: latest.current.from, max: latest.current.to });
     const resized = new ResizeObserver(() => { made.setSize({ width: place.clientWidth, height: HEIGHT_PIXELS }); });
@@ -143,7 +131,7 @@ export function Chart(props: ChartProps) {
 function Legend({ series, format }: { series: readonly Series[]; format: (value: number) => string }) {
   return (
     <Flex as="ul" listStyle="none" columnGap={4} rowGap={1} wrap="wrap" fontSize="xs" mt={1}>
-      {series.map(({ name, style, values, isLimit }, index) => {
+      {series.map(({ name, style, values }, index) => {
         const known = values.filter((value) => value !== null);
         const colour = `var(--chakra-colors-${palette(style, index)})`;
         return (
@@ -152,7 +140,7 @@ function Legend({ series, format }: { series: readonly Series[]; format: (value:
               {style === "line" ? <path d="M0 6h14" /> : <circle cx="7" cy="6" r={isHollow(style, index) ? 4.5 : 2} fill={isHollow(style, index) ? "none" : colour} />}
             </svg>
             <Text>{name}</Text>
-            <Text color="fg.muted">{describe(style, known, format)}{isLimit && Math.min(...known) > mostOf(series) ? ", above the chart" : ""}</Text>
+            <Text color="fg.muted">{describe(style, known, format)}</Text>
           </Flex>
         );
       })}

@@ -96,7 +96,7 @@ function Loads({ loads, all, range }: { loads: LoadSpeed[]; all: LoadSpeed[]; ra
   const hasSlow = loads.some((load) => load.why_slow);
   // The slow ones are ringed in the first of the series.
   const series = (...named: [string, Field][]) => [
-    ...named.map(([name, field]) => ({ name, style: "points" as const, values: loads.map((load) => load[field]), isLimit: field === "memory_bytes" })),
+    ...named.map(([name, field]) => ({ name, style: "points" as const, values: loads.map((load) => load[field]) })),
     ...(hasSlow ? [{ name: "slow loads", style: "rings" as const, values: loads.map((load) => (load.why_slow && named[0] ? load[named[0][1]] : null)) }] : []),
   ];
   return (
