@@ -40,6 +40,7 @@ sys.exit(app.statuscode)
 PAGE = """# Page
 
 ```{eval-rst}
+.. autoclass:: airflow_provider_chs3.load.Load
 .. autofunction:: airflow_provider_chs3.transfers.scheduled_load.scheduled_load
 .. autoclass:: airflow_provider_chs3.hooks.clickhouse.ClickHouseHook
    :members: client, get_sqlalchemy_engine
