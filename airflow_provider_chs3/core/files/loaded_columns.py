@@ -106,6 +106,14 @@ class LoadedColumn:
         """The expression that does not fail on a text that it cannot parse."""
         return f"(\n{self.written}\n)" if self.written else self.source
 
+    @property
+    def plain(self) -> LoadedColumn:
+        """The same values without the dictionary of `LowCardinality`: making one was a fifth of a proof's CPU time."""
+        of = ColumnType(self.column.type)
+        return (
+            replace(self, column=replace(self.column, type=of.inner[0].text)) if of.name == "LowCardinality" else self
+        )
+
     def uses(self, name: str) -> bool:
         """Return whether it is loaded from a column of this name, or its expression mentions it."""
         if not self.written:

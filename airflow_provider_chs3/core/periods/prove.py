@@ -357,7 +357,7 @@ def _read_batch(
     load: PeriodLoad, plan: InsertPlan, group: FileGroup, batch: Batch, compared: Sequence[Column], key: KeyOfRows
 ) -> Steps[list[Row]]:
     nulls, loaded = load.request.selection.null_as_default, {column.column.name: column for column in group.loaded}
-    values = [(_stored(loaded[column.name], nulls=nulls), column.type) for column in compared]
+    values = [(_stored(loaded[column.name].plain, nulls=nulls), column.type) for column in compared]
     # Under a name that no column has: a file's column would see it in its own place.
     of_rows = f"({batch.path}, {key(group, batch)}) AS `chs3: object`"
     sql = select_objects(load, group, batch, [of_rows, digest_columns(values)]).between("", " GROUP BY `chs3: object`")

@@ -19,6 +19,8 @@ TRIPS = Trips(rows_per_period=900, files_per_period=6)
 TYPES: dict[str, tuple[Any, str, str]] = {
     "Nullable(Int32)": (None, "NULL", "0"),
     "LowCardinality(Nullable(String))": (None, "NULL", "''"),
+    "LowCardinality(String)": ("a", "'a'", "'b'"),
+    "LowCardinality(FixedString(16))": ("abcd", "'abcd'", "'abc'"),
     "Array(Nullable(String))": (["a", None], "['a', NULL]", "['a', '']"),
     "Array(String)": (["ab", "c"], "['ab', 'c']", "['a', 'bc']"),
     "Tuple(a Nullable(Int32), b String)": ({"a": None, "b": "x"}, "(NULL, 'x')", "(0, 'x')"),
