@@ -33,6 +33,7 @@ _CPU = "worker's CPU seconds"
 _MEMORY = "worker's MiB above Airflow's"
 #: Nodes to the part of a core that each has: beside three there must be some left for the worker.
 _CLUSTERS = {1: 1.0, 3: 0.5}
+_SMALL, _LARGE = 2_000_000, 24_000_000
 _FILES = 12
 #: So many are loaded by a way that would take minutes.
 _FEW_FILES = 2
@@ -162,19 +163,26 @@ class Arena:
 
 
 def run(bench: TrialContext) -> Iterator[Comparison | Table]:
-    """Measure each way, then kill each, on one node and on three."""
-    rows = bench.sized(full=6_000_000, quick=2_000_000)
-    periods = Periods(prefix="alternatives", names=["2026-10"], rows=rows, files=_FILES)
+    """Measure each way, then kill each, on one node and on three; those that take minutes for a small period only."""
+    small, *large = (
+        Periods(prefix=f"of-{rows}", names=["2026-10"], rows=bench.sized(full=rows, quick=rows), files=_FILES)
+        for rows in (_SMALL, *([] if bench.is_quick else [_LARGE]))
+    )
     struck, measured = [], {}
     with bench.s3() as s3:
         s3.endpoint.client().create_bucket(Bucket=BUCKET)
-        periods.upload(s3.endpoint)
+        for periods in (small, *large):
+            periods.upload(s3.endpoint)
         for nodes, cores in _CLUSTERS.items():
             ways = [way for way in [*WAYS, KILLED_TOO] if _is_for(way, nodes) and _is_there(bench, way)]
             with ClickHouseCluster.start(nodes) as cluster, held_to(cores, cluster) as size:
-                arena = Arena(cluster=cluster, s3=s3.endpoint, periods=periods)
-                measured[nodes] = _measure(bench, arena, [way for way in ways if way != KILLED_TOO], size)
+                arena = Arena(cluster=cluster, s3=s3.endpoint, periods=small)
+                timed = [way for way in ways if way != KILLED_TOO]
+                measured[nodes] = _measure(bench, arena, timed, size)
                 yield measured[nodes]
+                for periods in large:
+                    of_large = [way for way in timed if not way.is_slow]
+                    yield _measure(bench, replace(arena, periods=periods), of_large, size)
                 struck += _strike(bench, arena, ways)
     yield _killed(struck)
     yield _chosen_between(measured, struck)
