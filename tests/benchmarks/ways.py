@@ -182,7 +182,7 @@ def file_by_file(given: Given) -> None:
     with _connect(given) as client:
         if not client.command(f"EXISTS TABLE {queue}"):
             client.command(f"CREATE TABLE {queue} (file String, worker String) ENGINE = Memory")
-            client.runner(queue, [[key, ""] for key in given.listed()], column_names=["file", "worker"])
+            client.insert(queue, [[key, ""] for key in given.listed()], column_names=["file", "worker"])
         client.command(f"CREATE TABLE {staging} AS {given.table}")
         while free := client.query(f"SELECT min(file) FROM {queue} WHERE worker = '' HAVING count() > 0").result_rows:
             file = literal(free[0][0])
