@@ -168,7 +168,7 @@ def run(bench: TrialContext) -> Iterator[Comparison | Table]:
         Periods(prefix=f"of-{rows}", names=["2026-10"], rows=bench.sized(full=rows, quick=rows), files=_FILES)
         for rows in (_SMALL, *([] if bench.is_quick else [_LARGE]))
     )
-    struck, measured = [], {}
+    struck, measured = [], dict[str, Comparison]()
     with bench.s3() as s3:
         s3.endpoint.client().create_bucket(Bucket=BUCKET)
         for periods in (small, *large):
@@ -177,12 +177,12 @@ def run(bench: TrialContext) -> Iterator[Comparison | Table]:
             ways = [way for way in [*WAYS, KILLED_TOO] if _is_for(way, nodes) and _is_there(bench, way)]
             with ClickHouseCluster.start(nodes) as cluster, held_to(cores, cluster) as size:
                 arena = Arena(cluster=cluster, s3=s3.endpoint, periods=small)
-                timed = [way for way in ways if way != KILLED_TOO]
-                measured[nodes] = _measure(bench, arena, timed, size)
-                yield measured[nodes]
-                for periods in large:
-                    of_large = [way for way in timed if not way.is_slow]
-                    yield _measure(bench, replace(arena, periods=periods), of_large, size)
+                for periods in (small, *large):
+                    timed = [way for way in ways if way != KILLED_TOO and not (way.is_slow and periods in large)]
+                    found = _measure(bench, replace(arena, periods=periods), timed, size)
+                    rows = f"{round(periods.total_rows / 1_000_000)} million rows"
+                    measured[f"seconds, {rows}, {nodes} node{'s' * (nodes > 1)}"] = found
+                    yield found
                 struck += _strike(bench, arena, ways)
     yield _killed(struck)
     yield _chosen_between(measured, struck)
@@ -264,11 +264,10 @@ def _killed(struck: Sequence[Mapping[str, str | float]]) -> Table:
     )
 
 
-def _chosen_between(measured: Mapping[int, Comparison], struck: Sequence[Mapping[str, Any]]) -> Table:
+def _chosen_between(measured: Mapping[str, Comparison], struck: Sequence[Mapping[str, Any]]) -> Table:
     """Tabulate a reader's choices: a way, its cost, and the table's contents if it is killed and tried again."""
 
-    def seconds(way: Way, nodes: int) -> str:
-        found = measured[nodes]
+    def seconds(way: Way, found: Comparison) -> str:
         return f"{median(found.values(_name(way), SECONDS)):.1f}" if _name(way) in found.variants else "–"
 
     def after_kill(way: Way) -> dict[str, str]:
@@ -282,7 +281,7 @@ def _chosen_between(measured: Mapping[int, Comparison], struck: Sequence[Mapping
         rows=[
             {
                 "way": way.name,
-                **{f"seconds, {nodes} node{'s' * (nodes > 1)}": seconds(way, nodes) for nodes in measured},
+                **{title: seconds(way, found) for title, found in measured.items()},
                 **after_kill(way),
             }
             for way in WAYS
