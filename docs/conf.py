@@ -134,7 +134,7 @@ def _with_tables_of_arguments(app: Sphinx, page: str, source: list[str]) -> None
 def _table_of_arguments(asked: str) -> str:
     from airflow_provider_chs3.core.arguments.declaration import declared
     from airflow_provider_chs3.core.arguments.load_arguments import GROUPS
-    from airflow_provider_chs3.core.files.csv_dialect import Dialect
+    from airflow_provider_chs3.core.files.text_fields import Dialect
     from airflow_provider_chs3.operators._support.declared import arguments_of
     from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 

@@ -23,19 +23,15 @@ _OF_VALUES = (
     "core/files/parse_errors.py",
     "core/files/row_wise.py",
     "core/files/structs.py",
-    "core/files/csv_dialect.py",
+    "core/files/text_fields.py",
     "core/load/misfits.py",
     "core/sql/server_casts.py",
     "core/sql/casts.py",
     "core/sql/column_types.py",
     "core/sql/number_casts.py",
-    "core/sql/casts.py",
-    "core/sql/server_casts.py",
     "core/sql/strict_casts.py",
-    "core/sql/server_casts.py",
     "core/sql/time_casts.py",
     "core/sql/unfit_values.py",
-    "core/files/csv_dialect.py",
 )
 
 

@@ -153,7 +153,7 @@ class Connection(DriverConnection):
 
     def get_block_in_stream(self) -> Any:
         """Return what reads results, also those with a `Variant`."""
-        return reads_variants(super().get_block_in_stream())
+        return _reads_variants(super().get_block_in_stream())
 
     def _receive_in_time(self) -> Any:
         if self.deadline is None:
@@ -183,7 +183,7 @@ def _read_error(buffer: Any) -> driver_errors.ServerException:
 _NULL = 255
 
 
-class VariantColumn(Column):
+class _VariantColumn(Column):
     """A column whose values are each of one of several types, or NULL.
 
     The format is ClickHouse's `SerializationVariant`: the mode, the types' own prefixes, one byte a row for the
@@ -222,7 +222,7 @@ class _ColumnTypes(dict[str, Any]):
     def __missing__(self, spec: str) -> Any:
         if not spec.startswith("Variant("):
             raise KeyError(spec)
-        return lambda **column_options: VariantColumn(spec, **column_options)
+        return lambda **column_options: _VariantColumn(spec, **column_options)
 
 
 # The two functions call each other by name, also for the types inside arrays and tuples.
@@ -233,7 +233,7 @@ _read_column = rebound(service.read_column, get_column_by_spec=_column_of)
 _read_block = rebound(BlockInputStream.read, read_column=_read_column, logger=_log)
 
 
-def reads_variants(stream: BlockInputStream) -> BlockInputStream:
+def _reads_variants(stream: BlockInputStream) -> BlockInputStream:
     """Let one of the driver's streams read columns of the type `Variant`, and return it."""
     stream.read = MethodType(_read_block, stream)
     return stream

@@ -17,6 +17,8 @@ from airflow_provider_chs3.exceptions import ClickHouseServerError
 if TYPE_CHECKING:
     from airflow_provider_chs3.client.driver import Client
 
+T = TypeVar("T")
+
 
 class OpenConnections:
     """Connections that wait for the next statement, by the address that they were opened for. Threads may share them.
@@ -75,8 +77,6 @@ class OpenConnections:
                 return
         client.disconnect()
 
-
-T = TypeVar("T")
 
 #: Seconds between two tries: a load's own concurrent statements take less than the sum.
 _WAITS_SECONDS = (0.05, 0.1, 0.2, 0.4, *(0.8,) * 15)

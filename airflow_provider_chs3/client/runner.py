@@ -74,7 +74,7 @@ class ProgressLog(Protocol):
 
 
 @dataclass(frozen=True)
-class Quiet:
+class _Quiet:
     """A log that shows progress only among the details."""
 
     log: ProgressLog
@@ -429,7 +429,7 @@ class Runner:
         self.log.debug("%s", step.name)
         with ThreadPoolExecutor(max_workers=len(step.inserts)) as pool:
             running = [
-                pool.submit(self._run_insert, insert, Quiet(self.log), _QUIET_SECONDS) for insert in step.inserts
+                pool.submit(self._run_insert, insert, _Quiet(self.log), _QUIET_SECONDS) for insert in step.inserts
             ]
         return tuple(future.result() for future in running)
 

@@ -11,7 +11,7 @@ from airflow_provider_chs3.core.arguments.check_arguments import Checks
 from airflow_provider_chs3.core.arguments.declaration import REQUIRED, Argument, Group, declared, is_of_a_run
 from airflow_provider_chs3.core.arguments.load_arguments import FRESH_BY, GROUPS, NAME, OBJECTS, TABLE, TIMEZONE
 from airflow_provider_chs3.core.arguments.named_files import Keys
-from airflow_provider_chs3.core.files.csv_dialect import Dialect
+from airflow_provider_chs3.core.files.text_fields import Dialect
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.load.document import Document
 from airflow_provider_chs3.sources import STORAGES, storage_class

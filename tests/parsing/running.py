@@ -10,8 +10,8 @@ from typing import Any
 from clickhouse_driver import Client
 from clickhouse_driver.errors import ServerException
 
-from airflow_provider_chs3.core.files.csv_dialect import Dialect, reading_settings
 from airflow_provider_chs3.core.files.file_set import LOOK_SETTINGS
+from airflow_provider_chs3.core.files.text_fields import Dialect, reading_settings
 from airflow_provider_chs3.core.tuning.insert_settings import exact_settings
 from airflow_provider_chs3.sources.s3.reading import S3
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION

@@ -193,7 +193,7 @@ class Tuning(MemoryShare):
     )
 
 
-#: The groups, by the argument that has each. `csv` is another one, `core.files.csv_dialect.Dialect`.
+#: The groups, by the argument that has each. `csv` is another one, `core.files.text_fields.Dialect`.
 GROUPS: Mapping[str, type[Group]] = {
     group.group: group for group in (Files, Casts, Increments, PolicyGroup, Checks, Tuning)
 }
@@ -301,7 +301,7 @@ SELECT = Argument(
 CSV = Argument(
     name="csv",
     help="The CSV dialect: `delimiter`, `quote`, `null`, `skip_lines`, `trim`, `blank_lines` (see "
-    "`core.files.csv_dialect.Dialect`).",
+    "`core.files.text_fields.Dialect`).",
     type="Mapping[str, Any] | str | None",
     without="commas, double quotes, and a backslash with N for NULL",
 )

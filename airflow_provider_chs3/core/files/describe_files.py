@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from airflow_provider_chs3.core.files.csv_dialect import TEXT_TYPE
 from airflow_provider_chs3.core.files.file_set import Files, Reading
 from airflow_provider_chs3.core.files.loaded_columns import LoadedColumn, structure_of
 from airflow_provider_chs3.core.files.parse_errors import unreadable
+from airflow_provider_chs3.core.files.text_fields import TEXT_TYPE
 from airflow_provider_chs3.core.model.error_codes import is_of_servers
 from airflow_provider_chs3.core.model.models import SettingValues
 from airflow_provider_chs3.core.model.store_kind import Format
@@ -237,7 +237,7 @@ def check_beginning(files: Files, path: str) -> Steps[None]:
             raise
         return
     for (beginning,) in rows:
-        if files.format.name == "CSV" and not is_skipped and beginning.startswith(MARK_AND_QUOTE):
+        if files.format.name == "CSV" and not is_skipped and beginning.startswith(_MARK_AND_QUOTE):
             raise SourceError(mark_message(path))
         codec = next((name for magic, name in _MAGIC.items() if beginning.startswith(magic)), "")
         if is_plain and codec:
@@ -281,7 +281,7 @@ def _contents(files: Files, path: str) -> Sql:
 
 
 #: In hexadecimal digits, before a quote of CSV.
-MARK_AND_QUOTE = ("EFBBBF22", "EFBBBF27")
+_MARK_AND_QUOTE = ("EFBBBF22", "EFBBBF27")
 
 
 def refuse_mark(read: Sequence[LoadedColumn], file_format: Format) -> tuple[LoadedColumn, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from airflow_provider_chs3.core.files.csv_dialect import TEXT_TYPE, TextField, read_as
 from airflow_provider_chs3.core.files.declared_values import DeclaredValues
 from airflow_provider_chs3.core.files.describe_files import check_servers_read, describe, refuse_mark, row_width_bytes
 from airflow_provider_chs3.core.files.field_values import TextFields
@@ -27,6 +26,7 @@ from airflow_provider_chs3.core.files.parse_errors import file_of, unreadable
 from airflow_provider_chs3.core.files.row_wise import check_row_wise
 from airflow_provider_chs3.core.files.source import Batch
 from airflow_provider_chs3.core.files.structs import check_elements, check_no_containers, check_orders
+from airflow_provider_chs3.core.files.text_fields import TEXT_TYPE, TextField, read_as
 from airflow_provider_chs3.core.model.error_codes import is_of_servers
 from airflow_provider_chs3.core.model.store_kind import Format
 from airflow_provider_chs3.core.sql.quoting import identifier

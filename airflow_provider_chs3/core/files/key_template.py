@@ -251,7 +251,7 @@ class KeyTemplate:
 
     def together(self, periods: Collection[Period]) -> tuple[PeriodKeys, Callable[[str], tuple[str, ...]]]:
         """Return keys with the beginning that these periods share, and what cuts it into theirs."""
-        prefixes = without_longer(self.keys_of(period).prefix for period in periods)
+        prefixes = _without_longer(self.keys_of(period).prefix for period in periods)
         common = replace(self.keys_of_all, prefix=shared_prefix(prefixes), is_one_key=False)
         return common, partial(cut, prefixes=prefixes)
 
@@ -259,7 +259,7 @@ class KeyTemplate:
     def _period_prefixes(self) -> list[str]:
         """The beginnings of the keys of all periods; of days and hours, of their months: a million would take long."""
         longest = Grain.MONTH if self.grain in (Grain.HOUR, Grain.DAY) else self.grain
-        return without_longer(
+        return _without_longer(
             _literal_beginning(self._pieces([period.begin], longest)) for period in _all_periods(longest)
         )
 
@@ -435,7 +435,7 @@ class PeriodKeys:
         return "/_" not in below and "/." not in below
 
 
-def without_longer(prefixes: Iterable[str]) -> list[str]:
+def _without_longer(prefixes: Iterable[str]) -> list[str]:
     """Return prefixes, sorted, without those that begin with another one."""
     shortest: list[str] = []
     for prefix in sorted(set(prefixes)):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from airflow_provider_chs3.core.arguments.load_arguments import COLUMNS, SELECT, Casts
-from airflow_provider_chs3.core.files.csv_dialect import TEXT_TYPE, Dialect
+from airflow_provider_chs3.core.files.text_fields import TEXT_TYPE, Dialect
 from airflow_provider_chs3.core.sql.casts import Casting
 from airflow_provider_chs3.core.sql.column_types import COMPOUND, ColumnType
 from airflow_provider_chs3.core.sql.quoting import identifier, literals
@@ -272,12 +272,12 @@ def _nullable(column_type: str, *, has_structs: bool = False) -> str:
 _DEPTH = 2
 
 
-def inner_keys(name: str) -> Iterator[tuple[str, ...]]:
+def _inner_keys(name: str) -> Iterator[tuple[str, ...]]:
     """Return each way to take a name apart at its dots: an object's key, and those inside it."""
     for dot in re.finditer(r"(?<=.)\.(?=.)", name):
         outer, inner = name[: dot.start()], name[dot.end() :]
         yield outer, inner
-        yield from ((outer, *keys) for keys in inner_keys(inner))
+        yield from ((outer, *keys) for keys in _inner_keys(inner))
 
 
 def has_whole_objects(names: Collection[str]) -> bool:
@@ -285,7 +285,7 @@ def has_whole_objects(names: Collection[str]) -> bool:
 
     For `log.x.y` it looks for `x.y` inside `log`, and not for `y` inside `x`.
     """
-    return any(keys[0] in names or len(keys) > _DEPTH for name in names for keys in inner_keys(name))
+    return any(keys[0] in names or len(keys) > _DEPTH for name in names for keys in _inner_keys(name))
 
 
 def with_whole_objects(
@@ -319,7 +319,7 @@ def with_whole_objects(
 
 def inner_keys_of(column: LoadedColumn, names: Iterable[str]) -> list[tuple[str, tuple[str, ...]]]:
     """Return the names with a dot that a column is loaded from, with each way to take them apart."""
-    return [(name, keys) for name in names if column.uses(name) for keys in inner_keys(name)]
+    return [(name, keys) for name in names if column.uses(name) for keys in _inner_keys(name)]
 
 
 def extracted(column: LoadedColumn, outer: str, inner: Iterable[str]) -> str:

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from airflow_provider_chs3.core.files.csv_dialect import Dialect
 from airflow_provider_chs3.core.files.file_set import Files
 from airflow_provider_chs3.core.files.guessed_columns import FileColumn, columns_of
 from airflow_provider_chs3.core.files.sample import Sample, read_sample
 from airflow_provider_chs3.core.files.source import Source
+from airflow_provider_chs3.core.files.text_fields import Dialect
 from airflow_provider_chs3.core.model.models import Manifest, TableName
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Grain, Period
 from airflow_provider_chs3.core.model.quantities import quantity

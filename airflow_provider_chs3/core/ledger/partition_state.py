@@ -62,7 +62,7 @@ class Part:
         return self.data_version if self.data_version > self.max_block else 0
 
 
-def state_columns(*, with_content: bool = True) -> str:
+def _state_columns(*, with_content: bool = True) -> str:
     """Return the columns of a SELECT from `system.parts` for active parts; `PartitionState.of` parses the answer.
 
     Parts without rows do not count: REPLACE PARTITION covers the old parts with one, which is active again after a
@@ -96,11 +96,11 @@ def partition_states(of_tables: str, *, by: str = "", with_content: bool = True,
     """Return the one statement that reads partitions as the ledger compares them.
 
     Returns:
-        A SELECT that returns a tuple `found` for each partition: `by`, its id, `state_columns` as a tuple, and `more`.
+        A SELECT that returns a tuple `found` for each partition: `by`, its id, `_state_columns` as a tuple, and `more`.
     """
     keys = f"{by}, " if by else ""
     # Not `partition`, which is a column.
-    columns = f"{keys}{PARTITION} AS id, ({state_columns(with_content=with_content)}){more and f', {more}'}"
+    columns = f"{keys}{PARTITION} AS id, ({_state_columns(with_content=with_content)}){more and f', {more}'}"
     return f"SELECT ({columns}) AS found FROM system.parts WHERE {of_tables} AND active GROUP BY {keys}id"
 
 

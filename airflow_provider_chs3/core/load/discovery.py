@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from airflow_provider_chs3.core.files.csv_dialect import reading_settings
 from airflow_provider_chs3.core.files.source import Source
+from airflow_provider_chs3.core.files.text_fields import reading_settings
 from airflow_provider_chs3.core.load.load_request import LoadRequest
 from airflow_provider_chs3.core.load.period_load import PeriodLoad
 from airflow_provider_chs3.core.load.staging_tables import KEPT_BYTES
@@ -214,7 +214,7 @@ NAME = r"(?:`(?:[^`\\]|\\.)*`|\w+)"
 VIEW_TO = re.compile(rf"CREATE MATERIALIZED VIEW {NAME}\.{NAME} (?:REFRESH .*? )?TO ({NAME}\.{NAME}) ")
 
 
-def fill_statements(load: PeriodLoad, node: Node) -> Steps[list[str]]:
+def _fill_statements(load: PeriodLoad, node: Node) -> Steps[list[str]]:
     """Return an INSERT for every materialized view that adds the period's rows as the view would.
 
     The view's SELECT is unchanged, but a setting restricts it to the period's partition. Rows go directly to the view's
@@ -262,7 +262,7 @@ def warn_of_risks(load: PeriodLoad, capacities: Mapping[Node, NodeNow]) -> Steps
         PreflightError: If a node lacks disk space for its part of the period.
         TransientError: If the target has too many parts for INSERTs, until merges reduce them.
     """
-    without_room, too_full = list(nodes_without_room(load, capacities)), list(_too_full(load, capacities))
+    without_room, too_full = list(_nodes_without_room(load, capacities)), list(_too_full(load, capacities))
     if without_room:
         raise PreflightError(*without_room, *(yield from _what_may_go(load)), *too_full)
     if too_full:
@@ -279,7 +279,7 @@ def _warn_of_views(load: PeriodLoad, capacities: Mapping[Node, NodeNow]) -> Step
         return
     views = sorted({view for node in viewed for view in capacities[node].views})
     # Statements for several periods would fill a page.
-    statements = [] if load.group else (yield from fill_statements(load, viewed[0]))
+    statements = [] if load.group else (yield from _fill_statements(load, viewed[0]))
     text = (
         f"{', '.join(views)} will not see the rows of {load.periods} in {load.context.target}: a materialized view "
         "sees INSERTs, but no replaced partitions. Fill such views from the table afterwards."
@@ -289,7 +289,7 @@ def _warn_of_views(load: PeriodLoad, capacities: Mapping[Node, NodeNow]) -> Step
     yield from Log(name="\n  ".join((text, *statements)))
 
 
-def nodes_without_room(load: PeriodLoad, capacities: Mapping[Node, NodeNow]) -> Iterator[str]:
+def _nodes_without_room(load: PeriodLoad, capacities: Mapping[Node, NodeNow]) -> Iterator[str]:
     """Yield a sentence for every node without enough disk space for its part of the objects.
 
     Staging takes about as much space as Parquet.

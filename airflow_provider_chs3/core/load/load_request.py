@@ -25,10 +25,10 @@ from airflow_provider_chs3.core.arguments.load_arguments import (
     PolicyGroup,
     Proof,
 )
-from airflow_provider_chs3.core.files.csv_dialect import Dialect
 from airflow_provider_chs3.core.files.loaded_columns import Selection, selection_of
 from airflow_provider_chs3.core.files.source import Source
 from airflow_provider_chs3.core.files.table_suggestion import NewTableRequest
+from airflow_provider_chs3.core.files.text_fields import Dialect
 from airflow_provider_chs3.core.ledger.recording import Structure, structure_of
 from airflow_provider_chs3.core.load.retry_policy import Reload
 from airflow_provider_chs3.core.model.freshness import FreshBy

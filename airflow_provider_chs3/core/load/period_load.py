@@ -9,14 +9,14 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from airflow_provider_chs3.core.arguments.check_arguments import Check
-from airflow_provider_chs3.core.files.csv_dialect import (
+from airflow_provider_chs3.core.files.file_set import LOOK_THREADS, Files, Reading
+from airflow_provider_chs3.core.files.loaded_columns import FileGroup, has_whole_objects
+from airflow_provider_chs3.core.files.source import Source
+from airflow_provider_chs3.core.files.text_fields import (
     has_escaped_labels,
     lacks_elements_of_containers,
     reading_settings,
 )
-from airflow_provider_chs3.core.files.file_set import LOOK_THREADS, Files, Reading
-from airflow_provider_chs3.core.files.loaded_columns import FileGroup, has_whole_objects
-from airflow_provider_chs3.core.files.source import Source
 from airflow_provider_chs3.core.ledger.comparison import (
     Comparison,
     ExpectedPeriod,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from airflow_provider_chs3.core.files.csv_dialect import READING_SETTING_NAMES
 from airflow_provider_chs3.core.files.describe_files import DataVolume
+from airflow_provider_chs3.core.files.text_fields import READING_SETTING_NAMES
 from airflow_provider_chs3.core.model.models import ADAPTIVE_BUFFERS, Setting, SettingValue, SettingValues
 from airflow_provider_chs3.core.model.store_kind import StoreKind
 from airflow_provider_chs3.core.sql.complete_answers import (
@@ -36,7 +36,7 @@ _DOWNLOAD_BUFFER_BYTES = 50 * 1024**2
 _DEFAULT_DOWNLOADS = 4
 
 
-def read_threads(share: ResourceShare, data: DataVolume) -> Setting:
+def _read_threads(share: ResourceShare, data: DataVolume) -> Setting:
     """Compute `max_threads`: each thread opens one file after another, and reads it in several requests."""
     threads, more = min(share.node_cores, 2 * share.cores), _threads_of_small_files(share, data)
     if more > threads:
@@ -61,20 +61,20 @@ def _reader_share(share: ResourceShare) -> int:
     return share.memory_bytes // 8
 
 
-def reader_bytes(share: ResourceShare, data: DataVolume) -> int:
+def _reader_bytes(share: ResourceShare, data: DataVolume) -> int:
     """Return the memory of the Parquet reader in bytes; 0 for other formats."""
     return min(_PARQUET_READER_BYTES, _reader_share(share)) if data.is_parquet else 0
 
 
-def reader_memory(share: ResourceShare, data: DataVolume) -> Iterator[Setting]:
+def _reader_memory(share: ResourceShare, data: DataVolume) -> Iterator[Setting]:
     """Limit the reader's memory, which the guide's formula ignores: it would take up to 4 GiB in addition."""
-    size_bytes = reader_bytes(share, data)
+    size_bytes = _reader_bytes(share, data)
     if size_bytes:
         reason = "the Parquet reader's share of the memory: an eighth, at most the default of 4 GiB"
         yield Setting("input_format_parquet_memory_high_watermark", size_bytes, reason)
 
 
-def downloads(data: DataVolume, threads: int) -> Iterator[Setting]:
+def _downloads(data: DataVolume, threads: int) -> Iterator[Setting]:
     """Compute the settings for downloads."""
     if 0 < data.largest_file_bytes <= 2 * _DOWNLOAD_BUFFER_BYTES:
         reason = "files are small: one download each"
@@ -201,7 +201,7 @@ YOURS = "yours"
 
 def tuned_settings(share: ResourceShare, data: DataVolume) -> tuple[Setting, ...]:
     """Compute the settings that make a load fast, each with its reason. `docs/tuning.md` names each rule's source."""
-    threads, readers = _threads(share, data), read_threads(share, data)
+    threads, readers = _threads(share, data), _read_threads(share, data)
     return (
         threads,
         Setting(
@@ -209,8 +209,8 @@ def tuned_settings(share: ResourceShare, data: DataVolume) -> tuple[Setting, ...
         ),
         *_block(share, data, int(threads.value)),
         readers,
-        *reader_memory(share, data),
-        *downloads(data, int(readers.value)),
+        *_reader_memory(share, data),
+        *_downloads(data, int(readers.value)),
         *_writing(share, data, int(threads.value)),
         *_limit(share),
     )
@@ -244,7 +244,7 @@ def _block(share: ResourceShare, data: DataVolume, threads: int) -> tuple[Settin
     if not share.memory_bytes:
         # Without a known memory limit, the server's default blocks are safer than a guess.
         return ()
-    memory_bytes = share.memory_bytes - (0 if share.is_isolated else reader_bytes(share, data))
+    memory_bytes = share.memory_bytes - (0 if share.is_isolated else _reader_bytes(share, data))
     block_bytes = memory_bytes // (3 * threads)
     reason = f"{memory_bytes} bytes of memory / (3 × {threads} threads)"
     in_memory = Setting("min_insert_block_size_bytes", block_bytes, reason)

@@ -17,7 +17,7 @@ from airflow_provider_chs3.core.arguments.load_arguments import (
     Tuning,
 )
 from airflow_provider_chs3.core.arguments.merge_arguments import merge_health
-from airflow_provider_chs3.core.files.csv_dialect import Dialect
+from airflow_provider_chs3.core.files.text_fields import Dialect
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from airflow_provider_chs3.core.arguments.declaration import declared
 from airflow_provider_chs3.core.arguments.load_arguments import GROUPS, MERGE_HEALTH
-from airflow_provider_chs3.core.files.csv_dialect import Dialect
 from airflow_provider_chs3.core.files.key_template import KeyTemplate
 from airflow_provider_chs3.core.files.loaded_columns import Selection
+from airflow_provider_chs3.core.files.text_fields import Dialect
 from airflow_provider_chs3.core.load.load_request import (
     EFFECTS,
     SWITCHES,
