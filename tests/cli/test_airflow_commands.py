@@ -69,18 +69,7 @@ def test_every_command_is_tried_above() -> None:
 
 
 @pytest.mark.parametrize("program", [["airflow", "chs3"], ["chs3"]])
-def test_an_error_has_its_exit_code_and_text(program: list[str], airflow_db: Path) -> None:
-    found = shutil.which(program[0], path=str(Path(sys.executable).parent))
-    assert found
-    command = [found, *program[1:], "ledger", "--table", "t", "--from", "2026-01"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "ledger: Pass both --from and --to" in done.stderr
-
-
-@pytest.mark.thorough(but=1)
-@pytest.mark.parametrize("program", [["airflow", "chs3"], ["chs3"]])
-def test_a_connection_is_found_in_airflows_database(
+def test_a_connection_is_found_in_airflows_database_and_an_error_has_its_exit_code_and_text(
     program: list[str], airflow_db: Path, tmp_path: Path, chs3_cluster: Cluster, chs3_database: str
 ) -> None:
     database = f"sqlite:///{shutil.copy(airflow_db, tmp_path)}"
@@ -91,4 +80,5 @@ def test_a_connection_is_found_in_airflows_database(
     found = Path(sys.executable).with_name(program[0])
     command = [found, *program[1:], "ledger", "--conn-id", "of_the_database", "--table", f"{chs3_database}.t"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert (done.returncode, done.stdout) == (2, "")
     assert f"Table {chs3_database}.t does not exist" in done.stderr

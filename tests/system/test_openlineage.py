@@ -35,7 +35,7 @@ MANY = Trips(rows_per_period=600, files_per_period=30)
 SLOW = {
     "deferrable": True,
     "progress_interval_seconds": 0.2,
-    "select": {"pickup_at": "pickup_at", "trip_id": "trip_id + sleepEachRow(0.02)"},
+    "select": {"pickup_at": "pickup_at", "trip_id": "trip_id + sleepEachRow(0.006)"},
     "settings": SLOW_SETTINGS,
 }
 CHECKS = {
