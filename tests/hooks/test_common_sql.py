@@ -94,7 +94,7 @@ def test_an_inserted_row_is_not_counted_twice_by_a_second_statement(table: str, 
 
 
 @pytest.mark.newer("UNION of columns without a common type, as the operator asks for it")
-def test_a_column_check_passes(table: str) -> None:
+def test_a_column_check_of_several_columns_passes(table: str) -> None:
     checks = {
         "id": {"distinct_check": {"equal_to": 10}, "null_check": {"equal_to": 0}},
         "fare": {"max": {"less_than": 10}},
@@ -102,50 +102,29 @@ def test_a_column_check_passes(table: str) -> None:
     SQLColumnCheckOperator(**CONNECTION, table=table, column_mapping=checks).execute({})
 
 
-def test_a_column_check_fails(table: str) -> None:
+def test_a_column_check_fails_and_takes_a_partition(table: str) -> None:
     check = SQLColumnCheckOperator(**CONNECTION, table=table, column_mapping={"fare": {"max": {"less_than": 5}}})
     with pytest.raises(AirflowException, match="max"):
         check.execute({})
+    of_day = {"column_mapping": {"id": {"min": {"equal_to": 0}}}, "partition_clause": f"day = '{DAY}'"}
+    SQLColumnCheckOperator(**CONNECTION, table=table, **of_day).execute({})
 
 
-def test_a_column_check_takes_a_partition(table: str) -> None:
-    checks = {"id": {"min": {"equal_to": 0}}}
-    SQLColumnCheckOperator(**CONNECTION, table=table, column_mapping=checks, partition_clause=f"day = '{DAY}'").execute(
-        {}
-    )
-
-
-def test_a_table_check_passes(table: str) -> None:
+def test_a_table_check_passes_or_fails(table: str) -> None:
     checks = {"rows": {"check_statement": "count(*) = 10"}, "fares": {"check_statement": "min(fare) >= 0"}}
     SQLTableCheckOperator(**CONNECTION, table=table, checks=checks).execute({})
-
-
-def test_a_table_check_fails(table: str) -> None:
     check = SQLTableCheckOperator(**CONNECTION, table=table, checks={"rows": {"check_statement": "count(*) = 11"}})
     with pytest.raises(AirflowException, match="rows"):
         check.execute({})
 
 
-def test_a_check_of_a_query_passes(table: str) -> None:
-    SQLCheckOperator(**CONNECTION, sql=f"SELECT count() FROM {table}").execute({})
-
-
-def test_a_check_of_a_query_fails(table: str) -> None:
+def test_checks_of_a_query_pass_or_fail(table: str) -> None:
+    counted = f"SELECT count() FROM {table}"
+    SQLCheckOperator(**CONNECTION, sql=counted).execute({})
     with pytest.raises(AirflowException):
-        SQLCheckOperator(**CONNECTION, sql=f"SELECT count() FROM {table} WHERE 0").execute({})
-
-
-def test_a_value_check_passes(table: str) -> None:
-    SQLValueCheckOperator(**CONNECTION, sql=f"SELECT count() FROM {table}", pass_value=10).execute({})
-
-
-def test_a_threshold_check_passes(table: str) -> None:
-    SQLThresholdCheckOperator(
-        **CONNECTION, sql=f"SELECT count() FROM {table}", min_threshold=5, max_threshold="SELECT 20"
-    ).execute({})
-
-
-def test_an_interval_check_passes(table: str) -> None:
+        SQLCheckOperator(**CONNECTION, sql=f"{counted} WHERE 0").execute({})
+    SQLValueCheckOperator(**CONNECTION, sql=counted, pass_value=10).execute({})
+    SQLThresholdCheckOperator(**CONNECTION, sql=counted, min_threshold=5, max_threshold="SELECT 20").execute({})
     check = SQLIntervalCheckOperator(
         **CONNECTION, table=table, metrics_thresholds={"count(*)": 1.5}, date_filter_column="day", days_back=-1
     )
@@ -153,13 +132,10 @@ def test_an_interval_check_passes(table: str) -> None:
     check.execute({})
 
 
-def test_a_sensor_waits_for_a_row(table: str) -> None:
-    sensor = SqlSensor(**CONNECTION, sql=f"SELECT count() FROM {table} WHERE id > %(least)s", parameters={"least": 5})
-    assert sensor.poke({})
-
-
-def test_a_sensor_sees_zero_as_not_yet(table: str) -> None:
-    assert not SqlSensor(**CONNECTION, sql=f"SELECT count() FROM {table} WHERE 0").poke({})
+def test_a_sensor_waits_for_a_row_and_sees_zero_as_not_yet(table: str) -> None:
+    counted = f"SELECT count() FROM {table}"
+    assert SqlSensor(**CONNECTION, sql=f"{counted} WHERE id > %(least)s", parameters={"least": 5}).poke({})
+    assert not SqlSensor(**CONNECTION, sql=f"{counted} WHERE 0").poke({})
 
 
 def test_extremes_are_no_records(make_hook: Callable[..., ClickHouseHook]) -> None:

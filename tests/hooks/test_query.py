@@ -100,12 +100,9 @@ def test_percent_signs_are_left_alone(hook: ClickHouseHook) -> None:
     assert hook.query("SELECT 'a%b' LIKE '%b', '%s', '%(x)s'") == [(1, "%s", "%(x)s")]
 
 
-def test_every_statement_has_an_id_of_its_own(hook: ClickHouseHook) -> None:
+def test_every_statement_has_an_id_of_its_own_unless_it_is_given(hook: ClickHouseHook) -> None:
     first, second = (hook.query("SELECT queryID()")[0][0] for _ in range(2))
     assert uuid.UUID(first) != uuid.UUID(second)
-
-
-def test_the_id_can_be_given(hook: ClickHouseHook) -> None:
     assert hook.query("SELECT queryID()", query_id="mine") == [("mine",)]
 
 
@@ -123,14 +120,11 @@ def test_the_comment_is_set(hook: ClickHouseHook) -> None:
     assert hook.query("SELECT getSetting('log_comment')") == [(airflow_log_comment(),)]
 
 
-def test_the_connections_settings_go_with_every_statement(make_hook: MakeHook) -> None:
+def test_the_connections_settings_go_with_every_statement_whose_own_settings_win(make_hook: MakeHook) -> None:
     hook = make_hook(extra={"settings": {"max_threads": 3, "optimize_on_insert": False}})
-    assert hook.query("SELECT getSetting('max_threads'), getSetting('optimize_on_insert')") == [(3, False)]
-
-
-def test_a_statements_settings_win(make_hook: MakeHook) -> None:
-    hook = make_hook(extra={"settings": {"max_threads": 3}})
-    assert hook.query("SELECT getSetting('max_threads')", settings={"max_threads": 1}) == [(1,)]
+    sql = "SELECT getSetting('max_threads'), getSetting('optimize_on_insert')"
+    assert hook.query(sql) == [(3, False)]
+    assert hook.query(sql, settings={"max_threads": 1}) == [(1, False)]
 
 
 @pytest.mark.parametrize("value", [True, False])
@@ -159,19 +153,13 @@ def test_one_node_can_be_addressed(hook: ClickHouseHook, second_node: RunningNod
     assert answer == [(second_node.name,)]
 
 
-def test_a_dead_host_is_passed_over(make_hook: MakeHook, closed_port: int, second_node: RunningNode) -> None:
+def test_a_dead_host_is_passed_over_and_logged_in_one_line(
+    make_hook: MakeHook, closed_port: int, second_node: RunningNode, caplog: pytest.LogCaptureFixture
+) -> None:
     hook = make_hook(
         host="127.0.0.1", port=closed_port, extra={"alt_hosts": f"{second_node.host}:{second_node.tcp_port}"}
     )
     assert hook.query("SELECT getMacro('replica')") == [(second_node.name,)]
-
-
-def test_a_dead_host_that_is_passed_over_is_logged_in_one_line(
-    make_hook: MakeHook, closed_port: int, second_node: RunningNode, caplog: pytest.LogCaptureFixture
-) -> None:
-    make_hook(
-        host="127.0.0.1", port=closed_port, extra={"alt_hosts": f"{second_node.host}:{second_node.tcp_port}"}
-    ).query("SELECT 1")
     logged = [record for record in caplog.records if record.name == driver.__name__]
     assert [(record.getMessage(), record.exc_info) for record in logged] == [
         (f"Failed to connect to 127.0.0.1:{closed_port}: [Errno 111] Connection refused", None)

@@ -61,12 +61,9 @@ def test_success_tells_version_and_node(hook: ClickHouseHook, first_node: Runnin
     assert hook.test_connection() == (True, f"{address} is ClickHouse {version} on node {node!r}.")
 
 
-def test_a_wrong_password_is_told(make_hook: MakeHook) -> None:
-    assert "user 'loader' or the password is wrong (516)" in failure(make_hook(password="hunter2"))
-
-
-def test_a_wrong_password_is_not_shown(make_hook: MakeHook) -> None:
-    assert "hunter2" not in failure(make_hook(password="hunter2"))
+def test_a_wrong_password_is_told_and_not_shown(make_hook: MakeHook) -> None:
+    message = failure(make_hook(password="hunter2"))
+    assert ("user 'loader' or the password is wrong (516)" in message, "hunter2" in message) == (True, False)
 
 
 def test_a_wrong_user_is_told(make_hook: MakeHook) -> None:
@@ -101,6 +98,9 @@ def test_the_http_port_is_recognised(make_hook: MakeHook, first_node: RunningNod
     assert no_connection(make_hook(port=first_node.http_port)) == (
         f"{address} speaks HTTP: this is ClickHouse's HTTP port. The native port is 9000 by default."
     )
+    # A retry is no use.
+    with pytest.raises(ConfigurationError):
+        make_hook(port=first_node.http_port).query("SELECT 1")
 
 
 def test_the_https_port_is_recognised(make_hook: MakeHook, first_node: RunningNode, tls_in_front_of: TlsFront) -> None:
@@ -125,11 +125,6 @@ def test_the_port_of_a_database_is_recognised(make_hook: MakeHook, chs3_mysql: M
 def test_a_server_that_hangs_up_is_said(make_hook: MakeHook, chs3_postgres: PostgresServer) -> None:
     message = no_connection(make_hook(host="127.0.0.1", port=chs3_postgres.port))
     assert "it accepts the connection, but does not answer as ClickHouse does (" in message
-
-
-def test_something_else_at_the_address_is_not_worth_a_retry(make_hook: MakeHook, first_node: RunningNode) -> None:
-    with pytest.raises(ConfigurationError):
-        make_hook(port=first_node.http_port).query("SELECT 1")
 
 
 def test_of_several_hosts_each_is_explained(make_hook: MakeHook, closed_port: int) -> None:

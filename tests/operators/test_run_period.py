@@ -209,26 +209,10 @@ class TestConf:
         assert period(self.START, self.END, conf=conf) == OCTOBER
 
 
-class TestSeveralPeriods:
-    @staticmethod
-    def periods(start: datetime, end: datetime) -> tuple[Period, ...]:
-        return periods_of_run(DagRun(start=start, end=end, timezone=UTC))
-
-    def test_an_interval_gives_every_period_that_it_touches(self):
-        start, end = datetime(2025, 12, 31, tzinfo=UTC), datetime(2026, 2, 1, 0, 0, 1, tzinfo=UTC)
-        assert self.periods(start, end) == (
-            Period.of_month(2025, 12),
-            Period.of_month(2026, 1),
-            Period.of_month(2026, 2),
-        )
-
-    def test_the_end_does_not_belong_to_it(self):
-        assert self.periods(datetime(2026, 10, 1, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC)) == (OCTOBER,)
-
-    def test_an_empty_interval_is_refused_with_the_timetable_to_use(self):
-        at = datetime(2026, 11, 1, tzinfo=UTC)
-        with pytest.raises(ConfigurationError, match=r"is empty .*CronDataIntervalTimetable\("):
-            self.periods(at, at)
+def test_an_empty_interval_of_a_task_for_several_periods_is_refused_with_the_timetable_to_use():
+    at = datetime(2026, 11, 1, tzinfo=UTC)
+    with pytest.raises(ConfigurationError, match=r"is empty .*CronDataIntervalTimetable\("):
+        of_grain(Grain.MONTH, start=at, end=at)
 
 
 NEW_YORK, SAO_PAULO = ZoneInfo("America/New_York"), ZoneInfo("America/Sao_Paulo")
@@ -243,106 +227,30 @@ def of_grain(
 
 
 @pytest.mark.parametrize(
-    ("grain", "timezone", "start", "end", "first", "last", "count"),
+    ("grain", "timezone", "start", "end", "found"),
     [
-        (
-            Grain.DAY,
-            UTC,
-            datetime(2026, 10, 31, 3, tzinfo=UTC),
-            datetime(2026, 11, 1, 3, tzinfo=UTC),
-            "2026-10-31",
-            "2026-11-01",
-            2,
-        ),
-        (
-            Grain.DAY,
-            BERLIN,
-            datetime(2026, 10, 24, 22, tzinfo=UTC),
-            datetime(2026, 10, 25, 23, tzinfo=UTC),
-            "2026-10-25",
-            "2026-10-25",
-            1,
-        ),
+        (Grain.MONTH, UTC, "2025-12-31T00Z", "2026-02-01T01Z", ("2025-12", "2026-02", 3)),
+        # The end does not belong to it.
+        (Grain.MONTH, UTC, "2026-10-01T00Z", "2026-11-01T00Z", ("2026-10", "2026-10", 1)),
+        (Grain.DAY, UTC, "2026-10-31T03Z", "2026-11-01T03Z", ("2026-10-31", "2026-11-01", 2)),
+        (Grain.DAY, BERLIN, "2026-10-24T22Z", "2026-10-25T23Z", ("2026-10-25", "2026-10-25", 1)),
         # Its midnight is left out.
-        (
-            Grain.DAY,
-            SAO_PAULO,
-            datetime(2018, 11, 3, 3, tzinfo=UTC),
-            datetime(2018, 11, 4, 3, tzinfo=UTC),
-            "2018-11-03",
-            "2018-11-03",
-            1,
-        ),
+        (Grain.DAY, SAO_PAULO, "2018-11-03T03Z", "2018-11-04T03Z", ("2018-11-03", "2018-11-03", 1)),
         # Days of 25 hours, and one of 23.
-        (
-            Grain.HOUR,
-            NEW_YORK,
-            datetime(2026, 11, 1, 4, tzinfo=UTC),
-            datetime(2026, 11, 2, 5, tzinfo=UTC),
-            "2026-11-01T04Z",
-            "2026-11-02T04Z",
-            25,
-        ),
-        (
-            Grain.HOUR,
-            BERLIN,
-            datetime(2026, 10, 24, 22, tzinfo=UTC),
-            datetime(2026, 10, 25, 23, tzinfo=UTC),
-            "2026-10-24T22Z",
-            "2026-10-25T22Z",
-            25,
-        ),
-        (
-            Grain.HOUR,
-            BERLIN,
-            datetime(2026, 3, 28, 23, tzinfo=UTC),
-            datetime(2026, 3, 29, 22, tzinfo=UTC),
-            "2026-03-28T23Z",
-            "2026-03-29T21Z",
-            23,
-        ),
-        (
-            Grain.HOUR,
-            UTC,
-            datetime(2026, 12, 31, 23, tzinfo=UTC),
-            datetime(2027, 1, 1, 1, tzinfo=UTC),
-            "2026-12-31T23Z",
-            "2027-01-01T00Z",
-            2,
-        ),
-        (
-            Grain.WEEK,
-            UTC,
-            datetime(2027, 1, 3, 3, tzinfo=UTC),
-            datetime(2027, 1, 4, 3, tzinfo=UTC),
-            "2026-W53",
-            "2027-W01",
-            2,
-        ),
-        (
-            Grain.QUARTER,
-            UTC,
-            datetime(2026, 12, 31, 3, tzinfo=UTC),
-            datetime(2027, 1, 1, 3, tzinfo=UTC),
-            "2026-Q4",
-            "2027-Q1",
-            2,
-        ),
-        (
-            Grain.YEAR,
-            UTC,
-            datetime(2026, 12, 31, 3, tzinfo=UTC),
-            datetime(2027, 1, 1, 3, tzinfo=UTC),
-            "2026",
-            "2027",
-            2,
-        ),
-        (Grain.ALL, UTC, datetime(2026, 12, 31, 3, tzinfo=UTC), datetime(2027, 1, 1, 3, tzinfo=UTC), "all", "all", 1),
+        (Grain.HOUR, NEW_YORK, "2026-11-01T04Z", "2026-11-02T05Z", ("2026-11-01T04Z", "2026-11-02T04Z", 25)),
+        (Grain.HOUR, BERLIN, "2026-10-24T22Z", "2026-10-25T23Z", ("2026-10-24T22Z", "2026-10-25T22Z", 25)),
+        (Grain.HOUR, BERLIN, "2026-03-28T23Z", "2026-03-29T22Z", ("2026-03-28T23Z", "2026-03-29T21Z", 23)),
+        (Grain.HOUR, UTC, "2026-12-31T23Z", "2027-01-01T01Z", ("2026-12-31T23Z", "2027-01-01T00Z", 2)),
+        (Grain.WEEK, UTC, "2027-01-03T03Z", "2027-01-04T03Z", ("2026-W53", "2027-W01", 2)),
+        (Grain.QUARTER, UTC, "2026-12-31T03Z", "2027-01-01T03Z", ("2026-Q4", "2027-Q1", 2)),
+        (Grain.YEAR, UTC, "2026-12-31T03Z", "2027-01-01T03Z", ("2026", "2027", 2)),
+        (Grain.ALL, UTC, "2026-12-31T03Z", "2027-01-01T03Z", ("all", "all", 1)),
     ],
 )
-def test_an_interval_has_the_tables_periods(grain, timezone, start, end, first, last, count):
-    found = of_grain(grain, timezone=timezone, start=start, end=end)
-    assert (found[0], found[-1], len(found)) == (first, last, count)
+def test_an_interval_has_the_tables_periods(grain, timezone, start, end, found):
+    start, end = datetime.fromisoformat(start), datetime.fromisoformat(end)
+    periods = of_grain(grain, timezone=timezone, start=start, end=end)
+    assert (periods[0], periods[-1], len(periods)) == found
 
 
 @pytest.mark.parametrize("at", [None, datetime(2026, 10, 5, tzinfo=UTC)])

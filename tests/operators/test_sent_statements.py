@@ -120,7 +120,7 @@ def _copy(source: socket.socket, target: socket.socket, heads: list[bytes] | Non
         target.shutdown(socket.SHUT_WR)
 
 
-def test_no_parameter_stands_in_a_url_a_trigger_or_a_log(
+def test_settings_database_and_query_id_go_along_and_no_parameter_stands_in_a_url_a_trigger_or_a_log(
     hook: ClickHouseHook,
     table: str,
     request_heads: list[bytes],
@@ -128,11 +128,14 @@ def test_no_parameter_stands_in_a_url_a_trigger_or_a_log(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     caplog.set_level("DEBUG")
-    sql = f"INSERT INTO {table} SELECT length({{secret:String}}) + sleep(2)"
-    deferred = start(sql, parameters={"secret": SECRET})
+    database, name = table.split(".")
+    sql = f"INSERT INTO {name} SELECT getSetting('max_threads') + length({{secret:String}}) + sleep(2)"
+    of_task = {"settings": {"max_threads": 3}, "database": database, "query_id": "mine"}
+    deferred = start(sql, parameters={"secret": SECRET}, **of_task)
+    assert deferred.trigger.query_id.startswith("mine_")
     event = deferred.wait()
     assert deferred.resume() == []
-    assert rows_of(hook, table) == [len(SECRET)]
+    assert rows_of(hook, table) == [3 + len(SECRET)]
     assert len(request_heads) == 1
     shown = f"{request_heads} {deferred.trigger.serialize()} {event} {caplog.text} {capfd.readouterr()}"
     assert deferred.trigger.query_id in shown
@@ -173,19 +176,6 @@ def test_what_needs_its_worker_keeps_it(
 def test_rows_keep_their_worker(hook: ClickHouseHook, table: str) -> None:
     assert stay({"sql": f"INSERT INTO {table} VALUES", "parameters": [[7], [8]]}) == 2
     assert rows_of(hook, table) == [7, 8]
-
-
-def test_settings_database_and_query_id_go_along(hook: ClickHouseHook, table: str) -> None:
-    database, name = table.split(".")
-    deferred = start(
-        f"INSERT INTO {name} SELECT getSetting('max_threads') + sleep(2)",
-        settings={"max_threads": 3},
-        database=database,
-        query_id="mine",
-    )
-    assert deferred.trigger.query_id.startswith("mine_")
-    deferred.resume()
-    assert rows_of(hook, table) == [3]
 
 
 def test_what_is_too_large_for_a_form_keeps_its_worker(hook: ClickHouseHook, table: str) -> None:

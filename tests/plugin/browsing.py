@@ -71,11 +71,14 @@ def open_page(
 ) -> Iterator[Callable[..., tuple[Page, list[str]]]]:
     """Opens a path as somebody with a role, by default a viewer; the page's clock is the test's if that asks for it.
 
+    `routes` are requests, as patterns, with what answers them from the first one on.
+
     Gives the page, and what it complains about: errors, refused resources, dialogs.
     """
     contexts: list[Any] = []
 
     def open_it(path: str, *, role: str = "viewer", clock: bool = False, **options: Any) -> tuple[Page, list[str]]:
+        routes = options.pop("routes", {})
         context = browser.new_context(**({"viewport": {"width": 1200, "height": 800}} | options))
         contexts.append(context)
         context.set_default_timeout(TIMEOUT_MILLISECONDS)
@@ -88,11 +91,15 @@ def open_page(
         page.on("pageerror", lambda error: troubles.append(str(error)))
         page.on("console", lambda message: troubles.append(message.text) if message.type == "error" else None)
         page.on("dialog", lambda dialog: (troubles.append(dialog.message), dialog.dismiss()))
+        for pattern, answer in routes.items():
+            page.route(pattern, answer)
         page.goto(f"{url}{path}")
         return page, troubles
 
     yield open_it
     for context in contexts:
+        for page in context.pages:
+            page.unroute_all(behavior="wait")
         context.close()
 
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 AsUser = Callable[[str | None], TestClient]
 Open = Callable[..., tuple["Page", list[str]]]
 
+#: In milliseconds: the page asks again meanwhile.
+A_MINUTE = 60_000
 CONF = {"bucket": "another", "chs3_reload": {"database": "d", "table": "t", "periods": ["2026-01"]}}
 
 
@@ -38,8 +40,10 @@ def loaded(as_user: AsUser, trips_lake: Lake) -> Lake:
     return trips_lake
 
 
-def open_period(open_page: Open, state: str = "published", role: str = "admin") -> tuple[Page, list[str]]:
-    page, troubles = open_page(PAGE, role=role)
+def open_period(
+    open_page: Open, state: str = "published", role: str = "admin", **options: Any
+) -> tuple[Page, list[str]]:
+    page, troubles = open_page(PAGE, role=role, **options)
     page.get_by_role("button", name=f"{PERIOD}: {state}").click()
     return page, troubles
 
@@ -54,7 +58,7 @@ def act(page: Page, label: str, verb: str) -> Locator:
 
 
 def test_a_reload_is_a_run_like_the_last_one_that_is_asked_for_just_this_period(loaded: Lake, open_page: Open) -> None:
-    page, troubles = open_period(open_page)
+    page, troubles = open_period(open_page, clock=True)
     page.get_by_role("button", name="Reload…").click()
     dialog = page.get_by_role("alertdialog", name=f"Reload: {loaded.database}.trips {PERIOD}")
     assert "loads only this period of this table again" in dialog.inner_text()
@@ -74,8 +78,10 @@ def test_a_reload_is_a_run_like_the_last_one_that_is_asked_for_just_this_period(
     assert (run.triggering_user_name, run.triggered_by) == ("admin", DagRunTriggeredByType.UI)
     dialog.get_by_role("button", name="Close").click()
     page.get_by_text("The run is queued.").wait_for()
+    page.clock.fast_forward(A_MINUTE)
     page.get_by_text(f"DAG {LOADER} is running").wait_for()
     runs.end(run.run_id)
+    page.clock.fast_forward(A_MINUTE)
     page.get_by_text("did not load this period").wait_for()
     keep(page, "what-came-of-a-reload")
     assert troubles == []

@@ -128,11 +128,10 @@ def many_tables(route: Route) -> None:
 def test_a_hundred_tables_of_ten_years_are_few_elements_and_the_newest_is_in_view(
     busy_lake: Lake, open_page: Callable[..., tuple[Page, list[str]]]
 ) -> None:
-    page, _ = open_page("/")
-    page.route("**/chs3/api/periods?*", many_tables)
+    page, _ = open_page(PAGE, routes={"**/chs3/api/periods?*": many_tables})
     for width in (1200, 500, 400):
         page.set_viewport_size({"width": width, "height": 800})
-        page.goto(page.url.split("/plugin")[0].rstrip("/") + PAGE)
+        page.reload()
         page.get_by_text("100 tables").wait_for()
         first = page.get_by_role("toolbar", name="Periods of d.table_000")
         box = first.get_by_role("button", name="2026-12").bounding_box()
@@ -141,7 +140,6 @@ def test_a_hundred_tables_of_ten_years_are_few_elements_and_the_newest_is_in_vie
         assert page.locator("[data-chs3=page] *").count() < 4_000
     page.get_by_role("list", name="Tables").evaluate("list => list.closest('[data-chs3=page]').scrollTo(0, 1e6)")
     page.get_by_role("toolbar", name="Periods of d.table_099").wait_for()
-    page.unroute_all(behavior="wait")
 
 
 def many_failures(route: Route) -> None:
@@ -165,9 +163,8 @@ def test_what_needs_attention_leaves_room_for_tables_on_the_first_screen(
     trips_lake: Lake, open_page: Callable[..., tuple[Page, list[str]]], height: int, few: int
 ) -> None:
     loaded(trips_lake)
-    page, troubles = open_page("/", viewport={"width": height * 16 // 10, "height": height})
-    page.route("**/chs3/api/periods?*", many_failures)
-    page.goto(page.url.split("/plugin")[0].rstrip("/") + PAGE)
+    size = {"width": height * 16 // 10, "height": height}
+    page, troubles = open_page(PAGE, viewport=size, routes={"**/chs3/api/periods?*": many_failures})
     needs = page.get_by_role("region", name="What needs attention")
     needs.get_by_role("button", name=f"Show {8 - few} more").wait_for()
     assert needs.get_by_role("listitem").count() == few
@@ -177,7 +174,6 @@ def test_what_needs_attention_leaves_room_for_tables_on_the_first_screen(
     keep(page, f"eight-failures-{height}")
     needs.get_by_role("button", name=f"Show {8 - few} more").click()
     assert needs.get_by_role("listitem").count() == 8
-    page.unroute_all(behavior="wait")
     assert troubles == []
 
 
@@ -198,16 +194,14 @@ def test_the_counts_of_states_have_one_line(
         route.fulfill(response=response, json=found)
 
     loaded(trips_lake)
-    page, troubles = open_page("/", viewport={"width": 1280, "height": 720})
-    page.route("**/chs3/api/periods?*", answer)
-    page.goto(page.url.split("/plugin")[0].rstrip("/") + PAGE)
+    size = {"width": 1280, "height": 720}
+    page, troubles = open_page(PAGE, viewport=size, routes={"**/chs3/api/periods?*": answer})
     counts = page.get_by_role("group", name="States")
     counts.get_by_role("button", name="1 merges wait").wait_for()
     box = counts.bounding_box()
     assert box is not None
     assert (box["height"] < 40, counts.get_by_role("button").count()) == (True, number)
     keep(page, f"states-{number}")
-    page.unroute_all(behavior="wait")
     assert troubles == []
 
 

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.lake import PERIOD, Lake
-from tests.narrow_user import NARROW, narrow_connection
+from tests.narrow_user import narrow_connection
 from tests.plugin.test_periods import TASK, TRIPS, loaded, loading, periods
 
 pytestmark = pytest.mark.three_nodes
@@ -81,11 +80,12 @@ def loads_into(lake: Lake, told: Any) -> list[Any]:
     return [each for each in told["loads"] if each["table"] == f"{lake.database}.{lake.table}"]
 
 
-def test_a_load_at_work_is_told_and_its_task_to_those_who_may_read_its_dag(
+def test_a_load_at_work_is_told_with_its_progress_and_its_task_to_those_who_may_read_its_dag(
     as_user: AsUser, airflow_api: Any, trips_lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trips_lake.upload(TRIPS)
     with loading(trips_lake):
+        period = periods(as_user, trips_lake)[PERIOD]
         (load,) = loads_into(trips_lake, cluster(as_user))
         monkeypatch.setattr(airflow_api.state.auth_manager, "get_authorized_dag_ids", lambda **_: {TASK.dag_id})
         (to_its_reader,) = loads_into(trips_lake, cluster(as_user))
@@ -93,6 +93,11 @@ def test_a_load_at_work_is_told_and_its_task_to_those_who_may_read_its_dag(
     assert load["insert"]["query_id"].startswith("chs3_")
     assert load["insert"]["peak_memory_bytes"] > 0
     assert (load["task"], to_its_reader["task"]["run_id"]) == (None, TASK.run_id)
+    assert (period["state"], period["insert"]["total_rows"]) == ("loading", 600)
+    # It reads ahead of what it writes.
+    assert 0 <= period["insert"]["read_rows"] <= 600
+    assert period["insert"]["query_id"].startswith("chs3_")
+    assert periods(as_user, trips_lake)[PERIOD]["state"] == "published"
 
 
 @pytest.mark.thorough
@@ -172,20 +177,3 @@ def test_progress_is_the_same_on_both_views_where_nodes_are_done_at_different_ti
     # Also where the other nodes were done, whose rows count on.
     assert min(nodes for _, nodes in compared) < 3, compared
     assert max(rows for rows, nodes in compared if nodes < 3) > 1_000, compared
-
-
-class TestDown:
-    def test_the_page_says_so_and_shows_what_was_seen_last(
-        self, own_cluster: ClickHouseCluster, own_lake: Lake, as_user: AsUser
-    ) -> None:
-        own_cluster.kill(1)
-        one_down = cluster(as_user)
-        assert [bool(node["error"]) for node in one_down["nodes"]] == [False, True]
-        assert [state and state["version"].split(".")[0].isdigit() for state in states(one_down)] == [True, None]
-        own_cluster.kill(0)
-        all_down = cluster(as_user)
-        assert str(own_cluster.nodes[0].tcp_port) in all_down["error"]
-        assert (all_down["nodes"], all_down["seen_at"]) == (one_down["nodes"], one_down["seen_at"])
-        assert NARROW.password not in json.dumps(all_down)
-        own_cluster.restart(0)
-        own_cluster.restart(1)

@@ -95,15 +95,6 @@ def test_only_the_periods_whose_base_changed_are_stale(as_user: AsUser, create: 
     assert lake.load("2026-01", "2026-02") == ["unchanged", "published"]
 
 
-def test_the_view_that_writes_to_a_derived_table_is_named(as_user: AsUser, create: Callable[..., SelectLake]) -> None:
-    lake = create()
-    lake.put("2026-01-05")
-    lake.on_every_node(f"CREATE MATERIALIZED VIEW {lake.database}.view TO {lake.database}.zones AS {lake.sql}")
-    assert lake.load("2026-01", sql=None, from_table=None, view=f"{lake.database}.view") == ["published"]
-    found = tables(as_user)["zones"]
-    assert (found["base"], found["view"]) == (f"{lake.database}.base", f"{lake.database}.view")
-
-
 @pytest.mark.thorough
 def test_nobody_knows_what_has_become_of_a_base_that_is_gone(
     as_user: AsUser, create: Callable[..., SelectLake]

@@ -104,13 +104,6 @@ def test_who_logs_in_sees_how_all_periods_are(scene: Lake, log_in: Callable[[str
     keep(page, "cluster")
 
 
-@pytest.mark.thorough(but=1)
-@pytest.mark.parametrize(("name", "status"), [("nobody", 403), (None, 401)])
-def test_who_may_not_see_it_gets_nothing(log_in: Callable[[str | None], Page], name: str | None, status: int) -> None:
-    page = log_in(name)
-    assert [page.request.get(f"/chs3/{path}").status for path in ("static/main.js", "api/periods")] == [status, status]
-
-
 @pytest.mark.thorough
 def test_who_is_logged_out_meanwhile_is_told_so(scene: Lake, open_page: OpenPage) -> None:
     page, _ = open_page(PAGE, clock=True)

@@ -32,13 +32,20 @@ def forget(lake: Lake, *names: str) -> list[dict[str, Any]]:
     return ForgetPeriodsOperator(task_id="forget", table=lake.table, periods=names, **where(lake)).execute({})
 
 
-def test_a_dropped_table_is_told_until_it_is_forgotten(
+def test_a_table_is_told_by_its_new_name_or_as_dropped_until_it_is_forgotten(
     as_user: AsUser, airflow_api: Any, loaded: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(airflow_api.state.auth_manager, "get_authorized_dag_ids", lambda **_: {"mine"})
-    loaded.on_every_node(f"DROP TABLE {loaded.database}.trips SYNC")
+    name = f"{loaded.database}.trips"
+    loaded.on_every_node(f"RENAME TABLE {name} TO {name}_old")
+    period = periods(as_user, loaded)[PERIOD]
+    assert period["state"] == "gone"
+    assert period["why"].startswith(f"the table is now called {name}_old")
+    loaded.on_every_node(f"RENAME TABLE {name}_old TO {name}")
+    assert {each["state"] for each in periods(as_user, loaded).values()} == {"published"}
+    loaded.on_every_node(f"DROP TABLE {name} SYNC")
     found = periods(as_user, loaded)
-    assert {name: (each["state"], each["rows"], each["objects"]) for name, each in found.items()} == {
+    assert {month: (each["state"], each["rows"], each["objects"]) for month, each in found.items()} == {
         PERIOD: ("gone", 0, 3),
         LATER: ("gone", 0, 3),
     }
@@ -51,16 +58,6 @@ def test_a_dropped_table_is_told_until_it_is_forgotten(
     # Forgotten once, it is as if it had never been there.
     with pytest.raises(Exception, match="does not exist"):
         forget(loaded, LATER)
-
-
-def test_a_renamed_table_is_told_with_its_new_name(as_user: AsUser, loaded: Lake) -> None:
-    name = f"{loaded.database}.trips"
-    loaded.on_every_node(f"RENAME TABLE {name} TO {name}_old")
-    period = periods(as_user, loaded)[PERIOD]
-    assert period["state"] == "gone"
-    assert period["why"].startswith(f"the table is now called {name}_old")
-    loaded.on_every_node(f"RENAME TABLE {name}_old TO {name}")
-    assert {each["state"] for each in periods(as_user, loaded).values()} == {"published"}
 
 
 @pytest.mark.thorough

@@ -170,8 +170,8 @@ def test_a_run_that_failed_before_any_load_is_on_the_page(
     assert troubles == []
 
 
-def test_a_run_that_failed_though_no_task_did_says_who_ended_it(
-    as_user: AsUser, trips_lake: Lake, task: Any, open_page: Open
+def test_a_run_that_failed_says_who_ended_it_or_which_task_failed_and_why_to_readers_of_its_log(
+    as_user: AsUser, airflow_api: Any, trips_lake: Lake, task: Any, open_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     load(trips_lake, task)
     runs.end(task.run_id, "failed")
@@ -186,19 +186,7 @@ def test_a_run_that_failed_though_no_task_did_says_who_ended_it(
         "No task of it failed: admin marked the run as failed. Its note: The files come later."
     ).wait_for()
     assert troubles == []
-
-
-def test_why_a_run_failed_is_told_to_readers_of_its_log_alone(
-    as_user: AsUser,
-    airflow_api: Any,
-    trips_lake: Lake,
-    task: Any,
-    open_page: Open,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    load(trips_lake, task)
     runs.set_state(task, "failed")
-    runs.end(task.run_id, "failed")
     manager = airflow_api.state.auth_manager
     is_authorized = manager.is_authorized_dag
 
@@ -207,7 +195,6 @@ def test_why_a_run_failed_is_told_to_readers_of_its_log_alone(
         return not is_log and bool(is_authorized(access_entity=access_entity, **asked))
 
     monkeypatch.setattr(manager, "is_authorized_dag", without_logs)
-    page, _ = open_page(PAGE)
-    failed = page.get_by_role("listitem", name=f"Run of DAG {LOADER} failed")
+    page.reload()
     failed.get_by_text("Task load failed: its error is shown only to users who may read its log.").wait_for()
     assert failed.get_by_role("link", name="Open the log").count() == 1

@@ -107,11 +107,29 @@ def mutate(lake: Lake, command: str) -> None:
     lake.on_every_node(f"ALTER TABLE {lake.database}.trips {command} SETTINGS mutations_sync = 2")
 
 
-def test_a_period_that_was_never_loaded(as_user: AsUser, trips_lake: Lake) -> None:
+def test_a_period_before_its_first_load_with_other_objects_and_without_its_table(
+    as_user: AsUser, trips_lake: Lake
+) -> None:
     trips_lake.upload(TRIPS)
     said = answers(as_user, trips_lake)
     assert (said.plan, said.ledger, said.page, said.load) == ("never loaded", "[]", ": ", "never loaded")
     assert said.doctor.endswith(": never loaded")
+    trips_lake.upload(Trips(seed=2, rows_per_period=600, files_per_period=3))
+    said = answers(as_user, trips_lake)
+    changed = "its objects changed since it was published"
+    # Neither ledger nor page lists a storage.
+    assert (said.plan, said.ledger, said.page, said.load) == (
+        changed,
+        "as published",
+        "published: as published",
+        changed,
+    )
+    assert said.doctor.endswith(f": {changed}")
+    trips_lake.on_every_node(f"DROP TABLE {trips_lake.database}.trips SYNC")
+    said = answers(as_user, trips_lake)
+    assert said.page.startswith("gone: the table ")
+    for one in (said.plan, said.load, said.doctor, refused(lambda: adopt(trips_lake))):
+        assert f"Table {trips_lake.database}.trips does not exist" in one
 
 
 @pytest.mark.thorough(but=1)
@@ -196,20 +214,6 @@ def test_a_month_of_a_table_by_day(as_user: AsUser, lake: Lake) -> None:
         assert "is not partitioned by month" in one
 
 
-def test_a_period_with_other_objects(as_user: AsUser, loaded: Lake) -> None:
-    loaded.upload(Trips(seed=2, rows_per_period=600, files_per_period=3))
-    said = answers(as_user, loaded)
-    changed = "its objects changed since it was published"
-    # Neither ledger nor page lists a storage.
-    assert (said.plan, said.ledger, said.page, said.load) == (
-        changed,
-        "as published",
-        "published: as published",
-        changed,
-    )
-    assert said.doctor.endswith(f": {changed}")
-
-
 def test_a_period_with_rows_that_wait_for_somebody(as_user: AsUser, loaded: Lake) -> None:
     loaded.upload(Trips(seed=2, rows_per_period=600, files_per_period=3))
     hold: dict[str, Any] = {
@@ -280,16 +284,6 @@ def test_a_period_that_was_forgotten(as_user: AsUser, loaded: Lake) -> None:
     assert (said.plan, said.ledger) == (STOPS, UNKNOWN)
     assert said.page == "changed: forgotten in the ledger; its rows are still there"
     assert UNKNOWN in said.load
-
-
-@pytest.mark.thorough(but=1)
-@pytest.mark.parametrize("command", ["DROP TABLE {0} SYNC", "RENAME TABLE {0} TO {0}_old"])
-def test_a_table_that_was_dropped_or_renamed(as_user: AsUser, loaded: Lake, command: str) -> None:
-    loaded.on_every_node(command.format(f"{loaded.database}.trips"))
-    said = answers(as_user, loaded)
-    assert said.page.startswith("gone: the table ")
-    for one in (said.plan, said.load, said.doctor, refused(lambda: adopt(loaded))):
-        assert f"Table {loaded.database}.trips does not exist" in one
 
 
 @pytest.mark.thorough

@@ -34,7 +34,9 @@ def seen(as_user: AsUser, lake: Lake) -> dict[str, Any]:
     return table
 
 
-def test_a_period_that_is_due_and_missing_is_overdue(as_user: AsUser, trips_lake: Lake) -> None:
+def test_a_period_that_is_due_and_missing_is_overdue(
+    as_user: AsUser, trips_lake: Lake, open_page: Callable[..., tuple[Page, list[str]]]
+) -> None:
     load(trips_lake, EARLIER)
     table = seen(as_user, trips_lake)
     assert table["freshness"] == {
@@ -47,6 +49,13 @@ def test_a_period_that_is_due_and_missing_is_overdue(as_user: AsUser, trips_lake
     assert overdue["why"] == f"it was due {LAST.end:%Y-%m-%d} 00:00 UTC, and no load has published it"
     assert overdue["since"] == f"{LAST.end:%Y-%m-%d} 00:00:00"
     assert overdue["task"] == published["task"]
+    page, troubles = open_page(PAGE, role="admin")
+    needs = page.get_by_role("region", name="What needs attention")
+    needs.get_by_text("Look at the newest run of its DAG").wait_for()
+    page.get_by_text("Fresh until").wait_for()
+    page.get_by_text(re.compile(r"^\d+ (d|h|min|s) late$")).wait_for()
+    keep(page, "overdue")
+    assert troubles == []
     load(trips_lake, LAST)
     table = seen(as_user, trips_lake)
     assert [period["state"] for period in table["periods"]] == ["published", "published"]
@@ -70,16 +79,3 @@ def test_a_period_is_overdue_until_a_load_looks_again_after_its_end(as_user: AsU
     trips_lake.operator(period=str(LAST), fresh_by="00:00").execute({"ti": TASK})
     (period,) = seen(as_user, trips_lake)["periods"]
     assert period["state"] == "published"
-
-
-def test_the_page_shows_what_is_overdue_and_until_when_tables_are_fresh(
-    trips_lake: Lake, as_user: AsUser, open_page: Callable[..., tuple[Page, list[str]]]
-) -> None:
-    load(trips_lake, EARLIER)
-    page, troubles = open_page(PAGE, role="admin")
-    needs = page.get_by_role("region", name="What needs attention")
-    needs.get_by_text("Look at the newest run of its DAG").wait_for()
-    page.get_by_text("Fresh until").wait_for()
-    page.get_by_text(re.compile(r"^\d+ (d|h|min|s) late$")).wait_for()
-    keep(page, "overdue")
-    assert troubles == []

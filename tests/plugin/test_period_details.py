@@ -31,9 +31,11 @@ def details(as_user: AsUser, lake: Lake, **query: str) -> dict[str, Any]:
 
 
 @pytest.mark.three_nodes
-def test_a_published_period_tells_what_its_load_did(as_user: AsUser, trips_lake: Lake) -> None:
+def test_a_published_period_tells_what_its_load_did_and_the_share_of_each_node(
+    as_user: AsUser, trips_lake: Lake
+) -> None:
     trips_lake.upload(TRIPS)
-    result = trips_lake.load()
+    result = trips_lake.load(settings={"max_block_size": 100})
     found = details(as_user, trips_lake)
     load = found["load"]
     assert load["is_published"]
@@ -44,13 +46,9 @@ def test_a_published_period_tells_what_its_load_did(as_user: AsUser, trips_lake:
     assert load["rows_per_second"] > 0 < load["bytes_per_second"]
     assert load["memory_bytes"] > 0
     assert "cores" in {each["name"]: each["reason"] for each in load["settings"]}["max_insert_threads"]
+    names = [detail["name"] for detail in load["settings"]]
+    assert names.index("max_insert_threads") < names.index("max_block_size") < names.index("optimize_on_insert")
     assert (found["failure"], found["inserting"], found["error"]) == (None, None, "")
-
-
-@pytest.mark.thorough
-@pytest.mark.three_nodes
-def test_each_node_tells_its_share_now_and_at_publishing(as_user: AsUser, trips_lake: Lake) -> None:
-    loaded(trips_lake)
     name = f"{trips_lake.database}.trips"
     trips_lake.on_node(0, f"INSERT INTO {name} (trip_id, pickup_at) VALUES (1, '{PERIOD}-05 00:00:00')")
     nodes = details(as_user, trips_lake)["nodes"]
@@ -158,14 +156,6 @@ def content(lake: Lake, key: str) -> bytes:
 
 
 @pytest.mark.thorough
-def test_computed_settings_come_first_and_those_of_every_load_last(as_user: AsUser, trips_lake: Lake) -> None:
-    trips_lake.upload(TRIPS)
-    trips_lake.load(settings={"max_block_size": 100})
-    names = [detail["name"] for detail in details(as_user, trips_lake)["load"]["settings"]]
-    assert names.index("max_insert_threads") < names.index("max_block_size") < names.index("optimize_on_insert")
-
-
-@pytest.mark.thorough
 @pytest.mark.parametrize("name", [HOSTILE, "it's; DROP TABLE trips --", 'back\\slash "and" `ticks`'])
 def test_whatever_a_table_is_called(as_user: AsUser, lake: Lake, name: str) -> None:
     lake.table = "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
@@ -175,10 +165,9 @@ def test_whatever_a_table_is_called(as_user: AsUser, lake: Lake, name: str) -> N
     assert details(as_user, lake)["load"]["rows"] == 600
 
 
-@pytest.mark.thorough(but=1)
-@pytest.mark.parametrize(
-    ("query", "status"),
-    [
+def test_there_is_nothing_else(as_user: AsUser, trips_lake: Lake) -> None:
+    loaded(trips_lake)
+    asked: list[tuple[dict[str, str], int]] = [
         ({"conn_id": "no_such_connection"}, 404),
         ({"conn_id": "aws_default"}, 404),
         ({"table": "no_such_table"}, 404),
@@ -192,8 +181,5 @@ def test_whatever_a_table_is_called(as_user: AsUser, lake: Lake, name: str) -> N
         ({"period": "٢٠٢٦-10"}, 422),
         ({"table": ""}, 422),
         ({"table": "x" * 256}, 422),
-    ],
-)
-def test_there_is_nothing_else(as_user: AsUser, trips_lake: Lake, query: dict[str, str], status: int) -> None:
-    loaded(trips_lake)
-    assert ask(as_user, trips_lake, **query).status_code == status
+    ]
+    assert [(query, ask(as_user, trips_lake, **query).status_code) for query, _ in asked] == asked

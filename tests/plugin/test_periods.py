@@ -85,13 +85,42 @@ def loading(lake: Lake, period: str = PERIOD, task: SimpleNamespace = TASK, **op
         thread.join()
 
 
-def test_a_published_period_is_told_with_what_its_load_did(as_user: AsUser, trips_lake: Lake) -> None:
-    period = periods(as_user, loaded(trips_lake))[PERIOD]
+def without_cluster(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection names no cluster, and operators do."""
+    connection = narrow_connection(lake.cluster)
+    del connection["extra"]["cluster"]
+    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
+
+
+def test_a_published_period_is_told_with_what_its_load_did_and_its_task_to_readers_of_its_dag(
+    as_user: AsUser, airflow_api: Any, trips_lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trips_lake.upload(TRIPS)
+    trips_lake.operator().execute({"ti": TASK})
+    period = periods(as_user, trips_lake)[PERIOD]
     assert (period["state"], period["why"]) == ("published", "as published")
     assert (period["rows"], period["objects"]) == (600, 3)
     assert period["insert_seconds"] > 0
     assert period["rows_per_second"] > 0
     assert period["published_at"].startswith("20")
+    assert period["task"] is None
+    monkeypatch.setattr(airflow_api.state.auth_manager, "get_authorized_dag_ids", lambda **_: {"mine", "other"})
+    assert periods(as_user, trips_lake)[PERIOD]["task"]["run_id"] == "run"
+    assert list(periods(as_user, trips_lake, dag_id="mine")) == [PERIOD]
+    assert periods(as_user, trips_lake, dag_id="other") == {}
+    # The cluster is known by what was published.
+    without_cluster(trips_lake, monkeypatch)
+    found = periods(as_user, trips_lake)
+    assert (found[PERIOD]["state"], found[PERIOD]["rows"]) == ("published", 600)
+
+
+@pytest.mark.thorough
+def test_before_anything_was_published_the_server_alone_is_shown(
+    as_user: AsUser, trips_lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_cluster(trips_lake, monkeypatch)
+    (connection,) = as_user("viewer").get("/chs3/api/periods").raise_for_status().json()["connections"]
+    assert (connection["cluster"], len(connection["nodes"]), connection["error"]) == (None, 1, "")
 
 
 @pytest.mark.thorough
@@ -113,30 +142,6 @@ def test_a_table_named_like_html_is_told_by_its_name(as_user: AsUser, lake: Lake
     lake.upload(TRIPS)
     lake.load()
     assert periods(as_user, lake, HOSTILE)[PERIOD]["state"] == "published"
-
-
-def test_a_period_that_loads_is_told_with_its_progress(as_user: AsUser, trips_lake: Lake) -> None:
-    trips_lake.upload(TRIPS)
-    with loading(trips_lake):
-        period = periods(as_user, trips_lake)[PERIOD]
-    assert period["state"] == "loading"
-    assert period["insert"]["total_rows"] == 600
-    # It reads ahead of what it writes.
-    assert 0 <= period["insert"]["read_rows"] <= 600
-    assert period["insert"]["query_id"].startswith("chs3_")
-    assert periods(as_user, trips_lake)[PERIOD]["state"] == "published"
-
-
-def test_the_task_of_a_load_is_named_to_those_who_may_read_its_dag(
-    as_user: AsUser, airflow_api: Any, trips_lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trips_lake.upload(TRIPS)
-    trips_lake.operator().execute({"ti": TASK})
-    assert periods(as_user, trips_lake)[PERIOD]["task"] is None
-    monkeypatch.setattr(airflow_api.state.auth_manager, "get_authorized_dag_ids", lambda **_: {"mine", "other"})
-    assert periods(as_user, trips_lake)[PERIOD]["task"]["run_id"] == "run"
-    assert list(periods(as_user, trips_lake, dag_id="mine")) == [PERIOD]
-    assert periods(as_user, trips_lake, dag_id="other") == {}
 
 
 def test_a_period_whose_mutation_failed_is_stuck(as_user: AsUser, trips_lake: Lake) -> None:
@@ -264,45 +269,35 @@ def test_a_load_whose_task_goes_on_is_loading_though_no_query_of_it_runs(
     assert states == {"deferred": "loading", "failed": "failed"}
 
 
-class TestClusterOfOperators:
-    """The connection names no cluster."""
-
-    @pytest.fixture
-    def nameless(self, trips_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Lake:
-        connection = narrow_connection(trips_lake.cluster)
-        del connection["extra"]["cluster"]
-        monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
-        return trips_lake
-
-    def test_it_is_known_by_what_was_published(self, as_user: AsUser, nameless: Lake) -> None:
-        found = periods(as_user, loaded(nameless))
-        assert (found[PERIOD]["state"], found[PERIOD]["rows"]) == ("published", 600)
-
-    @pytest.mark.thorough
-    def test_before_that_the_server_alone_is_shown(self, as_user: AsUser, nameless: Lake) -> None:
-        (connection,) = as_user("viewer").get("/chs3/api/periods").raise_for_status().json()["connections"]
-        assert (connection["cluster"], len(connection["nodes"]), connection["error"]) == (None, 1, "")
-
-
 class TestDown:
-    def test_the_page_says_so_and_shows_what_is_known(
+    def test_each_view_says_so_and_shows_what_is_known(
         self, own_cluster: ClickHouseCluster, own_lake: Lake, as_user: AsUser
     ) -> None:
+        def seen(view: str) -> dict[str, Any]:
+            (connection,) = as_user("viewer").get(f"/chs3/api/{view}").raise_for_status().json()["connections"]
+            return dict(connection)
+
         own_lake.create_table()
         loaded(own_lake)
         own_cluster.kill(1)
-        (one_down,) = as_user("viewer").get("/chs3/api/periods").json()["connections"]
-        assert [bool(node["error"]) for node in one_down["nodes"]] == [False, True]
+        one_down = {view: seen(view) for view in ("periods", "throughput", "cluster")}
+        for found in one_down.values():
+            assert [bool(node["error"]) for node in found["nodes"]] == [False, True]
+        nodes = one_down["periods"]["nodes"]
         # Its address is right: nobody is sent to look for another.
-        name = one_down["nodes"][1]["name"]
-        assert f"check that {name} is up" in one_down["nodes"][1]["error"]
-        assert "node_addresses" not in one_down["nodes"][1]["error"]
-        assert one_down["tables"][0]["periods"][0]["state"] == "published"
+        assert f"check that {nodes[1]['name']} is up" in nodes[1]["error"]
+        assert "node_addresses" not in nodes[1]["error"]
+        assert one_down["periods"]["tables"][0]["periods"][0]["state"] == "published"
+        assert [load["rows"] for load in one_down["throughput"]["loads"]] == [600]
+        up, down = (node["state"] for node in one_down["cluster"]["nodes"])
+        assert (up["version"].split(".")[0].isdigit(), down) == (True, None)
         own_cluster.kill(0)
-        (all_down,) = as_user("viewer").get("/chs3/api/periods").json()["connections"]
-        assert str(own_cluster.nodes[0].tcp_port) in all_down["error"]
-        assert all_down["tables"] == one_down["tables"]
-        assert NARROW.password not in all_down["error"]
+        known = {"periods": ("tables",), "throughput": ("loads",), "cluster": ("nodes", "seen_at")}
+        for view, names in known.items():
+            all_down = seen(view)
+            assert str(own_cluster.nodes[0].tcp_port) in all_down["error"]
+            assert NARROW.password not in json.dumps(all_down)
+            assert [all_down[name] for name in names] == [one_down[view][name] for name in names]
         own_cluster.restart(0)
         own_cluster.restart(1)
 

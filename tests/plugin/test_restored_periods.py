@@ -72,13 +72,13 @@ def test_a_pinned_period_is_unpinned_by_a_run_of_the_dag_for_that(
     assert troubles == []
 
 
-@pytest.mark.parametrize("verb", ["Approve", pytest.param("Discard", marks=pytest.mark.thorough)])
-def test_a_held_period_is_decided_on_by_a_run(
-    verb: str, trips_lake: Lake, as_user: AsUser, open_page: Callable[..., tuple[Page, list[str]]]
+@pytest.mark.thorough
+def test_a_held_period_is_discarded_by_a_run(
+    trips_lake: Lake, as_user: AsUser, open_page: Callable[..., tuple[Page, list[str]]]
 ) -> None:
     runs.make_known(LOADER, ACTIONS)
     trips_lake.upload(TRIPS)
-    task = runs.start(as_user("admin"), conf={"own": 1})
+    task = runs.start(as_user("admin"))
     with pytest.raises(AirflowSkipException):
         trips_lake.operator(checks=CHECKS, policies={"on_failed_check": "hold"}).execute({"ti": task})
     runs.set_state(task, "skipped")
@@ -91,25 +91,20 @@ def test_a_held_period_is_decided_on_by_a_run(
     page.get_by_role("button", name=f"{PERIOD}: held").click()
     page.get_by_text("max of trip_id is").first.wait_for()
     keep(page, "held")
-    page.get_by_role("button", name=f"{verb}…").click()
-    dialog = page.get_by_role("alertdialog", name=f"{verb}: {trips_lake.database}.trips {PERIOD}")
+    page.get_by_role("button", name="Discard…").click()
+    dialog = page.get_by_role("alertdialog", name=f"Discard: {trips_lake.database}.trips {PERIOD}")
     dialog.get_by_text("Held since").wait_for()
     told = dict(zip(dialog.locator("dt").all_inner_texts(), dialog.locator("dd").all_inner_texts(), strict=True))
     assert told.pop("Held since").endswith(" ago")
     assert told.pop("Why").startswith("Checks failed: max of trip_id is ")
     assert told == {"Held by": f"DAG {LOADER}, task load", "Held rows": "600", "Rows in the table": "0"}
-    keep(page, verb.lower())
+    keep(page, "discard")
     dialog.get_by_role("button", name="Cancel").click()
     dialog.wait_for(state="detached")
-    act(page, f"{verb}…", verb)
-    if verb == "Approve":
-        run = runs.runs(LOADER)[-1]
-        asked = {"database": trips_lake.database, "table": "trips", "periods": [PERIOD], "approve": True}
-        assert run.conf == {"own": 1, "chs3_reload": asked}
-    else:
-        (run,) = runs.runs(ACTIONS)
-        named = [run.conf[name] for name in ("action", "period", "database", "table", "staging_database")]
-        assert named == ["discard", PERIOD, trips_lake.database, "trips", trips_lake.database]
+    act(page, "Discard…", "Discard")
+    (run,) = runs.runs(ACTIONS)
+    named = [run.conf[name] for name in ("action", "period", "database", "table", "staging_database")]
+    assert named == ["discard", PERIOD, trips_lake.database, "trips", trips_lake.database]
     assert troubles == []
     where = {"table": "trips", "database": trips_lake.database, "cluster": trips_lake.cluster.name}
     DiscardPeriodsOperator(task_id="discard", periods=[PERIOD], **where).execute({})

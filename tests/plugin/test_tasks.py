@@ -54,7 +54,9 @@ def place(lake: Lake, *periods: str) -> dict[str, list[str]]:
     return found | ({"period": list(periods)} if periods else {})
 
 
-def test_every_task_that_is_about_periods_links_to_them(as_user: AsUser, trips_lake: Lake, run_dag: RunDag) -> None:
+def test_every_task_that_is_about_periods_links_to_them_and_loads_show_their_insert_without_keys(
+    as_user: AsUser, trips_lake: Lake, run_dag: RunDag
+) -> None:
     for period in ("2026-10", "2026-11"):
         trips_lake.upload(TRIPS, period)
     of_table = {"table": "trips", "database": trips_lake.database, "cluster": trips_lake.cluster.name}
@@ -63,14 +65,21 @@ def test_every_task_that_is_about_periods_links_to_them(as_user: AsUser, trips_l
             period=["2026-10", "2026-11"]
         )
         merges = ClickHouseMergeHealthSensor(
-            task_id="merges", periods=["2026-10", "2026-11"], poke_interval=1, **of_table
+            task_id="merges", periods=["2026-10", "2026-11"], poke_interval=0.1, **of_table
         )
         load >> merges >> OptimizePartitionOperator(task_id="optimize", **of_table)
     run = run_dag(dag)
-    user = as_user("viewer")
+    user = as_user("admin")
     assert query_of(links(user, run, "load", 1)[NAME]) == place(trips_lake, "2026-11")
     assert query_of(links(user, run, "merges")[NAME]) == place(trips_lake, "2026-10", "2026-11")
     assert query_of(links(user, run, "optimize")[NAME]) == place(trips_lake)
+    path = f"/api/v2/dags/links/dagRuns/{run.run_id}/taskInstances/load"
+    rendered = user.get(f"{path}/0").raise_for_status().json()["rendered_fields"]["insert_sql"]
+    told = user.get(f"{path}/xcomEntries/insert_sql", params={"map_index": 0}).raise_for_status().json()["value"]
+    assert rendered == told == of_period(user, trips_lake)["insert_sql"]
+    assert rendered.startswith("INSERT INTO FUNCTION cluster(")
+    assert "s3Cluster(" in rendered
+    assert "[HIDDEN]" in rendered
 
 
 @pytest.mark.three_nodes
@@ -87,24 +96,6 @@ def test_a_distributed_table_is_linked_by_the_table_under_it(
         S3ToClickHouseOperator(task_id="load", period=PERIOD, **_arguments(trips_lake) | {"table": "everywhere"})
     run = run_dag(dag)
     assert query_of(links(as_user("viewer"), run, "load")[NAME]) == place(trips_lake, PERIOD)
-
-
-def test_the_insert_is_shown_without_keys_in_the_rendered_fields_and_as_xcom(
-    as_user: AsUser, trips_lake: Lake, run_dag: RunDag
-) -> None:
-    trips_lake.upload(TRIPS)
-    with DAG(dag_id="shows", schedule=None) as dag:
-        S3ToClickHouseOperator(task_id="load", period=PERIOD, **_arguments(trips_lake))
-    run = run_dag(dag)
-    path = f"/api/v2/dags/shows/dagRuns/{run.run_id}/taskInstances/load"
-    user = as_user("admin")
-    rendered = user.get(path).raise_for_status().json()["rendered_fields"]["insert_sql"]
-    told = user.get(f"{path}/xcomEntries/insert_sql").raise_for_status().json()["value"]
-    assert rendered == told
-    assert rendered.startswith("INSERT INTO FUNCTION cluster(")
-    assert "s3Cluster(" in rendered
-    assert "[HIDDEN]" in rendered
-    assert of_period(user, trips_lake)["insert_sql"] == rendered
 
 
 @pytest.mark.thorough
@@ -180,19 +171,16 @@ def test_a_link_has_the_path_that_airflow_is_served_under(
     assert url == f"{begin}conn_id=a%26b&database=db&table=%3Cb%3E&period={PERIOD}"
 
 
-def test_a_failed_task_ends_with_one_paragraph_that_says_the_way_out(trips_lake: Lake) -> None:
+def test_a_task_ends_with_one_paragraph_of_the_way_out_or_one_block_of_what_it_did_and_took(
+    trips_lake: Lake, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(NotReadyError) as raised:
         trips_lake.load()
     frames = traceback.extract_tb(raised.value.__traceback__)
     assert [frame.filename for frame in frames if "/core/" in frame.filename] == []
     assert raised.value.__suppress_context__
-    lines = "".join(traceback.format_exception(raised.value)).strip().splitlines()
-    assert lines[-1].startswith("airflow_provider_chs3.exceptions.NotReadyError: ")
-
-
-def test_a_load_ends_its_log_with_one_block_of_what_it_did_and_took(
-    trips_lake: Lake, capsys: pytest.CaptureFixture[str]
-) -> None:
+    last = "".join(traceback.format_exception(raised.value)).strip().splitlines()
+    assert last[-1].startswith("airflow_provider_chs3.exceptions.NotReadyError: ")
     trips_lake.upload(TRIPS)
     trips_lake.load()
     summary = f"{trips_lake.database}.trips {PERIOD} published (never loaded): 600 rows from 3 objects"

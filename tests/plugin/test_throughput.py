@@ -18,7 +18,7 @@ from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.proxies import StorageProxy, slow
 from tests.integration.lake import PERIOD, Lake
-from tests.narrow_user import NARROW, WATCHER
+from tests.narrow_user import WATCHER
 from tests.plugin.browsing import PAGE, SCREENSHOTS, keep
 from tests.plugin.test_periods import TASK, TRIPS, loaded, periods
 from tests.waiting import wait_until
@@ -203,18 +203,6 @@ def test_parts_come_with_loads_and_go_with_merges(as_user: AsUser, own_lake: Lak
     assert fewer == parts - sum(bool(rows) for rows in own_lake.rows_per_node())
 
 
-def test_a_log_that_the_user_may_not_read_is_told_and_so_is_the_rest(as_user: AsUser, trips_lake: Lake) -> None:
-    loaded(trips_lake)
-    trips_lake.on_every_node("SYSTEM FLUSH LOGS")
-    found = throughput(as_user)
-    load = of_lake(found, trips_lake)[PERIOD]
-    assert (load["rows"], load["merge_seconds"], found["history"]["nodes"]) == (600, None, [])
-    assert load["storage_seconds"] > 0
-    for node in found["nodes"]:
-        (why,) = node["silent"]
-        assert why.startswith("system.part_log: the connection's user may not read it")
-
-
 @pytest.mark.thorough
 def test_the_task_of_a_load_is_named_to_those_who_may_read_its_dag(
     as_user: AsUser, airflow_api: Any, trips_lake: Lake, monkeypatch: pytest.MonkeyPatch
@@ -227,12 +215,20 @@ def test_the_task_of_a_load_is_named_to_those_who_may_read_its_dag(
     assert of_lake(throughput(as_user, dag_id="other"), trips_lake) == {}
 
 
-def test_the_loads_of_each_table_have_a_cost(
+def test_the_loads_of_each_table_have_a_cost_and_a_log_that_the_user_may_not_read_is_told(
     as_user: AsUser, trips_lake: Lake, open_page: Callable[..., tuple[Page, list[str]]]
 ) -> None:
     trips_lake.upload(TRIPS)
     result = trips_lake.load()
-    (cost,) = (cost for cost in throughput(as_user)["costs"] if cost["database"] == trips_lake.database)
+    trips_lake.on_every_node("SYSTEM FLUSH LOGS")
+    found = throughput(as_user)
+    load = of_lake(found, trips_lake)[PERIOD]
+    assert (load["rows"], load["merge_seconds"], found["history"]["nodes"]) == (600, None, [])
+    assert load["storage_seconds"] > 0
+    for node in found["nodes"]:
+        (why,) = node["silent"]
+        assert why.startswith("system.part_log: the connection's user may not read it")
+    (cost,) = (cost for cost in found["costs"] if cost["database"] == trips_lake.database)
     assert cost == {
         **{"database": trips_lake.database, "table": "trips", "loads": 1, "rows": 600},
         "read_bytes": result["source_bytes"],
@@ -247,22 +243,3 @@ def test_the_loads_of_each_table_have_a_cost(
 
 def test_it_looks_back_over_a_few_ranges_only(as_user: AsUser) -> None:
     assert as_user("viewer").get("/chs3/api/throughput", params={"days": 8}).status_code == 422
-
-
-class TestDown:
-    def test_the_page_says_so_and_shows_what_is_known(
-        self, own_cluster: ClickHouseCluster, own_lake: Lake, as_user: AsUser
-    ) -> None:
-        own_lake.create_table()
-        loaded(own_lake)
-        own_cluster.kill(1)
-        one_down = throughput(as_user)
-        assert [bool(node["error"]) for node in one_down["nodes"]] == [False, True]
-        assert [load["rows"] for load in one_down["loads"]] == [600]
-        own_cluster.kill(0)
-        all_down = throughput(as_user)
-        assert str(own_cluster.nodes[0].tcp_port) in all_down["error"]
-        assert all_down["loads"] == one_down["loads"]
-        assert NARROW.password not in json.dumps(all_down)
-        own_cluster.restart(0)
-        own_cluster.restart(1)

@@ -108,8 +108,7 @@ def events(run: DagRun) -> list[dict[str, Any]]:
 ALL = "2026-01 … 2026-03 (3 months)"
 
 
-@pytest.mark.thorough
-def test_a_night_loads_its_period_and_those_before_and_checks_the_table(nights: Nights) -> None:
+def test_a_night_loads_its_period_and_those_before_and_the_next_one_only_what_got_other_files(nights: Nights) -> None:
     nights.upload(*PERIODS)
     done = nights.run()
     assert done.state == "success"
@@ -122,11 +121,6 @@ def test_a_night_loads_its_period_and_those_before_and_checks_the_table(nights: 
         "check": "success",
     }
     assert [nights.facts(period) for period in PERIODS] == [TRIPS.facts(period) for period in PERIODS]
-
-
-def test_the_next_night_loads_only_the_period_that_got_other_files(nights: Nights) -> None:
-    nights.upload(*PERIODS)
-    nights.run()
     nights.upload("2026-02", trips=MORE_TRIPS)
     done = nights.run()
     assert [name for name in states(done) if name.startswith("period.load")] == ["period.load 2026-02: published"]

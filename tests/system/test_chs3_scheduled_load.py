@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 DAGS = Path(__file__).parents[2] / "dags"
 PERIODS = ["2026-01", "2026-02", "2026-03"]
-TRIPS = Trips(rows_per_period=6_000, files_per_period=6)
+TRIPS = Trips(rows_per_period=600, files_per_period=3)
 
 
 @pytest.fixture(scope="module")
