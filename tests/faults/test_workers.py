@@ -41,14 +41,14 @@ Strikes = Callable[[list[Step]], Iterator[Strike]]
 
 @pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("strikes", [strikes_after, strikes_amid])
-@pytest.mark.parametrize("first", range(5))
-def test_after_kill_9_at_every_fifth_step_a_run_ends_in_the_objects_rows(
+@pytest.mark.parametrize("first", range(10))
+def test_after_kill_9_at_every_tenth_step_a_run_ends_in_the_objects_rows(
     trips_lake: Lake, strikes: Strikes, first: int
 ) -> None:
     trips_lake.upload(VERSIONS[0])
     trips_lake.load()
     trips_lake.upload(VERSIONS[1])
-    points = list(strikes(steps_of(trips_lake.load)))[first::5]
+    points = list(strikes(steps_of(trips_lake.load)))[first::10]
     assert points
     for number, strike in enumerate(points):
         trips = VERSIONS[number % 2]

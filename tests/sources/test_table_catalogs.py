@@ -112,8 +112,16 @@ def lake(request: pytest.FixtureRequest) -> TableLake:
 
 
 @pytest.mark.thorough(but=1)
-def test_a_period_is_loaded_and_then_what_was_committed_since(lake: TableLake) -> None:
-    assert lake.load()["status"] == "published"
+def test_a_period_is_loaded_and_then_what_was_committed_since_and_no_secret_shows(
+    lake: TableLake, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    operator = lake.operator()
+    caplog.clear()
+    assert operator.execute({})["status"] == "published"
+    shown = f"{caplog.text}{operator.insert_sql}{vars(operator)}{operator.store.source(operator.store.listing())!r}"
+    assert lake.table.s3.secret_key not in shown
+    assert "rest-secret" not in shown
     assert lake.facts() == TRIPS.facts(PERIOD)
     assert lake.load()["status"] == "unchanged"
     (file,) = data_files(lake.table.table())
@@ -121,23 +129,12 @@ def test_a_period_is_loaded_and_then_what_was_committed_since(lake: TableLake) -
     assert lake.load()["rows"] == 1_998
 
 
-@pytest.mark.thorough(but=1, first=1)
+@pytest.mark.thorough(but=1)
 def test_a_table_that_is_missing_is_told(lake: TableLake) -> None:
     wrong = lake.objects
     wrong.table = "lake.trip"
     with pytest.raises(AirflowFailException, match=r"Cannot list lake\.trip .*: there is no such table"):
         lake.load(objects=wrong)
-
-
-@pytest.mark.thorough(but=1)
-def test_no_secret_shows(lake: TableLake, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG)
-    operator = lake.operator()
-    caplog.clear()
-    operator.execute({})
-    shown = f"{caplog.text}{operator.insert_sql}{vars(operator)}{operator.store.source(operator.store.listing())!r}"
-    assert lake.table.s3.secret_key not in shown
-    assert "rest-secret" not in shown
 
 
 def loader_of(s3: S3Endpoint, *actions: str) -> S3Endpoint:
@@ -210,12 +207,12 @@ def test_a_rest_catalog_takes_the_properties_of_its_own_authentication(
 
 
 def test_a_rest_catalog_that_does_not_answer_is_tried_again(
-    rest_lake: TableLake, monkeypatch: pytest.MonkeyPatch
+    glue_lake: TableLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nobody = rest_lake.table.connection | {"host": "http://127.0.0.1:1"}
+    nobody = {"conn_type": "iceberg", "host": "http://127.0.0.1:1", "login": "loader", "password": "rest-secret"}
     monkeypatch.setenv("AIRFLOW_CONN_ICEBERG_DEFAULT", json.dumps(nobody))
     with pytest.raises(Exception, match=r"Cannot list lake\.trips .*: ConnectionError") as failed:
-        rest_lake.load(retries=0)
+        glue_lake.load(retries=0)
     assert not isinstance(failed.value, AirflowFailException)
     assert "rest-secret" not in f"{failed.value!r}{failed.value.__cause__!r}"
 

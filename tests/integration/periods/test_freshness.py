@@ -60,63 +60,61 @@ def records(lake: Lake) -> list[tuple[Any, ...]]:
 
 def test_a_table_is_late_until_the_period_that_is_due_is_loaded(trips_lake: Lake, run: Run) -> None:
     loaded(trips_lake, EARLIER)
-    due = LAST.end.isoformat() + "+00:00"
-    code, (status,) = run("status", "trips")
+    code, (status, *others) = run("status")
     assert (code, status["is_fresh"], status["missing"]) == (1, False, 1)
+    assert {other["load"]: other["is_fresh"] for other in others} == {"quick": False, "never": None}
+    due = LAST.end.isoformat() + "+00:00"
     assert (status["complete"], status["next_period"], status["due_at"]) == (str(EARLIER), str(LAST), due)
-    code, text = run("status", "trips", output="table")
+    code, text = run("status", output="table")
     assert (code, f"{LAST} was due {LAST.end:%Y-%m-%d %H:%M} UTC" in text) == (1, True)
+    assert "no fresh_by says when it is due" in text
+    assert run("status", "never")[0] == 0
     assert f"{LAST} was due" in run("ledger", "trips", output="table")[1]
+    _, text = run("plan", "trips", "--from", str(EARLIER), "--to", str(LAST), output="table")
+    assert f"{LAST} was due {LAST.end:%Y-%m-%d} 00:00 UTC, but it has no objects yet." in text
 
     loaded(trips_lake, LAST)
-    code, (status,) = run("status", "trips")
+    code, (status, *_) = run("status")
     assert (code, status["complete"], status["due_at"]) == (0, str(LAST), RUNNING.end.isoformat() + "+00:00")
     assert f"The table is fresh until {RUNNING.end:%Y-%m-%d} 00:00 UTC." in run("ledger", "trips", output="table")[1]
     # A period that somebody changed is none that is there.
     trips_lake.on_every_node(f"ALTER TABLE {trips_lake.database}.trips DROP PARTITION {str(LAST).replace('-', '')}")
     code, (status,) = run("status", "trips")
     assert (code, status["complete"], status["changed"]) == (1, str(EARLIER), 1)
+    # So are partitions that are in no ledger.
+    trips_lake.upload(TRIPS, str(RUNNING))
+    trips_lake.insert_objects(str(RUNNING))
+    _, (status,) = run("status", "trips")
+    assert (status["periods"], status["changed"]) == (2, 2)
 
 
-def test_a_period_that_was_loaded_before_its_end_is_complete_once_a_load_looked_again(
+def test_a_period_that_was_loaded_before_its_end_is_complete_once_a_load_or_a_plan_looked_again(
     trips_lake: Lake, run: Run
 ) -> None:
+    loads = f"{trips_lake.database}.chs3_loads"
     loaded(trips_lake, LAST, fresh_by="00:00")
     assert records(trips_lake) == [(str(LAST), "load", "00:00 UTC")]
     # As if it had been loaded a day before it ended.
-    trips_lake.on_every_node(f"TRUNCATE TABLE IF EXISTS {trips_lake.database}.chs3_loads")
+    trips_lake.on_every_node(f"TRUNCATE TABLE {loads}")
     trips_lake.on_every_node(
         f"ALTER TABLE {trips_lake.database}.chs3_ledger UPDATE recorded_at = '{LAST.last:%Y-%m-%d} 00:00:00' WHERE 1 "
         "SETTINGS mutations_sync = 2"
     )
-    assert run("status", "trips")[0] == 1
-    # A load that does not say when it is due records nothing.
-    loaded(trips_lake, LAST)
+    # The command of a plan writes nothing, nor does a load that does not say when it is due.
+    assert run("plan", "trips", "--period", str(LAST))[0] == 0
+    trips_lake.load(period=str(LAST))
     assert (records(trips_lake), run("status", "trips")[0]) == ([], 1)
     for _ in range(2):
-        loaded(trips_lake, LAST, fresh_by="00:00")
+        trips_lake.load(period=str(LAST), fresh_by="00:00")
         assert records(trips_lake) == [(str(LAST), "unchanged", "00:00 UTC")]
     assert run("status", "trips")[0] == 0
     # A table's newest load says when it is due, if nobody else does.
     assert main(["status", "--table", f"{trips_lake.database}.trips", "--cluster", trips_lake.cluster.name]) == 0
-    loaded(trips_lake, LAST, fresh_by="3h")
+    trips_lake.load(period=str(LAST), fresh_by="3h")
     assert records(trips_lake)[1:] == [(str(LAST), "unchanged", "3h UTC")]
 
-
-def test_a_plan_of_a_quiet_night_counts_as_a_look(trips_lake: Lake, run: Run) -> None:
-    loaded(trips_lake, LAST, fresh_by="00:00")
-    # As if it had been loaded a day before it ended.
-    trips_lake.on_every_node(f"TRUNCATE TABLE IF EXISTS {trips_lake.database}.chs3_loads")
-    trips_lake.on_every_node(
-        f"ALTER TABLE {trips_lake.database}.chs3_ledger UPDATE recorded_at = '{LAST.last:%Y-%m-%d} 00:00:00' WHERE 1 "
-        "SETTINGS mutations_sync = 2"
-    )
-    # The command writes nothing, the task of a DAG one record.
-    assert (run("plan", "trips", "--period", str(LAST))[0], run("status", "trips")[0], records(trips_lake)) == (
-        0,
-        1,
-        [],
-    )
+    # The task of a plan leaves one record.
+    trips_lake.on_every_node(f"TRUNCATE TABLE {loads}")
     where = {"table": "trips", "database": trips_lake.database, "cluster": trips_lake.cluster.name}
     plan = {**where, "bucket": trips_lake.bucket, "key": "trips/{YYYY-MM}/", "fresh_by": "00:00"}
     for _ in range(2):
@@ -124,25 +122,10 @@ def test_a_plan_of_a_quiet_night_counts_as_a_look(trips_lake: Lake, run: Run) ->
         assert records(trips_lake) == [(str(LAST), "unchanged", "00:00 UTC")]
     assert run("status", "trips")[0] == 0
     # A load that is still inserting may know newer objects: the plan would record that it is due at another time.
-    loads = f"{trips_lake.database}.chs3_loads"
     of_a_load = "* REPLACE ('inserting' AS event, sequence + 1 AS sequence)"
     trips_lake.on_node(0, f"INSERT INTO {loads} SELECT {of_a_load} FROM {loads}")
     PlanLoadsOperator(task_id="plan", **(plan | {"fresh_by": "3h"}), periods=[str(LAST)]).execute({})
     assert records(trips_lake) == [(str(LAST), "unchanged", "00:00 UTC")]
-
-
-def test_a_plan_says_what_is_missing_not_that_it_is_loaded(trips_lake: Lake, run: Run) -> None:
-    loaded(trips_lake, EARLIER)
-    _, text = run("plan", "trips", "--from", str(EARLIER), "--to", str(LAST), output="table")
-    assert f"{LAST} was due {LAST.end:%Y-%m-%d} 00:00 UTC, but it has no objects yet." in text
-
-
-def test_a_period_that_was_adopted_does_not_say_when_the_table_is_due(trips_lake: Lake, run: Run) -> None:
-    loaded(trips_lake, EARLIER, fresh_by="00:00")
-    trips_lake.upload(TRIPS, str(LAST))
-    trips_lake.insert_objects(str(LAST))
-    assert run("adopt", "never", "--period", str(LAST))[0] == 0
-    assert main(["status", "--table", f"{trips_lake.database}.trips", "--cluster", trips_lake.cluster.name]) == 0
 
 
 def test_the_running_period_is_not_due(trips_lake: Lake, run: Run) -> None:
@@ -151,41 +134,22 @@ def test_the_running_period_is_not_due(trips_lake: Lake, run: Run) -> None:
     assert (code, status["complete"], status["next_period"], status["missing"]) == (0, None, str(RUNNING), 0)
 
 
-def test_status_forecasts_the_load_of_what_is_missing(trips_lake: Lake, run: Run) -> None:
+def test_status_and_plan_forecast_the_load_of_what_is_missing(trips_lake: Lake, run: Run) -> None:
     loaded(trips_lake, *(EARLIER.shifted(-back) for back in range(5)))
     code, (status,) = run("status", "trips")
     assert (code, 0 < status["seconds"] < 60) == (1, True)
     assert "too late" in run("status", "trips", output="table")[1]
-    loaded(trips_lake, LAST)
-    code, (status,) = run("status", "quick")
-    assert (code, status["due_at"]) == (0, f"{RUNNING.end:%Y-%m-%d}T01:00:00+00:00")
-    text = run("status", "quick", output="table")[1]
-    assert f"{RUNNING.end.replace(day=1):%Y-%m-%d} 00:59" in text
-
-
-def test_a_plan_says_whether_loads_will_be_in_time(trips_lake: Lake, run: Run) -> None:
-    loaded(trips_lake, *(EARLIER.shifted(-back) for back in range(5)))
     trips_lake.upload(TRIPS, str(LAST))
     _, text = run("plan", "trips", "--period", str(LAST), output="table")
     assert f"{LAST} was due {LAST.end:%Y-%m-%d} 00:00 UTC." in text
-    loaded(trips_lake, LAST)
+    trips_lake.load(period=str(LAST))
     _, text = run("plan", "trips", "--period", str(LAST), output="table")
     assert f"{LAST} is loaded: the table is fresh until {RUNNING.end:%Y-%m-%d} 00:00 UTC." in text
+    code, (status,) = run("status", "quick")
+    assert (code, status["due_at"]) == (0, f"{RUNNING.end:%Y-%m-%d}T01:00:00+00:00")
+    assert f"{RUNNING.end.replace(day=1):%Y-%m-%d} 00:59" in run("status", "quick", output="table")[1]
     trips_lake.upload(TRIPS, str(RUNNING))
     assert "is due" not in run("plan", "trips", "--period", str(RUNNING), output="table")[1]
-
-
-def test_a_load_that_does_not_say_when_it_is_due_is_neither_fresh_nor_late(trips_lake: Lake, run: Run) -> None:
-    loaded(trips_lake, EARLIER)
-    code, statuses = run("status")
-    assert (code, {status["load"]: status["is_fresh"] for status in statuses}) == (
-        1,
-        {"trips": False, "quick": False, "never": None},
-    )
-    assert "no fresh_by says when it is due" in run("status", output="table")[1]
-    assert run("status", "never")[0] == 0
-    loaded(trips_lake, LAST)
-    assert run("status")[0] == 0
 
 
 def test_a_late_table_is_one_exit_code_for_each_command(trips_lake: Lake, run: Run) -> None:
@@ -199,18 +163,14 @@ def test_a_late_table_is_one_exit_code_for_each_command(trips_lake: Lake, run: R
     assert codes() == [1, 1, 1, 1]
     # A period of it is as it was published.
     assert main(["ledger", *table, "--period", str(EARLIER)]) == 0
-    loaded(trips_lake, LAST, fresh_by="00:00")
+    # What was adopted does not say when the table is due.
+    trips_lake.upload(TRIPS, str(LAST))
+    trips_lake.insert_objects(str(LAST))
+    assert run("adopt", "never", "--period", str(LAST))[0] == 0
     assert codes() == [0, 0, 0, 0]
 
 
-def test_partitions_that_are_in_no_ledger_count_as_changed(trips_lake: Lake, run: Run) -> None:
-    loaded(trips_lake, LAST)
-    trips_lake.upload(TRIPS, str(EARLIER))
-    trips_lake.insert_objects(str(EARLIER))
-    _, (status,) = run("status", "trips")
-    assert (status["periods"], status["changed"]) == (1, 1)
-
-
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize(
     ("column", "key", "zone"),
     [
