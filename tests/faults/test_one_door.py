@@ -87,6 +87,7 @@ def test_a_deferred_insert_is_watched_and_ended_through_the_door(
     assert_exact(trips_lake, OLD)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("answer", [GATEWAY_TIMEOUT, b""], ids=["504", "hangs up"])
 def test_an_insert_goes_on_that_a_load_balancer_of_http_gave_up(
     trips_lake: Lake, balancer: LoadBalancer, monkeypatch: pytest.MonkeyPatch, gate: Gate, answer: bytes
@@ -141,7 +142,7 @@ def test_a_server_that_is_down_stops_a_load_until_it_is_back(
     chs3_s3: Any, chs3_bucket: str, monkeypatch: pytest.MonkeyPatch, strikes: Strikes
 ) -> None:
     with (
-        ClickHouseCluster.start(**WITH_NARROW_USER) as cluster,
+        ClickHouseCluster.start(2, **WITH_NARROW_USER) as cluster,
         lake_on(cluster, chs3_s3, chs3_bucket, monkeypatch) as lake,
         LoadBalancer.start(cluster) as balancer,
     ):

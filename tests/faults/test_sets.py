@@ -47,7 +47,7 @@ def inserts(tenants: Tenants, *periods: str) -> int:
     return len(load.inserts)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("together", [False, True])
 @pytest.mark.parametrize(
     ("step", "told"),

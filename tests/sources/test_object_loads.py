@@ -20,11 +20,8 @@ from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.plugin.observation.speed.throughput_queries import inserts
 from airflow_provider_chs3.testbed.trips import Trips
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
-from tests.integration.load.test_interrupted import Breaker, Failed, breaker
 from tests.sources.store_lake import StoreLake
 from tests.sources.trips_target import PERIOD
-
-__all__ = ["breaker"]
 
 TRIPS = Trips(rows_per_period=3_000, files_per_period=5)
 OTHER = Trips(seed=2, rows_per_period=3_500, files_per_period=5)
@@ -64,25 +61,19 @@ def test_a_period_is_loaded_exactly_and_again_only_where_it_changed(store_lake: 
     assert (result["status"], result["objects"]) == ("published", 5)
     assert store_lake.facts() == TRIPS.facts(PERIOD)
     assert store_lake.load()["status"] == "unchanged"
-    store_lake.objects.upload(OTHER, PERIOD)
-    assert store_lake.load()["status"] == "published"
-    assert store_lake.facts() == OTHER.facts(PERIOD)
-    store_lake.objects.delete(keys[0])
-    assert store_lake.load(max_shrink_fraction=0.9)["objects"] == 4
-    assert store_lake.rows() < OTHER.rows_per_period
-
-
-@pytest.mark.thorough(but=1, first=1)
-@beside_s3
-def test_new_objects_are_loaded_alone(store_lake: StoreLake) -> None:
-    store_lake.objects.upload(TRIPS, PERIOD)
-    store_lake.load()
+    # New objects are loaded alone.
     _, more = next(iter(OTHER.files(PERIOD)))
     store_lake.objects.put(f"trips/{PERIOD}/more.parquet", more)
     result = store_lake.load()
     assert (result["objects"], result["loaded_objects"]) == (6, 1)
     assert store_lake.rows() == result["rows"] == TRIPS.rows_per_period + 700
-    assert store_lake.load()["status"] == "unchanged"
+    store_lake.objects.upload(OTHER, PERIOD)
+    store_lake.objects.delete(f"trips/{PERIOD}/more.parquet")
+    assert store_lake.load()["status"] == "published"
+    assert store_lake.facts() == OTHER.facts(PERIOD)
+    store_lake.objects.delete(keys[0])
+    assert store_lake.load(max_shrink_fraction=0.9)["objects"] == 4
+    assert store_lake.rows() < OTHER.rows_per_period
 
 
 @pytest.mark.thorough(but=1)
@@ -123,22 +114,6 @@ def test_hostile_names_are_loaded_exactly(store_lake: StoreLake) -> None:
     assert store_lake.load()["objects"] == len(HOSTILE)
     assert store_lake.facts() == files.facts(PERIOD)
     assert store_lake.load()["status"] == "unchanged"
-
-
-@pytest.mark.thorough(but=1)
-@beside_s3
-@pytest.mark.every_change
-def test_a_load_that_fails_before_it_publishes_is_made_good_by_the_next(
-    store_lake: StoreLake, breaker: Breaker
-) -> None:
-    store_lake.objects.upload(TRIPS, PERIOD)
-    breaker.set(break_after=3)
-    with pytest.raises(Failed):
-        store_lake.load()
-    assert store_lake.rows() == 0
-    breaker.set()
-    store_lake.load()
-    assert store_lake.facts() == TRIPS.facts(PERIOD)
 
 
 @pytest.mark.thorough

@@ -22,9 +22,9 @@ from tests.sources.source_lake import SourceLake, inputs_of, wait_for_insert
 from tests.sources.trips_target import PERIOD
 
 TRIPS = Trips(rows_per_period=3_000)
-#: About 5 s on each of three nodes.
+#: About 2 s on each of three nodes.
 SLOW: dict[str, Any] = {
-    "select": {name: name for name in COLUMNS} | {"trip_id": "trip_id + sleepEachRow(0.005)"},
+    "select": {name: name for name in COLUMNS} | {"trip_id": "trip_id + sleepEachRow(0.002)"},
     "settings": SLOW_SETTINGS,
 }
 OF_FILES: dict[str, Any] = {

@@ -38,7 +38,7 @@ KINDS = (
 
 
 @pytest.mark.three_nodes
-def test_each_node_writes_its_rows_and_the_manifest_names_them(loaded: Lake) -> None:
+def test_each_node_writes_its_rows_once_until_they_change_and_the_manifest_names_them(loaded: Lake) -> None:
     result = unload(loaded)
     files = manifest(loaded)["files"]
     assert (result["status"], result["rows"], result["manifest"]) == ("unloaded", 600, MANIFEST)
@@ -47,6 +47,19 @@ def test_each_node_writes_its_rows_and_the_manifest_names_them(loaded: Lake) -> 
     assert [file["fingerprint"]["rows"] for file in files] == [rows for rows in loaded.rows_per_node() if rows]
     assert [file["size_bytes"] for file in files] == [len(body(loaded, file["key"])) for file in files]
     assert ids(loaded) == ids_of_table(loaded)
+    # What is as the manifest says is not written again.
+    before = {key: body(loaded, key) for key in keys(loaded)}
+    loaded.on_every_node(f"OPTIMIZE TABLE {loaded.database}.{loaded.table} FINAL")
+    assert unload(loaded)["status"] == "unchanged"
+    assert {key: body(loaded, key) for key in keys(loaded)} == before
+    # A changed period replaces the older objects. With few files, a node may have read none.
+    loaded.on_every_node(
+        f"ALTER TABLE {loaded.database}.{loaded.table} UPDATE fare = fare + 1 WHERE 1 SETTINGS mutations_sync = 1"
+    )
+    newer = unload(loaded)
+    assert newer["status"] == "unloaded"
+    assert not set(result["files"]) & set(keys(loaded))
+    assert sorted(keys(loaded)) == sorted([*newer["files"], MANIFEST])
 
 
 @pytest.mark.three_nodes
@@ -68,28 +81,6 @@ def test_only_the_period_is_unloaded(loaded: Lake) -> None:
     assert unload(loaded, period="2026-11")["rows"] == 500
 
 
-@pytest.mark.three_nodes
-def test_what_is_as_the_manifest_says_is_not_written_again(loaded: Lake) -> None:
-    unload(loaded)
-    before = {key: body(loaded, key) for key in keys(loaded)}
-    loaded.on_every_node(f"OPTIMIZE TABLE {loaded.database}.{loaded.table} FINAL")
-    assert unload(loaded)["status"] == "unchanged"
-    assert {key: body(loaded, key) for key in keys(loaded)} == before
-
-
-@pytest.mark.three_nodes
-def test_a_changed_period_replaces_the_older_objects(loaded: Lake) -> None:
-    older = unload(loaded)["files"]
-    # With few files, a node may have read none.
-    loaded.on_every_node(
-        f"ALTER TABLE {loaded.database}.{loaded.table} UPDATE fare = fare + 1 WHERE 1 SETTINGS mutations_sync = 1"
-    )
-    result = unload(loaded)
-    assert result["status"] == "unloaded"
-    assert not set(older) & set(keys(loaded))
-    assert sorted(keys(loaded)) == sorted([*result["files"], MANIFEST])
-
-
 @pytest.mark.thorough
 @pytest.mark.parametrize("change", ["deleted", "replaced"])
 def test_an_object_that_is_not_as_it_was_is_written_again(loaded: Lake, change: str) -> None:
@@ -103,20 +94,13 @@ def test_an_object_that_is_not_as_it_was_is_written_again(loaded: Lake, change: 
 
 
 @pytest.mark.thorough
-def test_a_period_without_rows_has_a_manifest_without_files(loaded: Lake) -> None:
-    loaded.on_every_node(f"TRUNCATE TABLE {loaded.database}.{loaded.table}")
-    assert [unload(loaded)["status"] for _ in range(2)] == ["unloaded", "unchanged"]
-    assert manifest(loaded)["files"] == []
-    assert keys(loaded) == [MANIFEST]
-
-
-@pytest.mark.thorough
-def test_objects_of_others_stay(loaded: Lake) -> None:
+def test_a_period_without_rows_has_a_manifest_without_files_and_objects_of_others_stay(loaded: Lake) -> None:
     loaded.put(f"{FOLDER}notes.txt", b"mine")
     loaded.put(f"{FOLDER}2026/1.parquet", b"mine")
     unload(loaded)
     loaded.on_every_node(f"TRUNCATE TABLE {loaded.database}.{loaded.table}")
-    unload(loaded)
+    assert [unload(loaded)["status"] for _ in range(2)] == ["unloaded", "unchanged"]
+    assert manifest(loaded)["files"] == []
     assert keys(loaded) == [f"{FOLDER}2026/1.parquet", MANIFEST, f"{FOLDER}notes.txt"]
 
 
@@ -132,26 +116,16 @@ def test_the_folder_of_another_table_is_refused(loaded: Lake) -> None:
 
 
 @pytest.mark.thorough
-def test_what_is_no_manifest_is_refused(loaded: Lake) -> None:
+def test_what_is_no_folder_no_manifest_and_no_table_is_refused(loaded: Lake) -> None:
+    for key in ("exports/{YYYY-MM}", "exports/{YYYY-MM}/*/", "exports/{YYYY-MM}/{DD}/", "a?/{YYYY-MM}/"):
+        with pytest.raises(AirflowFailException, match="does not name a period's folder"):
+            unload(loaded, key=key)
+    with pytest.raises(AirflowFailException, match=r"Table .*\.nothing does not exist on"):
+        unload(loaded, table="nothing")
     loaded.put(MANIFEST, b"{}")
     with pytest.raises(AirflowFailException, match="is not a manifest that this version can read"):
         unload(loaded)
     assert keys(loaded) == [MANIFEST]
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    "key", ["exports/{YYYY-MM}", "exports/{YYYY-MM}/*/", "exports/{YYYY-MM}/{DD}/", "a?/{YYYY-MM}/"]
-)
-def test_a_key_that_is_no_folder_is_refused(loaded: Lake, key: str) -> None:
-    with pytest.raises(AirflowFailException, match="does not name a period's folder"):
-        unload(loaded, key=key)
-
-
-@pytest.mark.thorough
-def test_a_table_that_is_not_there_is_told(loaded: Lake) -> None:
-    with pytest.raises(AirflowFailException, match=r"Table .*\.nothing does not exist on"):
-        unload(loaded, table="nothing")
 
 
 @pytest.mark.three_nodes
@@ -185,30 +159,19 @@ def test_a_column_that_hides_the_partition_is_refused(loaded: Lake) -> None:
     assert keys(loaded) == []
 
 
-def create_odd_table(lake: Lake, column_type: str) -> str:
-    """Create a table with a column of that type, and return its name."""
-    name = f"{lake.database}.odd"
-    lake.on_every_node(
-        f"CREATE TABLE {name} (at DateTime('UTC'), v {column_type}) ENGINE = MergeTree "
-        "PARTITION BY toYYYYMM(at) ORDER BY at SETTINGS allow_suspicious_low_cardinality_types = 1"
-    )
-    return name
-
-
 @pytest.mark.thorough
-def test_types_that_servers_find_suspicious_are_unloaded(loaded: Lake) -> None:
-    name = create_odd_table(loaded, "LowCardinality(UInt8)")
-    loaded.on_node(0, f"INSERT INTO {name} VALUES ('2026-10-05', 7)")
-    assert unload(loaded, table="odd")["rows"] == 1
-
-
-@pytest.mark.thorough
-def test_values_that_parquet_changes_are_told(loaded: Lake) -> None:
-    name = create_odd_table(loaded, "AggregateFunction(sum, UInt64)")
-    loaded.on_node(0, f"INSERT INTO {name} SELECT '2026-10-05', sumState(toUInt64(7))")
+def test_suspicious_types_are_unloaded_and_values_that_parquet_changes_are_told(loaded: Lake) -> None:
+    for name, column_type in (("few", "LowCardinality(UInt8)"), ("odd", "AggregateFunction(sum, UInt64)")):
+        loaded.on_every_node(
+            f"CREATE TABLE {loaded.database}.{name} (at DateTime('UTC'), v {column_type}) ENGINE = MergeTree "
+            "PARTITION BY toYYYYMM(at) ORDER BY at SETTINGS allow_suspicious_low_cardinality_types = 1"
+        )
+    loaded.on_node(0, f"INSERT INTO {loaded.database}.odd SELECT '2026-10-05', sumState(toUInt64(7))")
     with pytest.raises(Exception, match=r"AggregateFunction|Parquet"):
         unload(loaded, table="odd")
     assert keys(loaded) == []
+    loaded.on_node(0, f"INSERT INTO {loaded.database}.few VALUES ('2026-10-05', 7)")
+    assert unload(loaded, table="few")["rows"] == 1
 
 
 @pytest.mark.three_nodes

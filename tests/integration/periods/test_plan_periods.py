@@ -54,7 +54,7 @@ def loaded(trips_lake: Lake) -> Lake:
     """A lake with three periods, all of them loaded."""
     for period in PERIODS:
         trips_lake.upload(TRIPS, period)
-        trips_lake.load(period=period)
+    trips_lake.load(period=None, periods=PERIODS)
     return trips_lake
 
 
@@ -118,67 +118,49 @@ class TestReasons:
         trips_lake.upload(TRIPS, "2026-10")
         assert plan(trips_lake, periods=["2026-10"]) == ["2026-10"]
 
-    @pytest.mark.thorough
-    def test_periods_as_published_are_not_planned(self, loaded: Lake) -> None:
+    def test_a_period_with_other_objects_or_none_is_planned_and_logged_with_its_reason(
+        self, loaded: Lake, said: list[logging.LogRecord]
+    ) -> None:
         assert plan(loaded, all_periods=True) == []
-
-    def test_a_period_with_other_objects_is_planned(self, loaded: Lake) -> None:
+        # Another definition is a reason where it is given.
+        assert plan(loaded, all_periods=True, definition={}) == []
+        assert plan(loaded, all_periods=True, definition={"columns": ["trip_id", "pickup_at"]}) == PERIODS
+        said.clear()
         loaded.upload(OTHER_TRIPS, "2026-09")
         assert plan(loaded, all_periods=True) == ["2026-09"]
-
-    @pytest.mark.thorough
-    def test_a_period_whose_objects_are_gone_is_planned(self, loaded: Lake) -> None:
+        text = "\n".join(record.getMessage() for record in said)
+        changed = "its objects changed since it was published: 3 objects overwritten, the last one at 20"
+        assert f"2026-09 to load: {changed}" in text
+        assert "2026-10 nothing to load: as published (3 objects" in text
+        assert "1 of 3 periods to load: 2026-09" in text
+        # The servers list by a named collection, too.
+        options = {"bucket": None, "named_collection": "chs3_s3", "key": f"{loaded.bucket}/trips/{{YYYY-MM}}/"}
+        assert plan(loaded, periods=PERIODS, **options) == ["2026-09"]
         for each in loaded.s3.list_objects_v2(Bucket=loaded.bucket, Prefix="trips/2026-09/")["Contents"]:
             loaded.s3.delete_object(Bucket=loaded.bucket, Key=each["Key"])
         assert plan(loaded, lookback=2, last_period="2026-10") == ["2026-09"]
 
     @pytest.mark.thorough
     @pytest.mark.three_nodes
-    def test_a_period_that_somebody_changed_on_one_node_is_planned(self, loaded: Lake) -> None:
+    def test_what_somebody_changed_on_one_node_or_all_periods_if_its_ledger_is_lost_are_planned(
+        self, loaded: Lake
+    ) -> None:
         name = f"{loaded.database}.{loaded.table}"
         loaded.on_node(2, f"INSERT INTO {name} (trip_id, pickup_at) VALUES (1, '2026-08-05 00:00:00')")
         assert plan(loaded, all_periods=True) == ["2026-08"]
-
-    @pytest.mark.thorough
-    def test_another_definition_is_a_reason_where_it_is_given(self, loaded: Lake) -> None:
-        assert plan(loaded, all_periods=True, definition={}) == []
-        assert plan(loaded, all_periods=True, definition={"columns": ["trip_id", "pickup_at"]}) == PERIODS
-
-    @pytest.mark.thorough
-    @pytest.mark.three_nodes
-    def test_a_node_that_lost_its_ledger_has_all_periods_planned(self, loaded: Lake) -> None:
         loaded.on_node(1, f"DROP TABLE {loaded.database}.chs3_ledger SYNC")
         assert plan(loaded, all_periods=True) == PERIODS
-
-    @pytest.mark.thorough
-    def test_each_period_is_logged_with_its_reason(self, loaded: Lake, said: list[logging.LogRecord]) -> None:
-        loaded.upload(OTHER_TRIPS, "2026-09")
-        plan(loaded, all_periods=True)
-        text = "\n".join(record.getMessage() for record in said)
-        changed = "its objects changed since it was published: 3 objects overwritten, the last one at 20"
-        assert f"2026-09 to load: {changed}" in text
-        assert "2026-10 nothing to load: as published (3 objects" in text
-        assert "1 of 3 periods to load: 2026-09" in text
-
-    @pytest.mark.thorough
-    def test_the_servers_list_by_a_named_collection_too(self, loaded: Lake) -> None:
-        loaded.upload(OTHER_TRIPS, "2026-09")
-        options = {"bucket": None, "named_collection": "chs3_s3", "key": f"{loaded.bucket}/trips/{{YYYY-MM}}/"}
-        assert plan(loaded, periods=PERIODS, **options) == ["2026-09"]
 
 
 class TestPeriods:
     def test_by_default_they_are_those_of_the_data_interval(self, trips_lake: Lake) -> None:
         start, end = datetime(2026, 9, 15, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC)
         assert plan(trips_lake, start=start, end=end) == ["2026-09", "2026-10"]
+        with pytest.raises(AirflowFailException, match="CronDataIntervalTimetable"):
+            plan(trips_lake, start=end, end=end)
 
     def test_or_that_of_the_partition_key(self, trips_lake: Lake) -> None:
         assert plan(trips_lake, partition_key="2026-09") == ["2026-09"]
-
-    def test_an_empty_interval_names_the_timetable_to_use(self, trips_lake: Lake) -> None:
-        at = datetime(2026, 11, 1, tzinfo=UTC)
-        with pytest.raises(AirflowFailException, match="CronDataIntervalTimetable"):
-            plan(trips_lake, start=at, end=at)
 
     @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize(("options", "argument"), [({}, "periods"), ({"lookback": 2}, "last_period")])
@@ -189,46 +171,28 @@ class TestPeriods:
             plan(trips_lake, **options)
 
     @pytest.mark.thorough
-    def test_a_look_back_leaves_out_periods_that_have_no_objects_yet(self, trips_lake: Lake) -> None:
+    def test_a_look_back_leaves_out_periods_that_have_no_objects_yet(
+        self, trips_lake: Lake, said: list[logging.LogRecord]
+    ) -> None:
+        with pytest.raises(AirflowFailException, match="No object of any period"):
+            plan(trips_lake, all_periods=True)
         trips_lake.upload(TRIPS, "2026-09")
         start, end = datetime(2026, 10, 4, tzinfo=UTC), datetime(2026, 10, 5, tzinfo=UTC)
         assert plan(trips_lake, start=start, end=end, lookback=2) == ["2026-09"]
-
-    @pytest.mark.thorough
-    def test_a_look_back_that_finds_no_object_at_all_warns(
-        self, trips_lake: Lake, said: list[logging.LogRecord]
-    ) -> None:
-        trips_lake.upload(TRIPS, "2026-10")
-        plan(trips_lake, last_period="2026-10", lookback=2)
+        # The night into a new period checks both periods without a look back.
+        start, end = datetime(2026, 9, 30, 3, tzinfo=UTC), datetime(2026, 10, 1, 3, tzinfo=UTC)
+        assert plan(trips_lake, start=start, end=end, lookback=0) == ["2026-09"]
+        assert plan(trips_lake, periods="2026-10, 2026-08", lookback=2) == ["2026-08", "2026-10"]
         assert "None of these periods has objects" not in str([record.getMessage() for record in said])
         plan(trips_lake, key="tripz/{YYYY-MM}/", last_period="2026-10", lookback=2)
         assert "None of these periods has objects" in str([record.getMessage() for record in said])
 
-    @pytest.mark.thorough
-    def test_the_night_into_a_new_period_checks_both_periods_without_a_look_back(self, trips_lake: Lake) -> None:
-        trips_lake.upload(TRIPS, "2026-09")
-        start, end = datetime(2026, 9, 30, 3, tzinfo=UTC), datetime(2026, 10, 1, 3, tzinfo=UTC)
-        assert plan(trips_lake, start=start, end=end, lookback=0) == ["2026-09"]
-
-    @pytest.mark.thorough
-    def test_given_periods_go_before_a_look_back(self, trips_lake: Lake) -> None:
-        assert plan(trips_lake, periods="2026-10, 2026-08", lookback=2) == ["2026-08", "2026-10"]
-
-    @pytest.mark.thorough(but=1)
-    @pytest.mark.parametrize("count", [-1, "some"])
-    def test_a_look_back_is_a_number_of_periods(self, trips_lake: Lake, count: Any) -> None:
-        with pytest.raises(AirflowFailException, match="is not allowed: use a whole number at least 0"):
-            plan(trips_lake, lookback=count, last_period="2026-10")
-
-    @pytest.mark.thorough
-    def test_a_look_back_that_goes_too_far_is_named(self, trips_lake: Lake) -> None:
+    def test_a_look_back_is_a_number_of_periods_that_does_not_go_too_far(self, trips_lake: Lake) -> None:
+        for count in (-1, "some"):
+            with pytest.raises(AirflowFailException, match="is not allowed: use a whole number at least 0"):
+                plan(trips_lake, lookback=count, last_period="2026-10")
         with pytest.raises(AirflowFailException, match="lookback=9999 before 2026-10 is too many: 1970-12"):
             plan(trips_lake, lookback="9999", last_period="2026-10")
-
-    @pytest.mark.thorough
-    def test_a_bucket_without_periods_is_told(self, trips_lake: Lake) -> None:
-        with pytest.raises(AirflowFailException, match="No object of any period"):
-            plan(trips_lake, all_periods=True)
 
     def test_all_periods_and_a_look_back_exclude_each_other(self) -> None:
         with pytest.raises(ConfigurationError, match="Set either"):

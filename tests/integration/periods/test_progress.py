@@ -4,31 +4,47 @@ from __future__ import annotations
 
 import json
 import re
+import uuid
+from collections.abc import Iterator
 from functools import partialmethod
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from rich.progress import Progress
 
 from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import Lake
+from tests.integration.lake import Lake, lake_on
 from tests.terminal import on_terminal
+
+if TYPE_CHECKING:
+    from airflow_provider_chs3.testbed.nodes import Cluster
+    from airflow_provider_chs3.testbed.s3 import S3Endpoint
 
 TRIPS = Trips(rows_per_period=300, files_per_period=3)
 PERIODS = ("2026-08", "2026-09", "2026-10")
 
 
+@pytest.fixture(scope="module")
+def loaded_lake(cluster_of_one: Cluster, chs3_s3: S3Endpoint) -> Iterator[Lake]:
+    """A lake whose table holds three periods."""
+    bucket = f"chs3-{uuid.uuid4().hex[:12]}"
+    chs3_s3.client().create_bucket(Bucket=bucket)
+    with pytest.MonkeyPatch.context() as patch, lake_on(cluster_of_one, chs3_s3, bucket, patch) as lake:
+        lake.create_table()
+        for period in PERIODS:
+            lake.upload(TRIPS, period)
+        lake.load(period=None, periods=list(PERIODS))
+        yield lake
+
+
 @pytest.fixture
-def loads(trips_lake: Lake, tmp_path: Path) -> str:
-    """A file of two loads, of a table that holds three periods."""
-    for period in PERIODS:
-        trips_lake.upload(TRIPS, period)
-    trips_lake.load(period=None, periods=list(PERIODS))
-    where = {"database": trips_lake.database, "cluster": trips_lake.cluster.name, "bucket": trips_lake.bucket}
-    of_table = {"table": trips_lake.table, "key": "trips/{YYYY-MM}/"}
+def loads(loaded_lake: Lake, tmp_path: Path) -> str:
+    """A file of two loads of its table."""
+    where = {"database": loaded_lake.database, "cluster": loaded_lake.cluster.name, "bucket": loaded_lake.bucket}
     file = tmp_path / "loads.yaml"
-    loads = [{"name": name, **of_table} for name in ("trips", "[again]")]
+    loads = [{"name": name, "table": loaded_lake.table, "key": "trips/{YYYY-MM}/"} for name in ("trips", "[again]")]
     file.write_text(json.dumps({"defaults": where, "loads": loads}), encoding="utf-8")
     return str(file)
 
@@ -76,20 +92,26 @@ class TestOnATerminal:
         assert terminal.text == ""
 
     def test_an_error_is_read_above_them(
-        self, loads: str, trips_lake: Lake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+        self, loads: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        trips_lake.on_every_node(f"DROP TABLE {trips_lake.database}.trips SYNC")
+        Path(loads).write_text(Path(loads).read_text().replace('"trips", "key"', '"gone", "key"'), encoding="utf-8")
         with on_terminal(monkeypatch, "stderr") as terminal:
             assert main(["plan", "--loads", loads, "--all-periods"]) == 2
         first, second = re.findall(r"^plan: (\S+): .* does not exist", terminal.text, re.MULTILINE)
         assert (first, second, capsys.readouterr().out.strip()) == ("trips", "[again]", "")
 
-    def test_a_doctor_counts_its_checks(self, loads: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_doctor_counts_its_checks(
+        self, loads: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         with on_terminal(monkeypatch, "stderr") as terminal:
             assert main(["doctor", "--loads", loads, "trips", "--period", "2026-10"]) == 0
         shown = "\n".join(terminal.seen)
         assert re.search(r"━+ ([4-8]|11) of 12 checks +0:00:\d\d", shown)
         assert " loads " not in shown
+        capsys.readouterr()
+        assert main(["doctor", "--loads", loads, "trips", "--output", "json"]) == 0
+        (diagnosis,) = json.loads(capsys.readouterr().out)
+        assert len(diagnosis["checks"]) == 12
 
 
 @pytest.mark.parametrize("where", ["a pipe", "a terminal, verbosely", "a program"])
@@ -110,9 +132,3 @@ def test_elsewhere_it_is_a_line_as_each_load_is_done(
         assert (terminal.seen, terminal.text, err) == ([], "", "")
     else:
         assert out.startswith("trips: 0 of 1 period to load\n[again]: 0 of 1 period to load\n\n")
-
-
-def test_the_doctor_has_as_many_checks_as_it_says(loads: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["doctor", "--loads", loads, "trips", "--output", "json"]) == 0
-    (diagnosis,) = json.loads(capsys.readouterr().out)
-    assert len(diagnosis["checks"]) == 12

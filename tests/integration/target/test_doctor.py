@@ -68,7 +68,15 @@ def chs3(cluster: Any, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
 
 
 class TestAllIsWell:
-    def test_of_a_period_everything_is_looked_at_and_nothing_written(self, trips_lake: Lake, doctor: Doctor) -> None:
+    def test_of_a_period_everything_is_looked_at_and_nothing_written(
+        self, trips_lake: Lake, doctor: Doctor, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        # Of a period only what lacks is named.
+        checks = doctor("--table", f"{trips_lake.database}.{trips_lake.table}")[1]
+        assert checks["table"]["outcome"] == "well"
+        assert checks["period"]["skipped"] == "pass --bucket (or --named-collection), --key, --period"
+        _, checks, _ = doctor(*where(trips_lake))
+        assert f"no object of {PERIOD} fits 'trips/{{YYYY-MM}}/'" in checks["storage"]["findings"][0]
         trips_lake.upload(TRIPS)
         code, checks, found = doctor(*where(trips_lake))
         assert findings(checks) == {}
@@ -81,6 +89,12 @@ class TestAllIsWell:
         assert len(nodes) == len(trips_lake.cluster.nodes)
         assert all(None not in node.values() for node in nodes)
         assert trips_lake.on_every_node(f"SHOW TABLES FROM {trips_lake.database}") == [[("trips",)]] * len(nodes)
+        # For people it is a line a check.
+        main(["doctor", *where(trips_lake)])
+        out = capsys.readouterr().out
+        assert f"ok       merges          {trips_lake.database}.trips, 1 period, on all nodes: 3 healthy\n" in out
+        assert "\n  max_insert_threads " in out
+        assert "answers in" in out
 
     @pytest.mark.thorough
     def test_without_a_table_the_rest_is_looked_at(self, lake: Lake, doctor: Doctor) -> None:
@@ -94,18 +108,6 @@ class TestAllIsWell:
         assert checks["storage"]["skipped"] == "pass --bucket (or --named-collection) and --key"
         assert found["settings"]
 
-    def test_of_a_period_only_what_lacks_is_named(self, trips_lake: Lake, doctor: Doctor) -> None:
-        checks = doctor("--table", f"{trips_lake.database}.{trips_lake.table}")[1]
-        assert checks["table"]["outcome"] == "well"
-        assert checks["period"]["skipped"] == "pass --bucket (or --named-collection), --key, --period"
-
-    @pytest.mark.thorough
-    def test_lines_of_text_are_read_too(self, trips_lake: Lake, doctor: Doctor) -> None:
-        trips_lake.upload(TRIPS, file_format="csv.gz")
-        _, checks, found = doctor(*where(trips_lake))
-        assert findings(checks) == {}
-        assert all(node["read_seconds"] is not None for node in found["nodes"])
-
     @pytest.mark.thorough
     def test_through_a_named_collection_the_servers_list(self, trips_lake: Lake, doctor: Doctor) -> None:
         trips_lake.upload(TRIPS)
@@ -115,17 +117,6 @@ class TestAllIsWell:
         assert findings(checks) == {}
         assert "the servers list, not this machine, 3 of 3 nodes list and read" in checks["storage"]["summary"]
         assert checks[f"period {PERIOD}"]["summary"].startswith("3 objects, ")
-
-    def test_for_people_it_is_a_line_a_check(
-        self, trips_lake: Lake, doctor: Doctor, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        trips_lake.upload(TRIPS)
-        trips_lake.load()
-        main(["doctor", *where(trips_lake)])
-        out = capsys.readouterr().out
-        assert f"ok       merges          {trips_lake.database}.trips, 1 period, on all nodes: 3 healthy\n" in out
-        assert "\n  max_insert_threads " in out
-        assert "answers in" in out
 
 
 class TestServers:
@@ -250,8 +241,9 @@ class TestValues:
     def test_what_was_looked_at_is_said(self, numbers: Lake, doctor: Doctor) -> None:
         for number in range(7):
             numbers.put(f"trips/{PERIOD}/{number}.csv", b"n,day\n1,2026-10-05\n")
-        _, checks, _ = doctor(*where(numbers))
+        _, checks, found = doctor(*where(numbers))
         assert findings(checks) == {}
+        assert all(node["read_seconds"] is not None for node in found["nodes"])
         assert checks[f"period {PERIOD}"]["remarks"] == [
             "the values in the first 10,000 rows of 4 of 7 objects fit their columns; a load checks every value"
         ]
@@ -299,10 +291,6 @@ class TestS3:
         _, checks, _ = doctor(*where(trips_lake))
         assert "AWS connection 'aws_default' has no keys" in checks["storage"]["findings"][0]
         assert checks["table"]["outcome"] == "well"
-
-    def test_a_period_without_objects_is_found(self, trips_lake: Lake, doctor: Doctor) -> None:
-        _, checks, _ = doctor(*where(trips_lake))
-        assert f"no object of {PERIOD} fits 'trips/{{YYYY-MM}}/'" in checks["storage"]["findings"][0]
 
 
 @pytest.fixture(scope="module")

@@ -178,22 +178,14 @@ def test_without_one_of_them_every_node_is_named_with_its_grant_and_nothing_is_w
 
 
 @pytest.mark.thorough
-def test_a_cluster_that_cannot_be_looked_up_stops_with_the_privilege(
+def test_a_cluster_that_cannot_be_looked_up_stops_once_with_the_privilege(
     own_lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (credentials,) = [each for each, missing in MISSING.items() if missing == ASKED_BEFORE]
-    with pytest.raises(AirflowFailException, match=rf"GRANT {ASKED_BEFORE} to user '{credentials.login}' there"):
-        load_as(own_lake, credentials, monkeypatch)
-    assert tables_of(own_lake, "stage") == set()
-
-
-@pytest.mark.thorough
-def test_it_is_told_once_however_many_periods_are_loaded(own_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    (credentials,) = [each for each, missing in MISSING.items() if missing == ASKED_BEFORE]
-    log_in(own_lake, credentials, monkeypatch)
-    with pytest.raises(AirflowFailException) as stopped:
-        own_lake.load(period=None, periods=[PERIOD, "2026-11"], staging_database="stage")
-    assert str(stopped.value).count(f"GRANT {ASKED_BEFORE} to user") == 1
+    said = f"GRANT {ASKED_BEFORE} to user '{credentials.login}' there"
+    with pytest.raises(AirflowFailException, match=said) as stopped:
+        load_as(own_lake, credentials, monkeypatch, period=None, periods=[PERIOD, "2026-11"])
+    assert str(stopped.value).count(said) == 1
     assert tables_of(own_lake, "stage") == set()
 
 
@@ -243,13 +235,29 @@ def test_queries_of_another_user_that_may_not_be_killed_are_waited_for(
         assert asleep.done()
 
 
-@pytest.mark.thorough
-def test_planning_needs_no_privilege_to_write_or_to_read_rows(own_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plans_ledgers_merge_health_and_the_page_need_no_privilege_to_write_or_to_read_rows(
+    own_lake: Lake, airflow_db: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
     load_as(own_lake, NARROW, monkeypatch)
-    log_in(own_lake, PLANNER, monkeypatch)
     where = {"database": "lake", "table": "trips", "cluster": own_lake.cluster.name}
-    plan = {"bucket": own_lake.bucket, "key": "trips/{YYYY-MM}/", "periods": [PERIOD], "staging_database": "stage"}
-    assert PlanLoadsOperator(task_id="plan", **where, **plan).execute({"dag_run": None}) == []
+    source = {"bucket": own_lake.bucket, "key": "trips/{YYYY-MM}/", "periods": [PERIOD]}
+    plan = PlanLoadsOperator(task_id="plan", staging_database="stage", **where, **source)
+    log_in(own_lake, PLANNER, monkeypatch)
+    assert plan.execute({"dag_run": None}) == []
+
+    log_in(own_lake, BLIND_PLANNER, monkeypatch)
+    listing = ListLedgerOperator(task_id="list", staging_database="stage", **where)
+    for asked in (lambda: plan.execute({"dag_run": None}), lambda: listing.execute({})):
+        with pytest.raises(AirflowFailException, match=r"GRANT SELECT ON system\.parts to user 'blind_planner' there"):
+            asked()
+
+    log_in(own_lake, DOCTOR, monkeypatch)
+    assert ClickHouseMergeHealthSensor(task_id="wait", periods=[PERIOD], **where).poke({})
+
+    log_in(own_lake, WATCHER, monkeypatch)
+    look = period_answers().look(question_about("chs3_default"))
+    assert (look.error, set(look.nodes.values())) == ("", {""})
+    assert [period.state for period in look.tables[TableName("lake", "trips")].periods] == [PeriodState.PUBLISHED]
 
 
 def test_a_proof_needs_no_privilege_to_write(own_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,40 +267,6 @@ def test_a_proof_needs_no_privilege_to_write(own_lake: Lake, monkeypatch: pytest
     prove = ProvePeriodsOperator(task_id="prove", key="trips/{YYYY-MM}/", periods=[PERIOD], **where)
     assert prove.execute({})[0]["reason"] == "900 rows"
     assert tables_of(own_lake, "lake") == {"trips"}
-
-
-def test_a_plan_and_a_ledger_without_one_of_them_name_the_grant(
-    own_lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    load_as(own_lake, NARROW, monkeypatch)
-    log_in(own_lake, BLIND_PLANNER, monkeypatch)
-    where = {"database": "lake", "table": "trips", "staging_database": "stage", "cluster": own_lake.cluster.name}
-    plan = PlanLoadsOperator(task_id="plan", bucket=own_lake.bucket, key="trips/{YYYY-MM}/", periods=[PERIOD], **where)
-    for asked in (
-        lambda: plan.execute({"dag_run": None}),
-        lambda: ListLedgerOperator(task_id="list", **where).execute({}),
-    ):
-        with pytest.raises(AirflowFailException, match=r"GRANT SELECT ON system\.parts to user 'blind_planner' there"):
-            asked()
-
-
-def test_merge_health_needs_no_privilege_to_write_or_to_read_rows(
-    own_lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    load_as(own_lake, NARROW, monkeypatch)
-    log_in(own_lake, DOCTOR, monkeypatch)
-    where = {"database": "lake", "table": "trips", "cluster": own_lake.cluster.name}
-    assert ClickHouseMergeHealthSensor(task_id="wait", periods=[PERIOD], **where).poke({})
-
-
-def test_the_periods_page_needs_no_privilege_to_write_or_to_read_rows(
-    own_lake: Lake, airflow_db: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    load_as(own_lake, NARROW, monkeypatch)
-    log_in(own_lake, WATCHER, monkeypatch)
-    look = period_answers().look(question_about("chs3_default"))
-    assert (look.error, set(look.nodes.values())) == ("", {""})
-    assert [period.state for period in look.tables[TableName("lake", "trips")].periods] == [PeriodState.PUBLISHED]
 
 
 @pytest.mark.thorough

@@ -20,7 +20,7 @@ TRIPS = Trips(rows_per_period=900, files_per_period=3)
 OTHER = Trips(seed=2, rows_per_period=900, files_per_period=3)
 
 
-def test_materialized_views_are_told_that_will_not_see_the_period(
+def test_materialized_views_that_will_not_see_the_period_and_a_ttl_are_told(
     trips_lake: Lake, capfd: pytest.CaptureFixture[str]
 ) -> None:
     database = trips_lake.database
@@ -28,30 +28,21 @@ def test_materialized_views_are_told_that_will_not_see_the_period(
         f"CREATE MATERIALIZED VIEW {database}.by_zone ENGINE = SummingMergeTree ORDER BY zone "
         f"AS SELECT zone, count() AS trips FROM {database}.trips GROUP BY zone"
     )
+    trips_lake.on_every_node(f"ALTER TABLE {database}.trips MODIFY TTL pickup_at + INTERVAL 50 YEAR")
     trips_lake.upload(TRIPS)
     trips_lake.load()
-    assert f"{database}.by_zone will not see the rows of {PERIOD} in {database}.trips" in capfd.readouterr().out
-
-
-def test_a_ttl_is_told(trips_lake: Lake, capfd: pytest.CaptureFixture[str]) -> None:
-    trips_lake.on_every_node(f"ALTER TABLE {trips_lake.database}.trips MODIFY TTL pickup_at + INTERVAL 50 YEAR")
-    trips_lake.upload(TRIPS)
-    trips_lake.load()
-    assert "expire by its TTL" in capfd.readouterr().out
+    shown = capfd.readouterr().out
+    assert f"{database}.by_zone will not see the rows of {PERIOD} in {database}.trips" in shown
+    assert "expire by its TTL" in shown
     assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
 
 @pytest.mark.thorough
-def test_one_that_only_recompresses_is_no_word_worth(trips_lake: Lake, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_ordinary_target_whose_ttl_only_recompresses_is_no_word_worth(
+    trips_lake: Lake, capfd: pytest.CaptureFixture[str]
+) -> None:
     ttl = "pickup_at + INTERVAL 50 YEAR RECOMPRESS CODEC(ZSTD(3))"
     trips_lake.on_every_node(f"ALTER TABLE {trips_lake.database}.trips MODIFY TTL {ttl}")
-    trips_lake.upload(TRIPS)
-    trips_lake.load()
-    assert "expire by its TTL" not in capfd.readouterr().out
-
-
-@pytest.mark.thorough
-def test_an_ordinary_target_is_no_word_worth(trips_lake: Lake, capfd: pytest.CaptureFixture[str]) -> None:
     trips_lake.upload(TRIPS)
     trips_lake.load()
     shown = capfd.readouterr().out
@@ -73,7 +64,9 @@ class TestParts:
             )
         lake.upload(TRIPS)
 
-    def test_a_full_partition_stops_the_load_with_a_word_on_every_node(self, lake: Lake) -> None:
+    def test_a_full_partition_stops_the_load_with_a_word_on_every_node_until_merges_have_caught_up(
+        self, lake: Lake
+    ) -> None:
         self.crowd(lake, "parts_to_throw_insert = 3")
         with pytest.raises(TransientError) as stopped:
             lake.load()
@@ -81,12 +74,6 @@ class TestParts:
         assert len(findings) == len(lake.cluster.nodes)
         assert all("3 parts in one partition (parts_to_throw_insert=3)" in finding for finding in findings)
         assert lake.rows_per_node() == [3] * len(lake.cluster.nodes)
-
-    @pytest.mark.thorough
-    def test_it_goes_on_once_merges_have_caught_up(self, lake: Lake) -> None:
-        self.crowd(lake, "parts_to_throw_insert = 3")
-        with pytest.raises(TransientError):
-            lake.load()
         lake.on_every_node(f"SYSTEM START MERGES {lake.database}.trips")
         lake.on_every_node(f"OPTIMIZE TABLE {lake.database}.trips FINAL")
         lake.load()

@@ -58,23 +58,6 @@ def test_a_period_holds_the_rows_of_its_objects(tenants: Tenants) -> None:
 
 
 @pytest.mark.thorough(but=1)
-def test_periods_share_an_insert(tenants: Tenants) -> None:
-    case, (one, two, three) = tenants.case, tenants.case.tenants
-    both = [case.first, case.second]
-    for number, period in enumerate(both):
-        tenants.put(period, "a", (one, 10 * number + 1), (two, 10 * number + 2))
-    load = tenants.operator(periods=both)
-    assert [each["status"] for each in load.execute({})] == ["published", "published"]
-    assert len(load.inserts) == 1
-    tenants.assert_exact()
-    tenants.put(case.first, "a", (three, 3), (three, 4), (one, 5))
-    tenants.put(case.second, "b", (one, 14), (three, 15))
-    assert tenants.load(periods=both) == ["published", "published"]
-    tenants.assert_exact()
-    assert tenants.load(periods=both) == ["unchanged", "unchanged"]
-
-
-@pytest.mark.thorough(but=1)
 def test_a_row_of_another_period_is_refused(tenants: Tenants) -> None:
     case, (one, two, _) = tenants.case, tenants.case.tenants
     tenants.put(case.first, "a", (one, 1))
@@ -102,7 +85,7 @@ def monthly(lake: Lake) -> Tenants:
     return tenants
 
 
-def test_an_increment_replaces_only_the_partitions_of_its_rows(monthly: Tenants) -> None:
+def test_an_increment_replaces_only_the_partitions_of_its_rows_and_periods_share_an_insert(monthly: Tenants) -> None:
     before = monthly.partitions()
     monthly.put("2026-10", "b", ("us", 4), ("asia", 5))
     assert monthly.load(period="2026-10") == ["published"]
@@ -110,7 +93,10 @@ def test_an_increment_replaces_only_the_partitions_of_its_rows(monthly: Tenants)
     after = monthly.partitions()
     assert {name for name, part in after.items() if before.get(name) != part} == {"('us',202610)", "('asia',202610)"}
     monthly.put("2026-10", "c", ("eu", 6))
-    assert monthly.load(period="2026-10") == ["published"]
+    monthly.put("2026-11", "b", ("us", 14), ("asia", 15))
+    load = monthly.operator(periods=BOTH)
+    assert [each["status"] for each in load.execute({})] == ["published", "published"]
+    assert len(load.inserts) == 1
     monthly.assert_exact()
     assert monthly.load(periods=BOTH) == ["unchanged", "unchanged"]
 

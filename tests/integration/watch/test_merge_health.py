@@ -78,29 +78,24 @@ def stopped(limited: Lake) -> Iterator[Lake]:
     merges(limited, 1, "START")
 
 
-class TestHealthy:
-    def test_a_fresh_part_on_every_node(self, trips_lake: Lake) -> None:
-        for node in range(3):
-            insert(trips_lake, node)
-        looked = look(trips_lake)
-        assert (looked.is_done, health_by_node(looked)) == (True, ["healthy"] * 3)
+def test_fresh_parts_no_rows_and_no_period_are_healthy(trips_lake: Lake) -> None:
+    assert look(trips_lake).is_done
+    for node in range(3):
+        insert(trips_lake, node)
+    looked = look(trips_lake)
+    assert (looked.is_done, health_by_node(looked)) == (True, ["healthy"] * 3)
+    assert look(trips_lake, periods=[]).xcom_value == {"health": "healthy", "periods": {}}
 
-    @pytest.mark.thorough
-    def test_a_period_without_rows(self, trips_lake: Lake) -> None:
-        assert look(trips_lake).is_done
 
-    def test_no_period_at_all(self, trips_lake: Lake) -> None:
-        assert look(trips_lake, periods=[]).xcom_value == {"health": "healthy", "periods": {}}
-
-    @pytest.mark.thorough
-    def test_a_distributed_table_is_judged_by_its_local_ones(self, trips_lake: Lake) -> None:
-        local = f"{trips_lake.database}.{trips_lake.table}"
-        trips_lake.on_node(
-            0,
-            f"CREATE TABLE {local}_all AS {local} "
-            f"ENGINE = Distributed({trips_lake.cluster.name}, {trips_lake.database}, {trips_lake.table})",
-        )
-        assert health_by_node(look(trips_lake, table=f"{trips_lake.table}_all", cluster=None)) == ["healthy"] * 3
+@pytest.mark.thorough
+def test_a_distributed_table_is_judged_by_its_local_ones(trips_lake: Lake) -> None:
+    local = f"{trips_lake.database}.{trips_lake.table}"
+    trips_lake.on_node(
+        0,
+        f"CREATE TABLE {local}_all AS {local} "
+        f"ENGINE = Distributed({trips_lake.cluster.name}, {trips_lake.database}, {trips_lake.table})",
+    )
+    assert health_by_node(look(trips_lake, table=f"{trips_lake.table}_all", cluster=None)) == ["healthy"] * 3
 
 
 def test_hundreds_of_parts_settle_and_are_healthy_then(trips_lake: Lake) -> None:
@@ -113,41 +108,23 @@ def test_hundreds_of_parts_settle_and_are_healthy_then(trips_lake: Lake) -> None
     wait_until(lambda: look(trips_lake).xcom_value["health"] == "healthy")
 
 
-class TestMergesStopped:
-    def test_stuck_with_node_and_likely_cause(self, stopped: Lake) -> None:
-        time.sleep(1)
-        with pytest.raises(AirflowFailException, match=r"stuck, 60 parts: .*SYSTEM START MERGES") as raised:
-            look(stopped, stuck_after_seconds=1)
-        assert f":{stopped.cluster.nodes[1].tcp_port} stuck" in str(raised.value)
-
-    def test_the_other_nodes_are_healthy(self, stopped: Lake) -> None:
-        looked = look(stopped, stuck_after_seconds=0, on_stuck="continue")
-        assert (looked.is_done, health_by_node(looked)) == (True, ["healthy", "stuck", "healthy"])
-
-    @pytest.mark.thorough
-    def test_waits_where_that_is_asked_for(self, stopped: Lake) -> None:
-        assert not look(stopped, stuck_after_seconds=0, on_stuck="wait").is_done
-
-    def test_not_stuck_before_its_time(self, stopped: Lake) -> None:
-        assert health_by_node(look(stopped)) == ["healthy", "settling", "healthy"]
-
-    @pytest.mark.thorough
-    def test_the_tables_own_limit_tells_how_many_are_many(self, stopped: Lake) -> None:
-        stopped.on_node(
-            1, f"ALTER TABLE {stopped.database}.{stopped.table} MODIFY SETTING parts_to_delay_insert = '1K'"
-        )
-        looked = look(stopped, stuck_after_seconds=0, settled_after_seconds=0)
-        assert health_by_node(looked) == ["healthy", "settled_with_too_many_parts", "healthy"]
-
-    @pytest.mark.thorough
-    def test_another_period_of_the_table_is_judged_by_itself(self, stopped: Lake) -> None:
-        looked = look(stopped, periods=["2026-09", PERIOD], on_stuck="continue", stuck_after_seconds=0)
-        assert health_by_node(looked, "2026-09") == ["healthy"] * 3
-
-    @pytest.mark.thorough
-    def test_too_many_parts_can_be_an_error(self, stopped: Lake) -> None:
-        with pytest.raises(AirflowFailException, match="OPTIMIZE TABLE"):
-            look(stopped, settled_after_seconds=0, stuck_fraction=1, on_settled_with_too_many_parts="fail")
+def test_where_merges_are_stopped_the_node_is_stuck_after_its_time_with_its_likely_cause(stopped: Lake) -> None:
+    assert health_by_node(look(stopped)) == ["healthy", "settling", "healthy"]
+    looked = look(stopped, stuck_after_seconds=0, on_stuck="continue")
+    assert (looked.is_done, health_by_node(looked)) == (True, ["healthy", "stuck", "healthy"])
+    assert not look(stopped, stuck_after_seconds=0, on_stuck="wait").is_done
+    looked = look(stopped, periods=["2026-09", PERIOD], on_stuck="continue", stuck_after_seconds=0)
+    assert health_by_node(looked, "2026-09") == ["healthy"] * 3
+    with pytest.raises(AirflowFailException, match="OPTIMIZE TABLE"):
+        look(stopped, settled_after_seconds=0, stuck_fraction=1, on_settled_with_too_many_parts="fail")
+    time.sleep(1)
+    with pytest.raises(AirflowFailException, match=r"stuck, 60 parts: .*SYSTEM START MERGES") as raised:
+        look(stopped, stuck_after_seconds=1)
+    assert f":{stopped.cluster.nodes[1].tcp_port} stuck" in str(raised.value)
+    # The table's own limit tells how many are many.
+    stopped.on_node(1, f"ALTER TABLE {stopped.database}.{stopped.table} MODIFY SETTING parts_to_delay_insert = '1K'")
+    looked = look(stopped, stuck_after_seconds=0, settled_after_seconds=0)
+    assert health_by_node(looked) == ["healthy", "settled_with_too_many_parts", "healthy"]
 
 
 class TestMutations:
@@ -184,9 +161,7 @@ class TestMutations:
     def test_one_that_failed_is_stuck_with_its_reason(self, failing: Lake) -> None:
         with pytest.raises(AirflowFailException, match=r"mutation .*DELETE WHERE throwIf.* failed: .*no good"):
             look(failing)
-
-    @pytest.mark.thorough
-    def test_a_period_that_it_is_done_with_is_healthy(self, failing: Lake) -> None:
+        # A period that it is done with is healthy.
         assert look(failing, period="2026-09").is_done
 
     @pytest.mark.thorough
@@ -216,12 +191,10 @@ class TestBadInput:
         with pytest.raises(AirflowFailException, match="not partitioned by month"):
             look(lake)
 
-    @pytest.mark.parametrize("periods", [{}, {"period": PERIOD, "periods": [PERIOD]}])
-    def test_neither_period_nor_periods_or_both(self, lake: Lake, periods: dict[str, Any]) -> None:
-        with pytest.raises(AirflowFailException, match="either period or periods"):
-            ClickHouseMergeHealthSensor(task_id="wait", table=lake.table, **periods).poke({})
-
-    def test_periods_that_are_no_list(self, lake: Lake) -> None:
+    def test_neither_period_nor_periods_or_both_or_no_list(self, lake: Lake) -> None:
+        for periods in ({}, {"period": PERIOD, "periods": [PERIOD]}):
+            with pytest.raises(AirflowFailException, match="either period or periods"):
+                ClickHouseMergeHealthSensor(task_id="wait", table=lake.table, **periods).poke({})
         with pytest.raises(AirflowFailException, match="not a list"):
             look(lake, periods="2026-10")
 
