@@ -180,13 +180,3 @@ def test_a_node_that_is_down_at_the_start_is_named_and_a_later_run_loads(
     assert_untouched(mortal_lake, OLD)
     mortal_lake.load()
     assert_exact(mortal_lake, NEW)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("node", [0, 1])
-def test_a_node_that_lost_its_ledger_costs_a_reload(mortal_lake: Lake, node: int) -> None:
-    mortal_lake.load()
-    mortal_lake.on_node(node, f"DROP TABLE {mortal_lake.database}.chs3_ledger SYNC")
-    assert mortal_lake.load()["status"] == "published"
-    assert_exact(mortal_lake, NEW)
-    assert mortal_lake.load()["status"] == "unchanged"

@@ -9,8 +9,6 @@ import pytest
 from airflow_provider_chs3.core.steps.operations import Step
 from tests.faults.killing import (
     ALL,
-    ALL_BUT_THE_FIRST,
-    NONE,
     ONLY_THE_FIRST,
     Strike,
     steps_of,
@@ -47,36 +45,11 @@ def inserts(tenants: Tenants, *periods: str) -> int:
     return len(load.inserts)
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("together", [False, True])
-@pytest.mark.parametrize(
-    ("step", "told"),
-    [
-        ("Publish {periods}", NONE),
-        ("Publish {periods}", ONLY_THE_FIRST),
-        ("Publish {periods}", ALL_BUT_THE_FIRST),
-        ("Publish {periods}", ALL),
-        ("Record {periods} as published", ONLY_THE_FIRST),
-    ],
-)
-def test_a_publication_that_was_broken_off_is_completed(
-    tenants: Tenants, step: str, told: slice, together: bool
-) -> None:
-    periods = BOTH if together else BOTH[:1]
-    put(tenants, 0, *BOTH)
-    tenants.load(periods=BOTH)
-    put(tenants, 1, *periods)
-    name = step.format(periods="2026-10 and 1 more" if together else "2026-10")
-    Strike(0, told, name).kill_in(lambda: tenants.load(periods=periods))
-    assert inserts(tenants, *periods) == 0
-    tenants.assert_exact()
-    assert tenants.load(periods=BOTH) == ["unchanged", "unchanged"]
-    assert tenants.lake.left_behind() == []
-
-
 @pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("told", [ONLY_THE_FIRST, ALL])
-def test_so_is_an_increment_which_leaves_other_partitions_alone(tenants: Tenants, told: slice) -> None:
+def test_an_increment_that_was_broken_off_is_completed_and_leaves_other_partitions_alone(
+    tenants: Tenants, told: slice
+) -> None:
     put(tenants, 0, *BOTH)
     tenants.load(periods=BOTH)
     before = [tenants.partitions(node) for node in range(3)]

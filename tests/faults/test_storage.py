@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -13,12 +12,11 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.core.load.retry_policy import MAX_NEW_LISTS
 from airflow_provider_chs3.exceptions import ClickHouseServerError, ObjectsChangedError
-from airflow_provider_chs3.testbed.trips import COLUMNS, Trips, read_facts
+from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.outcome import assert_exact, assert_untouched
 from tests.faults.proxies import Answer, Fault, StorageProxy, refusing, slow, truncated
 from tests.faults.strikes import Strikes
-from tests.integration.lake import PERIOD, Lake
-from tests.integration.load.test_attempts import SLOW, SLOW_SETTINGS, wait_for_insert
+from tests.integration.lake import Lake
 from tests.narrow_user import narrow_connection
 
 if TYPE_CHECKING:
@@ -137,72 +135,6 @@ def test_a_storage_that_begins_to_refuse_the_keys_ends_the_task_at_once(
 
 def inserts(strikes: Strikes) -> int:
     return sum(name.startswith("Insert") for name in strikes.steps)
-
-
-def assert_exact_to_bucket(lake: Lake, s3: S3Endpoint) -> None:
-    """As `assert_exact`, where the bucket holds other files than those of one generator."""
-    url = f"{s3.endpoint_url}/{lake.bucket}/trips/{PERIOD}/*.parquet"
-    with lake.cluster.nodes[0].client() as client:
-        source = f"s3('{url}', '{s3.access_key}', '{s3.secret_key}', 'Parquet')"
-        assert lake.facts() == read_facts(client, source, PERIOD)
-    assert lake.left_behind() == []
-
-
-@pytest.mark.thorough(but=1)
-@pytest.mark.parametrize("strike_at", ["before", "after"])
-def test_objects_overwritten_around_the_insert_are_loaded_as_they_are_then(
-    trips_lake: Lake, strikes: Strikes, strike_at: str
-) -> None:
-    trips_lake.upload(OLD)
-    getattr(strikes, strike_at)("Insert", lambda: trips_lake.upload(NEW))
-    assert trips_lake.load()["status"] == "published"
-    assert inserts(strikes) == 2
-    assert_exact(trips_lake, NEW)
-
-
-@pytest.mark.thorough
-def test_an_object_overwritten_during_the_insert_is_loaded_as_it_is_then(
-    trips_lake: Lake, strikes: Strikes, chs3_s3: S3Endpoint
-) -> None:
-    trips_lake.upload(OLD)
-    slowly = {name: name for name in COLUMNS} | SLOW
-    with ThreadPoolExecutor() as pool:
-        load = pool.submit(trips_lake.operator(select=slowly, settings=SLOW_SETTINGS).execute, {})
-        wait_for_insert(trips_lake)
-        name, content = list(NEW.files(PERIOD))[3]
-        trips_lake.put(f"trips/{PERIOD}/{name}", content)
-        load.result(timeout=300)
-    assert inserts(strikes) == 2
-    assert sum(trips_lake.rows_per_node()) == 610
-    assert_exact_to_bucket(trips_lake, chs3_s3)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("strike_at", ["before", "after"])
-def test_an_object_deleted_around_the_insert_is_not_loaded(
-    trips_lake: Lake, strikes: Strikes, chs3_s3: S3Endpoint, strike_at: str
-) -> None:
-    key = trips_lake.upload(OLD)[2]
-    getattr(strikes, strike_at)("Insert", lambda: trips_lake.s3.delete_object(Bucket=trips_lake.bucket, Key=key))
-    trips_lake.load()
-    assert inserts(strikes) == 2
-    assert sum(trips_lake.rows_per_node()) == 500
-    assert_exact_to_bucket(trips_lake, chs3_s3)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("strike_at", ["before", "after"])
-def test_an_object_added_around_the_insert_is_loaded_by_the_next_run(
-    trips_lake: Lake, strikes: Strikes, chs3_s3: S3Endpoint, strike_at: str
-) -> None:
-    trips_lake.upload(OLD)
-    ((_, content),) = Trips(seed=3, rows_per_period=70, files_per_period=1).files(PERIOD)
-    getattr(strikes, strike_at)("Insert", lambda: trips_lake.put(f"trips/{PERIOD}/late.parquet", content))
-    trips_lake.load()
-    assert_exact(trips_lake, OLD)
-    trips_lake.load()
-    assert sum(trips_lake.rows_per_node()) == 670
-    assert_exact_to_bucket(trips_lake, chs3_s3)
 
 
 @pytest.mark.thorough

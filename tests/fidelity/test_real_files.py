@@ -61,7 +61,7 @@ def testing_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-@pytest.mark.thorough(but=4)
+@pytest.mark.thorough(but=2)
 @pytest.mark.parametrize("name", _NAMES)
 def test_a_file_of_parquet_testing_is_loaded_as_pyarrow_reads_it(
     fidelity_lake: Lake, testing_files: Path, name: str
@@ -90,7 +90,7 @@ def test_a_file_that_contradicts_itself_is_refused(
         _load(fidelity_lake, testing_files / f"{name}.parquet")
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("path", _PYARROW_FILES, ids=lambda path: path.name)
 def test_a_file_of_pyarrow_is_loaded_as_pyarrow_reads_it(fidelity_lake: Lake, path: Path) -> None:
     is_loaded(fidelity_lake, path)

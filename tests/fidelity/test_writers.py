@@ -91,7 +91,7 @@ WRITERS: dict[str, tuple[Callable[[Path], None], str]] = {
 }
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("writer", WRITERS)
 def test_a_file_of_another_writer_is_loaded_as_pyarrow_reads_it(
     fidelity_lake: Lake, tmp_path: Path, writer: str

@@ -117,25 +117,20 @@ def test_tables_name_their_primary_key_or_not(old_lake: Lake, key: str) -> None:
     assert_exact(old_lake, OLD)
 
 
-def test_merges_are_waited_for_by_load_and_sensor(old_lake: Lake) -> None:
+def test_periods_are_planned_merged_and_told(old_lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
     old_lake.upload(OLD)
-    assert old_lake.load(wait_for_merges=True)["merges"]["health"] == "healthy"
-    sensor = ClickHouseMergeHealthSensor(task_id="merges", table="trips", database=old_lake.database, periods=[PERIOD])
-    assert sensor.poke({})
-
-
-def test_periods_are_planned(old_lake: Lake) -> None:
-    old_lake.upload(OLD)
-    load = Load(
-        bucket=old_lake.bucket,
-        key="trips/{YYYY-MM}/",
-        table="trips",
-        database=old_lake.database,
-    )
+    where = {"table": "trips", "database": old_lake.database}
+    load = Load(bucket=old_lake.bucket, key="trips/{YYYY-MM}/", **where)
     plan = PlanLoadsOperator(task_id="plan", load=load, periods=[PERIOD])
     assert plan.execute({}) == [PERIOD]
-    old_lake.load()
+    assert old_lake.load(wait_for_merges=True)["merges"]["health"] == "healthy"
+    assert ClickHouseMergeHealthSensor(task_id="merges", periods=[PERIOD], **where).poke({})
     assert plan.execute({}) == []
+    for command in ("doctor", "ledger"):
+        capsys.readouterr()
+        code = main([command, "--database", old_lake.database, "--cluster", old_lake.cluster.name, "--table", "trips"])
+        out, err = capsys.readouterr()
+        assert (code, err) == (0, ""), out
 
 
 def test_closed_periods_are_merged(old_lake: Lake) -> None:
@@ -183,16 +178,6 @@ def test_expressions_that_are_not_row_wise_are_refused(old_lake: Lake, expressio
 def test_it_does_not_know_external_ids(old_lake: Lake) -> None:
     with pytest.raises(AirflowFailException, match="Invalid credential argument found: external_id"):
         old_lake.load(role_arn="arn:aws:iam::123456789012:role/reader", external_id="ours")
-
-
-@pytest.mark.thorough(but=1)
-@pytest.mark.parametrize("command", ["doctor", "ledger"])
-def test_commands(old_lake: Lake, capsys: pytest.CaptureFixture[str], command: str) -> None:
-    old_lake.upload(OLD)
-    old_lake.load()
-    code = main([command, "--database", old_lake.database, "--cluster", old_lake.cluster.name, "--table", "trips"])
-    out, err = capsys.readouterr()
-    assert (code, err) == (0, ""), out
 
 
 @pytest.mark.thorough

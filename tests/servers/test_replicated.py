@@ -29,23 +29,25 @@ FOLLOWER = 1
 
 
 @pytest.mark.thorough
-def test_each_shard_gets_a_share_and_each_replica_all_of_it(lake: Lake) -> None:
+def test_each_shard_gets_a_share_and_each_replica_all_of_it_until_a_plan_finds_other_objects(
+    lake: Lake, capsys: pytest.CaptureFixture[str]
+) -> None:
     result = lake.load()
     assert lake.facts() == TRIPS.facts(PERIOD)
     assert (result["rows"], result["status"]) == (12_000, "published")
     assert all(lake.rows_per_node())
-
-
-@pytest.mark.thorough
-def test_a_second_run_touches_nothing(lake: Lake) -> None:
-    lake.load()
     assert lake.load()["status"] == "unchanged"
-
-
-@pytest.mark.thorough
-def test_changed_objects_replace_the_period(lake: Lake) -> None:
-    lake.load()
+    where = {"table": lake.table, "database": lake.database, "cluster": lake.cluster.name}
+    load = Load(bucket=lake.bucket, key="trips/{YYYY-MM}/", **where)
+    plan = PlanLoadsOperator(task_id="plan", load=load, periods=[PERIOD])
+    assert plan.execute({}) == []
+    for command in ("doctor", "ledger"):
+        capsys.readouterr()
+        code = main([command, *(f"--{name}={value}" for name, value in where.items())])
+        out, err = capsys.readouterr()
+        assert (code, err) == (0, ""), out
     lake.upload(OTHER)
+    assert plan.execute({}) == [PERIOD]
     lake.load()
     assert lake.facts() == OTHER.facts(PERIOD)
 
@@ -59,38 +61,17 @@ def test_a_run_after_an_error_at_any_step_ends_in_the_objects_rows(lake: Lake, m
 
 
 @pytest.mark.thorough
-def test_a_replica_that_cannot_follow_fails_the_load_and_the_next_one_mends_it(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_replica_that_was_set_up_anew_is_as_published_until_others_insert_rows(lake: Lake) -> None:
+    lake.load()
     table = f"{lake.database}.{lake.table}"
-    connection = narrow_connection(lake.cluster)
-    connection["extra"]["settings"] = {"receive_timeout": 5}
-    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
-    lake.on_node(FOLLOWER, f"SYSTEM STOP REPLICATION QUEUES {table}")
-    with pytest.raises(Chs3Error):
-        lake.load()
-    lake.on_node(FOLLOWER, f"SYSTEM START REPLICATION QUEUES {table}")
-    lake.load()
-    assert lake.facts() == TRIPS.facts(PERIOD)
-
-
-@pytest.mark.thorough
-def test_a_replica_that_was_set_up_anew_is_as_published(lake: Lake) -> None:
-    if lake.cluster.database_engine:
-        pytest.skip("such a database drops a table on all of its servers")
-    lake.load()
-    create = lake.on_node(FOLLOWER, f"SHOW CREATE TABLE {lake.database}.{lake.table}")[0][0]
-    for name in (lake.table, "chs3_ledger"):
-        lake.on_node(FOLLOWER, f"DROP TABLE {lake.database}.{name} SYNC")
-    lake.on_node(FOLLOWER, create)
-    lake.on_node(FOLLOWER, f"SYSTEM SYNC REPLICA {lake.database}.{lake.table}")
+    # A database of engine Replicated drops a table on all of its servers.
+    if not lake.cluster.database_engine:
+        create = lake.on_node(FOLLOWER, f"SHOW CREATE TABLE {table}")[0][0]
+        for name in (lake.table, "chs3_ledger"):
+            lake.on_node(FOLLOWER, f"DROP TABLE {lake.database}.{name} SYNC")
+        lake.on_node(FOLLOWER, create)
+        lake.on_node(FOLLOWER, f"SYSTEM SYNC REPLICA {table}")
     assert lake.load()["status"] == "unchanged"
-
-
-@pytest.mark.thorough
-def test_rows_that_others_inserted_meanwhile_stop_the_next_load(lake: Lake) -> None:
-    lake.load()
-    table = f"{lake.database}.{lake.table}"
     lake.on_node(FOLLOWER, f"INSERT INTO {table} SELECT * FROM {table} LIMIT 1")
     lake.on_node(0, f"SYSTEM SYNC REPLICA {table}")
     with pytest.raises(Exception, match="was changed since it was published"):
@@ -118,24 +99,6 @@ def test_a_load_goes_on_without_its_process(lake: Lake) -> None:
         result = result.resume()
     assert result["status"] == "published"
     assert lake.facts() == TRIPS.facts(PERIOD)
-
-
-@pytest.mark.thorough
-def test_a_file_that_comes_later_is_planned_and_loaded(lake: Lake) -> None:
-    lake.load()
-    load = Load(
-        bucket=lake.bucket,
-        key="trips/{YYYY-MM}/",
-        table=lake.table,
-        database=lake.database,
-        cluster=lake.cluster.name,
-    )
-    plan = PlanLoadsOperator(task_id="plan", load=load, periods=[PERIOD])
-    assert plan.execute({}) == []
-    lake.upload(OTHER)
-    assert plan.execute({}) == [PERIOD]
-    lake.load()
-    assert lake.facts() == OTHER.facts(PERIOD)
 
 
 @pytest.mark.thorough
@@ -188,15 +151,6 @@ def test_merges_are_waited_for_and_made(lake: Lake) -> None:
         sql = f"INSERT INTO {lake.database}.{lake.table} (trip_id, pickup_at) VALUES ({number}, '2025-06-05 00:00:00')"
         lake.on_node(0, sql)
     assert OptimizePartitionOperator(task_id="optimize", periods=["2025-06"], **names).execute({})["merged"] == 1
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("command", ["doctor", "ledger"])
-def test_commands(lake: Lake, capsys: pytest.CaptureFixture[str], command: str) -> None:
-    lake.load()
-    code = main([command, "--database", lake.database, "--cluster", lake.cluster.name, "--table", lake.table])
-    out, err = capsys.readouterr()
-    assert (code, err) == (0, ""), out
 
 
 @pytest.mark.thorough(but=1)

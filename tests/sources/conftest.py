@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_chs3.testbed.programs.packages import started_or_skip
-from airflow_provider_chs3.testbed.s3 import S3Server
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.few_nodes import cluster_for
 from tests.sources.hdfs import HdfsServer
 from tests.sources.kafka import KafkaServer
 from tests.sources.lakehouses import DeltaTable, IcebergTable, Lakehouse
 from tests.sources.landing_lake import LandingLake
-from tests.sources.loading import Staging
 from tests.sources.objects import AzureObjects, GcsObjects, HdfsObjects, Objects, S3Objects
 from tests.sources.row_lake import RowLake
 from tests.sources.rows import MySqlRows, PostgresRows, Rows
@@ -30,7 +28,6 @@ from tests.sources.topics import Topic
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster
-    from airflow_provider_chs3.testbed.s3 import S3Endpoint
 
 
 @pytest.fixture
@@ -52,12 +49,6 @@ def kafka() -> Iterator[KafkaServer]:
 
 
 # fake-gcs-server is compiled once on a machine, which takes a minute.
-@pytest.fixture(params=["s3", "azure", pytest.param("gcs", marks=pytest.mark.thorough), "hdfs"])
-def objects(request: pytest.FixtureRequest) -> Objects:
-    """An empty place of objects."""
-    return _objects(request)
-
-
 @pytest.fixture(params=["s3", "azure", pytest.param("gcs", marks=pytest.mark.thorough), "hdfs"])
 def store_lake(
     request: pytest.FixtureRequest, chs3_cluster: Cluster, chs3_database: str, monkeypatch: pytest.MonkeyPatch
@@ -93,19 +84,6 @@ def row_lake(rows: Rows, chs3_cluster: Cluster, chs3_database: str, monkeypatch:
     return RowLake.create(rows, chs3_cluster, chs3_database, monkeypatch)
 
 
-@pytest.fixture(scope="session")
-def tokenless_s3() -> Iterator[S3Endpoint]:
-    """An S3 server that checks no keys: ClickHouse sends an empty token for Delta, which one that checks refuses."""
-    with S3Server.start(anonymous=True) as server:
-        yield server
-
-
-@pytest.fixture(params=["iceberg", "delta"])
-def lakehouse(request: pytest.FixtureRequest, tmp_path: Path) -> Lakehouse:
-    """A table of trips of Iceberg or Delta, which is there after the first rows."""
-    return _lakehouse(request, {"iceberg": "chs3_s3", "delta": "tokenless_s3"}[request.param], tmp_path)
-
-
 def _lakehouse(request: pytest.FixtureRequest, server: str, folder: Path) -> Lakehouse:
     kind, bucket = (
         {"iceberg": IcebergTable, "delta": DeltaTable}[request.param],
@@ -138,12 +116,6 @@ def source_lake(
     if request.param in ("postgres", "mysql"):
         return RowLake.create(_rows(request), chs3_cluster, chs3_database, monkeypatch)
     return TableLake.create(_lakehouse(request, "chs3_s3", tmp_path), chs3_cluster, chs3_database, monkeypatch)
-
-
-@pytest.fixture
-def staging(chs3_cluster: Cluster, chs3_database: str) -> Staging:
-    """An empty table of trips on every node."""
-    return Staging.create(chs3_cluster, chs3_database)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -70,23 +70,6 @@ class KafkaServer(LocalServer):
             )
         left = producer.flush(_TIMEOUT_SECONDS)
         assert (left, failed) == (0, [])
-
-    def messages(self, topic: str, *, partition: int = 0) -> Iterator[bytes]:
-        """The messages of a partition, from the first to the last that is there now."""
-        from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
-
-        # The end is told by the broker: transactions leave gaps between offsets.
-        consumer = Consumer(self.settings(**{"group.id": "chs3", "enable.partition.eof": True}))
-        try:
-            consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
-            while message := consumer.poll(_TIMEOUT_SECONDS):
-                if error := message.error():
-                    assert error.code() == KafkaError._PARTITION_EOF, error
-                    return
-                yield message.value()
-            raise TimeoutError(f"{topic} has no end after {_TIMEOUT_SECONDS} s")
-        finally:
-            consumer.close()
 
 
 def _properties(folder: Path, *, ports: tuple[int, int, int], user: str, password: str) -> dict[str, Any]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_provider_chs3.core.steps.operations import Step
 from airflow_provider_chs3.exceptions import Chs3Error
-from tests.faults.killing import Strike, steps_of, strikes_after, strikes_amid
 from tests.faults.strikes import Strikes, strikes
 from tests.sources.changing import ChangingPeriod, Kind, file_of
 from tests.sources.store_lake import StoreLake
@@ -115,26 +113,6 @@ def test_an_object_of_which_half_is_read_as_it_is_overwritten_is_not_taken_for_d
     assert len(strikes.struck) == 1
     assert store_lake.facts() == period.facts()
     assert (period.load(), store_lake.staging()) == ("unchanged", [])
-
-
-# On S3 always, in tests/faults/test_workers.py.
-@pytest.mark.thorough
-@pytest.mark.parametrize("points", [strikes_after, strikes_amid])
-def test_after_kill_9_at_any_step_a_run_ends_in_the_objects_rows(
-    store_lake: StoreLake, points: Callable[[list[Step]], Iterator[Strike]]
-) -> None:
-    period = ChangingPeriod(store_lake, "parquet")
-    period.load()
-    period.overwrite()
-    found = list(points(steps_of(period.load)))
-    for number, strike in enumerate(found):
-        period.put(1, file_of("parquet", 1, version=3 + number % 2))
-        print(f"Killed at {strike}")  # shown where it fails
-        strike.kill_in(period.load)
-        period.load()
-        assert store_lake.facts() == period.facts()
-        assert (period.load(), store_lake.staging()) == ("unchanged", [])
-    assert len(found) > 3
 
 
 def outcome(period: ChangingPeriod) -> str:

@@ -56,20 +56,7 @@ def test_from_the_files_to_a_table_a_load_and_the_ledger(store_lake: StoreLake, 
     assert (code, listed["rows"], listed["objects"]) == (0, 600, 3)
     _, objects = shell("ledger", "--table", "trips", "--objects")
     assert len({unit["path"] for unit in objects}) == 3
-
-
-@pytest.mark.thorough
-def test_a_table_that_is_missing_is_created_from_the_files(store_lake: StoreLake, shell: Shell) -> None:
-    store_lake.objects.upload(TRIPS, PERIOD)
-    store_lake.on_every_node(f"DROP TABLE {store_lake.database}.trips SYNC")
-    store_lake.load(create_table="if_missing")
-    assert store_lake.facts() == TRIPS.facts(PERIOD)
-
-
-@pytest.mark.thorough
-def test_periods_of_another_tool_are_adopted(store_lake: StoreLake, shell: Shell) -> None:
-    store_lake.objects.upload(TRIPS, PERIOD)
-    store_lake.load()
+    # A period of another tool is adopted.
     store_lake.on_every_node(f"DROP TABLE {store_lake.database}.chs3_ledger SYNC")
     code, (adopted,) = shell("adopt", "--table", "trips", *store_lake.options, "--period", PERIOD)
     assert (code, adopted["status"]) == (0, "adopted")

@@ -114,16 +114,13 @@ def test_a_worker_that_gets_no_answer_says_so_within_seconds(
     assert time.monotonic() - began < 60
 
 
-def test_what_is_not_webhdfs_is_told(folder: HdfsObjects, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_webhdfs_or_may_not_be_listed_is_told(folder: HdfsObjects, monkeypatch: pytest.MonkeyPatch) -> None:
     connect(folder.server, monkeypatch, schema="explorer")
     with pytest.raises(TransientError, match="HTTP status 404"):
         listed(folder.folder)
     connect(folder.server, monkeypatch, host="")
     with pytest.raises(ConfigurationError, match="has no host: set the name node"):
         listed(folder.folder)
-
-
-def test_a_user_who_may_not_list_is_told(folder: HdfsObjects, monkeypatch: pytest.MonkeyPatch) -> None:
     folder.put("private/f", b"1")
     folder.server.set_permission(f"/{folder.folder}/private", "700")
     connect(folder.server, monkeypatch, login="nobody")

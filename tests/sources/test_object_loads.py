@@ -13,15 +13,14 @@ import lz4.frame
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_provider_chs3.client.runner import Runner
-from airflow_provider_chs3.core.steps.operations import Insert, InsertStats
 from airflow_provider_chs3.exceptions import NotReadyError
-from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.plugin.observation.speed.throughput_queries import inserts
 from airflow_provider_chs3.testbed.trips import Trips
-from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
+from tests.integration.load.test_interrupted import Breaker, Failed, breaker
 from tests.sources.store_lake import StoreLake
 from tests.sources.trips_target import PERIOD
+
+__all__ = ["breaker"]
 
 TRIPS = Trips(rows_per_period=3_000, files_per_period=5)
 OTHER = Trips(seed=2, rows_per_period=3_500, files_per_period=5)
@@ -116,27 +115,20 @@ def test_hostile_names_are_loaded_exactly(store_lake: StoreLake) -> None:
     assert store_lake.load()["status"] == "unchanged"
 
 
-@pytest.mark.thorough
+@pytest.mark.thorough(but=1)
 @beside_s3
-def test_an_object_that_is_overwritten_under_the_load_is_loaded_as_it_is_then(
-    store_lake: StoreLake, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.every_change
+def test_a_load_that_fails_before_it_publishes_is_made_good_by_the_next(
+    store_lake: StoreLake, breaker: Breaker
 ) -> None:
-    first = store_lake.objects.upload(TRIPS, PERIOD)[0]
-    inserts: list[Insert] = []
-    insert = Runner.insert
-
-    def overwriting(runner: Runner, step: Insert) -> InsertStats:
-        stats = insert(runner, step)
-        if not inserts:
-            store_lake.objects.put(first, next(body for _, body in OTHER.files(PERIOD)))
-        inserts.append(step)
-        return stats
-
-    monkeypatch.setattr(Runner, "insert", overwriting)
+    store_lake.objects.upload(TRIPS, PERIOD)
+    breaker.set(break_after=3)
+    with pytest.raises(Failed):
+        store_lake.load()
+    assert store_lake.rows() == 0
+    breaker.set()
     store_lake.load()
-    assert len(inserts) == 2
-    assert store_lake.rows() == TRIPS.rows_per_period - 600 + 700
-    assert store_lake.load()["status"] == "unchanged"
+    assert store_lake.facts() == TRIPS.facts(PERIOD)
 
 
 @pytest.mark.thorough
@@ -158,21 +150,6 @@ def test_a_deferrable_load_is_proven_by_the_servers_logs(store_lake: StoreLake) 
     store_lake.objects.upload(TRIPS, PERIOD, file_format="csv.gz")
     assert store_lake.load(deferrable=True)["counted_by"] == store_lake.counted_by
     assert store_lake.facts() == TRIPS.facts(PERIOD)
-
-
-@pytest.mark.thorough
-@beside_s3
-def test_periods_are_planned_and_loaded_together(store_lake: StoreLake) -> None:
-    periods = ["2026-01", "2026-02", "2026-03"]
-    for period in periods:
-        store_lake.objects.upload(TRIPS, period)
-    where = {"objects": store_lake.store(), "table": "trips", "database": store_lake.database}
-    where["cluster"] = store_lake.cluster.name
-    assert PlanLoadsOperator(task_id="plan", all_periods=True, **where).execute({}) == periods
-    results = S3ToClickHouseOperator(task_id="load", periods=periods, **where).execute({})
-    assert [result["status"] for result in results] == ["published"] * 3
-    assert [store_lake.facts(period) for period in periods] == [TRIPS.facts(period) for period in periods]
-    assert PlanLoadsOperator(task_id="plan", periods=periods, **where).execute({}) == []
 
 
 @pytest.mark.parametrize("store_lake", ["azure"], indirect=True)

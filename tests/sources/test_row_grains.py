@@ -11,19 +11,13 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
-from tests.faults.killing import Worker
 from tests.sources.row_lake import RowLake
-from tests.sources.source_lake import wait_for_insert
 
 _TYPES = {
     "instants": ("timestamptz", "timestamp NULL"),
     "times": ("timestamp", "datetime"),
     "days": ("date", "date"),
 }
-
-
-#: A view of which the fingerprint takes no time.
-SLOW = {"time_column": "at", "key_column": "id", "fingerprint": "count(*)", "timezone": "America/New_York"}
 
 
 @dataclass(frozen=True)
@@ -246,27 +240,3 @@ def test_times_without_a_zone_do_not_say_which_of_two_hours_they_are_in(row_lake
         ):
             hits.load(period=hour)
     hits.assert_exact("2026-11-01 00:30:00", "2026-11-01 02:30:00")
-
-
-@pytest.mark.thorough
-@pytest.mark.three_nodes
-def test_a_worker_that_dies_over_a_day_leaves_it_to_the_next_try(row_lake: RowLake) -> None:
-    if row_lake.is_mysql:
-        pytest.skip("a kill does not depend on the database")
-    hits = Hits(row_lake, CASES[2])
-    second = [f"2026-11-01 {hour:02}:{minute:02}:00" for hour in range(4, 24) for minute in range(60)]
-    hits.put(*CASES[2].moments[0], *second)
-    assert hits.load(period="2026-10-31") == ["published"]
-    # Each row of the view takes a while.
-    slow = f"{hits.name}_slow"
-    row_lake.run(f"CREATE VIEW {slow} AS SELECT id, at, note || {row_lake.slowly(0.02)} AS note FROM {hits.name}")
-    options = hits.where | {"objects": row_lake.store(table=slow, **SLOW), "task_id": "load", "period": "2026-11-01"}
-    worker = Worker(lambda: S3ToClickHouseOperator(**options).execute({}))
-    try:
-        wait_for_insert(row_lake)
-    finally:
-        worker.kill()
-    hits.assert_exact(*CASES[2].moments[0])
-    assert hits.load(period="2026-11-01") == ["published"]
-    hits.assert_exact(*CASES[2].moments[0], *second)
-    assert row_lake.left_behind() == []

@@ -16,11 +16,8 @@ from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.core.steps.operations import Insert, InsertStats
 from airflow_provider_chs3.exceptions import NotReadyError, ObjectsChangedError, TransientError
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.load.test_interrupted import Breaker, Failed, breaker
 from tests.sources.row_lake import RowLake
 from tests.sources.trips_target import PERIOD
-
-__all__ = ["breaker"]
 
 TRIPS = Trips(rows_per_period=3_000)
 CHANGE = "UPDATE {t} SET fare = fare + 1 WHERE pickup_at >= '2026-01-01' AND pickup_at < '2026-01-03'"
@@ -93,25 +90,6 @@ def test_a_writer_to_the_period_starts_the_load_over_a_few_times(
         assert sum(row_lake.rows_per_node()) == 0
 
 
-@pytest.mark.thorough
-@pytest.mark.three_nodes
-def test_a_load_broken_at_any_step_is_exact_when_run_again(row_lake: RowLake, breaker: Breaker) -> None:
-    row_lake.rows.put(TRIPS.table(PERIOD))
-    for number in range(0, 100, 2):
-        breaker.set(break_after=number)
-        row_lake.change(CHANGE)
-        try:
-            row_lake.load()
-        except Failed:
-            breaker.set()
-            row_lake.load()
-        else:
-            break
-        assert row_lake.load()["status"] == "unchanged"
-        assert sum(row_lake.rows_per_node()) == 3_000
-    assert number > 4
-
-
 @pytest.mark.thorough(but=1)
 @pytest.mark.three_nodes
 def test_a_wrong_password_is_told_and_nowhere_shown(
@@ -149,7 +127,7 @@ def test_what_is_missing_is_told(row_lake: RowLake) -> None:
         row_lake.load(time_column="zone")
 
 
-@pytest.mark.thorough(but=3)
+@pytest.mark.thorough(but=6)
 @pytest.mark.parametrize(
     ("argument", "value", "said"),
     [

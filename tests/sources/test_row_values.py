@@ -260,21 +260,6 @@ def test_what_does_not_fit_is_refused_by_name(row_lake: RowLake, number: int) ->
 
 
 @pytest.mark.thorough
-def test_periods_of_instants_begin_where_their_zone_says(row_lake: RowLake) -> None:
-    kind = "timestamp NULL" if row_lake.is_mysql else "timestamptz"
-    zone = "" if row_lake.is_mysql else "+00"
-    times = ["2025-12-31 22:59:59", "2025-12-31 23:00:00", "2026-01-31 22:59:59", "2026-01-31 23:00:00"]
-    name = _make(row_lake, {"since": (kind, "DateTime('Europe/Berlin')")}, [[f"'{time}{zone}'"] for time in times])
-    row_lake.on_every_node(
-        f"CREATE TABLE {row_lake.database}.berlin (since DateTime('Europe/Berlin')) ENGINE = MergeTree "
-        "PARTITION BY toYYYYMM(since) ORDER BY since"
-    )
-    row_lake.load(table="berlin", source_table=name, time_column="since", key_column=None, row_timezone="Europe/Berlin")
-    found = row_lake.on_every_node(f"SELECT toString(since, 'UTC') FROM {row_lake.database}.berlin")
-    assert sorted(value for rows in found for (value,) in rows) == times[1:3]
-
-
-@pytest.mark.thorough
 @pytest.mark.three_nodes
 def test_a_day_that_no_period_has_is_refused_by_name_whichever_node_reads_it(row_lake: RowLake) -> None:
     if not row_lake.is_mysql:

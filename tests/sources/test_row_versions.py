@@ -62,14 +62,6 @@ def test_dates_that_no_table_holds_are_in_no_period(row_lake: RowLake) -> None:
 
 
 @pytest.mark.thorough
-def test_periods_of_instants_are_planned_in_their_zone(row_lake: RowLake) -> None:
-    kind, zone = ("timestamp NULL", "") if row_lake.is_mysql else ("timestamptz", "+00")
-    name = _make(row_lake, f"at {kind}", f"'2025-12-31 23:30:00{zone}'")
-    _typed(row_lake, "at DateTime('Europe/Berlin')")
-    assert _planned(row_lake, name, timezone="Europe/Berlin") == [PERIOD]
-
-
-@pytest.mark.thorough
 def test_a_sum_of_times_sees_what_the_newest_time_hides(row_lake: RowLake) -> None:
     rows = ("'2026-01-05', 1, '2026-01-05 10:00:00'", "'2026-01-06', 2, '2026-01-05 10:05:00'")
     name = _make(row_lake, "at date, k bigint, updated_at timestamp NULL", *rows)

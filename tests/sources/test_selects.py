@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +19,8 @@ from airflow_provider_chs3.sources.clickhouse import ClickHouseRows
 from airflow_provider_chs3.testbed.nodes import Cluster
 from airflow_provider_chs3.transfers.clickhouse_to_clickhouse import ClickHouseToClickHouseOperator
 from tests.faults.killing import Worker, steps_of, strikes_after, strikes_amid
-from tests.integration.load.test_interrupted import Breaker, Failed, breaker
 from tests.sources.select_lake import MERGED, SelectLake
 from tests.sources.source_lake import inputs_of, wait_for_insert
-
-__all__ = ["breaker"]
 
 
 @pytest.fixture
@@ -42,22 +38,22 @@ def select_lake(create: Callable[..., SelectLake]) -> SelectLake:
 
 @pytest.mark.three_nodes
 @pytest.mark.every_change
-def test_a_period_is_loaded_exactly_and_again_only_where_its_base_changed(select_lake: SelectLake) -> None:
+def test_a_period_is_planned_and_loaded_exactly_and_again_only_where_its_base_changed(select_lake: SelectLake) -> None:
     lake = select_lake
-    # What INSERTs leave in a view of the same SELECT.
-    lake.on_every_node(f"CREATE TABLE {lake.database}.viewed AS {lake.database}.zones")
-    lake.on_every_node(f"CREATE MATERIALIZED VIEW {lake.database}.view TO {lake.database}.viewed AS {lake.sql}")
     lake.put("2026-01-05")
     lake.put("2026-02-05", rows=50)
+    objects = ClickHouseRows(sql=lake.sql, from_table="base")
+    where = {name: lake.where[name] for name in ("table", "database", "cluster")}
+    plan = PlanLoadsOperator(task_id="plan", objects=objects, all_periods=True, **where)
+    assert plan.execute({}) == ["2026-01", "2026-02"]
     assert lake.load("2026-01") == ["published"]
     lake.assert_exact(202601)
+    assert plan.execute({}) == ["2026-02"]
     assert lake.load("2026-01", "2026-02") == ["unchanged", "published"]
     lake.put("2026-02-07", first=500, node=0)
     lake.on_every_node(f"OPTIMIZE TABLE {lake.database}.base FINAL")
     assert lake.load("2026-01", "2026-02") == ["unchanged", "published"]
     lake.assert_exact(202601, 202602)
-    viewed = lake.made(f"SELECT * FROM {lake.database}.viewed")
-    assert lake.made(f"SELECT * FROM {lake.database}.zones") == viewed != []
     assert lake.left_behind() == []
 
 
@@ -211,18 +207,6 @@ def test_a_base_by_shorter_periods_makes_up_longer_ones(
     expected = lake.sql.replace("GROUP BY", f"WHERE {condition} GROUP BY")
     assert lake.made(f"SELECT * FROM {lake.database}.zones") == lake.made(expected)
     assert lake.load(period) == ["unchanged"]
-
-
-def test_a_plan_finds_the_periods_whose_base_changed(select_lake: SelectLake) -> None:
-    lake = select_lake
-    lake.put("2026-01-05")
-    lake.put("2026-02-05")
-    objects = ClickHouseRows(sql=lake.sql, from_table="base")
-    where = {name: lake.where[name] for name in ("table", "database", "cluster")}
-    plan = PlanLoadsOperator(task_id="plan", objects=objects, all_periods=True, **where)
-    assert plan.execute({}) == ["2026-01", "2026-02"]
-    assert lake.load("2026-01") == ["published"]
-    assert plan.execute({}) == ["2026-02"]
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
@@ -416,27 +400,6 @@ def test_values_of_any_type_arrive_as_they_are(create: Callable[..., SelectLake]
 
 
 @pytest.mark.thorough
-@pytest.mark.three_nodes
-def test_a_run_after_an_error_at_any_step_ends_in_the_selects_rows(select_lake: SelectLake, breaker: Breaker) -> None:
-    lake, number = select_lake, 0
-    while True:
-        lake.put("2026-01-05", first=1_000 * number, rows=50)
-        breaker.set(break_after=number)
-        try:
-            lake.load("2026-01")
-        except Failed:
-            breaker.set()
-            lake.load("2026-01")
-        else:
-            break
-        lake.assert_exact(202601)
-        number += 1
-    lake.assert_exact(202601)
-    assert number > 5
-    assert lake.left_behind() == []
-
-
-@pytest.mark.thorough
 @pytest.mark.parametrize("points", [strikes_after, strikes_amid])
 @pytest.mark.three_nodes
 def test_after_kill_9_at_any_step_a_run_ends_in_the_selects_rows(select_lake: SelectLake, points: Any) -> None:
@@ -475,26 +438,5 @@ def test_after_kill_9_in_mid_insert_a_run_ends_in_the_selects_rows(select_lake: 
         worker.kill()
     lake.assert_exact()
     assert lake.load("2026-01", **options) == ["published"]
-    lake.assert_exact(202601)
-    assert lake.left_behind() == []
-
-
-@pytest.mark.thorough
-@pytest.mark.three_nodes
-def test_loads_of_one_period_at_once_end_in_its_rows(select_lake: SelectLake) -> None:
-    lake = select_lake
-    lake.put("2026-01-05")
-    options = slow(lake)
-
-    def outcome(_: int) -> str:
-        try:
-            return lake.load("2026-01", **options)[0]
-        except AirflowFailException as error:
-            return str(error)
-
-    with ThreadPoolExecutor() as pool:
-        outcomes = list(pool.map(outcome, range(3)))
-    assert "published" in outcomes
-    assert all("started later and took over" in each for each in outcomes if each not in ("published", "unchanged"))
     lake.assert_exact(202601)
     assert lake.left_behind() == []

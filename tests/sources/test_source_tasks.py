@@ -12,7 +12,6 @@ from airflow.sdk.exceptions import AirflowTaskTerminated
 
 from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.operators._support.period_load_task import PeriodLoadTask
-from airflow_provider_chs3.operators.ledger import AdoptPeriodsOperator
 from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.integration import deferring
@@ -144,21 +143,6 @@ def test_new_columns_are_found(lake: SourceLake) -> None:
 def test_a_ready_marker_is_refused(lake: SourceLake) -> None:
     with pytest.raises(AirflowFailException, match=r"ready_key'\]='_SUCCESS' names an object, and .* has rows"):
         lake.load(ready_key="_SUCCESS")
-
-
-@pytest.mark.thorough
-def test_a_period_of_another_tool_is_adopted(lake: SourceLake) -> None:
-    lake.load()
-    lake.on_every_node(f"DROP TABLE {lake.database}.chs3_ledger SYNC")
-    where = {
-        "database": lake.database,
-        "table": "trips",
-        "cluster": lake.cluster.name,
-        "objects": lake.operator().store,
-    }
-    (adopted,) = AdoptPeriodsOperator(task_id="adopt", periods=PERIOD, **where).execute({})
-    assert adopted["status"] == "adopted"
-    assert lake.load()["status"] == "unchanged"
 
 
 def command(capsys: pytest.CaptureFixture[str], lake: SourceLake, name: str, *options: str) -> tuple[int, Any]:

@@ -27,6 +27,12 @@ from tests.sources.trips_target import PERIOD
 TRIPS = Trips(rows_per_period=2_000)
 #: The rights that a worker needs in Glue, and worker and servers in S3.
 LEAST_RIGHTS = ("glue:GetTable", "s3:GetObject", "s3:ListBucket")
+#: Codes of AWS, and what is said of them.
+AWS_ERRORS = {
+    "AccessDeniedException": "denies access",
+    "UnrecognizedClientException": "refuses the keys",
+    "ExpiredTokenException": "session token has expired",
+}
 
 
 class GlueTable(IcebergTable):
@@ -129,12 +135,28 @@ def test_a_period_is_loaded_and_then_what_was_committed_since_and_no_secret_show
     assert lake.load()["rows"] == 1_998
 
 
-@pytest.mark.thorough(but=1)
-def test_a_table_that_is_missing_is_told(lake: TableLake) -> None:
-    wrong = lake.objects
+def test_what_glue_does_not_have_or_refuses_is_told(glue_lake: TableLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    from botocore.exceptions import ClientError
+    from pyiceberg.catalog.glue import GlueCatalog
+
+    wrong = glue_lake.objects
     wrong.table = "lake.trip"
     with pytest.raises(AirflowFailException, match=r"Cannot list lake\.trip .*: there is no such table"):
-        lake.load(objects=wrong)
+        glue_lake.load(objects=wrong)
+    for code, said in AWS_ERRORS.items():
+
+        def refuse(self: GlueCatalog, name: object, code: str = code) -> None:
+            raise ClientError({"Error": {"Code": code, "Message": "arn of somebody"}}, "GetTable")
+
+        with monkeypatch.context() as during:
+            during.setattr(GlueCatalog, "load_table", refuse)
+            with pytest.raises(AirflowFailException, match=said) as failed:
+                glue_lake.load()
+        assert "arn of somebody" not in str(failed.value)
+    wrong_keys = glue_lake.table.s3.airflow_connection() | {"password": "not-the-secret-of-this-user"}
+    monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", json.dumps(wrong_keys))
+    with pytest.raises(AirflowFailException, match="the catalog denies access: check the keys"):
+        glue_lake.load()
 
 
 def loader_of(s3: S3Endpoint, *actions: str) -> S3Endpoint:
@@ -162,36 +184,6 @@ def test_a_right_of_glue_that_is_missing_is_told(glue_lake: TableLake, monkeypat
     monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", json.dumps(lacking.airflow_connection()))
     with pytest.raises(AirflowFailException, match=r"the catalog denies access: .*glue:GetTable"):
         glue_lake.load()
-
-
-def test_keys_that_glue_refuses_are_told(glue_lake: TableLake, monkeypatch: pytest.MonkeyPatch) -> None:
-    wrong = glue_lake.table.s3.airflow_connection() | {"password": "not-the-secret-of-this-user"}
-    monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", json.dumps(wrong))
-    with pytest.raises(AirflowFailException, match="the catalog denies access: check the keys"):
-        glue_lake.load()
-
-
-@pytest.mark.thorough(but=1, first=1)
-@pytest.mark.parametrize(
-    ("code", "said"),
-    [
-        ("AccessDeniedException", "denies access"),
-        ("UnrecognizedClientException", "refuses the keys"),
-        ("ExpiredTokenException", "session token has expired"),
-    ],
-)
-def test_what_aws_answers_is_told(glue_lake: TableLake, monkeypatch: pytest.MonkeyPatch, code: str, said: str) -> None:
-    from botocore.exceptions import ClientError
-    from pyiceberg.catalog.glue import GlueCatalog
-
-    def refuse(self: GlueCatalog, name: object) -> None:
-        raise ClientError({"Error": {"Code": code, "Message": "arn of somebody"}}, "GetTable")
-
-    with monkeypatch.context() as during:
-        during.setattr(GlueCatalog, "load_table", refuse)
-        with pytest.raises(AirflowFailException, match=said) as failed:
-            glue_lake.load()
-    assert "arn of somebody" not in str(failed.value)
 
 
 @pytest.mark.thorough

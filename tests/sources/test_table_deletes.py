@@ -185,25 +185,6 @@ def test_a_wider_type_and_another_partitioning_since_change_nothing(lake: TableL
 
 
 @pytest.mark.thorough
-def test_a_delete_that_is_committed_under_the_load_is_the_next_loads(
-    lake: TableLake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    large, _ = january(lake)
-    delete_by_position(lake.table.table(), {large: [0]})
-    insert = Runner.insert
-
-    def deleting(runner: Runner, step: Insert) -> InsertStats:
-        delete_by_position(lake.table.table(), {large: [1]})
-        return insert(runner, step)
-
-    with monkeypatch.context() as during:
-        during.setattr(Runner, "insert", deleting)
-        assert lake.load()["rows"] == 1_999
-    assert lake.load()["rows"] == 1_998
-    assert in_table(lake) == in_lakehouse(lake)
-
-
-@pytest.mark.thorough
 def test_delete_files_that_are_vacuumed_under_the_load_start_it_over(
     lake: TableLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,9 +11,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.core.steps.operations import Insert, InsertStats
-from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.testbed.trips import Trips
-from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.sources.table_lake import TableLake
 from tests.sources.trips_target import PERIOD
 
@@ -23,11 +21,25 @@ OTHER = Trips(seed=2, rows_per_period=2_500)
 
 @pytest.mark.three_nodes
 @pytest.mark.every_change
-def test_a_period_is_loaded_exactly_and_again_only_where_it_changed(table_lake: TableLake) -> None:
-    for period in (PERIOD, "2026-02"):
-        table_lake.table.put(TRIPS.table(period))
+def test_a_period_is_loaded_exactly_and_again_only_where_it_changed(
+    table_lake: TableLake, caplog: pytest.LogCaptureFixture
+) -> None:
+    table_lake.table.put(TRIPS.table(PERIOD).slice(0, 1_500))
+    table_lake.table.put(TRIPS.table("2026-02"))
+    caplog.set_level(logging.DEBUG)
+    caplog.clear()
+    operator = table_lake.operator()
+    result = operator.execute({})
+    assert (result["status"], result["counted_by"], result["rows"]) == ("published", "footers", 1_500)
+    shown: Any = (
+        f"{caplog.text}{operator.insert_sql}{vars(operator)}{operator.store.source(operator.store.listing())!r}"
+    )
+    assert table_lake.table.s3.secret_key not in shown
+    assert "[HIDDEN]" in operator.insert_sql
+    # Files that were appended are loaded alone.
+    table_lake.table.put(TRIPS.table(PERIOD).slice(1_500))
     result = table_lake.load()
-    assert (result["status"], result["counted_by"]) == ("published", "footers")
+    assert (result["objects"], result["loaded_objects"]) == (2, 1)
     assert table_lake.facts() == TRIPS.facts(PERIOD)
     table_lake.table.put(TRIPS.table("2026-03"))
     assert table_lake.load()["status"] == "unchanged"
@@ -35,17 +47,6 @@ def test_a_period_is_loaded_exactly_and_again_only_where_it_changed(table_lake: 
     assert table_lake.load()["status"] == "published"
     assert table_lake.facts() == OTHER.facts(PERIOD)
     assert table_lake.rows() == OTHER.rows_per_period
-
-
-@pytest.mark.thorough(but=1, first=1)
-@pytest.mark.three_nodes
-def test_files_that_were_appended_are_loaded_alone(table_lake: TableLake) -> None:
-    table_lake.table.put(TRIPS.table(PERIOD).slice(0, 1_500))
-    table_lake.load()
-    table_lake.table.put(TRIPS.table(PERIOD).slice(1_500))
-    result = table_lake.load()
-    assert (result["objects"], result["loaded_objects"]) == (2, 1)
-    assert table_lake.facts() == TRIPS.facts(PERIOD)
 
 
 @pytest.mark.thorough(but=1)
@@ -57,18 +58,6 @@ def test_rows_that_the_table_deletes_are_gone_after_the_next_load(table_lake: Ta
     assert 0 < left < TRIPS.rows_per_period
     assert table_lake.rows() == left
     assert min(table_lake.distances()) <= 3 >= max(table_lake.distances())
-
-
-@pytest.mark.thorough
-def test_periods_are_planned_and_loaded_together(table_lake: TableLake) -> None:
-    periods = ["2026-01", "2026-02", "2026-03"]
-    for period in periods:
-        table_lake.table.put(TRIPS.table(period))
-    assert PlanLoadsOperator(task_id="plan", all_periods=True, **table_lake.where).execute({}) == periods
-    results = S3ToClickHouseOperator(task_id="load", periods=periods, **table_lake.where).execute({})
-    assert [result["status"] for result in results] == ["published"] * 3
-    assert [table_lake.facts(period) for period in periods] == [TRIPS.facts(period) for period in periods]
-    assert PlanLoadsOperator(task_id="plan", periods=periods, **table_lake.where).execute({}) == []
 
 
 @pytest.mark.thorough(but=1, first=1)
@@ -132,20 +121,6 @@ def test_a_column_that_does_not_exist_is_told(table_lake: TableLake) -> None:
     wrong.time_column = "picked_up"
     with pytest.raises(AirflowFailException, match="time_column='picked_up' is not a column of"):
         table_lake.load(objects=wrong)
-
-
-@pytest.mark.thorough(but=1)
-def test_no_key_shows(table_lake: TableLake, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG)
-    table_lake.table.put(TRIPS.table(PERIOD))
-    caplog.clear()
-    operator = table_lake.operator()
-    operator.execute({})
-    shown: Any = (
-        f"{caplog.text}{operator.insert_sql}{vars(operator)}{operator.store.source(operator.store.listing())!r}"
-    )
-    assert table_lake.table.s3.secret_key not in shown
-    assert "[HIDDEN]" in operator.insert_sql
 
 
 @pytest.mark.thorough

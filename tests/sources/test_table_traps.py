@@ -38,20 +38,6 @@ class TestIceberg:
         table_lake.load("2026-02")
         assert table_lake.facts("2026-02") == TRIPS.facts("2026-02")
 
-    @pytest.mark.thorough
-    def test_a_column_that_was_dropped_and_added_again_is_refused_in_old_files(self, table_lake: TableLake) -> None:
-        from pyiceberg.types import StringType
-
-        table_lake.table.put(TRIPS.table(PERIOD))
-        table = table_lake.table.table()
-        with table.update_schema() as change:
-            change.delete_column("promo_code")
-        with table.update_schema() as change:
-            change.add_column("promo_code", StringType())
-        with pytest.raises(AirflowFailException, match=f"{WRITTEN_OTHERWISE}: 'promo_code'"):
-            table_lake.load()
-        assert table_lake.rows() == 0
-
     def test_a_column_that_files_lack_gets_no_default_of_the_target(self, table_lake: TableLake) -> None:
         from pyiceberg.types import StringType
 
@@ -64,32 +50,18 @@ class TestIceberg:
         assert table_lake.rows() == 0
 
     @pytest.mark.thorough
-    def test_a_promoted_type_is_loaded_exactly(self, table_lake: TableLake) -> None:
+    def test_a_promoted_type_and_another_partitioning_since_are_loaded_exactly(self, table_lake: TableLake) -> None:
         from pyiceberg.types import LongType
 
         table_lake.table.put(TRIPS.table(PERIOD).slice(0, 1_000))
         with table_lake.table.table().update_schema() as change:
             change.update_column("passenger_count", LongType())
-        table_lake.table.put(TRIPS.table(PERIOD).slice(1_000))
-        table_lake.load()
-        assert table_lake.facts() == TRIPS.facts(PERIOD)
-
-    @pytest.mark.thorough
-    def test_another_partitioning_since_is_loaded_exactly(self, table_lake: TableLake) -> None:
-        table_lake.table.put(TRIPS.table(PERIOD).slice(0, 1_000))
         with table_lake.table.table().update_spec() as spec:
             spec.remove_field("month")
             spec.add_field("pickup_at", "day", "day")
         table_lake.table.put(TRIPS.table(PERIOD).slice(1_000))
         table_lake.load()
         assert table_lake.facts() == TRIPS.facts(PERIOD)
-
-    def test_a_catalog_that_does_not_have_the_table_is_told(self, table_lake: TableLake) -> None:
-        table_lake.table.put(TRIPS.table(PERIOD))
-        wrong = table_lake.objects
-        wrong.table = "lake.trip"
-        with pytest.raises(AirflowFailException, match=r"Cannot list lake\.trip .*: there is no such table"):
-            table_lake.load(objects=wrong)
 
     @pytest.mark.thorough
     def test_a_password_of_the_catalog_does_not_show(

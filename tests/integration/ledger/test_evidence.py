@@ -95,30 +95,6 @@ class TestLostRows:
         assert sum(events.rows_per_node()) < 2 * FILES * 10
         refused(events)
 
-    @pytest.mark.thorough
-    def test_block_numbers_that_are_used_again_with_other_rows_are_a_change(self, events: Lake) -> None:
-        if not isinstance(events.cluster, ClickHouseCluster):
-            pytest.skip("nodes of others are not restarted")
-        create(events)
-        upload(events, files=1)
-        load(events)
-        rows = events.rows_per_node()
-        number = rows.index(10)
-        # Rows after REPLACE PARTITION are in the block after it: a period that was inserted, and adopted.
-        name, (before,) = f"{events.database}.events", parts(events, number)
-        events.on_every_node(f"DROP TABLE {name} SYNC")
-        create(events)
-        insert = f"INSERT INTO {name} SELECT '{PERIOD}-02', number + {{}}, 'kind 0' FROM numbers(10)"
-        events.on_node(number, insert.format(0))
-        before = parts(events, number)
-        adopt(events)
-        assert load(events)["status"] == "unchanged"
-        alter(events, number, "DROP PARTITION ID '202610'")
-        events.cluster.restart(number)
-        events.on_node(number, insert.format(70))
-        assert parts(events, number) == before
-        refused(events)
-
     def test_old_rows_beside_the_new_ones_are_a_change(self, events: Lake) -> None:
         published(events)
         number = fullest(events)
@@ -141,6 +117,7 @@ class TestMutations:
         [
             DELETE,
             "DELETE IN PARTITION 202609 WHERE n < 5",
+            f"DELETE WHERE at < '{PERIOD}-01' AND n < 5",
             "UPDATE kind = ' IN PARTITION ' IN PARTITION 202609 WHERE 1",
         ],
     )
@@ -174,14 +151,6 @@ class TestMutations:
         for number in range(len(events.cluster.nodes)):
             alter(events, number, f"DELETE IN PARTITION ID '202610' WHERE {condition}", mutations_sync=0)
         refused(events)
-
-    @pytest.mark.thorough
-    def test_one_without_a_partition_that_takes_rows_of_another_period_changes_nothing(self, events: Lake) -> None:
-        published(events, OTHER_PERIOD, PERIOD)
-        events.on_every_node(f"SYSTEM START MERGES {events.database}.events")
-        for number in range(len(events.cluster.nodes)):
-            alter(events, number, f"DELETE WHERE at < '{PERIOD}-01'")
-        assert load(events)["status"] == "unchanged"
 
     @pytest.mark.thorough
     @pytest.mark.parametrize("change", ["DELETE WHERE n = 5", "UPDATE kind = 'x' WHERE n = 5"])
@@ -264,19 +233,12 @@ class TestMutations:
 class TestMerges:
     @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize("engine", ["MergeTree", "ReplacingMergeTree", "SummingMergeTree", "AggregatingMergeTree"])
-    def test_merges_are_no_change(self, events: Lake, engine: str) -> None:
+    def test_merges_are_no_change_and_what_they_made_is_recorded_anew(self, events: Lake, engine: str) -> None:
         published(events, engine=engine)
         merge(events)
         assert plan(events) == []
         assert load(events)["status"] == "unchanged"
-
-    @pytest.mark.thorough
-    def test_what_they_made_is_recorded_anew(self, events: Lake) -> None:
-        published(events)
-        number = fullest(events)
-        merge(events)
-        load(events)
-        assert evidence(events, number).count('"]') == 1
+        assert evidence(events, fullest(events)).count('"]') == 1
         records = count_records(events)
         load(events)
         assert count_records(events) == records

@@ -36,7 +36,6 @@ def lose_ledger(lake: Lake) -> None:
 
 
 class TestLoss:
-    @pytest.mark.thorough
     @pytest.mark.three_nodes
     def test_a_node_that_lost_its_ledger_costs_a_reload(self, loaded: Lake) -> None:
         loaded.upload(TRIPS, "2026-11")
@@ -46,15 +45,6 @@ class TestLoss:
         assert loaded.load()["reason"] == "a node has lost its records of it"
         assert loaded.facts() == TRIPS.facts(PERIOD)
         assert loaded.load()["status"] == "unchanged"
-
-    @pytest.mark.thorough
-    @pytest.mark.three_nodes
-    def test_two_nodes_may_lose_theirs(self, loaded: Lake) -> None:
-        for number in (0, 2):
-            loaded.on_node(number, f"DROP TABLE {loaded.database}.chs3_ledger SYNC")
-        loaded.upload(OTHER_TRIPS)
-        assert loaded.load()["status"] == "published"
-        assert loaded.facts() == OTHER_TRIPS.facts(PERIOD)
 
     @pytest.mark.thorough
     @pytest.mark.three_nodes

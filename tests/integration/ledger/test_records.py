@@ -61,9 +61,3 @@ class TestLostLedger:
         events.on_node(number, f"TRUNCATE TABLE {events.database}.events")
         assert load(events)["status"] == "published"
         assert sum(events.rows_per_node()) == FILES * 10
-
-    @pytest.mark.three_nodes
-    def test_one_that_lost_its_ledger_alone_loads_again(self, events: Lake) -> None:
-        published(events)
-        self.lose(events, fullest(events))
-        assert load(events)["reason"] == "a node has lost its records of it"

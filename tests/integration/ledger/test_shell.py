@@ -80,63 +80,42 @@ class TestObjects:
         assert loads.pop(f"{trips_lake.bucket}/{overwritten[0]}") == [again, ("300", second["attempt"], "yes")]
         assert list(loads.values()) == [[again, once]] * 2
 
-    @pytest.mark.thorough
-    def test_as_json(self, trips_lake: Lake, shell: Shell) -> None:
-        trips_lake.upload(TRIPS)
-        trips_lake.load()
-        code, out, _ = shell("ledger", "--objects", "--output=json")
-        found = json.loads(out)
-        assert (code, len(found)) == (0, 3)
-        assert {(each["period"], each["rows"], each["is_current"]) for each in found} == {(PERIOD, 200, True)}
+
+def test_a_plan_ends_with_1_for_periods_to_load_and_with_2_without_periods(trips_lake: Lake, shell: Shell) -> None:
+    trips_lake.upload(TRIPS)
+    code, out, _ = shell("plan", "--all-periods")
+    assert (code, cells(out.splitlines()[-1])[:4]) == (1, [PERIOD, "load", "never loaded", "3"])
+    code, out, err = shell("plan")
+    assert (code, out) == (2, "")
+    assert "Name the periods" in err
 
 
-class TestPlan:
-    def test_periods_to_load_end_with_1_and_their_reason(self, trips_lake: Lake, shell: Shell) -> None:
-        trips_lake.upload(TRIPS)
-        code, out, _ = shell("plan", "--all-periods")
-        assert (code, cells(out.splitlines()[-1])[:4]) == (1, [PERIOD, "load", "never loaded", "3"])
-
-    @pytest.mark.thorough
-    def test_nothing_to_load_ends_with_0(self, trips_lake: Lake, shell: Shell) -> None:
+class TestLedger:
+    @pytest.mark.three_nodes
+    def test_as_published_ends_with_0_and_json_or_yaml_is_all_that_stdout_gets(
+        self, trips_lake: Lake, shell: Shell
+    ) -> None:
         trips_lake.upload(TRIPS)
         trips_lake.load()
         code, out, _ = shell("plan", "--period", PERIOD)
         assert (code, cells(out.splitlines()[-1])[:3]) == (0, [PERIOD, "leave", "as published"])
-
-    def test_periods_must_be_named(self, shell: Shell) -> None:
-        code, out, err = shell("plan")
-        assert (code, out) == (2, "")
-        assert "Name the periods" in err
-
-
-class TestLedger:
-    @pytest.mark.thorough
-    def test_as_published_ends_with_0(self, trips_lake: Lake, shell: Shell) -> None:
-        trips_lake.upload(TRIPS)
-        trips_lake.load()
         code, out, _ = shell("ledger")
         header, _, row = out.splitlines()
         assert header.split()[:4] == ["period", "partition", "state", "rows"]
         assert (code, cells(row)[:4]) == (0, [PERIOD, "202610", "as published", "600"])
-
-    @pytest.mark.thorough
-    @pytest.mark.three_nodes
-    def test_what_somebody_changed_ends_with_1(self, trips_lake: Lake, shell: Shell) -> None:
-        trips_lake.upload(TRIPS)
-        trips_lake.load()
+        code, out, _ = shell("ledger", "--output=json", "--verbose")
+        (period,) = json.loads(out)
+        assert (code, period["period"], period["rows"]) == (0, PERIOD, 600)
+        assert yaml.safe_load(shell("ledger", "-o", "yaml")[1]) == [period]
+        code, out, _ = shell("ledger", "--objects", "--output=json")
+        found = json.loads(out)
+        assert (code, len(found)) == (0, 3)
+        assert {(each["period"], each["rows"], each["is_current"]) for each in found} == {(PERIOD, 200, True)}
         name = f"{trips_lake.database}.{trips_lake.table}"
         trips_lake.on_node(0, f"INSERT INTO {name} (trip_id, pickup_at) VALUES (1, '{PERIOD}-05 00:00:00')")
         code, out, _ = shell("ledger")
         assert code == 1
         assert "the partition was changed since it was published (" in out
-
-    def test_json_or_yaml_is_all_that_stdout_gets(self, trips_lake: Lake, shell: Shell) -> None:
-        trips_lake.upload(TRIPS)
-        trips_lake.load()
-        code, out, _ = shell("ledger", "--output=json", "--verbose")
-        (period,) = json.loads(out)
-        assert (code, period["period"], period["rows"]) == (0, PERIOD, 600)
-        assert yaml.safe_load(shell("ledger", "-o", "yaml")[1]) == [period]
 
     @pytest.mark.thorough
     def test_a_process_of_its_own_prints_nothing_else_on_stdout(self, trips_lake: Lake) -> None:
@@ -156,29 +135,25 @@ class TestLedger:
             process.stdout.close()
             assert process.stderr.read() == ""
 
-    def test_a_table_that_is_not_there_ends_with_2(self, trips_lake: Lake, shell: Shell) -> None:
+    def test_what_is_not_there_ends_with_2_and_what_nobody_knows_with_0(self, trips_lake: Lake, shell: Shell) -> None:
+        for periods, said in (((), "no periods of this table"), (("--period", PERIOD), "no such period")):
+            assert shell("ledger", *periods)[:2] == (0, f"The ledger has {said}.\n")
+        code, _, err = shell("ledger", "--conn-id", "nowhere")
+        assert code == 2
+        assert "nowhere" in err
         trips_lake.table = "nowhere"
         code, out, err = shell("ledger")
         assert (code, out) == (2, "")
         assert ".nowhere does not exist" in err
-
-    @pytest.mark.thorough
-    @pytest.mark.parametrize(
-        ("periods", "said"), [((), "no periods of this table"), (("--period", PERIOD), "no such period")]
-    )
-    def test_nothing_known_is_told_as_it_was_asked(self, shell: Shell, periods: tuple[str, ...], said: str) -> None:
-        assert shell("ledger", *periods)[:2] == (0, f"The ledger has {said}.\n")
-
-    def test_a_connection_that_is_not_there_ends_with_2(self, shell: Shell) -> None:
-        code, _, err = shell("ledger", "--conn-id", "nowhere")
-        assert code == 2
-        assert "nowhere" in err
 
 
 class TestUpkeep:
     @pytest.mark.thorough
     def test_adopt_forget_and_adopt_again(self, trips_lake: Lake, shell: Shell) -> None:
         trips_lake.upload(TRIPS)
+        code, out, _ = shell("adopt", "--period", PERIOD)
+        assert (code, cells(out.splitlines()[-1])[:2]) == (1, [PERIOD, "refused"])
+        assert "its 3 objects hold 600 rows, " in out
         trips_lake.insert_objects()
         assert shell("ledger")[0] == 1
         assert shell("adopt", "--all-periods")[0] == 0
@@ -186,13 +161,6 @@ class TestUpkeep:
         code, out, _ = shell("forget", "--all-periods", "--output=json")
         assert (code, json.loads(out)) == (0, [{"period": PERIOD, "was_known": True, "rows": 600}])
         assert shell("adopt", "--period", PERIOD)[0] == 0
-
-    @pytest.mark.thorough
-    def test_a_period_that_is_refused_ends_with_1(self, trips_lake: Lake, shell: Shell) -> None:
-        trips_lake.upload(TRIPS)
-        code, out, _ = shell("adopt", "--period", PERIOD)
-        assert (code, cells(out.splitlines()[-1])[:2]) == (1, [PERIOD, "refused"])
-        assert "its 3 objects hold 600 rows, " in out
 
     @pytest.mark.three_nodes
     def test_staging_that_would_be_dropped_ends_with_1_and_its_end_with_0(self, trips_lake: Lake, shell: Shell) -> None:

@@ -35,7 +35,9 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, Any]:
     return code, json.loads(capsys.readouterr().out)
 
 
-def test_the_ledger_without_a_table_is_an_overview(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_table_the_ledger_is_an_overview_and_costs_add_up_the_loads_of_each(
+    lake: Lake, capsys: pytest.CaptureFixture[str]
+) -> None:
     of_cluster = ("--cluster", lake.cluster.name)
     code, tables = run(capsys, "ledger", *of_cluster)
     fares, trips = (table for table in tables if table["database"] == lake.database)
@@ -49,18 +51,16 @@ def test_the_ledger_without_a_table_is_an_overview(lake: Lake, capsys: pytest.Ca
     assert main(["ledger", *of_cluster]) == 1
     assert "1 changed" in capsys.readouterr().out
 
-
-def test_costs_add_up_the_loads_of_each_table(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
     values = "sum(loaded_bytes), sum(insert_seconds)"
     of_trips = f"FROM {lake.database}.chs3_loads WHERE event = 'load' AND target_table = 'trips'"
     ((read_bytes, seconds),) = lake.on_node(0, f"SELECT {values} {of_trips}")
-    code, costs = run(capsys, "costs", "--cluster", lake.cluster.name)
+    code, costs = run(capsys, "costs", *of_cluster)
     trips = next(cost for cost in costs if (cost["database"], cost["table"]) == (lake.database, "trips"))
     nodes = len(lake.cluster.nodes)
     assert (code, trips["loads"], trips["rows"], trips["read_bytes"]) == (0, 2, 600, read_bytes)
     assert trips["node_seconds"] == pytest.approx(seconds * nodes, abs=0.1)
-    of_one = run(capsys, "costs", "--table", f"{lake.database}.trips", "--cluster", lake.cluster.name)
-    assert of_one == (0, [trips])
+    of_one = ("--table", f"{lake.database}.trips", *of_cluster)
+    assert run(capsys, "costs", *of_one) == (0, [trips])
     lake.on_every_node(f"TRUNCATE TABLE IF EXISTS {lake.database}.chs3_loads")
-    assert main(["costs", "--table", f"{lake.database}.trips", "--cluster", lake.cluster.name, "--days", "7"]) == 0
+    assert main(["costs", *of_one, "--days", "7"]) == 0
     assert "No load in the last 7 days." in capsys.readouterr().out

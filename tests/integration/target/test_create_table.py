@@ -29,35 +29,18 @@ def definitions(lake: Lake, table: str) -> list[str]:
     return [row[0] for rows in answers for row in rows]
 
 
-@pytest.mark.thorough(but=1)
-@pytest.mark.parametrize("file_format", ["csv.gz", "jsonl"])
-def test_texts_make_a_table_too(lake: Lake, file_format: str) -> None:
-    lake.upload(TRIPS, file_format=file_format)
-    lake.load(create_table="if_missing")
-    trips = TRIPS.table(PERIOD).select(["trip_id", "zone", "pickup_at"]).to_pylist()
-    found = lake.on_node(0, f"SELECT trip_id, zone, pickup_at FROM {lake.database}.trips ORDER BY trip_id")
-    assert [(trip_id, zone) for trip_id, zone, _ in found] == sorted((trip["trip_id"], trip["zone"]) for trip in trips)
-    assert {at.month for _, _, at in found} == {int(PERIOD[-2:])}
-
-
-def test_the_first_load_creates_it_and_the_next_finds_it(lake: Lake) -> None:
+@pytest.mark.three_nodes
+def test_the_first_load_creates_it_alike_on_every_node_and_the_next_finds_it(lake: Lake) -> None:
     lake.upload(TRIPS)
     assert lake.load(create_table="if_missing")["status"] == "published"
-    assert lake.facts() == TRIPS.facts(PERIOD)
-    (before,) = definitions(lake, "trips")
-    assert lake.load(create_table="if_missing")["status"] == "unchanged"
-    assert definitions(lake, "trips") == [before]
-
-
-@pytest.mark.three_nodes
-def test_every_node_has_the_same_and_the_rows_of_all_can_be_read(lake: Lake) -> None:
-    lake.upload(TRIPS)
-    lake.load(create_table="if_missing")
-    assert len(definitions(lake, "trips")) == len(lake.cluster.nodes)
-    assert len({*definitions(lake, "trips")}) == 1
+    before = definitions(lake, "trips")
+    assert len(before) == len(lake.cluster.nodes)
+    assert len({*before}) == 1
     assert lake.facts() == TRIPS.facts(PERIOD)
     for number in range(len(lake.cluster.nodes)):
         assert lake.on_node(number, f"SELECT count() FROM {lake.database}.trips_all") == [(600,)]
+    assert lake.load(create_table="if_missing")["status"] == "unchanged"
+    assert definitions(lake, "trips") == before
 
 
 @pytest.mark.thorough

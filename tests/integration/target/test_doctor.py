@@ -90,6 +90,7 @@ class TestAllIsWell:
         assert all(None not in node.values() for node in nodes)
         assert trips_lake.on_every_node(f"SHOW TABLES FROM {trips_lake.database}") == [[("trips",)]] * len(nodes)
         # For people it is a line a check.
+        trips_lake.load()
         main(["doctor", *where(trips_lake)])
         out = capsys.readouterr().out
         assert f"ok       merges          {trips_lake.database}.trips, 1 period, on all nodes: 3 healthy\n" in out

@@ -58,22 +58,6 @@ def test_a_period_holds_the_rows_of_its_objects(source: Source) -> None:
     assert source.lake.left_behind() == []
 
 
-@pytest.mark.thorough
-def test_periods_share_an_insert(two_periods: Source) -> None:
-    source, both = two_periods, [two_periods.case.first, two_periods.case.second]
-    load = source.operator(periods=both)
-    assert [each["status"] for each in load.execute({})] == ["published", "published"]
-    assert len(load.inserts) == 1
-    source.assert_exact(*both)
-    assert source.load(periods=both) == ["unchanged", "unchanged"]
-    for number, period in enumerate(both):
-        source.put(period, "b", 5000 + 1000 * number)  # added
-    load = source.operator(periods=both)
-    assert [each["status"] for each in load.execute({})] == ["published", "published"]
-    assert len(load.inserts) == 1
-    source.assert_exact(*both)
-
-
 @pytest.mark.thorough(but=1, first=3)
 def test_a_row_of_another_period_is_refused(two_periods: Source) -> None:
     source, case = two_periods, two_periods.case

@@ -91,18 +91,25 @@ def test_periods_are_adopted_listed_planned_and_forgotten(source: Source, capsys
 
 
 @pytest.mark.thorough(but=1)
-def test_merges_of_a_period_are_awaited_and_the_doctor_counts_it(
-    source: Source, capsys: pytest.CaptureFixture[str]
+def test_merges_of_a_period_are_awaited_and_the_doctor_counts_it_and_it_is_unloaded(
+    source: Source, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_all(source)
+    lake, first = source.lake, source.case.first
     for period in periods_of(source.case):
         assert source.load(period=period) == ["published"]
-    looked = ClickHouseMergeHealthSensor(**table(source.lake), periods=periods_of(source.case)).poke({})
+    looked = ClickHouseMergeHealthSensor(**table(lake), periods=periods_of(source.case)).poke({})
     assert set(looked.xcom_value["periods"]) == set(periods_of(source.case))
     assert {node["parts"] > 0 for nodes in looked.xcom_value["periods"].values() for node in nodes.values()} == {True}
     checks = {each["name"]: each for each in shell(source, capsys, "doctor")["checks"]}
     count = len(periods_of(source.case))
     assert f"{count} period{'s' if count > 1 else ''}, on all nodes" in checks["merges"]["summary"]
+    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(lake.cluster.airflow_connection()))
+    where = "exports/{YYYY-MM-DD}/" if source.case is not WHOLE else "exports/all/"
+    unload = ClickHouseToS3Operator(**table(lake), bucket=lake.bucket, key=where, period=first)
+    assert unload.execute({})["rows"] == len(source.moments(first))
+    key = f"exports/{first}/_manifest.json"
+    assert json.loads(lake.s3.get_object(Bucket=lake.bucket, Key=key)["Body"].read())["period"] == first
 
 
 @pytest.mark.thorough
@@ -124,20 +131,6 @@ def test_what_has_ended_is_merged_and_a_whole_table_never_has(source: Source) ->
         OptimizePartitionOperator(**optimize, periods=["all"]).execute({})
     assert set(parts(lake).values()) == {1}
     source.assert_exact(*periods)
-
-
-@pytest.mark.thorough(but=1)
-def test_a_period_is_unloaded(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
-    put_all(source)
-    lake, first = source.lake, source.case.first
-    for period in periods_of(source.case):
-        source.load(period=period)
-    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(lake.cluster.airflow_connection()))
-    where = "exports/{YYYY-MM-DD}/" if source.case is not WHOLE else "exports/all/"
-    unload = ClickHouseToS3Operator(**table(lake), bucket=lake.bucket, key=where, period=first)
-    assert unload.execute({})["rows"] == len(source.moments(first))
-    key = f"exports/{first}/_manifest.json"
-    assert json.loads(lake.s3.get_object(Bucket=lake.bucket, Key=key)["Body"].read())["period"] == first
 
 
 def _hours(day: str) -> list[datetime]:

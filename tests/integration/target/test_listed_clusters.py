@@ -58,12 +58,8 @@ def test_a_distributed_table_may_name_its_cluster_by_a_macro(lake: Lake, named: 
     distribute(lake, named)
     assert lake.load(table="every", cluster=given)["status"] == "published"
     assert lake.facts() == FILES.facts(PERIOD)
-    assert lake.load(cluster=CLUSTER)["status"] == "unchanged"
-
-
-def test_so_may_an_argument(lake: Lake) -> None:
-    assert lake.load(cluster="{cluster}")["status"] == "published"
-    assert lake.facts() == FILES.facts(PERIOD)
+    for argument in (CLUSTER, "{cluster}"):
+        assert lake.load(cluster=argument)["status"] == "unchanged"
 
 
 @pytest.mark.thorough

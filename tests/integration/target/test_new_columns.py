@@ -45,19 +45,17 @@ def types(lake: Lake) -> list[list[tuple[Any, ...]]]:
     return lake.on_every_node(f"SELECT name, type FROM system.columns WHERE {where} ORDER BY position")
 
 
-def test_the_log_names_them_and_they_are_not_loaded(numbers: Lake, capsys: pytest.CaptureFixture[str]) -> None:
-    put(numbers, PERIOD, "a", 1, color="red")
-    load(numbers)
-    assert "Columns in the files that are not loaded: color." in capsys.readouterr().out
-    assert rows(numbers, "n") == [(1,)]
-
-
-def test_they_may_fail_the_load(numbers: Lake) -> None:
+def test_the_log_names_them_and_they_are_not_loaded_or_fail_the_load(
+    numbers: Lake, capsys: pytest.CaptureFixture[str]
+) -> None:
     put(numbers, PERIOD, "a", 1, color="red", weight=1.5)
     said = "The files of 2026-10 have columns that .*numbers lacks: 'color', 'weight'"
     refused(numbers, said, key="n/{YYYY-MM}/", on_new_columns="fail")
     assert len(types(numbers)[0]) == 2
+    capsys.readouterr()
     assert load(numbers) == "published"
+    assert "Columns in the files that are not loaded: color, weight." in capsys.readouterr().out
+    assert rows(numbers, "n") == [(1,)]
 
 
 @pytest.mark.three_nodes

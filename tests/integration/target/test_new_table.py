@@ -124,13 +124,10 @@ def test_texts_that_a_number_would_not_keep_are_texts(lake: Lake, capsys: pytest
     assert found == [("01234", "12345678901234567890123", 0, 0.5), ("99999", "1", -7, 1.5)]
 
 
-def test_a_dialect_of_csv_is_refused_for_other_formats(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_choice_has_its_reason(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+    assert f"No objects for {PERIOD} under {lake.bucket}/trips/" in refusal(lake, capsys)
     lake.upload(TRIPS)
     assert "The dialect of CSV has no effect on Parquet" in refusal(lake, capsys, "--csv", '{"delimiter": ";"}')
-
-
-def test_each_choice_has_its_reason(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
-    lake.upload(TRIPS)
     shown = ddl(lake, capsys)
     assert f"-- 2,000 of 2,000 rows read are of {PERIOD}.\nPARTITION BY toYYYYMM(`pickup_at`)\n" in shown
     assert "values in 2,000 rows" in shown
@@ -138,20 +135,10 @@ def test_each_choice_has_its_reason(lake: Lake, capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.thorough
-def test_files_without_dates_of_the_period_are_refused(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
-    lake.put(f"trips/{PERIOD}/a.parquet", parquet(pa.table({"n": pa.array([1])})))
-    assert f"No column has dates in {PERIOD}" in refusal(lake, capsys)
-
-
-@pytest.mark.thorough
 def test_columns_that_no_type_holds_are_refused(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
     lake.put(f"trips/{PERIOD}/a.parquet", parquet(pa.table({"n": pa.array([[1]])})))
     lake.put(f"trips/{PERIOD}/b.parquet", parquet(pa.table({"n": pa.array(["a"])})))
     assert "No type holds column 'n' of all files" in refusal(lake, capsys)
-
-
-def test_a_period_without_files_is_refused(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
-    assert f"No objects for {PERIOD} under {lake.bucket}/trips/" in refusal(lake, capsys)
 
 
 def test_a_wrong_password_is_not_the_files_fault(

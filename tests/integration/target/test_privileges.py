@@ -189,12 +189,6 @@ def test_a_cluster_that_cannot_be_looked_up_stops_once_with_the_privilege(
     assert tables_of(own_lake, "stage") == set()
 
 
-@pytest.mark.thorough
-def test_a_profile_that_forbids_it_is_named_instead_of_a_grant(own_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(AirflowFailException, match=r"have readonly = 2, which no GRANT"):
-        load_as(own_lake, READER_BY_PROFILE, monkeypatch)
-
-
 def test_all_that_is_missing_is_named_at_once(own_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(AirflowFailException) as stopped:
         load_as(own_lake, INSERTER, monkeypatch)
@@ -204,18 +198,20 @@ def test_all_that_is_missing_is_named_at_once(own_lake: Lake, monkeypatch: pytes
         assert finding.endswith("TO `insert-er` there.")
         assert all(privilege in finding for privilege in missing)
         assert not any(privilege in finding for privilege in INSERT)
+    # Instead of a grant, a profile that forbids it is named.
+    with pytest.raises(AirflowFailException, match=r"have readonly = 2, which no GRANT"):
+        load_as(own_lake, READER_BY_PROFILE, monkeypatch)
 
 
 @pytest.mark.thorough
-def test_a_named_collection_takes_a_privilege_of_its_own(own_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_named_collection_and_a_deferrable_load_take_privileges_of_their_own(
+    own_lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     options = {"named_collection": S3_NAMED_COLLECTION, "key": f"{own_lake.bucket}/trips/{{YYYY-MM}}/", "bucket": None}
-    assert load_as(own_lake, COLLECTOR, monkeypatch, **options)["status"] == "published"
     with pytest.raises(AirflowFailException, match=f"NAMED COLLECTION ON {S3_NAMED_COLLECTION}"):
         load_as(own_lake, NARROW, monkeypatch, **options)
-
-
-@pytest.mark.thorough
-def test_a_deferrable_load_takes_a_privilege_of_its_own(own_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_as(own_lake, COLLECTOR, monkeypatch, **options)["status"] == "published"
+    own_lake.upload(Trips(seed=2, rows_per_period=800, files_per_period=3))
     with pytest.raises(AirflowFailException, match=r"SELECT ON system\.query_log, READ ON REMOTE TO"):
         load_as(own_lake, NARROW, monkeypatch, deferrable=True)
     assert load_as(own_lake, DEFERRER, monkeypatch, deferrable=True)["status"] == "published"
