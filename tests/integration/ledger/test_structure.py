@@ -74,22 +74,27 @@ class TestStructure:
         assert load(events)["status"] == "unchanged"
 
     @pytest.mark.thorough
-    def test_a_setting_of_reading_or_of_what_select_makes_is_told(self, events: Lake) -> None:
+    def test_a_setting_of_reading_is_told(self, events: Lake) -> None:
+        published(events)
+        settings = {"input_format_parquet_case_insensitive_column_matching": 1}
+        assert plan(events, definition={"settings": settings}) == [PERIOD]
+        assert load(events, settings=settings)["reason"].endswith(
+            ": setting input_format_parquet_case_insensitive_column_matching was not given and is '1'"
+        )
+        assert plan(events, definition={"settings": settings}) == []
+        assert load(events, settings=settings)["status"] == "unchanged"
+
+    @pytest.mark.thorough
+    def test_a_setting_of_what_select_makes_is_told(self, events: Lake) -> None:
         create(events)
         upload(events)
         select = {"at": "at", "n": "n", "kind": "arrayStringConcat(splitByChar('i', assumeNotNull(kind), 1), '|')"}
         load(events, select=select)
-        settings: dict[str, int] = {}
-        for name in (
-            "splitby_max_substrings_includes_remaining_string",
-            "input_format_parquet_case_insensitive_column_matching",
-        ):
-            settings[name] = 1
-            assert plan(events, definition={"select": select, "settings": settings}) == [PERIOD]
-            result = load(events, select=select, settings=settings)
-            assert result["reason"].endswith(f": setting {name} was not given and is '1'")
-            assert plan(events, definition={"select": select, "settings": settings}) == []
-            assert load(events, select=select, settings=settings)["status"] == "unchanged"
+        settings = {"splitby_max_substrings_includes_remaining_string": 1}
+        assert plan(events, definition={"select": select, "settings": settings}) == [PERIOD]
+        result = load(events, select=select, settings=settings)
+        assert result["reason"].endswith(f": setting {next(iter(settings))} was not given and is '1'")
+        assert load(events, select=select, settings=settings)["status"] == "unchanged"
 
     @pytest.mark.thorough
     @pytest.mark.parametrize("kind", ["DEFAULT", "MATERIALIZED"])
