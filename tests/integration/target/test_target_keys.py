@@ -81,9 +81,8 @@ def test_a_period_ends_where_the_time_zone_of_the_key_says(lake: Lake, column_ty
     assert lake.load(settings=settings)["status"] == "unchanged"
     # A second before and after it are of other periods.
     put(lake, in_utc(NEW_YORK, 1, 4))
-    with pytest.raises(
-        AirflowFailException, match=r"rows of other periods .*2026\D{0,2}0?9\S*: 1, .*2026\D{0,2}11\S*: 1\."
-    ):
+    said = r"rows of other periods (?=.*2026\D{0,2}0?9\S*: 1\b)(?=.*2026\D{0,2}11\S*: 1\b)"
+    with pytest.raises(AirflowFailException, match=said):
         lake.load(settings=settings)
     assert lake.load(on_other_periods="leave_out", settings=settings)["status"] == "published"
     assert ids(lake) == [at(2), at(3)]
