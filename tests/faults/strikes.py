@@ -74,6 +74,18 @@ class Strikes:
 
         self.around(name, fault, times=times)
 
+    def die(self, when: str, name: str, load: Callable[[], object]) -> None:
+        """Have the worker of a load die `before` or `after` a step whose name begins so, and strike no more."""
+
+        def die() -> None:
+            raise KeyboardInterrupt
+
+        getattr(self, when)(name, die)
+        with pytest.raises(KeyboardInterrupt):
+            load()
+        assert self.struck
+        self.reset()
+
     def around(self, name: str, fault: Callable[[], AbstractContextManager[None]], *, times: int = 1) -> None:
         """Have a fault last for them."""
 

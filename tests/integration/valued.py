@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
 
@@ -41,6 +42,19 @@ def parquet(*, metadata: dict[str, str] | None = None, **columns: Any) -> bytes:
     """A file of these columns beside `ts`; `metadata` is that of its schema."""
     file = io.BytesIO()
     pq.write_table(_table(**columns).replace_schema_metadata(metadata), file)
+    return file.getvalue()
+
+
+def int96(**columns: Any) -> bytes:
+    """Parquet with all times as INT96."""
+    file = io.BytesIO()
+    pq.write_table(_table(**columns), file, use_deprecated_int96_timestamps=True)
+    return file.getvalue()
+
+
+def orc(**columns: Any) -> bytes:
+    file = io.BytesIO()
+    pyarrow.orc.write_table(_table(**columns), file)
     return file.getvalue()
 
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,11 +21,6 @@ NEVER = {"table_checks": {"never": {"check_statement": "count() < 0"}}}
 
 def csv(*numbers: int, at: str = AT) -> bytes:
     return "\n".join(["ts,n", *(f"{at},{number}" for number in numbers)]).encode()
-
-
-def overwrite(lake: Lake) -> None:
-    lake.load()
-    lake.put(f"{PREFIX}a.csv", csv(7))
 
 
 def run(lake: Lake, sql: str) -> None:
@@ -179,16 +171,6 @@ def test_a_ledger_of_somebody_else_is_left_alone_by_another_database(lake: Lake)
         assert values(lake, "n") == ROWS
     finally:
         lake.on_every_node(f"DROP DATABASE {staging} SYNC")
-
-
-def test_the_conf_that_a_load_of_fewer_objects_names_loads_them(lake: Lake) -> None:
-    create(lake, "n UInt8")
-    lake.put(f"{PREFIX}a.csv", csv(*range(200)))
-    overwrite(lake)
-    text = stopped(lake, "allow it for one run of the DAG, by its conf")
-    (conf,) = re.findall(r"by its conf: (\{.*\})\.", text)
-    lake.operator().execute({"dag_run": SimpleNamespace(conf=json.loads(conf))})
-    assert values(lake, "n") == [7]
 
 
 def test_a_table_that_would_be_read_whole_is_where_that_is_allowed(lake: Lake) -> None:

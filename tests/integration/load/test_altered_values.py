@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
-import io
 import uuid
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.orc as orc
-import pyarrow.parquet as pq
 import pytest
 
 from tests.integration.lake import IS_OLDEST, Lake
 from tests.integration.refusal import refused
-from tests.integration.valued import PREFIX, arrow, create, loaded, no_orc, parquet
+from tests.integration.valued import PREFIX, arrow, create, int96, loaded, no_orc, orc, parquet
 
 #: The largest of 16 bits below 2⁻¹⁴, one that older readers do not alter, and one above.
 HALVES = [float(each) for each in np.array([0x03FF, 0x0001, 0x0400], np.uint16).view(np.float16)]
@@ -55,6 +52,7 @@ def test_small_floats_of_32_bits_are_none_of_16(lake: Lake, write: object) -> No
     assert sorted(found) == sorted(str(np.float32(value)) for value in values) or len(found) == len(values)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("select", [None, {"ts": "ts", "n": "n", "s": "s", "l": "l", "t": "t"}])
 def test_declared_uuids_of_parquet(lake: Lake, select: dict[str, str] | None) -> None:
     create(lake, "n Nullable(UUID), s String, l Array(UUID), t Tuple(u String, b String)")
@@ -89,29 +87,16 @@ def test_uuids_of_arrow_become_text(lake: Lake) -> None:
     assert loaded(lake, "a.arrow", body, "n", select=advice) == [str(ONE)]
 
 
-def int96(**columns: pa.Array) -> bytes:
-    file = io.BytesIO()
-    ts = pa.array(
-        [dt.datetime(2026, 10, 5, tzinfo=dt.UTC)] * len(next(iter(columns.values()))), pa.timestamp("us", "UTC")
-    )
-    pq.write_table(pa.table({"ts": ts, **columns}), file, use_deprecated_int96_timestamps=True)
-    return file.getvalue()
-
-
 @pytest.mark.parametrize("column", ["DateTime64(9, 'UTC')", "DateTime('UTC')", "String", "Array(DateTime64(6, 'UTC'))"])
 @pytest.mark.thorough(but=1)
 def test_times_as_int96_beyond_nanoseconds_are_refused(lake: Lake, column: str) -> None:
     create(lake, f"n {column}")
-    for far in FAR:
+    for far, select in zip(FAR, (None, SELECT, None), strict=True):
         values = pa.array([NEAR, far], pa.timestamp("us"))
         lists = pa.array([[NEAR], [far]], pa.list_(pa.timestamp("us")))
         lake.put(PREFIX + "a.parquet", int96(n=lists if column.startswith("Array") else values))
-        for select in (None, SELECT):
-            refused(
-                lake,
-                "a.parquet cannot be read as Parquet: INT96 timestamp out of range.*as microseconds",
-                select=select,
-            )
+        told = "a.parquet cannot be read as Parquet: INT96 timestamp out of range.*as microseconds"
+        refused(lake, told, select=select)
 
 
 def test_times_as_int96_are_loaded(lake: Lake) -> None:
@@ -120,21 +105,12 @@ def test_times_as_int96_are_loaded(lake: Lake) -> None:
     assert loaded(lake, "a.parquet", int96(n=fine), "toString(n)") == ["2026-10-01 02:03:04.123456789"]
 
 
-def of_orc(**columns: pa.Array) -> bytes:
-    file = io.BytesIO()
-    ts = pa.array(
-        [dt.datetime(2026, 10, 5, tzinfo=dt.UTC)] * len(next(iter(columns.values()))), pa.timestamp("us", "UTC")
-    )
-    orc.write_table(pa.table({"ts": ts, **columns}), file)
-    return file.getvalue()
-
-
 @no_orc
 def test_times_of_orc_have_any_year_in_columns_of_microseconds(lake: Lake) -> None:
     create(lake, "n DateTime64(6, 'UTC'), l Array(DateTime64(3, 'UTC')), s DateTime64(0, 'UTC'), d Nullable(Date32)")
     far = dt.datetime(9999, 12, 31)
     day = [dt.datetime(2026, 10, 5), None]
-    body = of_orc(
+    body = orc(
         n=pa.array([NEAR, far], pa.timestamp("us", "UTC")),
         l=pa.array([[far], []], pa.list_(pa.timestamp("us", "UTC"))),
         s=pa.array([far, day[0]], pa.timestamp("us", "UTC")),
@@ -152,7 +128,7 @@ def test_times_of_orc_have_any_year_in_columns_of_microseconds(lake: Lake) -> No
 @pytest.mark.parametrize("column", ["DateTime64(9, 'UTC')", "String", "DateTime('UTC')"])
 def test_times_of_orc_that_the_column_cannot_hold_are_not_shown_as_others(lake: Lake, column: str) -> None:
     create(lake, f"n {column}")
-    lake.put(PREFIX + "a.orc", of_orc(n=pa.array([dt.datetime(2500, 1, 1)], pa.timestamp("us", "UTC"))))
+    lake.put(PREFIX + "a.orc", orc(n=pa.array([dt.datetime(2500, 1, 1)], pa.timestamp("us", "UTC"))))
     told = r"2500-01-01 00:00:00\.0+'" if column == "DateTime('UTC')" else "a time beyond the years 1678 to 2261"
     refused(lake, rf"row 1 of \S*a.orc has '?{told}[^;]*$")
     refused(lake, r"row 1 of \S*a.orc has a time beyond the years 1678 to 2261[^;]*$", select=SELECT)
@@ -162,7 +138,7 @@ def test_times_of_orc_that_the_column_cannot_hold_are_not_shown_as_others(lake: 
 def test_times_of_orc_with_nanoseconds_stay_as_they_are(lake: Lake) -> None:
     create(lake, "n DateTime64(6, 'UTC')")
     values = pa.array([1_790_820_184_123_456_089], pa.timestamp("ns", "UTC"))
-    lake.put(PREFIX + "a.orc", of_orc(n=values))
+    lake.put(PREFIX + "a.orc", orc(n=values))
     refused(lake, r"row 1 of \S*a.orc has '2026-10-01 02:03:04.123456089'.*'lossy_columns': \['n'\]")
-    found = loaded(lake, "a.orc", of_orc(n=values), "toString(n)", lossy_columns=["n"])
+    found = loaded(lake, "a.orc", orc(n=values), "toString(n)", lossy_columns=["n"])
     assert found == ["2026-10-01 02:03:04.123456"]

@@ -50,13 +50,7 @@ def test_a_period_that_is_changed_right_after_it_was_replaced_is_not_published(
 def test_a_period_that_somebody_replaces_after_its_load_died_is_somebodys(trips_lake: Lake, strikes: Strikes) -> None:
     trips_lake.upload(TRIPS)
 
-    def die() -> None:
-        raise KeyboardInterrupt
-
-    strikes.after(f"Publish {PERIOD}", die)
-    with pytest.raises(KeyboardInterrupt):
-        trips_lake.load()
-    strikes.reset()
+    strikes.die("after", f"Publish {PERIOD}", lambda: trips_lake.load())
     table = f"{trips_lake.database}.{trips_lake.table}"
     for sql in (
         f"CREATE TABLE {trips_lake.database}.other AS {table}",

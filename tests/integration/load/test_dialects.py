@@ -28,6 +28,7 @@ def test_a_field_that_means_null_means_it_in_quotes_too(lake: Lake, select: dict
     assert values(lake, "(n, s, t)") == [(1, "x NA", "x NA!"), (None, None, None), (None, None, None)]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("select", [{}, {"ts": "ts", "n": "n"}])
 def test_a_number_that_means_null_fills_no_column_that_cannot_be_null(lake: Lake, select: dict[str, str]) -> None:
     create(lake, "n Int32")

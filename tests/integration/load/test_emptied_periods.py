@@ -126,13 +126,7 @@ def test_a_period_that_a_dead_load_has_left_unfinished(lake: Lake, strikes: Stri
     name = create(lake, "summing")
     put_first(lake)
 
-    def die() -> None:
-        raise SystemExit
-
-    strikes.before(f"Record {PERIOD} as published", die)
-    with pytest.raises(SystemExit):
-        load(lake)
-    strikes.reset()
+    strikes.die("before", f"Record {PERIOD} as published", lambda: load(lake))
     assert load(lake) == "published"
     lake.on_every_node(f"TRUNCATE TABLE {name}")
     with pytest.raises(AirflowFailException, match="the partition was changed since it was published"):

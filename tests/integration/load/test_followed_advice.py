@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import datetime as dt
 import gzip
-import io
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from tests.integration.lake import Lake
 from tests.integration.refusal import refused
-from tests.integration.valued import AT, PREFIX, create, loaded, parquet
+from tests.integration.valued import AT, PREFIX, create, int96, loaded, parquet
 
 TIME = dt.datetime(2026, 10, 5, 1, 2, 3, 456789)
 FAR_TICKS = 1_608_822_900_000_000_000
@@ -48,13 +46,6 @@ def of_text(expression: str) -> dict[str, Any]:
     return {"select": {"ts": "parseDateTimeBestEffort(ts)", "n": expression}}
 
 
-def int96(*times: dt.datetime) -> bytes:
-    file, ts = io.BytesIO(), pa.array([dt.datetime(2026, 10, 5)] * len(times), pa.timestamp("us"))
-    table = pa.table({"ts": ts, "n": pa.array(times, pa.timestamp("us"))})
-    pq.write_table(table, file, use_deprecated_int96_timestamps=True)
-    return file.getvalue()
-
-
 LOSSY = {"lossy_columns": ["n"]}
 CASES = {
     "lossy decimal": Advice(
@@ -76,7 +67,7 @@ CASES = {
     "lossy time as INT96": Advice(
         "DateTime('UTC')",
         "a.parquet",
-        int96(TIME),
+        int96(n=NAIVE),
         "'2026-10-05 01:02:03.456789000'.*lossy_columns",
         LOSSY,
         ("2026-10-05 01:02:03",),
@@ -223,6 +214,6 @@ def test_a_time_beyond_the_calendar_is_not_shown_as_its_end(lake: Lake) -> None:
 
 def test_no_loss_is_advised_of_a_value_that_is_not_the_files(lake: Lake) -> None:
     create(lake, "n DateTime('UTC')")
-    lake.put(PREFIX + "a.parquet", int96(dt.datetime(1601, 1, 1)))
+    lake.put(PREFIX + "a.parquet", int96(n=pa.array([dt.datetime(1601, 1, 1)], pa.timestamp("us"))))
     refused(lake, "INT96 timestamp out of range[^;]*$")
     refused(lake, "INT96 timestamp out of range[^;]*$", **LOSSY)

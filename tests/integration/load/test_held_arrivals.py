@@ -155,18 +155,11 @@ def test_a_worker_dies_as_an_arrival_is_held_or_approved(
     arrivals.load(8)
     arrivals.put(10, "b", -900, [10, 9])
 
-    def die() -> None:
-        raise KeyboardInterrupt
-
     def decide() -> None:
         hold(arrivals, 10)
         approve(arrivals, 10)
 
-    getattr(strikes, when)(step, die)
-    with pytest.raises(KeyboardInterrupt):
-        decide()
-    assert strikes.struck
-    strikes.reset()
+    strikes.die(when, step, decide)
     if not step.startswith("Publish"):
         hold(arrivals, 10, says="arrival 2026-11-10; 2026-11-09")
         assert held_periods(arrivals) == [9, 10]

@@ -27,27 +27,24 @@ from tests.integration.slow import SLOW_SETTINGS
 __all__ = ["events", "strikes"]
 
 
-def test_new_objects_are_loaded_alone(events: Lake, capfd: pytest.CaptureFixture[str]) -> None:
+def test_new_objects_are_loaded_alone_and_each_is_recorded_once_with_its_load(
+    events: Lake, capfd: pytest.CaptureFixture[str]
+) -> None:
     put(events, 6)
     result = load(events)
     assert "Loading only the new object," in capfd.readouterr().out
     assert (result["status"], result["rows"], result["objects"]) == ("published", 70, 7)
     assert (result["loaded_rows"], result["loaded_objects"]) == (10, 1)
     assert numbers(events) == list(range(70))
-    assert load(events)["status"] == "unchanged"
-    put(events, 7)
-    assert load(events)["loaded_rows"] == 10
-    assert numbers(events) == list(range(80))
-
-
-def test_each_object_is_recorded_once_with_the_load_that_read_it(events: Lake) -> None:
-    put(events, 6)
-    result = load(events)
     found = events.on_node(
         0, f"SELECT path, attempt = '{result['attempt']}', uniqExact(base) OVER () FROM {events.database}.chs3_objects"
     )
     names = [(f"{events.bucket}/events/{PERIOD}/{number}.csv", int(number == 6), 1) for number in range(7)]
     assert sorted(found) == names
+    assert load(events)["status"] == "unchanged"
+    put(events, 7)
+    assert load(events)["loaded_rows"] == 10
+    assert numbers(events) == list(range(80))
 
 
 @pytest.mark.thorough
@@ -200,13 +197,7 @@ def test_after_a_worker_died_the_next_run_is_exact(lake: Lake, strikes: Strikes,
     publish_first(lake)
     put(lake, 6)
 
-    def die() -> None:
-        raise KeyboardInterrupt
-
-    strikes.after(step, die)
-    with pytest.raises(KeyboardInterrupt):
-        load(lake)
-    strikes.reset()
+    strikes.die("after", step, lambda: load(lake))
     load(lake)
     assert numbers(lake) == list(range(70))
     put(lake, 7)

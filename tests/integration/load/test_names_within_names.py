@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import ast
-import datetime as dt
-import io
 import json
 import re
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.orc
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from tests.integration.lake import Lake
 from tests.integration.refusal import refused
-from tests.integration.valued import AT, PREFIX, arrow, create, loaded, no_orc, parquet, values
+from tests.integration.valued import AT, PREFIX, arrow, create, loaded, no_orc, orc, parquet, values
 
 TEXTS = "log Nullable(String), `log.x` Nullable(String)"
 OBJECT = {"log": {"x": "i", "y": 2}}
@@ -116,12 +113,6 @@ def test_in_select_a_name_is_a_whole_key(lake: Lake, rows: list[dict[str, Any]])
 
 
 STRUCT = pa.array([{"x": "i", "y": "j"}])
-
-
-def orc(**columns: pa.Array) -> bytes:
-    file = io.BytesIO()
-    pyarrow.orc.write_table(pa.table({"ts": pa.array([dt.datetime(2026, 10, 5, tzinfo=dt.UTC)]), **columns}), file)
-    return file.getvalue()
 
 
 @pytest.mark.thorough(but=1)

@@ -12,7 +12,7 @@ from tests.nights.play import Nights
 from tests.nights.servers import Servers
 from tests.nights.spans import SPANS, Span
 
-_LEAST_NIGHTS, _MOST_NIGHTS = 4, 20
+_LEAST_NIGHTS, _MOST_NIGHTS = 2, 20
 
 
 @pytest.mark.thorough(but=1)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import json
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.orc
 import pytest
 
 from airflow_provider_chs3.core.sql.quoting import literal
 from tests.integration.lake import Lake
 from tests.integration.refusal import refused
-from tests.integration.valued import AT, PREFIX, _table, arrow, create, loaded, parquet, values
+from tests.integration.valued import AT, PREFIX, arrow, create, loaded, orc, parquet, values
 
 pytestmark = pytest.mark.newer("Tuple that can be NULL")
 
@@ -44,12 +42,6 @@ CASES: dict[str, tuple[pa.DataType, list[Any], list[Any]]] = {
         ["((1,'x'))", "((NULL,NULL))", "(NULL)", None],
     ),
 }
-
-
-def orc(**columns: Any) -> bytes:
-    file = io.BytesIO()
-    pa.orc.write_table(_table(**columns), file)
-    return file.getvalue()
 
 
 def jsonl(n: pa.Array, *, as_lists: bool) -> bytes:

@@ -165,14 +165,11 @@ class TestRowsOfOtherPeriods:
     DIRTY = Trips(rows_per_period=3_000, files_per_period=3, wrong_period_rows=7)
 
     @pytest.mark.three_nodes
-    def test_stop_the_load_and_are_counted(self, trips_lake: Lake) -> None:
+    def test_stop_the_load_and_are_counted_or_left_out_if_the_user_says_so(self, trips_lake: Lake) -> None:
         trips_lake.upload(self.DIRTY)
         with pytest.raises(AirflowFailException, match=r"202609: 7.*policies={'on_other_periods': 'leave_out'}"):
             trips_lake.load()
         assert not any(trips_lake.rows_per_node())
-
-    def test_are_left_out_if_the_user_says_so(self, trips_lake: Lake) -> None:
-        trips_lake.upload(self.DIRTY)
         result = trips_lake.load(on_other_periods="leave_out")
         assert (result["rows"], result["other_period_rows"]) == (2_993, 7)
         assert trips_lake.facts() == self.DIRTY.facts(PERIOD)

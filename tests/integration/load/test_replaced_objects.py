@@ -224,13 +224,7 @@ def test_after_a_worker_died_the_next_run_is_exact(events: Lake, strikes: Strike
     delete(events, 5)
     put(events, 12, first=120)
 
-    def die() -> None:
-        raise KeyboardInterrupt
-
-    strikes.after(step, die)
-    with pytest.raises(KeyboardInterrupt):
-        load(events)
-    strikes.reset()
+    strikes.die("after", step, lambda: load(events))
     load(events)
     first = [*published(without=(3, 5)), *((120 + row, 12) for row in range(10))]
     assert rows(events) == [*first, *((1_000 + row, 3) for row in range(7))]

@@ -218,13 +218,7 @@ def test_after_a_worker_died_the_next_run_is_exact(arrivals: Arrivals, strikes: 
     arrivals.put(11, "b", 5000, [11, 10, 9])
     arrivals.put(11, "c", 9000, [11, 10, 3])
 
-    def die() -> None:
-        raise KeyboardInterrupt
-
-    getattr(strikes, when)(step, die)
-    with pytest.raises(KeyboardInterrupt):
-        arrivals.load(11)
-    strikes.reset()
+    strikes.die(when, step, lambda: arrivals.load(11))
     arrivals.load(11)
     arrivals.assert_exact()
     assert arrivals.load(11)["status"] == "unchanged"
@@ -237,13 +231,7 @@ def test_where_staging_is_lost_periods_are_loaded_whole(arrivals: Arrivals, stri
     arrivals.load(10)
     arrivals.put(11, "b", 5000, [11, 9])
 
-    def die() -> None:
-        raise KeyboardInterrupt
-
-    strikes.after(step, die)
-    with pytest.raises(KeyboardInterrupt):
-        arrivals.load(11)
-    strikes.reset()
+    strikes.die("after", step, lambda: arrivals.load(11))
     for name in arrivals.lake.staging_tables():
         arrivals.lake.on_every_node(f"DROP TABLE IF EXISTS {arrivals.lake.database}.{name} SYNC")
     # The run of another arrival finds it.

@@ -69,14 +69,6 @@ def test_a_load_of_one_period(
 
 
 @pytest.mark.thorough(but=1)
-@pytest.mark.parametrize("count", [2, 4])
-def test_a_load_of_several_periods(periods: Periods, sent: Counter[Address | None], count: int) -> None:
-    sent.clear()
-    assert list(periods.statuses(*PERIODS[:count]).values()) == ["published"] * count
-    assert is_within(sent, OF_SEVERAL), of_nodes(sent)
-
-
-@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("nights", [1, 2])
 def test_a_load_that_keeps_a_version(periods: Periods, sent: Counter[Address | None], nights: int) -> None:
     periods.load("2026-10")
@@ -90,26 +82,18 @@ def test_a_load_that_keeps_a_version(periods: Periods, sent: Counter[Address | N
     assert is_within(sent, tuple(most + more for most in MOST["new file"])), of_nodes(sent)
 
 
-def test_a_night_in_which_one_of_four_periods_got_a_file(periods: Periods, sent: Counter[Address | None]) -> None:
-    periods.load()
+def test_a_load_of_several_periods_a_plan_a_poll_and_a_night(periods: Periods, sent: Counter[Address | None]) -> None:
+    sent.clear()
+    assert list(periods.statuses().values()) == ["published"] * 4
+    assert is_within(sent, OF_SEVERAL), of_nodes(sent)
+    sent.clear()
+    assert plan(periods.lake, key="n/{YYYY-MM}/", periods=list(PERIODS)) == []
+    assert is_within(sent, OF_A_PLAN), of_nodes(sent)
+    sent.clear()
+    look(periods.lake)
+    assert is_within(sent, OF_A_POLL), of_nodes(sent)
     stop_merges(periods)
     add_a_file(periods)
     sent.clear()
     assert Counter(periods.statuses().values()) == {"unchanged": 3, "published": 1}
     assert is_within(sent, OF_A_NIGHT), of_nodes(sent)
-
-
-@pytest.mark.thorough(but=1)
-@pytest.mark.parametrize("count", [1, 4])
-def test_a_plan_however_many_periods(periods: Periods, sent: Counter[Address | None], count: int) -> None:
-    periods.load()
-    sent.clear()
-    assert plan(periods.lake, key="n/{YYYY-MM}/", periods=list(PERIODS[:count])) == []
-    assert is_within(sent, OF_A_PLAN), of_nodes(sent)
-
-
-def test_a_poll_of_the_merge_sensor(periods: Periods, sent: Counter[Address | None]) -> None:
-    periods.load("2026-10")
-    sent.clear()
-    look(periods.lake)
-    assert is_within(sent, OF_A_POLL), of_nodes(sent)

@@ -122,43 +122,48 @@ def test_seconds_since_1970_may_have_a_point(lake: Lake) -> None:
 
 UNFIT = [
     ("DateTime('UTC')", "2024-02-31T10:00:00Z"),
-    ("DateTime('UTC')", "2024-02-31 10:00:00+02"),
     ("DateTime('UTC')", "2024-05-03T22:04:09.5Z"),
     ("DateTime('UTC')", "2024-05-03T25:00:00Z"),
-    ("DateTime('UTC')", "2024-05-03T10:75:00+02:00"),
-    ("DateTime('UTC')", "2024-05-03T25:00:00+00:00"),
-    ("DateTime('UTC')", "2024-02-31 10:00:00.000+00"),
-    ("DateTime('UTC')", "2024-05-03 10:00:00.001Z"),
     ("DateTime('America/New_York')", "2024-03-10 02:30:00"),
-    ("Nullable(DateTime('UTC'))", "2024-02-31T10:00:00Z"),
     ("Nullable(DateTime('UTC'))", "2120-01-01 00:00:00"),
     ("Nullable(DateTime('UTC'))", "soon"),
     ("DateTime('UTC')", "2024-05-03T10:00:00+25:00"),
-    ("DateTime('UTC')", "2024-05-03T10:00:00+14:60"),
-    ("DateTime64(3, 'UTC')", "2024-05-03T22:04:09.1234Z"),
     ("DateTime64(3, 'UTC')", "2024-05-03T22:04:09.1230001Z"),
     ("DateTime64(3, 'UTC')", "1714773849120000"),
     ("DateTime64(3, 'UTC')", "1790820184.123456"),
-    ("DateTime64(3, 'UTC')", "179082018.5"),
-    ("UUID", "00000000-0000-0000-0000-00000000000G"),
     ("Nullable(UUID)", "00000000-0000-0000-0000-00000000000G"),
-    ("Array(UUID)", "['00000000-0000-0000-0000-00000000000G']"),
     ("Date", "2024-05-03T00:00:01Z"),
-    ("Nullable(Date)", "2024-05-03T00:00:00.5Z"),
-    ("Nullable(Date)", "2024-02-31T00:00:00Z"),
     ("Date32", "2024-05-03T00:00:00+02:00"),
     ("Decimal(9, 2)", "."),
-    ("Decimal(9, 2)", "+"),
     ("Decimal(9, 2)", "1..2"),
-    ("Decimal(9, 2)", "1.2."),
     ("Decimal(9, 2)", "12.345"),
+    ("DateTime64(3, 'UTC')", "179082018.5"),
+    ("UUID", "00000000-0000-0000-0000-00000000000G"),
+]
+#: Further ones, which read as those do.
+ALIKE = [
+    ("DateTime('UTC')", "2024-02-31 10:00:00+02"),
+    ("DateTime('UTC')", "2024-05-03T25:00:00+00:00"),
+    ("DateTime('UTC')", "2024-02-31 10:00:00.000+00"),
+    ("DateTime('UTC')", "2024-05-03 10:00:00.001Z"),
+    ("DateTime('UTC')", "2024-05-03T10:75:00+02:00"),
+    ("Nullable(DateTime('UTC'))", "2024-02-31T10:00:00Z"),
+    ("DateTime('UTC')", "2024-05-03T10:00:00+14:60"),
+    ("DateTime64(3, 'UTC')", "2024-05-03T22:04:09.1234Z"),
+    ("Array(UUID)", "['00000000-0000-0000-0000-00000000000G']"),
+    ("Nullable(Date)", "2024-02-31T00:00:00Z"),
+    ("Nullable(Date)", "2024-05-03T00:00:00.5Z"),
+    ("Decimal(9, 2)", "+"),
+    ("Decimal(9, 2)", "1.2."),
     ("Decimal(9, 0)", "1.5"),
 ]
 
 
-def test_what_is_no_such_time_or_number_is_refused(lake: Lake) -> None:
-    columns = create_each(lake, [column_type for column_type, _ in UNFIT])
-    lake.put(PREFIX + "a.csv", f"ts,{','.join(columns)}\n{AT},{','.join(text for _, text in UNFIT)}\n".encode())
+@pytest.mark.thorough(but=1)
+@pytest.mark.parametrize("unfit", [UNFIT, ALIKE], ids=["each", "alike"])
+def test_what_is_no_such_time_or_number_is_refused(lake: Lake, unfit: list[tuple[str, str]]) -> None:
+    columns = create_each(lake, [column_type for column_type, _ in unfit])
+    lake.put(PREFIX + "a.csv", f"ts,{','.join(columns)}\n{AT},{','.join(text for _, text in unfit)}\n".encode())
     matches = dict.fromkeys(columns, r"row 1 of .*a.csv has ")
     assert loaded_or_wrongly_refused(lake, matches) == {}
 
@@ -196,6 +201,7 @@ def test_parts_of_the_first_second_of_1900_are_no_time_before_it(lake: Lake) -> 
         assert loaded(lake, "a.csv", body, "toString(n)") == ["1900-01-01 00:00:00.500"]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])
 def test_uuids_may_have_capitals_and_no_dashes(lake: Lake, ending: str) -> None:
     create(lake, "n UUID, m Nullable(UUID), l Array(UUID)")

@@ -165,8 +165,10 @@ class TestSpecs:
 
 
 class TestSettings:
-    def test_reach_every_node(self, loaded_lake: Lake) -> None:
-        result = loaded_lake.load(node_specs={"default": ONE_CORE})
+    def test_reach_every_node_and_are_logged_once_with_their_reasons(
+        self, loaded_lake: Lake, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        result = loaded_lake.load(node_specs={"default": ONE_CORE}, settings={"max_threads": 1}, parallel_loads=3)
         loaded_lake.on_every_node("SYSTEM FLUSH LOGS")
         names = ("max_insert_threads", "max_threads", "min_insert_block_size_bytes", "min_insert_block_size_rows")
         columns = ", ".join(f"Settings['{name}']" for name in names)
@@ -176,15 +178,11 @@ class TestSettings:
         )
         assert all(seen)
         assert {row for rows in seen for row in rows} == {tuple(str(result["settings"][name]) for name in names)}
-
-    def test_are_logged_once_with_their_reasons_and_told_apart_from_the_users(
-        self, loaded_lake: Lake, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        loaded_lake.load(settings={"max_threads": 1})
-        log = capsys.readouterr().out
-        lines = [" ".join(line.split()) for line in log.splitlines()]
-        assert lines.count("max_threads 1 yours") == 1
+        lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+        assert lines.count("max_threads 1 yours") == 1  # told apart from the load's own
         assert sum(line.startswith("max_insert_threads ") for line in lines) == 1
+        # Each of periods side by side takes its part of the memory.
+        assert any("This load may use 1 of 1 cores and 512.0 MiB of memory on each node." in line for line in lines)
 
     @pytest.mark.thorough
     def test_are_logged_after_the_nodes(self, loaded_lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
@@ -194,11 +192,6 @@ class TestSettings:
 
 
 class TestPeriodsSideBySide:
-    def test_each_takes_its_part_of_the_memory(self, loaded_lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
-        loaded_lake.load(node_specs={"default": ONE_CORE}, parallel_loads=3)
-        log = capsys.readouterr().out
-        assert "This load may use 1 of 1 cores and 512.0 MiB of memory on each node." in log
-
     @pytest.mark.thorough
     def test_what_runs_already_makes_a_slice_smaller(
         self, loaded_lake: Lake, capsys: pytest.CaptureFixture[str], running_insert: None

@@ -334,13 +334,13 @@ def assert_zones(lake: Lake) -> None:
 def test_what_a_dead_run_left_behind_is_loaded_by_the_next(trips_lake: Lake) -> None:
     lake = trips_lake
     create_view(lake)
-    for period in ("2026-09", PERIOD):
+    arguments = {"periods": ["2026-09", PERIOD], "period": None}
+    for period in arguments["periods"]:
         lake.upload(FIRST, period)
-        lake.load(period=period, views="follow")
+    lake.load(**arguments, views="follow")
     lake.upload(SECOND)
     # A run that ended once the base was published.
     assert lake.load()["status"] == "published"
-    arguments = {"periods": ["2026-09", PERIOD], "period": None}
     where = {"bucket": lake.bucket, "key": "trips/{YYYY-MM}/", "table": f"{lake.database}.trips"}
     plan = PlanLoadsOperator(
         task_id="plan", **where, periods=["2026-09", PERIOD], cluster=lake.cluster.name, views="follow"
