@@ -66,7 +66,8 @@ def test_a_number_in_text_that_does_not_fit(trips_lake: Lake) -> None:
     refused(trips_lake, "Column 'passenger_count' is UInt8, but .*a.jsonl has '256'")
 
 
-def test_a_null_that_the_column_cannot_hold(trips_lake: Lake) -> None:
+def test_a_null_that_the_column_cannot_hold_is_refused_or_the_default_if_the_user_says_so(trips_lake: Lake) -> None:
+    trips_lake.on_every_node(f"ALTER TABLE {trips_lake.database}.trips MODIFY COLUMN zone String DEFAULT 'unknown'")
     table = TRIPS.table(PERIOD)
     empty = table.set_column(8, "zone", pa.array([None] * 5 + ["x"] * (len(table) - 5)))
     trips_lake.put(PREFIX + "a.parquet", parquet(empty))
@@ -74,13 +75,6 @@ def test_a_null_that_the_column_cannot_hold(trips_lake: Lake) -> None:
         trips_lake,
         r"Column 'zone' is String, but .*NULL, or missing.*\(5 such rows in all\).*casts={'null_as_default': True}",
     )
-
-
-def test_a_null_becomes_the_default_if_the_user_says_so(trips_lake: Lake) -> None:
-    trips_lake.on_every_node(f"ALTER TABLE {trips_lake.database}.trips MODIFY COLUMN zone String DEFAULT 'unknown'")
-    table = TRIPS.table(PERIOD)
-    empty = table.set_column(8, "zone", pa.array([None] * 5 + ["x"] * (len(table) - 5)))
-    trips_lake.put(PREFIX + "a.parquet", parquet(empty))
     trips_lake.load(null_as_default=True)
     zones = trips_lake.on_every_node(f"SELECT count() FROM {trips_lake.database}.trips WHERE zone = 'unknown'")
     assert sum(rows[0][0] for rows in zones) == 5

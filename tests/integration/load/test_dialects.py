@@ -79,14 +79,6 @@ def test_a_text_that_means_null_is_told_as_null(lake: Lake, select: dict[str, st
     assert values(lake, "s") == ["no"]
 
 
-@pytest.mark.thorough(but=1)
-@pytest.mark.parametrize("body", [f'ts,s\n{AT},"ab"cd\n', f'ts,s\n"{AT}"x,b\n{AT},b\n', f"ts,s\n{AT}\n"])
-def test_a_first_row_that_cannot_be_parsed_is_row_one(lake: Lake, body: str) -> None:
-    create(lake, "s String")
-    lake.put(PREFIX + "a.csv", body.encode())
-    refused(lake, r"row 1 of .*a\.csv cannot be read as CSVWithNames")
-
-
 def test_tsv_has_ways_of_its_own(lake: Lake) -> None:
     create(lake, "s Nullable(String)")
     lake.put(PREFIX + "a.tsv", f'# made by hand\nts\ts\n{AT}\t"a\tb"\n{AT}\tNA\n'.encode())

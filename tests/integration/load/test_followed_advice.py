@@ -177,7 +177,7 @@ CASES = {
         "String",
         "a.tsv",
         f"ts\tn\r\n{AT}\tx\r\n".encode(),
-        "settings={'input_format_tsv_crlf_end_of_line': 1}",
+        "a.tsv cannot be read .*settings={'input_format_tsv_crlf_end_of_line': 1}",
         {"settings": {"input_format_tsv_crlf_end_of_line": 1}},
         ("x",),
     ),

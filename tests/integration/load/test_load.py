@@ -34,16 +34,6 @@ def test_no_load_uses_a_query_id_of_another(trips_lake: Lake) -> None:
     assert len(set(query_ids)) == len(query_ids) == 2
 
 
-@pytest.mark.thorough
-@pytest.mark.three_nodes
-def test_the_result_is_small_and_json_safe(trips_lake: Lake) -> None:
-    trips_lake.upload(TRIPS)
-    result = trips_lake.load()
-    assert json.loads(json.dumps(result)) == result
-    assert len(json.dumps(result)) < 4_000
-    assert (result["status"], result["objects"], result["rows"], result["period"]) == ("published", 6, 1_200, PERIOD)
-
-
 def test_a_second_run_touches_nothing_but_one_of_another_definition_loads_again(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     trips_lake.load()
@@ -63,8 +53,11 @@ def test_a_second_run_touches_nothing_but_one_of_another_definition_loads_again(
 @pytest.mark.parametrize("change", ["more", "fewer", "other"])
 def test_every_row_is_loaded_with_its_content_and_changed_objects_replace_them(trips_lake: Lake, change: str) -> None:
     keys = trips_lake.upload(TRIPS)
-    trips_lake.load()
+    result = trips_lake.load()
     assert trips_lake.facts() == TRIPS.facts(PERIOD)
+    assert (result["status"], result["objects"], result["rows"], result["period"]) == ("published", 6, 1_200, PERIOD)
+    assert json.loads(json.dumps(result)) == result
+    assert len(json.dumps(result)) < 4_000
     if change == "fewer":
         other = Trips(seed=2, rows_per_period=800, files_per_period=4)
         for key in keys:
@@ -97,16 +90,6 @@ def test_other_periods_are_not_touched(trips_lake: Lake) -> None:
     trips_lake.upload(more)
     trips_lake.load()
     assert (trips_lake.facts("2026-09"), trips_lake.facts()) == (TRIPS.facts("2026-09"), more.facts(PERIOD))
-
-
-@pytest.mark.thorough
-def test_a_table_that_was_made_anew_is_loaded_again(trips_lake: Lake) -> None:
-    trips_lake.upload(TRIPS)
-    trips_lake.load()
-    trips_lake.on_every_node(f"DROP TABLE {trips_lake.database}.{trips_lake.table} SYNC")
-    trips_lake.create_table()
-    assert trips_lake.load()["status"] == "published"
-    assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
 
 @pytest.mark.three_nodes

@@ -37,18 +37,23 @@ def values(received: list[Metric]) -> dict[str, float]:
     return {each.name: each.value for each in received}
 
 
-def test_a_load_counts_itself_and_its_rows_and_the_sensor_its_wait(trips_lake: Lake, statsd: Receiver) -> None:
+def test_a_load_counts_itself_its_rows_and_seconds_and_the_sensor_its_wait(trips_lake: Lake, statsd: Receiver) -> None:
     from airflow.sdk import timezone
 
     trips_lake.upload(TRIPS)
     result = trips_lake.load()
-    counted = {each.name: each.value for each in statsd.received() if each.kind == "c"}
-    assert counted == {
+    received = statsd.received()
+    assert {each.name: each.value for each in received if each.kind == "c"} == {
         "chs3.loads.published": 1,
         "chs3.rows": 600,
         "chs3.bytes": result["source_bytes"],
         "chs3.parts": result["parts"],
     }
+    seconds = {each.name.removeprefix("chs3.step."): each.value / 1000 for each in received if each.kind == "ms"}
+    assert seconds == pytest.approx(result["seconds_by_step"], abs=0.001)
+    assert {each.tags for each in received} == {f",table={trips_lake.database}.trips"}
+    trips_lake.load()
+    assert [each.name for each in statsd.received() if each.kind == "c"] == ["chs3.loads.unchanged"]
     ti = SimpleNamespace(
         start_date=timezone.utcnow(), get_first_reschedule_date=lambda context: None, xcom_push=lambda **pushed: None
     )
@@ -70,23 +75,6 @@ def test_a_load_says_until_when_its_table_is_fresh(trips_lake: Lake, statsd: Rec
 
 
 @pytest.mark.thorough
-def test_each_step_of_a_load_tells_its_time(trips_lake: Lake, statsd: Receiver) -> None:
-    trips_lake.upload(TRIPS)
-    result = trips_lake.load()
-    seconds = {
-        each.name.removeprefix("chs3.step."): each.value / 1000 for each in statsd.received() if each.kind == "ms"
-    }
-    assert seconds == pytest.approx(result["seconds_by_step"], abs=0.001)
-
-
-@pytest.mark.thorough
-def test_the_table_is_the_one_tag(trips_lake: Lake, statsd: Receiver) -> None:
-    trips_lake.upload(TRIPS)
-    trips_lake.load()
-    assert {each.tags for each in statsd.received()} == {f",table={trips_lake.database}.trips"}
-
-
-@pytest.mark.thorough
 def test_without_a_database_the_tag_has_the_connections(
     trips_lake: Lake, statsd: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,15 +93,6 @@ def test_plain_statsd_gets_the_same_names_without_tags(trips_lake: Lake, monkeyp
         trips_lake.load()
         received = statsd.received()
     assert ("chs3.rows", "") in {(each.name, each.tags) for each in received}
-
-
-@pytest.mark.thorough
-def test_a_load_that_has_nothing_to_do_counts_no_rows(trips_lake: Lake, statsd: Receiver) -> None:
-    trips_lake.upload(TRIPS)
-    trips_lake.load()
-    statsd.received()
-    trips_lake.load()
-    assert [each.name for each in statsd.received() if each.kind == "c"] == ["chs3.loads.unchanged"]
 
 
 @pytest.mark.thorough

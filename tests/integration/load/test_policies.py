@@ -101,14 +101,6 @@ class TestShrinking:
         conf = json.loads(str(stopped.value).rpartition("by its conf: ")[2].rstrip("."))
         assert (reload(trips_lake, conf)["status"], trips_lake.facts().rows) == ("published", 1_000)
 
-    @pytest.mark.thorough
-    def test_unless_the_user_allows_it(self, trips_lake: Lake) -> None:
-        keys = trips_lake.upload(TRIPS)
-        trips_lake.load()
-        for key in keys[1:]:
-            trips_lake.s3.delete_object(Bucket=trips_lake.bucket, Key=key)
-        assert trips_lake.load(max_shrink_fraction=1)["rows"] == 1_000
-
 
 class TestRowsThatNoLoadKnows:
     @pytest.mark.three_nodes

@@ -64,6 +64,8 @@ def test_each_object_is_read_once(numbers: Lake, chs3_s3: Any, ending: str) -> N
     result = numbers.load()
     assert (result["rows"], result["counted_by"]) == (2_006, "insert")
     assert second_reads(numbers) == 0
+    sql = f"SELECT counted_by FROM {numbers.database}.chs3_loads WHERE event = 'load'"
+    assert numbers.on_node(0, sql) == [("insert",)]
 
 
 @pytest.mark.thorough
@@ -145,19 +147,14 @@ def test_footers_tell_the_rows_of_parquet(trips_lake: Lake) -> None:
     assert trips_lake.load(count_again=True)["counted_by"] == "footers"
 
 
-@pytest.mark.thorough
-def test_a_user_can_ask_for_a_second_read(trips_lake: Lake) -> None:
+def test_a_user_can_ask_for_a_second_read_and_the_log_says_so(
+    trips_lake: Lake, capfd: pytest.CaptureFixture[str]
+) -> None:
     trips_lake.upload(TRIPS, file_format="csv.gz")
     assert trips_lake.load(count_again=True)["counted_by"] == "second read"
+    log = capfd.readouterr().out
+    assert f"Counting the rows of {PERIOD} by reading them a second time: files={{'count_again': True}}." in log
     assert second_reads(trips_lake) == 1
-
-
-def test_the_log_says_why_objects_are_read_twice(trips_lake: Lake, capfd: pytest.CaptureFixture[str]) -> None:
-    trips_lake.upload(TRIPS, file_format="csv.gz")
-    trips_lake.load(count_again=True)
-    assert f"Counting the rows of {PERIOD} by reading them a second time: files={{'count_again': True}}." in (
-        capfd.readouterr().out
-    )
 
 
 @pytest.mark.thorough
@@ -171,11 +168,3 @@ def test_where_the_connection_tells_no_counters_the_nodes_logs_do(trips_lake: La
 def test_also_of_a_deferrable_load(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS, file_format="csv.gz")
     assert deferring.run(trips_lake, {})["counted_by"] == "insert"
-
-
-@pytest.mark.thorough
-def test_the_ledger_tells_how_rows_were_counted(trips_lake: Lake) -> None:
-    trips_lake.upload(TRIPS, file_format="csv.gz")
-    trips_lake.load()
-    sql = f"SELECT counted_by FROM {trips_lake.database}.chs3_loads WHERE event = 'load'"
-    assert trips_lake.on_node(0, sql) == [("insert",)]

@@ -178,17 +178,13 @@ class TestSettings:
         )
         assert all(seen)
         assert {row for rows in seen for row in rows} == {tuple(str(result["settings"][name]) for name in names)}
-        lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+        log = capsys.readouterr().out
+        assert log.index("Nodes:") < log.index("This load may use") < log.index("Settings, ")
+        lines = [" ".join(line.split()) for line in log.splitlines()]
         assert lines.count("max_threads 1 yours") == 1  # told apart from the load's own
         assert sum(line.startswith("max_insert_threads ") for line in lines) == 1
         # Each of periods side by side takes its part of the memory.
         assert any("This load may use 1 of 1 cores and 512.0 MiB of memory on each node." in line for line in lines)
-
-    @pytest.mark.thorough
-    def test_are_logged_after_the_nodes(self, loaded_lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
-        loaded_lake.load()
-        log = capsys.readouterr().out
-        assert log.index("Nodes:") < log.index("This load may use") < log.index("Settings, ")
 
 
 class TestPeriodsSideBySide:

@@ -48,12 +48,6 @@ FILES: dict[str, tuple[str, str, bytes, str]] = {
         f"ts,n,n\n{AT},1,2\n".encode(),
         r"a.csv cannot be read as CSVWithNames: .*n.* Rename one of them in the file",
     ),
-    "TSV with the line ends of Windows": (
-        "n Int32",
-        "a.tsv",
-        f"ts\tn\r\n{AT}\t1\r\n".encode(),
-        r"a.tsv cannot be read .*settings=\{'input_format_tsv_crlf_end_of_line': 1\}",
-    ),
     "an IPC stream": ("n Int32", "a.arrow", ipc_stream(), r"a.arrow cannot be read as Arrow: .* pyarrow.ipc.new_file"),
     "NULL in an array of CSV": (
         "v Array(Int32)",
@@ -137,13 +131,6 @@ def test_names_that_come_twice_do_not_matter_where_they_are_not_loaded(
 ) -> None:
     create(lake, "n Int32")
     assert loaded(lake, "a.csv", f"{header}\n{AT},1,2,3\n".encode(), "n", **options) == [1]
-
-
-@pytest.mark.thorough
-def test_windows_line_ends_of_tsv_are_read_if_the_user_says_so(lake: Lake) -> None:
-    create(lake, "n Int32")
-    settings = {"input_format_tsv_crlf_end_of_line": 1}
-    assert loaded(lake, "a.tsv", f"ts\tn\r\n{AT}\t1\r\n".encode(), "n", settings=settings) == [1]
 
 
 @pytest.mark.thorough

@@ -246,14 +246,6 @@ def test_a_decimal_may_have_an_exponent(lake: Lake, ending: str) -> None:
     assert loaded(lake, f"a.{ending}", body.encode(), "n") == sorted(map(Decimal, texts))
 
 
-def test_what_does_not_fit_may_be_lost_if_the_user_says_so(lake: Lake) -> None:
-    create(lake, "n Decimal(9, 2), d Date")
-    body = parquet(n=pa.array([Decimal("1.239")]), d=pa.array([dt.datetime(2026, 10, 1, 5)], pa.timestamp("us", "UTC")))
-    assert loaded(lake, "a.parquet", body, "(n, d)", lossy_columns=["n", "d"]) == [
-        (Decimal("1.23"), dt.date(2026, 10, 1))
-    ]
-
-
 @pytest.mark.thorough
 @pytest.mark.parametrize("ending", ["csv", "tsv"])
 def test_maps_of_text(lake: Lake, ending: str) -> None:
