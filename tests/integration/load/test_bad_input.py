@@ -121,26 +121,6 @@ def test_a_partition_key_that_is_not_monthly(lake: Lake, key: str) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    "key",
-    [
-        "toYYYYMM(pickup_at)",
-        "toStartOfMonth(pickup_at)",
-        "(toYear(pickup_at), toMonth(pickup_at))",
-        "formatDateTime(pickup_at, '%Y-%m')",
-    ],
-)
-def test_partition_keys_that_are_monthly(lake: Lake, key: str) -> None:
-    columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
-    lake.on_every_node(
-        f"CREATE TABLE {lake.database}.trips ({columns}) ENGINE = MergeTree PARTITION BY {key} ORDER BY trip_id"
-    )
-    lake.upload(TRIPS)
-    lake.load()
-    assert lake.facts() == TRIPS.facts(PERIOD)
-
-
-@pytest.mark.thorough
 def test_a_cluster_that_is_not_the_distributed_tables(trips_lake: Lake) -> None:
     database, single = trips_lake.database, trips_lake.cluster.single_node_name
     trips_lake.on_node(

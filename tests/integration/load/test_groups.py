@@ -99,7 +99,13 @@ def test_text_is_told_apart_too(periods: Periods) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    "key", ["toStartOfMonth(day)", "toYear(day) * 100 + toMonth(day)", "(toYear(day), toMonth(day))"]
+    "key",
+    [
+        "toStartOfMonth(day)",
+        "toYear(day) * 100 + toMonth(day)",
+        "(toYear(day), toMonth(day))",
+        "formatDateTime(day, '%Y-%m')",
+    ],
 )
 def test_every_monthly_key_guards_its_periods(periods: Periods, key: str) -> None:
     lake = periods.lake

@@ -168,19 +168,12 @@ def left_of(periods: Periods) -> list[tuple[str]]:
     return periods.lake.on_node(0, LEFT)
 
 
-def die() -> None:
-    raise KilledError
-
-
 @pytest.mark.thorough
 @pytest.mark.parametrize("step", ["Count what is staged", "Record the intent"])
 def test_what_a_dead_group_left_is_dropped_once_others_have_published_its_periods(
     periods: Periods, strikes: Strikes, step: str
 ) -> None:
-    strikes.before(step, die)
-    with pytest.raises(KilledError):
-        periods.load(*PERIODS[:3])
-    strikes.reset()
+    strikes.die("before", step, lambda: periods.load(*PERIODS[:3]))
     # Tables tell the second in which they were created: what is published within it may have been published before.
     time.sleep(1.1)
     for period in PERIODS[:2]:
@@ -198,11 +191,8 @@ def test_what_a_dead_group_left_is_dropped_once_others_have_published_its_period
 def test_the_next_run_drops_what_a_group_left_that_died_when_it_had_published_all(
     periods: Periods, strikes: Strikes, step: str
 ) -> None:
-    strikes.before(step, die)
-    with pytest.raises(KilledError):
-        periods.load()
+    strikes.die("before", step, periods.load)
     assert left_of(periods)
-    strikes.reset()
     assert set(periods.statuses().values()) == {"unchanged"}
     assert left_of(periods) == []
 
@@ -292,11 +282,8 @@ def test_the_next_try_of_a_task_drops_what_one_that_was_killed_has_left(
         ti = SimpleNamespace(**names, xcom_push=lambda **_: None)
         periods.operator().execute({"ti": ti})
 
-    strikes.before(step, die)
-    with pytest.raises(KilledError):
-        load()
+    strikes.die("before", step, load)
     assert left_of(periods)
-    strikes.reset()
     # The next try groups other periods.
     periods.load_one("2026-08")
     load()
@@ -328,10 +315,7 @@ def test_killed_before_any_step_the_next_run_mends_all_periods(periods: Periods,
 @pytest.mark.thorough
 @pytest.mark.three_nodes
 def test_what_a_dead_group_left_on_a_node_that_was_away_is_dropped(periods: Periods, strikes: Strikes) -> None:
-    strikes.before("Record the intent", die)
-    with pytest.raises(KilledError):
-        periods.load(*PERIODS[:3])
-    strikes.reset()
+    strikes.die("before", "Record the intent", lambda: periods.load(*PERIODS[:3]))
     time.sleep(1.1)
     # As if these nodes alone had seen that others dropped it.
     for number in (0, 1):
