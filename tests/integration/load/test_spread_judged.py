@@ -8,9 +8,8 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_provider_chs3.exceptions import NotReadyError
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from tests.faults.strikes import Strikes, strikes
-from tests.integration.lake import Lake
 from tests.integration.ledger.test_ledger_admin import adopt
-from tests.integration.load.test_spread import BY_ARRIVAL, BY_OBJECT, Arrivals, arrivals, touched
+from tests.integration.load.test_spread import BY_ARRIVAL, Arrivals, arrivals, touched
 
 __all__ = ["arrivals", "strikes"]
 
@@ -107,24 +106,6 @@ def test_an_object_has_rows_of_more_periods_than_a_block_may_have(arrivals: Arri
     assert len(touched(arrivals.load(20))) == 102
     arrivals.put(21, "b", 90, list(range(-81, 21)), rows=1)
     arrivals.load(21)
-    arrivals.assert_exact()
-
-
-@pytest.mark.thorough(but=1, first=1)
-@pytest.mark.parametrize("is_by_object", [False, True])
-def test_all_objects_that_are_not_loaded_are_left_to_the_next_run(lake: Lake, is_by_object: bool) -> None:
-    arrivals = Arrivals(lake, key="toYYYYMM(at)", is_by_object=is_by_object)
-    arrivals.create()
-    arrivals.put(10, "a", 0, [10, 9, -20])
-    arrivals.put(10, "b", 0, [10], rows=3)
-    arrivals.load(10)
-    arrivals.lose_records()
-    arrivals.put(10, "late", 50, [9])
-    arrivals.put(11, "c", 70, [11, 9, -20], rows=5)
-    arrivals.put(12, "d", 80, [12, 9], rows=7)
-    adopted = adopt(lake, **(BY_ARRIVAL | (BY_OBJECT if is_by_object else {})))
-    assert [period["rows"] for period in adopted] == [2, 7]
-    assert [arrivals.load(arrival)["loaded_objects"] for arrival in (10, 11, 12)] == [1, 1, 1]
     arrivals.assert_exact()
 
 
