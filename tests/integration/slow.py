@@ -9,7 +9,7 @@ from tests.integration.lake import Lake
 
 #: Makes an insert of a few thousand trips take a minute or so, and one of a few hundred some seconds.
 SLOW = {"pickup_at": "pickup_at", "trip_id": "trip_id + sleepEachRow(0.02)"}
-SLOW_SETTINGS = {"function_sleep_max_microseconds_per_block": 100_000_000_000, "max_block_size": 20}
+SLOW_SETTINGS = {"function_sleep_max_microseconds_per_block": 100_000_000_000, "max_block_size": 100}
 
 
 def wait_for_insert(lake: Lake) -> str:

@@ -20,6 +20,8 @@ from tests.integration.slow import SLOW, SLOW_SETTINGS, wait_for_insert
 pytestmark = pytest.mark.three_nodes
 
 TRIPS = Trips(rows_per_period=6_000, files_per_period=6)
+#: A server notices at the end of a block that the insert is killed.
+IN_SMALL_BLOCKS = SLOW_SETTINGS | {"max_block_size": 20}
 
 
 def start(pool: ThreadPoolExecutor, operator: Any) -> Future[Any]:
@@ -28,7 +30,7 @@ def start(pool: ThreadPoolExecutor, operator: Any) -> Future[Any]:
 
 def test_on_kill_ends_the_queries_and_drops_staging(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
-    operator = trips_lake.operator(select=SLOW, settings=SLOW_SETTINGS)
+    operator = trips_lake.operator(select=SLOW, settings=IN_SMALL_BLOCKS)
     with ThreadPoolExecutor() as pool:
         load = start(pool, operator)
         wait_for_insert(trips_lake)
@@ -42,7 +44,7 @@ def test_on_kill_ends_the_queries_and_drops_staging(trips_lake: Lake) -> None:
 def test_a_newer_attempt_takes_over_from_one_that_runs(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     with ThreadPoolExecutor() as pool:
-        older = start(pool, trips_lake.operator(select=SLOW, settings=SLOW_SETTINGS))
+        older = start(pool, trips_lake.operator(select=SLOW, settings=IN_SMALL_BLOCKS))
         wait_for_insert(trips_lake)
         assert trips_lake.load()["status"] == "published"
         with pytest.raises(AirflowFailException, match="started later and took over"):

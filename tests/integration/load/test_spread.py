@@ -319,7 +319,7 @@ def test_where_records_are_lost_the_table_is_adopted_as_the_objects_have_it(
     adopted = adopt(arrivals.lake, **(BY_ARRIVAL | (BY_OBJECT if is_by_object else {})))
     assert {period["status"] for period in adopted} == {"adopted"}
     assert sum(period["rows"] for period in adopted) == 8
-    with pytest.raises(AirflowFailException, match="(is|are) recorded"):
+    with pytest.raises(AirflowFailException, match=r"(is|are) recorded"):
         adopt(arrivals.lake, **(BY_ARRIVAL | (BY_OBJECT if is_by_object else {})))
     assert [arrivals.load(arrival)["loaded_objects"] for arrival in (11, 10, 12)] == [0, 1, 1]
     arrivals.assert_exact()
