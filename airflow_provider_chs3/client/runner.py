@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, singledispatchmethod
 from itertools import islice
 from typing import Any, Protocol, TypeVar
+from uuid import uuid4
 
 from airflow_provider_chs3.client.connection import Address
 from airflow_provider_chs3.client.diagnosis import check_one_server
@@ -383,7 +384,9 @@ class Runner:
         return None if node == ONLY_NODE else self.session.options.worker_address(node.host, node.port)
 
     def _ask_node(self, node: Node, sql: Sql, step: QueryNodes) -> list[Row]:
-        query_id = f"{step.query_id}_{node.shard_num}_{node.replica_num}" if step.query_id else None
+        # Several statements of an attempt do the same, and a server still lists one for some milliseconds after it has
+        # answered: it would refuse the next of the same id (216).
+        query_id = f"{step.query_id}_{node.shard_num}_{node.replica_num}_{uuid4().hex[:8]}" if step.query_id else None
         try:
             with self._at_one_server(node):
                 return self.session.query(

@@ -93,6 +93,21 @@ def test_an_increment_replaces_only_the_partitions_of_its_rows_and_periods_share
     assert monthly.load(periods=BOTH) == ["unchanged", "unchanged"]
 
 
+def test_no_statement_of_a_load_has_the_query_id_of_another(monthly: Tenants) -> None:
+    # Servers refuse an id that they still list, for milliseconds after the answer: here a second REPLACE would have it.
+    monthly.put("2026-10", "a", ("us", 4), ("us", 5))
+    assert monthly.load(period="2026-10") == ["published"]
+    monthly.assert_exact()
+    count = (
+        "SELECT countIf(query_id LIKE '%_publish_%'), count() - uniqExact(query_id) FROM system.query_log "
+        f"WHERE type = 'QueryStart' AND query LIKE '%{monthly.lake.database}%' AND query_id LIKE 'chs3_%'"
+    )
+    monthly.lake.on_node(0, "SYSTEM FLUSH LOGS")
+    ((publications, doubles),) = monthly.lake.on_node(0, count)
+    assert publications >= 3
+    assert doubles == 0
+
+
 @pytest.mark.thorough
 def test_a_period_of_more_partitions_than_a_block_of_an_insert_may_have(lake: Lake) -> None:
     tenants = Tenants(lake, Case("(toYYYYMM(at), tenant)", "UInt32"))
