@@ -71,11 +71,16 @@ def test_a_replica_that_was_set_up_anew_is_as_published(lake: Lake) -> None:
     lake.on_node(FOLLOWER, create)
     lake.on_node(FOLLOWER, f"SYSTEM SYNC REPLICA {lake.database}.{lake.table}")
     assert lake.load()["status"] == "unchanged"
+    assert_rows_of_others_stop_a_load(lake)
 
 
 @pytest.mark.thorough
 def test_rows_that_others_inserted_meanwhile_stop_the_next_load(lake: Lake) -> None:
     lake.load()
+    assert_rows_of_others_stop_a_load(lake)
+
+
+def assert_rows_of_others_stop_a_load(lake: Lake) -> None:
     table = f"{lake.database}.{lake.table}"
     lake.on_node(FOLLOWER, f"INSERT INTO {table} SELECT * FROM {table} LIMIT 1")
     lake.on_node(0, f"SYSTEM SYNC REPLICA {table}")

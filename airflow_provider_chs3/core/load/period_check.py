@@ -444,7 +444,8 @@ def _is_of_stale(load: PeriodLoad, periods: Mapping[Node, PeriodOnNode]) -> Step
             f"FROM {table(context.ledger)} WHERE {load.key_on(node).condition} AND event IN ('intent', 'published') "
             f"ORDER BY sequence DESC LIMIT {_MOST_RECORDS} BY partition_id"
         )
-        for node in context.nodes
+        for node, facts in context.nodes.items()
+        if facts.has_ledger
     }
     answers = yield from QueryNodes(name="Look for loads that published too late", sql=statements)
     staged, earlier = set[tuple[str, str, tuple[str, ...]]](), set[str]()
