@@ -6,7 +6,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_chs3.sources import azure, database, delta, gcs, hdfs, iceberg, mysql, postgres
 from airflow_provider_chs3.sources import s3 as s3_storage
 from airflow_provider_chs3.testbed.s3 import S3Endpoint, S3Server
-from airflow_provider_chs3.testbed.trips import WRITERS, Trips
+from airflow_provider_chs3.testbed.trips import COLUMNS, WRITERS, Trips
 from tests.sources.hdfs import HdfsServer
 from tests.sources.lakehouses import DeltaTable, IcebergTable
 from tests.sources.objects import AzureObjects, GcsObjects, HdfsObjects, Objects, S3Objects
@@ -40,6 +40,7 @@ class FilledPlace:
     function: str
     objects: Storage
     s3: S3Endpoint | None = None
+    rows: Rows | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,12 +52,16 @@ class PlaceKind:
     rows: int = 4_000_000
     rows_in_quick: int = 100_000
     files: int = 4
+    copies: int = 1
 
     def filled(self, servers: ExitStack, s3: S3Endpoint, rows_of_all: int) -> FilledPlace:
         """Start the server, and put the period into it."""
-        each = rows_of_all // self.files
+        each = rows_of_all // self.files // self.copies
         tables = (Trips(seed=number, rows_per_period=each).table(PERIOD) for number in range(self.files))
-        return self.fill(servers, s3, tables)
+        place = self.fill(servers, s3, tables)
+        if place.rows is not None:
+            _append_copies(place.rows, self.copies)
+        return place
 
 
 def _connect(conn_id: str, connection: dict[str, Any]) -> None:
@@ -110,7 +115,19 @@ def _put_rows(place: Rows, kind: type[database.TableRows], tables: Iterator[pa.T
     for table in tables:
         place.put(table)
     store = kind(table=place.table, time_column="pickup_at", key_column="trip_id")
-    return FilledPlace(function=place.function(), objects=store)
+    return FilledPlace(function=place.function(), objects=store, rows=place)
+
+
+def _append_copies(place: Rows, copies: int) -> None:
+    """Let the database append its rows again, with other keys: rows from here take fifty times as long."""
+    key, *others = COLUMNS
+    with closing(place.connection()) as connection, closing(connection.cursor()) as cursor:
+        cursor.execute(f"SELECT max({key}) + 1 FROM {place.table}")
+        ((step,),) = cursor.fetchall()
+        for copy in range(1, copies):
+            read = f"SELECT {', '.join([f'{key} + {copy * step}', *others])} FROM {place.table} WHERE {key} < {step}"
+            cursor.execute(f"INSERT INTO {place.table} {read}")
+        connection.commit()
 
 
 def _postgres(servers: ExitStack, s3: S3Endpoint, tables: Iterator[pa.Table]) -> FilledPlace:
@@ -144,6 +161,10 @@ def _delta(servers: ExitStack, s3: S3Endpoint, tables: Iterator[pa.Table]) -> Fi
 
 
 #: Into a database rows are put one after the other, so it gets fewer.
+DATABASES = (
+    PlaceKind(title="PostgreSQL", fill=_postgres, rows=1_000_000, rows_in_quick=50_000),
+    PlaceKind(title="MariaDB", fill=_mysql, rows=1_000_000, rows_in_quick=50_000),
+)
 PLACES = (
     PlaceKind(title="S3, Parquet", fill=_s3),
     PlaceKind(title="Azure Blob (Azurite), Parquet", fill=_azure),
@@ -151,6 +172,5 @@ PLACES = (
     PlaceKind(title="HDFS (minicluster), Parquet", fill=_hdfs),
     PlaceKind(title="Iceberg", fill=_iceberg),
     PlaceKind(title="Delta (on moto)", fill=_delta),
-    PlaceKind(title="PostgreSQL", fill=_postgres, rows=1_000_000, rows_in_quick=50_000),
-    PlaceKind(title="MariaDB", fill=_mysql, rows=1_000_000, rows_in_quick=50_000),
+    *DATABASES,
 )

@@ -43,7 +43,7 @@ def run(bench: TrialContext) -> Iterator[Table | Comparison]:
     with bench.s3() as s3, ClickHouseCluster.start(1) as one:
         for kind in PLACES:
             try:
-                rows.append(_measured(bench, kind, s3, one))
+                rows.append(measure_place(bench, kind, s3, one))
             except ProgramMissingError as error:
                 bench.say(f"{kind.title} is left out: {error}")
     yield Table(
@@ -145,7 +145,10 @@ def _cpu_seconds(process: int) -> float:
     return sum(map(int, fields.split()[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
-def _measured(bench: TrialContext, kind: PlaceKind, s3: BenchS3, one: ClickHouseCluster) -> Mapping[str, str | float]:
+def measure_place(
+    bench: TrialContext, kind: PlaceKind, s3: BenchS3, one: ClickHouseCluster
+) -> Mapping[str, str | float]:
+    """Measure the plain statement and this package in turns; return a line of the table."""
     rows = bench.sized(full=kind.rows, quick=kind.rows_in_quick) // kind.files * kind.files or kind.files
     with ExitStack() as servers:
         place = kind.filled(servers, s3.endpoint, rows)
