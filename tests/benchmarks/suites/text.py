@@ -38,9 +38,8 @@ def _compared(bench: TrialContext, lake: Lake, rows: int, file_format: Format) -
         title=title,
         variants=list(variants),
         figures=[SECONDS, MEMORY],
-        rounds=measure_in_turns(
-            title, variants, rounds=bench.rounds, console=bench.console, warm_up=not bench.is_quick
-        ),
+        # A load of half a minute needs no warm-up.
+        rounds=measure_in_turns(title, variants, rounds=bench.rounds, console=bench.console, warm_up=False),
         gates=[Gate(variant=_PACKAGE, figure=SECONDS, at_most=1.1)],
     )
 
