@@ -162,6 +162,7 @@ def measure_place(
             variants,
             rounds=bench.rounds,
             console=bench.console,
+            # Loads of minutes need none.
             warm_up=not bench.is_quick and kind.copies == 1,
         )
     return _line(kind.title, rows, rounds)
