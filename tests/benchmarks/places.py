@@ -59,7 +59,7 @@ class PlaceKind:
         each = rows_of_all // self.files // self.copies
         tables = (Trips(seed=number, rows_per_period=each).table(PERIOD) for number in range(self.files))
         place = self.fill(servers, s3, tables)
-        if place.rows is not None:
+        if place.rows and self.copies > 1:
             _append_copies(place.rows, self.copies)
         return place
 

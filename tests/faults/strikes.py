@@ -75,7 +75,7 @@ class Strikes:
         self.around(name, fault, times=times)
 
     def die(self, when: str, name: str, load: Callable[[], object]) -> None:
-        """Have the worker of a load die `before` or `after` a step whose name begins so, and strike no more."""
+        """Kill the worker of a load `before` or `after` the step whose name begins so; later loads live."""
 
         def die() -> None:
             raise KeyboardInterrupt

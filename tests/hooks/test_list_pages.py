@@ -80,6 +80,13 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class TestMadeUpPages:
+    @given(st.lists(KEYS, min_size=1, max_size=5))
+    def test_any_text_of_a_key_is_read_as_by_boto3(self, keys: list[str]) -> None:
+        page = body(*(item(escape(key, {'"': "&quot;"})) for key in keys))
+        left, read = read_page(page) or (b"", [])
+        assert list(zip(*read, strict=True)) == [(key, "1", "e", "2026-10-01T12:00:00.123Z") for key in keys]
+        assert left == body()
+
     @pytest.mark.parametrize(
         "page",
         [

@@ -99,13 +99,14 @@ def _compared(bench: TrialContext, lake: Lake, title: str, rows: int, files: int
     )
 
 
-def _prefix(one: Format, files: int) -> str:
+def prefix_of(one: Format, files: int) -> str:
+    """Return the beginning of the keys of files that `write` writes."""
     return f"{one.prefix or one.ending}-{files}"
 
 
 def write(lake: Lake, one: Format, files: int) -> int:
     """Let ClickHouse write the period's files; give their bytes."""
-    prefix = f"{_prefix(one, files)}/{PERIOD}/"
+    prefix = f"{prefix_of(one, files)}/{PERIOD}/"
     url = f"{lake.s3.endpoint_url}/{BUCKET}/{prefix}{{_partition_id}}.{one.ending}"
     target = f"FUNCTION s3('{url}', '{lake.s3.access_key}', '{lake.s3.secret_key}', '{one.clickhouse}')"
     with lake.cluster.nodes[0].client() as client:
@@ -120,7 +121,7 @@ def write(lake: Lake, one: Format, files: int) -> int:
 
 def load_of(lake: Lake, one: Format, rows: int, files: int, **arguments: Any) -> Callable[[], Figures]:
     """Return the measurement of a load of written files."""
-    periods = Periods(prefix=_prefix(one, files), names=[PERIOD], rows=rows, files=files)
+    periods = Periods(prefix=prefix_of(one, files), names=[PERIOD], rows=rows, files=files)
     key = f"{periods.prefix}/{{YYYY-MM}}/*.{one.ending}"
     create_sql = create_table_sql(f"default.{TABLE}")
     return watched(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from pathlib import Path
 from statistics import median
@@ -39,24 +39,29 @@ _DATE_FORMAT = "TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM DATE_FORMAT({}, '%
 
 def run(bench: TrialContext) -> Iterator[Table | Comparison]:
     """Load a period of each source whose server can be started here into one node."""
-    rows = []
-    with bench.s3() as s3, ClickHouseCluster.start(1) as one:
-        for kind in PLACES:
-            try:
-                rows.append(measure_place(bench, kind, s3, one))
-            except ProgramMissingError as error:
-                bench.say(f"{kind.title} is left out: {error}")
-    yield Table(
-        title="A period of each source, into one node",
-        rows=rows,
-        aim=f"The ratio is that of {_PACKAGE} to a plain INSERT … SELECT from the same table function, round by round.",
-    )
+    yield place_table(bench, PLACES, title="A period of each source, into one node", warm_up=not bench.is_quick)
 
     for cost in (_cost_of_postgres, _cost_of_mysql):
         try:
             yield cost(bench)
         except ProgramMissingError as error:
             bench.say(f"The cost for a database is left out: {error}")
+
+
+def place_table(bench: TrialContext, kinds: Iterable[PlaceKind], *, title: str, warm_up: bool) -> Table:
+    """Measure the plain statement and this package at each source whose server can be started here."""
+    rows = []
+    with bench.s3() as s3, ClickHouseCluster.start(1) as one:
+        for kind in kinds:
+            try:
+                rows.append(_measured(bench, kind, s3, one, warm_up=warm_up))
+            except ProgramMissingError as error:
+                bench.say(f"{kind.title} is left out: {error}")
+    return Table(
+        title=title,
+        rows=rows,
+        aim=f"The ratio is that of {_PACKAGE} to a plain INSERT … SELECT from the same table function, round by round.",
+    )
 
 
 def _cost_of_postgres(bench: TrialContext) -> Comparison:
@@ -145,10 +150,9 @@ def _cpu_seconds(process: int) -> float:
     return sum(map(int, fields.split()[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
-def measure_place(
-    bench: TrialContext, kind: PlaceKind, s3: BenchS3, one: ClickHouseCluster
+def _measured(
+    bench: TrialContext, kind: PlaceKind, s3: BenchS3, one: ClickHouseCluster, *, warm_up: bool
 ) -> Mapping[str, str | float]:
-    """Measure the plain statement and this package in turns; return a line of the table."""
     rows = bench.sized(full=kind.rows, quick=kind.rows_in_quick) // kind.files * kind.files or kind.files
     with ExitStack() as servers:
         place = kind.filled(servers, s3.endpoint, rows)
@@ -162,8 +166,7 @@ def measure_place(
             variants,
             rounds=bench.rounds,
             console=bench.console,
-            # Loads of minutes need none.
-            warm_up=not bench.is_quick and kind.copies == 1,
+            warm_up=warm_up,
         )
     return _line(kind.title, rows, rounds)
 

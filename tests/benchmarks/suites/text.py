@@ -9,7 +9,7 @@ from tests.benchmarks.lake import TABLE, Lake
 from tests.benchmarks.measure import MEMORY, SECONDS, watched
 from tests.benchmarks.rounds import Comparison, Figures, Gate, measure_in_turns
 from tests.benchmarks.suite import TrialContext
-from tests.benchmarks.suites.formats import FORMATS, PERIOD, Format, lake_with_source, load_of, write
+from tests.benchmarks.suites.formats import FORMATS, PERIOD, Format, lake_with_source, load_of, prefix_of, write
 
 TITLE = "One large file of text"
 
@@ -45,7 +45,7 @@ def _compared(bench: TrialContext, lake: Lake, rows: int, file_format: Format) -
 
 
 def _plain(lake: Lake, rows: int, file_format: Format, *, is_in_chunks: bool) -> Callable[[], Figures]:
-    glob = f"{file_format.ending}-1/{PERIOD}/*.{file_format.ending}"
+    glob = f"{prefix_of(file_format, files=1)}/{PERIOD}/*.{file_format.ending}"
     settings = {"input_format_parallel_parsing": int(is_in_chunks)}
     return watched(
         lake,

@@ -100,7 +100,7 @@ def test_a_table_that_a_cron_job_filled_is_equal_to_its_objects_in_all_columns_t
         prove(fares, object_column="nope")
     with pytest.raises(AirflowFailException, match=r"object_column='id' is Int64 in \S+\.fares, which holds no path"):
         prove(fares, object_column="id")
-    # Rows of other periods are told and not compared.
+    # Rows of other periods are counted, but not compared.
     put(fares, "late", ["99,2026-11-01 00:00:00,late,1.5,1"])
     found = prove(fares)
     assert (found["status"], found["rows"], found["other_rows"]) == ("equal", 70, 1)

@@ -121,7 +121,7 @@ def test_where_merges_are_stopped_the_node_is_stuck_after_its_time_with_its_like
     with pytest.raises(AirflowFailException, match=r"stuck, 60 parts: .*SYSTEM START MERGES") as raised:
         look(stopped, stuck_after_seconds=1)
     assert f":{stopped.cluster.nodes[1].tcp_port} stuck" in str(raised.value)
-    # The table's own limit tells how many are many.
+    # The table's own limit decides how many parts are too many.
     stopped.on_node(1, f"ALTER TABLE {stopped.database}.{stopped.table} MODIFY SETTING parts_to_delay_insert = '1K'")
     looked = look(stopped, stuck_after_seconds=0, settled_after_seconds=0)
     assert health_by_node(looked) == ["healthy", "settled_with_too_many_parts", "healthy"]
