@@ -214,7 +214,7 @@ def add_records(
 
 
 def _last(context: Target, node: Node, into: TableName, records: Sequence[tuple[LedgerKey, Values]]) -> str:
-    """Return the query for the last number of each period on a node, of claims as of loads."""
+    """Return the query for the last numbers of the periods on a node, of claims as of loads."""
     facts = context.nodes[node]
     known = ((context.ledger, facts.has_ledger), (context.loads, facts.has_loads))
     of_periods = (
@@ -225,7 +225,7 @@ def _last(context: Target, node: Node, into: TableName, records: Sequence[tuple[
         for name, is_known in known
         if is_known or name == into
     )
-    return f"SELECT period, max(sequence) AS last FROM ({numbers}) GROUP BY period"
+    return f"SELECT maxMap(map(period, sequence)) FROM ({numbers})"
 
 
 def _insert(into: TableName, event: str, records: Sequence[tuple[LedgerKey, Values]], last: str, at_least: str) -> str:
@@ -240,9 +240,8 @@ def _insert(into: TableName, event: str, records: Sequence[tuple[LedgerKey, Valu
     tuples = ", ".join(f"tuple({', '.join(row[name] for name in varying)})" for row in rows)
     return (
         f"INSERT INTO {table(into)} ({', '.join(map(identifier, ('sequence', *columns)))}) "
-        f"WITH (SELECT groupArray((period, last)) FROM ({last})) AS found "
-        "SELECT greatest(arraySum(arrayMap(one -> if(one.1 = each.1, one.2, 0), found)) + 1, "
-        f"{at_least}), {', '.join(columns.values())} FROM (SELECT arrayJoin([{tuples}]) AS each)"
+        f"WITH ({last}) AS last SELECT greatest(last[each.1] + 1, {at_least}), {', '.join(columns.values())} "
+        f"FROM (SELECT arrayJoin([{tuples}]) AS each)"
     )
 
 

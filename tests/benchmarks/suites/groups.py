@@ -19,26 +19,42 @@ _GROUP, _FURTHER = "this package, in one load", "this package, a further load"
 _PERIODS = 60
 _PERIODS_IN_QUICK = 12
 _FILES = 2
+#: Years of days, as many as fit in a DateTime as months.
+_DAYS, _DAYS_IN_QUICK, _FIRST_YEAR = 1_500, 120, 1971
+#: Plain statements of more partitions than a server allows in one block.
+_ALL_PARTITIONS = {"max_partitions_per_insert_block": 0}
 
 
 def run(bench: TrialContext) -> Iterator[Comparison]:
-    """Load periods of two sizes on one node, and small ones on three."""
-    count = _PERIODS_IN_QUICK if bench.is_quick else _PERIODS
-    names = [f"{2021 + number // 12}-{number % 12 + 1:02}" for number in range(count)]
+    """Load periods of two sizes, and years of days, on one node and on three."""
+    names = _months(2021, _PERIODS_IN_QUICK if bench.is_quick else _PERIODS)
+    days = Periods(
+        prefix="days",
+        names=_months(_FIRST_YEAR, _DAYS_IN_QUICK if bench.is_quick else _DAYS),
+        rows=bench.sized(full=20_000, quick=2_000),
+        files=1,
+    )
     small = Periods(prefix="small", names=names, rows=bench.sized(full=50_000, quick=10_000), files=_FILES)
     quarter = Periods(prefix="quarter", names=names, rows=bench.sized(full=600_000, quick=50_000), files=_FILES)
     with bench.s3() as s3:
         s3.endpoint.client().create_bucket(Bucket=BUCKET)
-        for periods in (small, quarter):
+        for periods in (small, quarter, days):
             periods.upload(s3.endpoint)
         for nodes in (1, 3):
             with ClickHouseCluster.start(nodes) as cluster:
                 lake = Lake(cluster, s3.endpoint, f"bench_groups_{nodes}")
                 for periods in (small, quarter):
                     yield _compared(bench, lake, periods, nodes=nodes)
+                yield _compared(bench, lake, days, nodes=nodes, rounds=1)
 
 
-def _compared(bench: TrialContext, lake: Lake, periods: Periods, *, nodes: int) -> Comparison:
+def _months(first_year: int, count: int) -> list[str]:
+    return [f"{first_year + number // 12}-{number % 12 + 1:02}" for number in range(count)]
+
+
+def _compared(
+    bench: TrialContext, lake: Lake, periods: Periods, *, nodes: int, rounds: int | None = None
+) -> Comparison:
     def one_by_one() -> None:
         for period in periods.names:
             lake.insert(periods, period, {})
@@ -50,7 +66,7 @@ def _compared(bench: TrialContext, lake: Lake, periods: Periods, *, nodes: int) 
 
     variants = {
         _ONE_BY_ONE: _timed(lake, periods, one_by_one),
-        _AT_ONCE: _timed(lake, periods, lambda: lake.insert(periods, "*", {})),
+        _AT_ONCE: _timed(lake, periods, lambda: lake.insert(periods, "*", _ALL_PARTITIONS)),
         _GROUP: _timed(lake, periods, together),
         _FURTHER: _timed(lake, periods, together, is_first=False),
     }
@@ -59,7 +75,7 @@ def _compared(bench: TrialContext, lake: Lake, periods: Periods, *, nodes: int) 
         title=title,
         variants=list(variants),
         figures=[SECONDS],
-        rounds=measure_in_turns(title, variants, rounds=bench.rounds, console=bench.console, warm_up=False),
+        rounds=measure_in_turns(title, variants, rounds=rounds or bench.rounds, console=bench.console, warm_up=False),
         aim="at most 0.6 of the defaults one by one, and 1.2 times one INSERT of all",
         gates=[Gate(variant=_GROUP, figure=SECONDS, at_most=0.6)],
     )
