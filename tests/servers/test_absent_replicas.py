@@ -81,7 +81,7 @@ class Nodes:
 
     def facts(self) -> PeriodFacts:
         """The period, which replicas of a shard have alike."""
-        sql = f"SELECT sum(cityHash64(*)) FROM {self.lake.database}.{self.lake.table}"
+        sql = f"SELECT sum(cityHash64(tuple(*))) FROM {self.lake.database}.{self.lake.table}"
         first, second, third, fourth = self.lake.on_every_node(sql)
         assert (first, third) == (second, fourth)
         return self.facts_on(0)

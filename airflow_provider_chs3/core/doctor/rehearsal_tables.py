@@ -160,7 +160,7 @@ def read_table(where: Where, cluster: str | None) -> Sql:
 
 def digests(where: Where, nodes: Sequence[Node]) -> Steps[dict[Node, object]]:
     """Read a digest of the rows on every node: the replicas of a shard must agree."""
-    sql = Sql(f"SELECT count(), sum(cityHash64(*)) FROM {table(where.target)}")
+    sql = Sql(f"SELECT count(), sum(cityHash64(tuple(*))) FROM {table(where.target)}")
     answers = yield from QueryNodes(name=f"Read {where.target} on every node", sql=dict.fromkeys(nodes, sql))
     return {node: rows[0] for node, rows in answers.items()}
 

@@ -90,7 +90,7 @@ def _timed(
         began = time.monotonic()
         load()
         seconds = time.monotonic() - began
-        hashes = lake.ask_every_node(f"SELECT toUInt64(coalesce(sum(cityHash64(*)), 0)) FROM {TABLE}")
+        hashes = lake.ask_every_node(f"SELECT toUInt64(coalesce(sum(cityHash64(tuple(*))), 0)) FROM {TABLE}")
         found[variant] = (lake.rows(), sum(hashes) % 2**64)
         if len(set(found.values())) > 1:
             raise RuntimeError(f"The tables differ: {found}.")

@@ -19,42 +19,35 @@ _GROUP, _FURTHER = "this package, in one load", "this package, a further load"
 _PERIODS = 60
 _PERIODS_IN_QUICK = 12
 _FILES = 2
-#: Years of days, as many as fit in a DateTime as months.
-_DAYS, _DAYS_IN_QUICK, _FIRST_YEAR = 1_500, 120, 1971
-#: Plain statements of more partitions than a server allows in one block.
+#: A server allows a hundred partitions in one block.
 _ALL_PARTITIONS = {"max_partitions_per_insert_block": 0}
 
 
 def run(bench: TrialContext) -> Iterator[Comparison]:
-    """Load periods of two sizes, and years of days, on one node and on three."""
-    names = _months(2021, _PERIODS_IN_QUICK if bench.is_quick else _PERIODS)
-    days = Periods(
-        prefix="days",
-        names=_months(_FIRST_YEAR, _DAYS_IN_QUICK if bench.is_quick else _DAYS),
-        rows=bench.sized(full=20_000, quick=2_000),
-        files=1,
-    )
+    """Load periods of two sizes on one node, and small ones on three."""
+    count = _PERIODS_IN_QUICK if bench.is_quick else _PERIODS
+    names = months(2021, count)
     small = Periods(prefix="small", names=names, rows=bench.sized(full=50_000, quick=10_000), files=_FILES)
     quarter = Periods(prefix="quarter", names=names, rows=bench.sized(full=600_000, quick=50_000), files=_FILES)
     with bench.s3() as s3:
         s3.endpoint.client().create_bucket(Bucket=BUCKET)
-        for periods in (small, quarter, days):
+        for periods in (small, quarter):
             periods.upload(s3.endpoint)
         for nodes in (1, 3):
             with ClickHouseCluster.start(nodes) as cluster:
                 lake = Lake(cluster, s3.endpoint, f"bench_groups_{nodes}")
                 for periods in (small, quarter):
-                    yield _compared(bench, lake, periods, nodes=nodes)
-                yield _compared(bench, lake, days, nodes=nodes, rounds=1)
+                    yield compare(bench, lake, periods, rounds=bench.rounds)
 
 
-def _months(first_year: int, count: int) -> list[str]:
+def months(first_year: int, count: int) -> list[str]:
+    """Return the names of months in a row."""
     return [f"{first_year + number // 12}-{number % 12 + 1:02}" for number in range(count)]
 
 
-def _compared(
-    bench: TrialContext, lake: Lake, periods: Periods, *, nodes: int, rounds: int | None = None
-) -> Comparison:
+def compare(bench: TrialContext, lake: Lake, periods: Periods, *, rounds: int) -> Comparison:
+    """Compare the ways of loading periods."""
+
     def one_by_one() -> None:
         for period in periods.names:
             lake.insert(periods, period, {})
@@ -70,12 +63,13 @@ def _compared(
         _GROUP: _timed(lake, periods, together),
         _FURTHER: _timed(lake, periods, together, is_first=False),
     }
-    title = f"{len(periods.names)} periods of {periods.rows:,} rows, {nodes} node{'s' if nodes > 1 else ''}"
+    nodes = len(lake.cluster.nodes)
+    title = f"{len(periods.names):,} periods of {periods.rows:,} rows, {nodes} node{'s' if nodes > 1 else ''}"
     return Comparison(
         title=title,
         variants=list(variants),
         figures=[SECONDS],
-        rounds=measure_in_turns(title, variants, rounds=rounds or bench.rounds, console=bench.console, warm_up=False),
+        rounds=measure_in_turns(title, variants, rounds=rounds, console=bench.console, warm_up=False),
         aim="at most 0.6 of the defaults one by one, and 1.2 times one INSERT of all",
         gates=[Gate(variant=_GROUP, figure=SECONDS, at_most=0.6)],
     )
