@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from unittest import mock
 
-from airflow_provider_chs3.core.sql.quoting import table
+from airflow_provider_chs3.core.ledger.table import DURABLE
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from tests.benchmarks.lake import BUCKET, TABLE, Lake, Periods
 from tests.benchmarks.measure import SECONDS, watched
@@ -53,5 +53,5 @@ def _measured(lake: Lake, periods: Periods) -> Figures:
 
 
 def _without_fsync(lake: Lake, periods: Periods) -> Figures:
-    with mock.patch.dict(table.DURABLE, dict.fromkeys(table.DURABLE, 0)):
+    with mock.patch.dict(DURABLE, dict.fromkeys(DURABLE, 0)):
         return _measured(lake, periods)
