@@ -8,6 +8,7 @@ import pytest
 
 from airflow_provider_chs3.cli.rehearse import Rehearsal
 from airflow_provider_chs3.core.doctor import rehearsal_tables as scratch
+from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.model.quantities import quantity
 from tests.integration.lake import Lake
 from tests.integration.rehearsing import Rehearse, rehearse
@@ -124,3 +125,16 @@ def test_records_of_other_tables_stay(lake: Lake, rehearse: Rehearse) -> None:
     assert code == 0
     tables = lake.on_node(0, f"SELECT DISTINCT target_table FROM {lake.database}.chs3_ledger")
     assert tables == [("trips",)]
+
+
+def test_digests_of_replicas_tell_rows_with_null_apart(lake: Lake) -> None:
+    name, node = f"{lake.database}.{lake.table}", Node(1, 1, "host", 9000)
+    lake.on_node(0, f"CREATE TABLE {name} (id UInt64, note Nullable(String)) ENGINE = MergeTree ORDER BY id")
+    where = scratch.Where(target=TableName(lake.database, lake.table), cluster=lake.cluster.name, default_cluster=None)
+    question = next(scratch.digests(where, [node]))
+    digests = set()
+    for number in (1, 2):
+        lake.on_node(0, f"TRUNCATE TABLE {name}")
+        lake.on_node(0, f"INSERT INTO {name} VALUES ({number}, NULL)")
+        digests.add(lake.on_node(0, str(question.sql[node]))[0])
+    assert len(digests) == 2
