@@ -31,8 +31,6 @@ from airflow_provider_chs3.core.load.publication import (
     count_partitions,
     held_attempt,
     look_up_all,
-    members_of,
-    members_on,
     staged_of,
     values_of,
 )
@@ -125,9 +123,9 @@ def _check_intended(
     if period_load.facts(current).intended != nonce:
         raise TransientError("It was changed meanwhile.")
     records = {node: period.record for node, period in current.items() if period.record}
-    finished = replace(period_load, before=current, staged=staged, intended=records)
-    for node, period in current.items():
-        for member in members_on(finished, period, staged[node]):
+    finished = replace(period_load, before=current, last_seen=current, staged=staged, intended=records)
+    for node, members in finished.members.items():
+        for member in members:
             wanted = (
                 intended_contents(member.was.record) if member.was.record and not member.is_kept else NOTHING_BESIDE
             )
@@ -204,9 +202,7 @@ def _prepare_approval(period_load: PeriodLoad) -> Steps[None]:
                 "table. The period was not published. Discard it, and load it again."
             )
         # Versions must be kept here: a later process may find nodes already replaced.
-        yield from keep_versions(
-            periods_of(period_load), {period_load.period: members_of(period_load, period_load.before, staged)}
-        )
+        yield from keep_versions(periods_of(replace(load, last_seen=load.before, staged=staged)))
         yield from _record_intent(load, approval, held)
     except Exception as error:
         try:

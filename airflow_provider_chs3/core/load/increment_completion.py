@@ -75,13 +75,13 @@ def check_bases(periods: Periods, bases: Bases) -> None:
     """Remember the published parts for `_attach`. Periods with a changed base leave."""
     looked = bases.periods.subset(periods.items)
     looked.failed = {period: error for period, error in bases.periods.failed.items() if period in periods.items}
-    looked.apply(lambda item: require_base(item, item.before, bases.current[item.period]))
+    looked.apply(lambda item: require_base(item, bases.current[item.period]))
     for period, error in looked.failed.items():
         periods.set_aside(period, error)
     periods.update(lambda item: replace(item, before=bases.current.get(item.period, item.before)))
 
 
-def require_base(load: Publication, before: Mapping[Node, PeriodOnNode], current: Mapping[Node, PeriodOnNode]) -> None:
+def require_base(load: Publication, current: Mapping[Node, PeriodOnNode]) -> None:
     """Check that the published period is still the base that the load decided on.
 
     Raises:
@@ -89,7 +89,7 @@ def require_base(load: Publication, before: Mapping[Node, PeriodOnNode], current
     """
     reason = why_no_base(current, load.context.table_facts)
     attempts = [
-        {period.record.attempt for period in periods.values() if period.record} for periods in (before, current)
+        {period.record.attempt for period in periods.values() if period.record} for periods in (load.before, current)
     ]
     if not reason and attempts[0] != attempts[1]:
         reason = "another load published it"
@@ -117,16 +117,14 @@ def _attach_first(periods: Periods) -> Steps[None]:
     )
     current = dict(zip(periods.items, states, strict=True))
     periods.update(lambda item: prove_attached(item, staged_of(item, complete), current[item.period]))
-    yield from periods.advance(_drop_removed_rows)
+    yield from periods.advance(_remove_objects)
 
 
 def complete_increments(periods: Periods) -> Steps[None]:
     """Attach the published rows to verified new rows, unless they were attached first."""
-    removing = periods.select(lambda item: bool(item.increment and item.increment.removed))
-    yield from removing.run(lambda item: check_objects(item, item.staged))
-    periods.merge(removing)
+    yield from periods.run(_check_objects)
     added = periods.select(lambda item: item.adds)
-    yield from added.run_together(_attach_published(added))
+    yield from _attach_published(added)
     periods.merge(added)
 
 
@@ -136,30 +134,19 @@ def _attach_published(periods: Periods) -> Steps[None]:
     yield from periods.ask(_attach, is_repeatable=False)
 
 
-def prove_attached(period_load: P, complete: Mapping[Node, Staged], current: Mapping[Node, PeriodOnNode]) -> P:
+def prove_attached(load: P, complete: Mapping[Node, Staged], current: Mapping[Node, PeriodOnNode]) -> P:
     """Prove that the published rows are staged beside the new ones.
 
     Raises:
         BaseChangedError: If somebody changed the published rows, or other rows were attached.
         VerificationError: If staging got rows of other periods.
     """
-    load = period_load
-    require_base(load, period_load.before, current)
+    require_base(load, current)
     for node, after in complete.items():
-        _check_attached(load, node, period_load.staged[node], after, (period_load.before[node], current[node]))
+        _check_attached(load, node, after, current[node])
     assert load.increment is not None
-    rows = {node_key(node): after.rows - period_load.staged[node].rows for node, after in complete.items()}
-    return replace(period_load, increment=replace(load.increment, attached_rows=rows), staged=complete)
-
-
-def _drop_removed_rows(period_load: PeriodLoad) -> Steps[PeriodLoad]:
-    """Remove the rows of overwritten and deleted objects from the attached ones."""
-    increment = period_load.increment
-    if increment is None or not increment.removed:
-        return period_load
-    staged = yield from remove_objects(period_load)
-    rows = {node_key(node): on_node.rows for node, on_node in staged.items()}
-    return replace(period_load, increment=replace(increment, attached_rows=rows), staged=staged)
+    rows = {node_key(node): after.rows - load.staged[node].rows for node, after in complete.items()}
+    return replace(load, increment=replace(load.increment, attached_rows=rows), staged=complete)
 
 
 def _attach(period_loads: Sequence[PeriodLoad]) -> Steps[Sequence[PeriodLoad]]:
@@ -168,7 +155,7 @@ def _attach(period_loads: Sequence[PeriodLoad]) -> Steps[Sequence[PeriodLoad]]:
         (node, key)
         for item in period_loads
         for node in load.context.publishers
-        for key in _ids_to_attach(item, item.before[node], item.staged[node])
+        for key in _ids_to_attach(item, node)
     )
     periods = periods_text(period_loads)
     try:
@@ -187,25 +174,24 @@ def _attach(period_loads: Sequence[PeriodLoad]) -> Steps[Sequence[PeriodLoad]]:
     return period_loads
 
 
-def _ids_to_attach(load: Publication, published: PeriodOnNode, staged: Staged) -> list[str]:
+def _ids_to_attach(load: Publication, node: Node) -> list[str]:
     """Return the partitions to attach: those with staged rows, or all of them if that is unknown.
 
     User checks need the whole period.
     """
     is_of_all = load.attaches_first or not load.period_partitions.of_part or bool(load.requested_checks)
-    filled = [partition.partition_id for partition in published.each if partition.state.rows]
-    return [key for key in filled if is_of_all or staged.at(key).rows]
+    filled = [partition.partition_id for partition in load.before[node].each if partition.state.rows]
+    return [key for key in filled if is_of_all or load.staged[node].at(key).rows]
 
 
-def _check_attached(
-    load: Publication, node: Node, before: Staged, after: Staged, published: tuple[PeriodOnNode, PeriodOnNode]
-) -> None:
-    """Check by hashes that staging holds exactly the parts that the target had before or after."""
-    for key in {*before.partitions, *after.partitions, *_ids_to_attach(load, published[0], before)}:
+def _check_attached(load: Publication, node: Node, after: Staged, current: PeriodOnNode) -> None:
+    """Check by hashes that staging got exactly the parts that the target had before or has now."""
+    before, published = load.staged[node], load.before[node]
+    for key in {*before.partitions, *after.partitions, *_ids_to_attach(load, node)}:
         attached = Counter(after.at(key).of_parts or ())
         attached.subtract(before.at(key).of_parts or ())
         rows = after.at(key).rows - before.at(key).rows
-        states = [period.at(key).state for period in published]
+        states = [period.at(key).state for period in (published, current)]
         expected = [(state.rows, Counter(state.contents.of_parts or ())) for state in states]
         if after.at(key).of_parts is None or (rows, +attached) not in expected or min(attached.values(), default=0) < 0:
             raise BaseChangedError(
@@ -260,20 +246,16 @@ _LONGEST_STANDSTILL_SECONDS = 600
 _FIRST_LOOK_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 5.0
 
 
-def remove_objects(load: PeriodLoad) -> Steps[dict[Node, Staged]]:
-    """Remove the rows of objects from staging, which holds only published rows, and verify that by object.
+def _remove_objects(load: PeriodLoad) -> Steps[PeriodLoad]:
+    """Remove the rows of overwritten and deleted objects from staging, and verify that by object.
 
-    The column `object_column` has the object of every row. The published partition stays as it is: the DELETE runs in
-    staging, on hard links, and rewrites only parts with such rows.
-
-    Returns:
-        The remaining rows by node.
-
-    Raises:
-        BaseChangedError: If the published rows do not match the recorded objects, or cannot be removed.
+    Staging holds only published rows, and `object_column` has the object of each. The published partition stays as it
+    is: the DELETE runs on hard links, and rewrites only parts with such rows.
     """
-    assert load.increment is not None
-    removed = set(load.increment.removed)
+    increment = load.increment
+    if increment is None or not increment.removed:
+        return load
+    removed = set(increment.removed)
     rows_by_node = yield from _count_objects(load, name="Count the published rows of each object")
     yield from _check_recorded(load, rows_by_node)
     shards = {node.shard_num for node in load.context.publishers if removed & rows_by_node[node].keys()}
@@ -288,26 +270,25 @@ def remove_objects(load: PeriodLoad) -> Steps[dict[Node, Staged]]:
                 f"The DELETE in staging {load.staging} on {node} left {staged[node].rows} rows instead of exactly the "
                 f"{sum(kept.values())} of the other objects."
             )
-    return staged
+    attached_rows = {node_key(node): on_node.rows for node, on_node in staged.items()}
+    return replace(load, increment=replace(increment, attached_rows=attached_rows), staged=staged)
 
 
-def check_objects(load: PeriodLoad, staged: Mapping[Node, Staged]) -> Steps[None]:
-    """Check that staging holds exactly the rows of the kept and the new objects.
-
-    Raises:
-        BaseChangedError: If the rows differ.
-    """
-    assert load.increment is not None
+def _check_objects(load: PeriodLoad) -> Steps[None]:
+    """Check that staging holds exactly the rows of the kept and the new objects, if rows of others were removed."""
+    increment = load.increment
+    if increment is None or not increment.removed:
+        return
     new = {unit.path for unit in load.files.manifest.objects}
-    kept = {unit.path for unit in load.increment.period.objects} - new
+    kept = {unit.path for unit in increment.period.objects} - new
     rows_by_node = yield from _count_objects(load, name="Count the staged rows of each object")
     for node, rows in rows_by_node.items():
         counts = (sum(rows[path] for path in kept), sum(rows[path] for path in new), sum(rows.values()))
-        attached = load.increment.attached_on(node)
-        if counts != (attached, staged[node].rows - attached, staged[node].rows):
+        attached, staged_rows = increment.attached_on(node), load.staged[node].rows
+        if counts != (attached, staged_rows - attached, staged_rows):
             raise BaseChangedError(
                 f"Staging {load.staging} on {node} holds {counts[0]} rows of the objects that were kept and "
-                f"{counts[1]} of those that were read, but {attached} and {staged[node].rows - attached} were counted."
+                f"{counts[1]} of those that were read, but {attached} and {staged_rows - attached} were counted."
             )
 
 

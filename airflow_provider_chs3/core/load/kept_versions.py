@@ -26,7 +26,6 @@ from airflow_provider_chs3.core.ledger.records import Held, PeriodOnNode, Record
 from airflow_provider_chs3.core.load.decision import PeriodFacts
 from airflow_provider_chs3.core.load.end_attempts import drop_held, end_named
 from airflow_provider_chs3.core.load.publication import (
-    Member,
     P,
     Publication,
     Publications,
@@ -128,9 +127,7 @@ class Version:
         return f"shards {', '.join(map(str, missing))} have none" if missing else ""
 
 
-def keep_versions(
-    periods: Publications[P], members: Mapping[Period, Mapping[Node, Sequence[Member]]]
-) -> Steps[list[Version]]:
+def keep_versions(periods: Publications[P]) -> Steps[list[Version]]:
     """Link the target's rows of periods into a version table of this publication, if the load keeps versions.
 
     Returns:
@@ -144,12 +141,10 @@ def keep_versions(
     context, is_kept = load.context, load.policies.keep_versions > 0
     for item in periods if is_kept else ():
         states: dict[Node, _States] = {
-            node: {
-                member.partition_id: member.was.state for member in members[item.period][node] if member.was.state.rows
-            }
+            node: {member.partition_id: member.was.state for member in item.members[node] if member.was.state.rows}
             for node in context.publishers
         }
-        if reason := _why_not_kept(members[item.period], states):
+        if reason := _why_not_kept(item, states):
             yield from Log(name=f"{item.period}: no version is kept, as {reason}.")
         elif any(states.values()):
             kept[item.period] = states
@@ -170,8 +165,8 @@ def keep_versions(
     return []
 
 
-def _why_not_kept(members: Mapping[Node, Sequence[Member]], states: Mapping[Node, _States]) -> str:
-    records = [member.was.record for of_node in members.values() for member in of_node if member.was.record]
+def _why_not_kept(item: Publication, states: Mapping[Node, _States]) -> str:
+    records = [member.was.record for members in item.members.values() for member in members if member.was.record]
     if any(record.event != "published" for record in records) or len({record.attempt for record in records}) > 1:
         return "a load that died while publishing it has kept what was there before"
     every = [(key, state) for of_node in states.values() for key, state in of_node.items()]

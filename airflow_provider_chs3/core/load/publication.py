@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple, TypeVar
 
 from airflow_provider_chs3.core.arguments.check_arguments import Check, CheckResult
@@ -103,7 +104,9 @@ class Publication:
     Args:
         attempt: Names staging and statements.
         before: The period by node at the time of the decision.
+        last_seen: The period by node right before the publication; empty until then.
         staged: The staged rows by node; empty until they are verified.
+        lasting: The partitions by node that keep rows in any merge; empty until the publication has replaced them.
         others_in_staging: The `PeriodPartitions.value` of further periods in its staging; none by default.
         increment: The part of the period that is staged alone; None, the default, if all of it is.
         intended: The records of a dead attempt that is being completed; none by default.
@@ -118,7 +121,9 @@ class Publication:
     attempt: Attempt
     policies: Policies
     before: Mapping[Node, PeriodOnNode] = field(default_factory=dict)
+    last_seen: Mapping[Node, PeriodOnNode] = field(default_factory=dict)
     staged: Mapping[Node, Staged] = field(default_factory=dict)
+    lasting: Mapping[Node, frozenset[str]] = field(default_factory=dict)
     others_in_staging: frozenset[str] = frozenset()
     increment: Increment | None = None
     intended: Mapping[Node, Record] = field(default_factory=dict)
@@ -193,6 +198,39 @@ class Publication:
         """Return the key of records on a node."""
         value = self.period_partitions.value if partition_id is None else partition_id
         return LedgerKey.on(self.context, node, self.period, value)
+
+    @cached_property
+    def members(self) -> dict[Node, list[Member]]:
+        """The partitions by node that it has, had, or may have again after a crash, with what replaces them."""
+        return {node: self._members_on(node) for node in self.context.nodes}
+
+    def _members_on(self, node: Node) -> list[Member]:
+        was, staged, lasting = self.last_seen[node], self.staged[node], self.lasting.get(node, ())
+        ids = [self.period_partitions.value]
+        if was.partitions is not None:
+            filled = (partition.partition_id for partition in was.partitions if _may_hold_rows(partition))
+            ids = sorted({*staged.partitions, *filled})
+        return [
+            Member(
+                key,
+                was.at(key),
+                staged.at(key),
+                is_kept=not staged.at(key).rows and self._is_kept(key, was.at(key).record),
+                lasts=key in lasting,
+            )
+            for key in ids or [""]
+        ]
+
+    def _is_kept(self, partition_id: str, was: Record | None) -> bool:
+        """Check whether a partition without staged rows stays as it is, rather than lose its rows."""
+        if not self.period_partitions.of_part:
+            return False
+        if not partition_id or (self.increment and not self.increment.attaches_first):
+            return True
+        if not (self.intended and was and was.rows):
+            return False
+        # It is already published, or the intent keeps it: it names the partition's rows, and no staged ones.
+        return was.event == "published" or not evidence_of(was).beside.rows
 
     def look_up(self, *, with_records: bool = True) -> Steps[dict[Node, PeriodOnNode]]:
         """Look up the period's parts on every node, and its newest record unless that is known."""
@@ -303,44 +341,9 @@ class Member(NamedTuple):
         return self.was.state.rows if self.is_kept else self.staged.rows
 
 
-def members_on(item: Publication, was: PeriodOnNode, staged: Staged) -> list[Member]:
-    """Return the partitions that a period has, had, or may have again after a crash, on a node."""
-    if was.partitions is None:
-        ids = [item.period_partitions.value]
-    else:
-        ids = sorted(
-            {*staged.partitions, *(partition.partition_id for partition in was.partitions if _may_hold_rows(partition))}
-        )
-    return [_make_member(item, key, was.at(key), staged.at(key)) for key in ids or [""]]
-
-
-def members_of(
-    item: Publication, was: Mapping[Node, PeriodOnNode], staged: Mapping[Node, Staged]
-) -> dict[Node, list[Member]]:
-    """Return the partitions of a period on every node; see `members_on`."""
-    return {node: members_on(item, was[node], staged[node]) for node in item.context.nodes}
-
-
 def _may_hold_rows(partition: PeriodOnNode) -> bool:
     evidence = partition.record and evidence_of(partition.record)
     return bool(partition.state.rows or (evidence and (evidence.rows or evidence.beside.rows)))
-
-
-def _make_member(load: Publication, partition_id: str, was: PeriodOnNode, staged: Contents) -> Member:
-    return Member(partition_id, was, staged, is_kept=not staged.rows and _is_kept(load, partition_id, was))
-
-
-def _is_kept(load: Publication, partition_id: str, was: PeriodOnNode) -> bool:
-    """Check whether a partition without staged rows stays as it is, rather than lose its rows."""
-    if not load.period_partitions.of_part:
-        return False
-    if not partition_id or (load.increment and not load.increment.attaches_first):
-        return True
-    record = was.record if load.intended else None
-    if record is None or not record.rows:
-        return False
-    # It is already published, or the intent keeps it: it names the partition's rows, and no staged ones.
-    return record.event == "published" or not evidence_of(record).beside.rows
 
 
 #: How `system.parts` writes NULL.
@@ -407,14 +410,13 @@ def partitions_query(item: Publication) -> str:
 def partitions_of(answer: Iterable[tuple[str, str, str, int, Sequence[str]]]) -> dict[str, StagedPartition]:
     """Parse a node's answer to `partitions_query`."""
     return {
-        partition_id: _partition_of(name, period_value, rows, parts)
+        partition_id: StagedPartition(
+            name.replace(_NULL, "NULL"),
+            period_value,
+            Contents(rows, tuple(sorted(parts)) if len(parts) <= MOST_PARTS else None),
+        )
         for partition_id, name, period_value, rows, parts in answer
     }
-
-
-def _partition_of(name: str, period_value: str, rows: int, parts: Sequence[str]) -> StagedPartition:
-    contents = Contents(rows, tuple(sorted(parts)) if len(parts) <= MOST_PARTS else None)
-    return StagedPartition(name.replace(_NULL, "NULL"), period_value, contents)
 
 
 def records_of(periods: Mapping[Node, PeriodOnNode]) -> dict[str, str]:

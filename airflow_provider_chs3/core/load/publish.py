@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -18,13 +18,11 @@ from airflow_provider_chs3.core.load.checks import check_rows, check_seen
 from airflow_provider_chs3.core.load.increment_completion import add_kept_objects, prove_attached, require_base
 from airflow_provider_chs3.core.load.kept_versions import drop_held_of, drop_older_versions, keep_held, keep_versions
 from airflow_provider_chs3.core.load.publication import (
-    Member,
     P,
     Publication,
     Publications,
     Staged,
     check_none_newer,
-    members_of,
     partitions_of,
     partitions_query,
     periods_text,
@@ -77,54 +75,41 @@ def publish(periods: Publications[P]) -> Steps[dict[Period, dict[Node, Partition
     yield from periods.run_together(_follow_staging(periods))
     seen = yield from check_rows(periods)
     looked = yield from periods.ask(_look_once_more)
-    current = {period: states for period, (states, _) in looked.items()}
-    staged_now = {period: staged for period, (_, staged) in looked.items()}
-    periods.update(
-        lambda item: prove_attached(item, staged_now[item.period], current[item.period]) if item.adds else item
-    )
-    periods.apply(lambda item: check_seen(item, seen[item.period]))
-    periods.apply(lambda item: _check_unchanged(item, current[item.period], staged_now[item.period]))
+    periods.update(lambda item: _check_unchanged(item, *looked[item.period], seen_rows=seen[item.period]))
     held = periods.select(lambda item: bool(item.held_because))
-    states = yield from _hold_periods(held, current, staged_now)
+    states = yield from _hold_periods(held)
     for period in states.keys() | held.failed.keys():
         periods.items.pop(period)
-    members: _Members = {
-        item.period: members_of(item, current[item.period], staged_now[item.period]) for item in periods
-    }
     new = periods.select(lambda item: not item.intended)
-    versions = yield from new.run_together(keep_versions(new, members))
-    yield from _record_intents(new, members)
+    versions = yield from new.run_together(keep_versions(new))
+    yield from _record_intents(new)
     periods.merge(new)
-    yield from _replace_partitions(periods, members)
-    members = yield from _mark_lasting(periods, members)
-    states |= yield from _conclude_publication(periods, members)
+    yield from _replace_partitions(periods)
+    yield from _mark_lasting(periods)
+    states |= yield from _conclude_publication(periods)
     yield from drop_older_versions(periods.select(lambda item: item.period in states and not item.claims), versions)
     periods.merge(held)
     return states
 
 
-def _hold_periods(
-    periods: Publications[P],
-    current: Mapping[Period, Mapping[Node, PeriodOnNode]],
-    staged: Mapping[Period, Mapping[Node, Staged]],
-) -> Steps[dict[Period, dict[Node, PartitionState]]]:
+def _hold_periods(periods: Publications[P]) -> Steps[dict[Period, dict[Node, PartitionState]]]:
     """Hold the staged rows of periods, record them with the evidence of the published rows, and return that."""
-    kept = yield from periods.run(lambda item: keep_held(replace(item, staged=staged[item.period])))
+    kept = yield from periods.run(keep_held)
     yield from periods.run_together(_record_objects(periods))
-    claims = dict[Period, _Records]()
-    for item in periods:
-        values = _values_of_intent(item, members_of(item, current[item.period], kept[item.period]))
-        policies = item.policies
-        of_approval = {"hold_limit_days": float(policies.hold_limit_days), "keep_versions": policies.keep_versions}
-        told: Values = {"why": item.held_because + rows_that_fail(item.checks), **of_approval}
-        claims[item.period] = [(node, key, {**of_one, **told}) for node, key, of_one in values]
-    yield from periods.ask(lambda period_loads: _write_records(period_loads, "held", claims, name="Record {} as held"))
+    values = partial(_values_of_held, kept=kept)
+    yield from _write_records(periods, "held", values, name="Record {} as held")
     if periods.items:
         yield from drop_held_of(*periods, but=periods.first.attempt.nonce)
-    return {item.period: {node: period.state for node, period in current[item.period].items()} for item in periods}
+    return {item.period: {node: period.state for node, period in item.last_seen.items()} for item in periods}
 
 
-_Members = Mapping[Period, Mapping[Node, Sequence[Member]]]
+def _values_of_held(item: Publication, *, kept: Mapping[Period, Mapping[Node, Staged]]) -> _Records:
+    policies = item.policies
+    of_approval = {"hold_limit_days": float(policies.hold_limit_days), "keep_versions": policies.keep_versions}
+    why: Values = {"why": item.held_because + rows_that_fail(item.checks), **of_approval}
+    return _values_of_staged(replace(item, staged=kept[item.period]), why)
+
+
 #: A record for each partition of a period.
 _Records = Sequence[tuple[Node, str, Values]]
 
@@ -188,31 +173,27 @@ def _show_difference(value: object, other: object) -> str:
 
 
 def _check_unchanged(
-    period_load: Publication, current: Mapping[Node, PeriodOnNode], staged_now: Mapping[Node, Staged]
-) -> None:
-    """Check that nobody else wrote to the period or its staging."""
+    item: P, current: Mapping[Node, PeriodOnNode], staged_now: Mapping[Node, Staged], *, seen_rows: int
+) -> P:
+    """Check that nobody else wrote to the period or its staging, and return it as it was seen last."""
+    if item.adds:
+        item = prove_attached(item, staged_now, current)
+    check_seen(item, seen_rows)
     # After its own intent, the load may have lost its staging table, and made another one.
-    check_none_newer(period_load.period, records_of(period_load.before), current, attempt=period_load.attempt.nonce)
-    if period_load.increment:
-        require_base(period_load, period_load.before, current)
+    check_none_newer(item.period, records_of(item.before), current, attempt=item.attempt.nonce)
+    if item.increment:
+        require_base(item, current)
     else:
-        _check_untouched(period_load, period_load.before, current)
-    _check_staged(period_load, period_load.staged, staged_now)
+        _check_untouched(item, current)
+    _check_staged(item, staged_now)
+    return replace(item, last_seen=current)
 
 
-def _record_intents(periods: Publications[P], members: _Members) -> Steps[None]:
+def _record_intents(periods: Publications[P]) -> Steps[None]:
     """Record intents and objects: completing a publication takes both."""
     listed = periods.subset(periods.items)
-    intents = dict[Period, _Records]()
-    for item in periods:
-        # It ends what is held of the arrival.
-        of_arrival = {"why": f"{WITH_ARRIVAL}{item.arrival}"} if item.arrival else {}
-        values = _values_of_intent(item, members[item.period])
-        intents[item.period] = [(node, key, {**of_one, **of_arrival}) for node, key, of_one in values]
     writes = (
-        periods.ask(
-            lambda period_loads: _write_records(period_loads, "intent", intents, name="Record the intent to publish {}")
-        ),
+        _write_records(periods, "intent", _values_of_intent, name="Record the intent to publish {}"),
         listed.run_together(_record_objects(listed)),
     )
     yield from Gather(name="Record intents and objects", workflows=writes)
@@ -239,12 +220,17 @@ def _objects_of(item: Publication) -> Steps[ObjectsOfPeriod]:
     return ObjectsOfPeriod({node: item.key_on(node) for node in item.context.nodes}, objects, item.base, rows, arrivals)
 
 
-def _replace_partitions(periods: Publications[P], members: _Members) -> Steps[None]:
+def _values_of_intent(item: Publication) -> _Records:
+    # It ends what is held of the arrival.
+    return _values_of_staged(item, {"why": f"{WITH_ARRIVAL}{item.arrival}"} if item.arrival else {})
+
+
+def _replace_partitions(periods: Publications[P]) -> Steps[None]:
     """Replace the partitions. An empty source may empty only a partition without staged rows.
 
     Settings apply to the whole statement: on a node with both kinds, partitions without staged rows come second.
     """
-    commands = {item.period: _replacements(item, members[item.period]) for item in periods}
+    commands = {item.period: _replacements(item) for item in periods}
     every = [command for of_period in commands.values() for command in of_period]
     first = {
         node: min(command.settings for command in every if command.node == node)
@@ -260,7 +246,7 @@ def _replace_partitions(periods: Publications[P], members: _Members) -> Steps[No
         periods.merge(replaced)
 
 
-def _replacements(load: Publication, members: Mapping[Node, Sequence[Member]]) -> list[Command]:
+def _replacements(load: Publication) -> list[Command]:
     """Return the commands, in the order of the nodes."""
     # Older servers lack the setting, and accept an empty source.
     known = EMPTY_SOURCE in load.context.known_settings
@@ -271,7 +257,7 @@ def _replacements(load: Publication, members: Mapping[Node, Sequence[Member]]) -
             f"{EMPTY_SOURCE} = {int(not member.staged.rows)}" if known else "",
         )
         for node in load.context.publishers
-        for member in members[node]
+        for member in load.members[node]
         if not member.is_kept
     ]
 
@@ -316,28 +302,20 @@ def key_type_message(load: Publication, host: str) -> str:
     )
 
 
-def _mark_lasting(periods: Publications[P], members: _Members) -> Steps[_Members]:
+def _mark_lasting(periods: Publications[P]) -> Steps[None]:
     """Mark the partitions that keep rows in any merge: their removal changes the period."""
     if not periods.items:
-        return members
+        return
     context = periods.first.context
     filled = {
-        node: [member.partition_id for period in periods for member in members[period.period][node] if member.rows]
+        node: [member.partition_id for item in periods for member in item.members[node] if member.rows]
         for node in context.nodes
     }
     lasting = yield from find_lasting(context, filled)
-    return {
-        period.period: {
-            node: [member._replace(lasts=member.partition_id in lasting[node]) for member in of_node]
-            for node, of_node in members[period.period].items()
-        }
-        for period in periods
-    }
+    periods.update(lambda item: replace(item, lasting=lasting))
 
 
-def _conclude_publication(
-    periods: Publications[P], members: _Members
-) -> Steps[dict[Period, dict[Node, PartitionState]]]:
+def _conclude_publication(periods: Publications[P]) -> Steps[dict[Period, dict[Node, PartitionState]]]:
     """Record periods as published as soon as their replaced parts are gone from the disks.
 
     Until then, the parts reappear beside the new ones if a server is killed or restarted (before 26.6), and on any
@@ -345,15 +323,13 @@ def _conclude_publication(
     """
     states, waiting = dict[Period, dict[Node, PartitionState]](), periods.subset(periods.items)
     for seconds in (*_WAITS_FOR_REPLACED_SECONDS, 0):
-        held = held_nodes(waiting, members)
-        new_parts = yield from waiting.run_together(remove_replaced(waiting, members, held))
+        held = held_nodes(waiting)
+        new_parts = yield from waiting.run_together(remove_replaced(waiting, held))
         looked = yield from waiting.ask(partial(look_at_published, held=held, new_parts=new_parts or {}))
         periods.merge(waiting)
-        read = {item.period for item in waiting if looked[item.period][1] & _ids_of(members[item.period])}
+        read = {item.period for item in waiting if looked[item.period][1] & _ids_of(item)}
         done, waiting = waiting.subset(waiting.items.keys() - read), waiting.subset(read)
-        states |= yield from _record_published(
-            done, members, {period: current for period, (current, _) in looked.items()}
-        )
+        states |= yield from _record_published(done, {period: current for period, (current, _) in looked.items()})
         periods.merge(done)
         if not waiting.items:
             return states
@@ -373,13 +349,13 @@ def _still_read_error(load: Publication) -> TransientError:
     )
 
 
-def _ids_of(members: Mapping[Node, Sequence[Member]]) -> set[str]:
-    return {member.partition_id for of_node in members.values() for member in of_node}
+def _ids_of(load: Publication) -> set[str]:
+    return {member.partition_id for of_node in load.members.values() for member in of_node}
 
 
-def _check_staged(load: Publication, staged: Mapping[Node, Staged], current: Mapping[Node, Staged]) -> None:
+def _check_staged(load: Publication, current: Mapping[Node, Staged]) -> None:
     """Check that staging holds exactly the counted parts: it does not merge, and the period would lose missing rows."""
-    for node, counted in staged.items():
+    for node, counted in load.staged.items():
         if (is_now := current[node]) != counted:
             of_parts = ", in other parts" if is_now.rows == counted.rows else ""
             raise VerificationError(
@@ -390,80 +366,74 @@ def _check_staged(load: Publication, staged: Mapping[Node, Staged], current: Map
 
 
 def _write_records(
-    period_loads: Sequence[P], event: str, values: Mapping[Period, _Records], *, name: str
-) -> Steps[Sequence[P]]:
-    load = period_loads[0]
-    records = (
-        (node, item.key_on(node, partition_id), of_partition)
-        for item in period_loads
-        for node, partition_id, of_partition in values[item.period]
-    )
-    yield from add_records(
-        load.context,
-        event,
-        records,
-        name=name.format(periods_text(period_loads)),
-        staging=load.staging,
-        # The prefix lets an attempt that takes over end these statements first.
-        query_id=f"{load.attempt.name}_{event}",
-    )
-    return period_loads
+    periods: Publications[P], event: str, records_of_item: Callable[[P], _Records], *, name: str
+) -> Steps[None]:
+    """Write the records of all periods with one statement; see `Batch.ask`."""
+    records = {item.period: records_of_item(item) for item in periods}
+
+    def write(items: Sequence[P]) -> Steps[Sequence[P]]:
+        load = items[0]
+        yield from add_records(
+            load.context,
+            event,
+            ((node, item.key_on(node, key), values) for item in items for node, key, values in records[item.period]),
+            name=name.format(periods_text(items)),
+            staging=load.staging,
+            # The prefix lets an attempt that takes over end these statements first.
+            query_id=f"{load.attempt.name}_{event}",
+        )
+        return items
+
+    yield from periods.ask(write)
 
 
 def _record_published(
-    periods: Publications[P], members: _Members, current: Mapping[Period, Mapping[Node, PeriodOnNode]]
+    periods: Publications[P], current: Mapping[Period, Mapping[Node, PeriodOnNode]]
 ) -> Steps[dict[Period, dict[Node, PartitionState]]]:
     """Record periods as published, if their partitions hold the staged rows."""
-    periods.apply(lambda item: check_published(item, members[item.period], current[item.period]))
-    states = {item.period: {node: period.state for node, period in current[item.period].items()} for item in periods}
-    records = {item.period: _values_of_published(item, members[item.period], current[item.period]) for item in periods}
-    yield from periods.ask(
-        lambda period_loads: _write_records(period_loads, "published", records, name="Record {} as published")
-    )
-    return {item.period: states[item.period] for item in periods}
+    periods.apply(lambda item: check_published(item, current[item.period]))
+    values = partial(_values_of_published, current=current)
+    yield from _write_records(periods, "published", values, name="Record {} as published")
+    return {item.period: {node: period.state for node, period in current[item.period].items()} for item in periods}
 
 
-def _values_of_intent(period_load: Publication, members: Mapping[Node, Sequence[Member]]) -> _Records:
+def _values_of_staged(item: Publication, further: Values) -> _Records:
     records = list[tuple[Node, str, Values]]()
-    for node, of_node in members.items():
-        structure = _structure(period_load, node)
-        for member in of_node:
+    for node, members in item.members.items():
+        structure = _structure(item, node)
+        for member in members:
             values = values_of(
-                period_load, rows=member.rows, state=member.was.state, beside=member.staged, structure=structure
+                item, rows=member.rows, state=member.was.state, beside=member.staged, structure=structure
             )
-            records.append((node, member.partition_id, values))
+            records.append((node, member.partition_id, {**values, **further}))
     return records
 
 
-def _structure(period_load: Publication, node: Node) -> str:
-    return period_load.intended[node].structure if period_load.intended else period_load.structure_on(node)
+def _structure(item: Publication, node: Node) -> str:
+    return item.intended[node].structure if item.intended else item.structure_on(node)
 
 
 def _values_of_published(
-    period_load: Publication, members: Mapping[Node, Sequence[Member]], current: Mapping[Node, PeriodOnNode]
+    item: Publication, *, current: Mapping[Period, Mapping[Node, PeriodOnNode]]
 ) -> _Records:
-    records, shards = (
-        list[tuple[Node, str, Values]](),
-        rows_of_shards({node: period.state for node, period in current.items()}),
-    )
-    for node, of_node in members.items():
-        structure, of_intent = _structure(period_load, node), period_load.intended.get(node)
+    on_nodes, records = current[item.period], list[tuple[Node, str, Values]]()
+    shards = rows_of_shards({node: period.state for node, period in on_nodes.items()})
+    for node, members in item.members.items():
+        structure, of_intent = _structure(item, node), item.intended.get(node)
         attempt_values = of_intent.of_attempt if of_intent else {}
-        for member in of_node:
-            state = replace(current[node].at(member.partition_id).state, lasts=member.lasts)
-            values = values_of(period_load, rows=state.rows, state=state, rows_of_shards=shards, structure=structure)
+        for member in members:
+            state = replace(on_nodes[node].at(member.partition_id).state, lasts=member.lasts)
+            values = values_of(item, rows=state.rows, state=state, rows_of_shards=shards, structure=structure)
             records.append((node, member.partition_id, {**values, **attempt_values}))
     return records
 
 
-def _check_untouched(
-    load: Publication, before: Mapping[Node, PeriodOnNode], current: Mapping[Node, PeriodOnNode]
-) -> None:
+def _check_untouched(load: Publication, current: Mapping[Node, PeriodOnNode]) -> None:
     if load.policies.on_target_changed == "reload":
         return
     for node, period in current.items():
         for partition in period.each:
-            if _is_written_by_others(load, before[node].at(partition.partition_id), partition):
+            if _is_written_by_others(load, load.before[node].at(partition.partition_id), partition):
                 raise TargetChangedError(
                     f"{load.context.target} on {node}: somebody wrote to partition {partition.shown} while "
                     f"{load.period} was loaded. The period was not published. Find out who does; "

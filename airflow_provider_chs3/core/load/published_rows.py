@@ -26,7 +26,6 @@ from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.load.publication import Member, P, Publication, Publications, periods_text
 from airflow_provider_chs3.core.load.staging_tables import ddl_settings
 from airflow_provider_chs3.core.model.models import Node
-from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, literal, literals, table
 from airflow_provider_chs3.core.steps.operations import Log, QueryNodes, Steps, TryQueryNodes
 from airflow_provider_chs3.core.target.node_facts import Target
@@ -39,27 +38,23 @@ _NO_PARTITION = "chs3-none"
 #: Above all block numbers.
 _AFTER_ALL_BLOCKS = 2**63 - 1
 
-_Members = Mapping[Period, Mapping[Node, Sequence[Member]]]
 
-
-def check_published(
-    period_load: Publication, members: Mapping[Node, Sequence[Member]], current: Mapping[Node, PeriodOnNode]
-) -> None:
+def check_published(load: Publication, current: Mapping[Node, PeriodOnNode]) -> None:
     """Check that the partitions of a period hold the staged rows, and that publishing undid no changes.
 
     Raises:
         TargetChangedError: If somebody changed it at that moment.
         VerificationError: If it holds other rows.
     """
-    load = period_load
-    _check_same_table(load, current, members)
+    _check_same_table(load, current)
     for node, period in current.items():
-        known = {member.partition_id for member in members[node]}
+        members = load.members[node]
+        known = {member.partition_id for member in members}
         others = (
             partition.partition_id for partition in period.partitions or () if partition.partition_id not in known
         )
         nothing = PeriodOnNode(None, PartitionState())
-        for member in (*members[node], *(Member(key, nothing, NOTHING_BESIDE, is_kept=False) for key in others)):
+        for member in (*members, *(Member(key, nothing, NOTHING_BESIDE, is_kept=False) for key in others)):
             is_now = period.at(member.partition_id)
             if member.is_kept:
                 _check_kept(load, node, member, is_now)
@@ -68,15 +63,13 @@ def check_published(
                 _check_none_undone(load, node, member, is_now)
 
 
-def _check_same_table(
-    load: Publication, periods: Mapping[Node, PeriodOnNode], members: Mapping[Node, Sequence[Member]]
-) -> None:
+def _check_same_table(load: Publication, periods: Mapping[Node, PeriodOnNode]) -> None:
     """Check that the target is still the inspected table, by its UUID."""
     for node, period in periods.items():
         was = load.key_on(node).target_uuid
         if period.table_uuid == was:
             continue
-        states = [(member, period.at(member.partition_id).state) for member in members[node]]
+        states = [(member, period.at(member.partition_id).state) for member in load.members[node]]
         is_hit = all(
             state.rows == member.rows and is_made_of_staged(member.staged, state, table_facts=load.context.table_facts)
             for member, state in states
@@ -139,20 +132,20 @@ def _check_rows(load: Publication, node: Node, member: Member, current: PeriodOn
         raise _changed_error(load, node, current)
 
 
-def held_nodes(periods: Publications[P], members: Mapping[Period, Mapping[Node, Sequence[Member]]]) -> set[Node]:
+def held_nodes(periods: Publications[P]) -> set[Node]:
     """Return the nodes that may have replaced parts on their disks; replicas know replaced parts from Keeper."""
     return {
         node
-        for period in periods
-        if not period.context.table_facts.is_replicated
-        for node, of_node in members[period.period].items()
-        for member in of_node
+        for item in periods
+        if not item.context.table_facts.is_replicated
+        for node, members in item.members.items()
+        for member in members
         # After an intent, parts may already have been replaced by nothing.
         if member.was.state.parts or (member.was.record and member.was.record.event == "intent")
     }
 
 
-def remove_replaced(periods: Publications[P], members: _Members, held: set[Node]) -> Steps[Sources]:
+def remove_replaced(periods: Publications[P], held: set[Node]) -> Steps[Sources]:
     """Remove replaced parts from the disks, or wait for replicas.
 
     DETACH PARTITION removes them at once, even if merges are stopped (seen on 25.8 and 26.9), and with them the new
@@ -167,7 +160,7 @@ def remove_replaced(periods: Publications[P], members: _Members, held: set[Node]
     if not held:
         return {}
     nodes = [node for node in load.context.nodes if node in held]
-    conditions = {node: _new_parts(periods, members, node) for node in nodes}
+    conditions = {node: _new_parts(periods, node) for node in nodes}
     new_parts = yield from query_sources(
         {node: f"{in_table(target)} AND {newer}" for node, newer in conditions.items() if newer},
         name="Look at the new parts",
@@ -182,9 +175,9 @@ def remove_replaced(periods: Publications[P], members: _Members, held: set[Node]
     return new_parts
 
 
-def _new_parts(periods: Publications[P], members: _Members, node: Node) -> str:
+def _new_parts(periods: Publications[P], node: Node) -> str:
     """Return the condition for parts that are newer than those that were replaced; empty if none was."""
-    replaced = [member for period in periods for member in members[period.period][node] if not member.is_kept]
+    replaced = [member for item in periods for member in item.members[node] if not member.is_kept]
     keys = literals(member.partition_id for member in replaced)
     # Replicas number blocks from 0.
     last_blocks = ", ".join(str(member.was.state.max_block if member.was.state.parts else -1) for member in replaced)
