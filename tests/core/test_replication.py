@@ -296,9 +296,10 @@ class TestVerifying:
             request=cast("Any", None),
             files=cast("Any", SimpleNamespace(manifest=manifest, source=source)),
             retry_state=RetryState(),
+            plan=plan,
         )
         periods = periods_of(load)
-        drive(verify(load, plan, Inserted(()), periods, {PERIOD: manifest}, counted))
+        drive(verify(load, Inserted(()), periods, {PERIOD: manifest}, counted))
         return periods.unwrap().staged
 
     def test_rows_count_once_however_many_replicas_have_them(self):

@@ -38,15 +38,16 @@ def loaded_or_wrongly_refused(lake: Lake, matches: Mapping[str, str], **options:
     refused_alone: dict[str, str] = {}
     run = insert._run_insert
 
-    def run_each(load: Any, plan: Any, step: Any) -> Any:
+    def run_each(load: Any, step: Any) -> Any:
+        plan = load.planned
         ((group, batch),) = plan.reading.batches(load.files)
         for each in group.loaded:
             one = replace(group, loaded=(each,))
-            alone = replace(plan, reading=replace(plan.reading, groups=(one,)))
+            alone = replace(load, plan=replace(plan, reading=replace(plan.reading, groups=(one,))))
             query_id = f"{step.query_id}_{each.column.name}"
-            sent = insert.insert_step(load, alone, one, batch, query_id=query_id)
+            sent = insert.insert_step(alone, one, batch, query_id=query_id)
             try:
-                yield from run(load, alone, sent)
+                yield from run(alone, sent)
             except SourceError as error:
                 refused_alone[each.column.name] = str(error)
         raise SourceError("each column was inserted alone")

@@ -245,7 +245,7 @@ def _stage_and_publish(
         load = yield from load.end_step("insert", at_least_seconds=inserted.stats.seconds)
         looks = (list_again(load, periods), count_partitions(load, name="Count what is staged"), look_at_bases(periods))
         listed, staged, bases = yield from Gather(name="List again, and count what is staged", workflows=looks)
-        verified = yield from verify(load, load.planned, inserted, periods, listed, staged)
+        verified = yield from verify(load, inserted, periods, listed, staged)
         for period, error in late.items():
             periods.set_aside(period, error)
         check_bases(periods, bases)
@@ -286,11 +286,10 @@ def _publish_staged(
 def _insert_objects(
     load: PeriodLoad, periods: Periods, done: Sequence[DoneInsert]
 ) -> Steps[tuple[PeriodLoad, Inserted]]:
-    plan = load.planned
-    record = partial(record_insert, load, plan, list(periods))
-    if plan.is_expected:
+    record = partial(record_insert, load, list(periods))
+    if load.planned.is_expected:
         return (yield from insert_as_expected(load, periods, record))
-    return load, (yield from insert(load, plan, record=record, done=done))
+    return load, (yield from insert(load, record=record, done=done))
 
 
 def _record_results(
@@ -364,7 +363,7 @@ def _resume_insert(request: LoadRequest, load_round: Round, resumable: Resumable
         load, done = yield from _take_over_insert(load, resumable, nonce)
         load = yield from load.end_step("insert")
         late = yield from _restore_decisions(load, rebuilt, resumable)
-        yield from record_insert(load, resumable.plan, list(rebuilt), done, "")
+        yield from record_insert(load, list(rebuilt), done, "")
         yield from _stage_and_publish(load, rebuilt, load_round, done, late)
     except Exception as error:
         # The insert may still run after a broken connection: the next try looks for it.
@@ -424,7 +423,7 @@ def _take_over_insert(
     """Wait for the insert to end, and take over its staging."""
     mine = replace(load, attempt=replace(load.attempt, nonce=nonce))
     try:
-        done = yield from await_insert(load, resumable.plan, resumable)
+        done = yield from await_insert(load, resumable)
         yield from rename_staging(load.context, load.attempt.name, to=mine.attempt)
         if load.group:
             # If it died during publication, its table would look like that of a later load.

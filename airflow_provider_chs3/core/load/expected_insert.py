@@ -43,7 +43,7 @@ def insert_as_expected(
     if isinstance(done, Inserted):
         return load, done
     if isinstance(done, ClickHouseServerError):
-        yield from explain(load, load.planned, done)
+        yield from explain(load, done)
     raise done
 
 
@@ -77,7 +77,7 @@ def _try_insert(
 ) -> Steps[Inserted | Chs3Error]:
     """Insert, and return an error instead of raising it: it counts only if the files are as expected."""
     try:
-        return (yield from insert(load, load.planned, record=record, explains=False))
+        return (yield from insert(load, record=record, explains=False))
     except Chs3Error as error:
         return error
     finally:

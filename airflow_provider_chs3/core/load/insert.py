@@ -6,13 +6,12 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from airflow_provider_chs3.core.files.file_set import Reading
 from airflow_provider_chs3.core.files.loaded_columns import DOES_NOT_FIT, FileGroup
 from airflow_provider_chs3.core.files.parse_errors import file_of
 from airflow_provider_chs3.core.files.source import Batch
 from airflow_provider_chs3.core.load.failed_insert import explain_conversion, explain_parsing
 from airflow_provider_chs3.core.load.misfits import find_misfits
-from airflow_provider_chs3.core.load.period_load import InsertPlan, PeriodLoad, Periods
+from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods
 from airflow_provider_chs3.core.load.publication import Staged, StagedPartition, staged_of
 from airflow_provider_chs3.core.load.resume import DoneInsert, ResumableLoad
 from airflow_provider_chs3.core.load.row_counts import rows_of_source
@@ -74,7 +73,6 @@ class Inserted:
 
 def insert(
     load: PeriodLoad,
-    plan: InsertPlan,
     *,
     record: Callable[[Sequence[DoneInsert], str], Steps[None]] | None = None,
     done: Sequence[DoneInsert] = (),
@@ -88,14 +86,14 @@ def insert(
     """
     so_far = list(done)
     load = yield from _find_readers(load)
-    for number, (group, batch) in enumerate(plan.reading.batches(load.files), start=1):
+    for number, (group, batch) in enumerate(load.planned.reading.batches(load.files), start=1):
         if number <= len(done):
             continue
         query_id = f"{load.attempt.name}_{name}{number}"
         if record:
             yield from record(so_far, query_id)
-        step = insert_step(load, plan, group, batch, query_id=query_id)
-        stats = yield from _run_insert(load, plan, step) if explains else step
+        step = insert_step(load, group, batch, query_id=query_id)
+        stats = yield from _run_insert(load, step) if explains else step
         so_far.append(DoneInsert(query_id, stats))
     inserted = Inserted(tuple(so_far))
     # The end of an insert of several periods takes a record for every period.
@@ -105,34 +103,25 @@ def insert(
     return inserted
 
 
-def await_insert(load: PeriodLoad, plan: InsertPlan, resumable: ResumableLoad) -> Steps[tuple[DoneInsert, ...]]:
-    """Wait for the insert that an earlier process started.
-
-    Returns:
-        All finished inserts.
-
-    Raises:
-        SourceError: As in `insert`.
-        ClickHouseServerError: The error of the insert.
-    """
+def await_insert(load: PeriodLoad, resumable: ResumableLoad) -> Steps[tuple[DoneInsert, ...]]:
+    """Wait for the insert that an earlier process started, and return all finished inserts."""
     if not resumable.running:
         return resumable.done
-    group, batch = plan.reading.batches(load.files)[len(resumable.done)]
-    step = insert_step(load, plan, group, batch, query_id=resumable.running)
-    stats = yield from _run_insert(load, plan, replace(step, is_started=True))
+    group, batch = load.planned.reading.batches(load.files)[len(resumable.done)]
+    step = insert_step(load, group, batch, query_id=resumable.running)
+    stats = yield from _run_insert(load, replace(step, is_started=True))
     return (*resumable.done, DoneInsert(resumable.running, stats))
 
 
-def _run_insert(load: PeriodLoad, plan: InsertPlan, step: Insert) -> Steps[InsertStats]:
+def _run_insert(load: PeriodLoad, step: Insert) -> Steps[InsertStats]:
     try:
-        stats = yield from step
-        return stats
+        return (yield from step)
     except ClickHouseServerError as error:
-        yield from explain(load, plan, error)
+        yield from explain(load, error)
         raise
 
 
-def explain(load: PeriodLoad, plan: InsertPlan, error: ClickHouseServerError) -> Steps[None]:
+def explain(load: PeriodLoad, error: ClickHouseServerError) -> Steps[None]:
     """Find the value or file that made a read of the objects fail.
 
     Raises:
@@ -141,7 +130,7 @@ def explain(load: PeriodLoad, plan: InsertPlan, error: ClickHouseServerError) ->
     if error.code not in _VALUE_ERRORS and (not file_of(error) or is_of_servers(error)):
         return
     try:
-        explanation = yield from _find_explanation(load, plan, error)
+        explanation = yield from _find_explanation(load, error)
     except ClickHouseServerError:
         # Servers failed meanwhile: the file is not the cause.
         return
@@ -149,13 +138,10 @@ def explain(load: PeriodLoad, plan: InsertPlan, error: ClickHouseServerError) ->
         raise SourceError(explanation) from error
 
 
-def _find_explanation(load: PeriodLoad, plan: InsertPlan, error: ClickHouseServerError) -> Steps[str | None]:
-    reading, null_as_default = plan.reading, load.request.selection.null_as_default
-    files = replace(
-        load.files,
-        # A single server must read all rows: several would share them, and only one would be asked.
-        source=load.files.source.read_by(()),
-    )
+def _find_explanation(load: PeriodLoad, error: ClickHouseServerError) -> Steps[str | None]:
+    reading, null_as_default = load.planned.reading, load.request.selection.null_as_default
+    # A single server must read all rows: several would share them, and only one would be asked.
+    files = replace(load.files, source=load.files.source.read_by(()))
     try:
         sentence = yield from find_misfits(files, reading, null_as_default=null_as_default)
     except ClickHouseServerError as again:
@@ -164,7 +150,7 @@ def _find_explanation(load: PeriodLoad, plan: InsertPlan, error: ClickHouseServe
         # The file or a user's expression is the likelier cause.
         sentence = None
         error = again if file_of(again) else error
-    files = replace(files, settings={**files.settings, **plan.setting_values})
+    files = replace(files, settings={**files.settings, **load.planned.setting_values})
     sentence = sentence or (yield from explain_parsing(files, reading, error))
     return sentence or (yield from explain_conversion(files, reading, null_as_default=null_as_default))
 
@@ -179,7 +165,6 @@ class Verified:
 
 def verify(
     load: PeriodLoad,
-    plan: InsertPlan,
     inserted: Inserted,
     periods: Periods,
     listed: Mapping[Period, Manifest],
@@ -202,20 +187,20 @@ def verify(
     rows = {item.period: _new_rows(item, staged[item.period]) for item in every}
     if not periods.items:
         return Verified(rows, "")
-    counted = yield from rows_of_source(load, plan.reading, inserted.done)
-    if sum(rows.values()) != counted.rows:
+    source_rows, counted_by = yield from rows_of_source(load, inserted.done)
+    if sum(rows.values()) != source_rows:
         # A second read may have seen other versions of the objects.
         _check_alike(periods, (yield from list_again(load, periods)))
         if load.group is None:
             periods.unwrap()
         raise VerificationError(
-            f"{load.periods} must hold {counted.rows} rows, but {sum(rows.values())} were staged. These rows were not "
+            f"{load.periods} must hold {source_rows} rows, but {sum(rows.values())} were staged. These rows were not "
             "published."
         )
-    yield from _check_keys(load, plan.reading)
+    yield from _check_keys(load)
     _check_others(load, staged[every[0].period])
     periods.update(lambda item: replace(item, staged=staged[item.period]))
-    return Verified(rows, counted.counted_by)
+    return Verified(rows, counted_by)
 
 
 def list_again(load: PeriodLoad, periods: Periods) -> Steps[Mapping[Period, Manifest]]:
@@ -299,7 +284,7 @@ def _find_readers(load: PeriodLoad) -> Steps[PeriodLoad]:
     return replace(load, files=replace(load.files, source=source.read_by(shards)))
 
 
-def _check_keys(load: PeriodLoad, reading: Reading) -> Steps[None]:
+def _check_keys(load: PeriodLoad) -> Steps[None]:
     """Check that the keys in staging add up to the source's sum, which detects rows in place of others.
 
     Nothing is checked if the source has no such keys, or they are not loaded as integers.
@@ -307,11 +292,9 @@ def _check_keys(load: PeriodLoad, reading: Reading) -> Steps[None]:
     source = load.files.source
     if not load.manifest.objects or (checksum := source.checksum_of(load.manifest)) is None:
         return
-    loaded = [loaded_column for loaded_column in reading.loaded if loaded_column.source == identifier(checksum.column)]
-    column = next(
-        (loaded_column.column for loaded_column in loaded if is_integer(ColumnType(loaded_column.column.type).bare)),
-        None,
-    )
+    source_column = identifier(checksum.column)
+    loaded = (loaded.column for loaded in load.planned.reading.loaded if loaded.source == source_column)
+    column = next((column for column in loaded if is_integer(ColumnType(column.type).bare)), None)
     if column is None:
         return
     sql = Sql(f"SELECT toString(sum(toInt256({identifier(column.name)}))) FROM {table(load.staging)}")
@@ -331,9 +314,9 @@ OF_ANOTHER_PERIOD = "a row belongs to another period than its file"
 _OF_PERIOD = "`chs3: of the period`"
 
 
-def insert_step(load: PeriodLoad, plan: InsertPlan, group: FileGroup, batch: Batch, *, query_id: str) -> Insert:
+def insert_step(load: PeriodLoad, group: FileGroup, batch: Batch, *, query_id: str) -> Insert:
     """Return the step that inserts a batch of objects."""
-    null_as_default = load.request.selection.null_as_default
+    plan, null_as_default = load.planned, load.request.selection.null_as_default
     names = ", ".join(identifier(loaded_column.column.name) for loaded_column in group.loaded)
     values = [loaded_column.cast(null_as_default=null_as_default).value for loaded_column in group.loaded]
     sql = select_objects(load, group, batch, values).between(f"INSERT INTO {_render_target(load)} ({names}) ")

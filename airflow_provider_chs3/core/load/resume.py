@@ -101,10 +101,10 @@ class ResumableLoad:
 
 
 def record_insert(
-    load: PeriodLoad, plan: InsertPlan, periods: Sequence[PeriodLoad], done: Sequence[DoneInsert], running: str
+    load: PeriodLoad, periods: Sequence[PeriodLoad], done: Sequence[DoneInsert], running: str
 ) -> Steps[None]:
     """Record on the coordinator everything that another process needs to resume the next insert."""
-    coordinator = load.context.coordinator
+    plan, coordinator = load.planned, load.context.coordinator
     started = [done_insert.query_id for done_insert in done] + [running] * bool(running)
     basis = {
         "is_durable": load.request.is_durable,
@@ -127,31 +127,26 @@ def record_insert(
     reading = {"reading": plan.reading.as_json()} if load.request.is_durable else {}
     plans = chain([json.dumps(basis | reading)], repeat(json.dumps(basis)))
     records = (
-        (
-            coordinator,
-            item.key_on(coordinator),
-            {**item.values, **shared, **_values_of(item), "plan": plan_text},
-        )
+        (coordinator, item.key_on(coordinator), {**item.values, **shared, **_values_of(item), "plan": plan_text})
         for item, plan_text in zip(periods, plans, strict=False)
     )
     name = f"Record that {periods_text(periods)} is being inserted"
     yield from add_records(load.context, "inserting", records, name=name, staging=load.staging)
 
 
-def _values_of(period_load: PeriodLoad) -> dict[str, Value]:
-    load = period_load
+def _values_of(load: PeriodLoad) -> dict[str, Value]:
     newest = max((unit.last_modified for unit in load.manifest.objects), default=_EPOCH)
     basis = {
         "newest_microseconds": (newest - _EPOCH) // _MICROSECOND,
         "before": {
             node_key(node): [_as_json(partition.state) for partition in period.each]
-            for node, period in period_load.before.items()
+            for node, period in load.before.items()
         },
-        "records": records_of(period_load.before),
-        "held_because": period_load.held_because,
+        "records": records_of(load.before),
+        "held_because": load.held_because,
         "increment": _increment_as_json(load.increment, load.files.manifest) if load.increment else None,
     }
-    return {"reason": period_load.reason, **load.read_sizes, "basis": json.dumps(basis)}
+    return {"reason": load.reason, **load.read_sizes, "basis": json.dumps(basis)}
 
 
 def find_resumable_loads(

@@ -8,12 +8,12 @@ describes what happens if the numbers differ.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 
 from airflow_provider_chs3.core.files.describe_files import is_empty
 from airflow_provider_chs3.core.files.file_schema import count_rows
-from airflow_provider_chs3.core.files.file_set import Reading
+from airflow_provider_chs3.core.files.file_set import Files
 from airflow_provider_chs3.core.files.parse_errors import unreadable
 from airflow_provider_chs3.core.files.source import Batch
 from airflow_provider_chs3.core.load.frames import FRAMED, Walk, find_damage
@@ -51,14 +51,6 @@ _SECOND_READ_FRACTION = 1 / 3
 _FILES = "EngineFileLikeReadFiles"
 
 
-@dataclass(frozen=True, slots=True)
-class SourceRows:
-    """The rows of the period's objects."""
-
-    rows: int
-    counted_by: str
-
-
 def source_read_of(counters: Mapping[str, int], bytes_event: str | None) -> SourceRead | None:
     """Return the files and bytes that servers read for a statement."""
     if not counters:
@@ -66,33 +58,34 @@ def source_read_of(counters: Mapping[str, int], bytes_event: str | None) -> Sour
     return SourceRead(counters.get(_FILES, 0), counters.get(bytes_event or "", 0))
 
 
-def rows_of_source(load: PeriodLoad, reading: Reading, done: Sequence[DoneInsert]) -> Steps[SourceRows]:
-    """Count the rows of the period's objects.
+def rows_of_source(load: PeriodLoad, done: Sequence[DoneInsert]) -> Steps[tuple[int, str]]:
+    """Count the rows of the period's objects, and say how they were counted.
 
     Raises:
         TransientError: If the servers did not receive all bytes of the objects.
     """
+    reading = load.planned.reading
     if not load.files.manifest.objects:
-        return SourceRows(0, "")
+        return 0, ""
     if reading.rows is not None:
-        return SourceRows(reading.rows, FOOTERS)
-    yield from _check_ends_of_native(load, reading, done)
+        return reading.rows, FOOTERS
+    yield from _check_ends_of_native(load, done)
     reason = "files={'count_again': True}"
     if not load.policies.count_again:
-        reason = yield from _why_not_proven(load, reading, done)
+        reason = yield from _why_not_proven(load, done)
         if not reason:
-            return SourceRows(sum(done_insert.stats.read_rows for done_insert in done), INSERT)
+            return sum(done_insert.stats.read_rows for done_insert in done), INSERT
     yield from Log(name=f"Counting the rows of {load.periods} by reading them a second time: {reason}.")
-    return SourceRows((yield from count_rows(load.files, reading)), SECOND_READ)
+    return (yield from count_rows(load.files, reading)), SECOND_READ
 
 
-def _why_not_proven(load: PeriodLoad, reading: Reading, done: Sequence[DoneInsert]) -> Steps[str]:
+def _why_not_proven(load: PeriodLoad, done: Sequence[DoneInsert]) -> Steps[str]:
     """Return why the inserts' rows may not be those of the objects; empty if they are."""
     store = load.request.source.kind
     if store.bytes_event is None:
         return f"servers do not count the bytes that they read from {store.title}"
     sizes = {unit.path: unit.size_bytes for unit in load.files.manifest.objects}
-    for (_, batch), done_insert in zip(reading.batches(load.files), done, strict=True):
+    for (_, batch), done_insert in zip(load.planned.reading.batches(load.files), done, strict=True):
         read = done_insert.stats.source or (yield from _read_by_logs(load, store.bytes_event, batch, done_insert))
         wanted = SourceRead(len(batch.paths), sum(sizes[path] for path in batch.paths))
         if read is None:
@@ -106,16 +99,12 @@ def _why_not_proven(load: PeriodLoad, reading: Reading, done: Sequence[DoneInser
     return ""
 
 
-def _check_ends_of_native(load: PeriodLoad, reading: Reading, done: Sequence[DoneInsert]) -> Steps[None]:
-    """Check that readers of Native stopped at the ends of objects: an empty block ends both reading and counting.
-
-    Raises:
-        SourceError: If a reader stopped earlier.
-    """
+def _check_ends_of_native(load: PeriodLoad, done: Sequence[DoneInsert]) -> Steps[None]:
+    """Check that readers of Native stopped at the ends of objects: an empty block ends both reading and counting."""
     if load.files.format.name != "Native":
         return
     plain = {unit.path: unit for unit in load.files.manifest.objects if load.files.compression_of(unit.path) == "none"}
-    for (_, batch), done_insert in zip(reading.batches(load.files), done, strict=True):
+    for (_, batch), done_insert in zip(load.planned.reading.batches(load.files), done, strict=True):
         objects = [plain[path] for path in batch.paths if path in plain]
         is_all = len(objects) == len(batch.paths)
         if objects and not (is_all and done_insert.stats.read_bytes == sum(unit.size_bytes for unit in objects)):
@@ -291,10 +280,7 @@ def _read_through_server(load: PeriodLoad, unit: Unit) -> Steps[bytes | str]:
     files = replace(load.files, compression="none")
     if unit.size_bytes > _MOST_HANDED_BYTES:
         return f"only the servers have access, and one passes on at most {size_text(_MOST_HANDED_BYTES)}. {_WITH_GZIP}"
-    blob = files.read(
-        files.source.glob_of(unit.path), file_format="RawBLOB", structure="raw_blob String", on_cluster=False
-    )
-    sql = blob.between("SELECT raw_blob FROM ", f" WHERE {files.source.condition_of(unit.path)}")
+    sql = _from_blob(files, unit, "SELECT raw_blob FROM ")
     try:
         rows = yield from files.look(f"Read {unit.path} through a server", sql, on_cluster=False)
     except ClickHouseServerError as error:
@@ -306,6 +292,14 @@ def _read_through_server(load: PeriodLoad, unit: Unit) -> Steps[bytes | str]:
     body = rows[0][0] if rows else b""
     # The driver decodes valid UTF-8.
     return body if isinstance(body, bytes) else str(body).encode()
+
+
+def _from_blob(files: Files, unit: Unit, before: str, after: str = "") -> Sql:
+    """Return a statement that reads an object as one value, `raw_blob`."""
+    blob = files.read(
+        files.source.glob_of(unit.path), file_format="RawBLOB", structure="raw_blob String", on_cluster=False
+    )
+    return blob.between(before, f" WHERE {files.source.condition_of(unit.path)}{after}")
 
 
 def _find_end_of_xz(size_bytes: int) -> Walk:
@@ -338,11 +332,8 @@ def find_ends_of_native(load: PeriodLoad, objects: Sequence[Unit]) -> Steps[dict
                 f"the servers check at most {most} of Native by itself. Write it in pieces, or without compression"
             )
             continue
-        blob = files.read(
-            files.source.glob_of(unit.path), file_format="RawBLOB", structure="raw_blob String", on_cluster=False
-        )
         more = f"SELECT count() FROM format({literal(_NATIVE)}, (SELECT concat(any(raw_blob), 'x') FROM "
-        sql = blob.between(more, f" WHERE {files.source.condition_of(unit.path)}))")
+        sql = _from_blob(files, unit, more, "))")
         try:
             yield from files.look(f"Find where {unit.path} ends", sql, on_cluster=False)
         except ClickHouseServerError as error:

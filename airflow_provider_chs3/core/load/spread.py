@@ -309,7 +309,7 @@ def _insert_again(
     manifest = Manifest.of(units)
     again = load.with_objects(manifest)
     again = replace(again, plan=(yield from plan_objects(again)))
-    yield from insert(again, again.planned, name=name)
+    yield from insert(again, name=name)
     found = yield from read_rows_of_objects(again)
     listed = yield from load.files.source.list_again({unit.path for unit in units})
     changes = ObjectChanges.between(manifest, Manifest.of(listed.values()))

@@ -371,7 +371,7 @@ def _read_batch(
         )
         return (yield from query)
     except ClickHouseServerError as error:
-        yield from explain(load, plan, error)
+        yield from explain(replace(load, plan=plan), error)
         raise
 
 

@@ -51,8 +51,8 @@ def load(file_format: str = "CSV", *, count_again: bool = False, kind: StoreKind
 def rows(under_way, read: SourceRead | None, *answers, read_rows: int = 5, seconds: float = 60):
     done = DoneInsert("insert1", InsertStats(seconds, read_rows, None, read))
     group = FileGroup(types={}, loaded=())
-    reading = SimpleNamespace(rows=None, batches=lambda files: [(group, BATCH)])
-    return drive(rows_of_source(under_way, reading, [done]), *answers)
+    under_way.planned = SimpleNamespace(reading=SimpleNamespace(rows=None, batches=lambda files: [(group, BATCH)]))
+    return drive(rows_of_source(under_way, [done]), *answers)
 
 
 def counted(rows_of_a: int, rows_of_b: int = 2):
@@ -65,7 +65,7 @@ def told(*reads: SourceRead):
 
 
 def counted_by(driven) -> tuple[int, str]:
-    return driven.result.rows, driven.result.counted_by
+    return driven.result
 
 
 def test_each_object_once_and_to_its_end_is_proof():
