@@ -309,11 +309,8 @@ def _record_results(
             states[item.period],
             status="held" if item.held_because else "published",
             reason=item.held_because or item.reason,
-            plan=item.plan,
             inserted=inserted if is_alone else inserted.share(shares[item.period], verified.rows[item.period]),
-            staged=item.staged,
             verified=verified,
-            checks=item.checks,
         )
         for item in periods
     }

@@ -48,7 +48,7 @@ class Inserted:
         every = [done_insert.stats for done_insert in self.done]
         peaks = [stats.peak_memory_bytes for stats in every if stats.peak_memory_bytes is not None]
         return InsertStats(
-            seconds=sum(stats.seconds for stats in every),
+            seconds=sum((stats.seconds for stats in every), 0.0),
             read_rows=sum(stats.read_rows for stats in every),
             peak_memory_bytes=max(peaks, default=None),
         )

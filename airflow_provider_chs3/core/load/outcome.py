@@ -26,8 +26,8 @@ from airflow_provider_chs3.core.ledger.table import ARRIVED, LOADS_COLUMNS, lack
 from airflow_provider_chs3.core.load.decision import LoadResult
 from airflow_provider_chs3.core.load.end_attempts import begins_with_any
 from airflow_provider_chs3.core.load.insert import Inserted, Verified
-from airflow_provider_chs3.core.load.period_load import InsertPlan, PeriodLoad, Periods
-from airflow_provider_chs3.core.load.publication import Staged, evidence_of_state, periods_text, values_of
+from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods
+from airflow_provider_chs3.core.load.publication import evidence_of_state, periods_text, values_of
 from airflow_provider_chs3.core.load.staging_tables import PERIODS_IN_COMMENT, Attempt, holds_any, in_staging, nonce_of
 from airflow_provider_chs3.core.model.error_codes import hint_of, is_terminal
 from airflow_provider_chs3.core.model.models import Node, SettingValues
@@ -41,6 +41,7 @@ from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, N
 _OF_RESULT = [name for name in LOADS_COLUMNS if name != "period" and name in LoadResult.__dataclass_fields__]
 #: Servers may quote statements of any length.
 _ERROR_CHARACTERS = 4_000
+_NOTHING = Inserted(())
 
 
 def result_of(
@@ -49,14 +50,11 @@ def result_of(
     *,
     status: str,
     reason: str,
-    plan: InsertPlan | None = None,
-    inserted: Inserted | None = None,
-    staged: Mapping[Node, Staged] | None = None,
+    inserted: Inserted = _NOTHING,
     verified: Verified | None = None,
-    checks: tuple[CheckResult, ...] = (),
 ) -> LoadResult:
-    """Create the result of a load."""
-    manifest, read = load.manifest, load.files.manifest
+    """Create the result of a load; `verified` is None if it inserted nothing."""
+    manifest, read, stats = load.manifest, load.files.manifest, inserted.stats
     # Rows count once, not per replica.
     once = load.context.publishers
     rows = sum(state.rows for node, state in states.items() if node in once)
@@ -69,20 +67,20 @@ def result_of(
         objects=load.object_count(manifest),
         source_bytes=manifest.size_bytes,
         rows=rows,
-        loaded_objects=load.object_count(read) if inserted else 0,
-        loaded_bytes=read.size_bytes if inserted else 0,
-        loaded_rows=(verified.rows[load.period] if verified else inserted.stats.read_rows) if inserted else 0,
+        loaded_objects=load.object_count(read) if verified else 0,
+        loaded_bytes=read.size_bytes if verified else 0,
+        loaded_rows=verified.rows.get(load.period, 0) if verified else 0,
         object_changes=load.changes.counts if load.changes else {},
         rows_by_node={str(node): state.rows for node, state in states.items()},
-        other_period_rows=sum(sum(staged[node].other_rows.values()) for node in once) if staged else 0,
+        other_period_rows=sum(sum(load.staged[node].other_rows.values()) for node in once) if load.staged else 0,
         parts=sum(state.parts for state in states.values()),
         table_bytes=sum(state.size_bytes for node, state in states.items() if node in once),
-        checks=checks,
-        insert_seconds=inserted.stats.seconds if inserted else 0.0,
-        peak_memory_bytes=inserted.stats.peak_memory_bytes if inserted else None,
+        checks=load.checks,
+        insert_seconds=stats.seconds,
+        peak_memory_bytes=stats.peak_memory_bytes,
         attempt=load.attempt.nonce,
-        query_ids=inserted.query_ids if inserted else (),
-        settings=plan.setting_values if plan else {},
+        query_ids=inserted.query_ids,
+        settings=load.plan.setting_values if load.plan else {},
         seconds_by_step=load.timer.seconds,
         counted_by=verified.counted_by if verified else "",
     )

@@ -353,10 +353,9 @@ def result_of_arrival(
         rows_by_node.update(result.rows_by_node)
     held_because = next((of.reason for of in results.values() if of.status == "held"), "")
     status, reason = ("held", held_because) if held_because else ("published", str(load.changes))
-    result = result_of(load, {}, status=status, reason=reason, plan=load.plan, inserted=inserted)
+    result = result_of(load, {}, status=status, reason=reason, inserted=inserted, verified=verified)
     return replace(
         result,
-        counted_by=verified.counted_by,
         loaded_rows=sum(verified.rows.values()),
         rows=sum(of.rows for of in results.values()),
         rows_by_node=rows_by_node,
