@@ -58,7 +58,7 @@ from airflow_provider_chs3.core.model.period import Period, range_text
 from airflow_provider_chs3.core.steps.driving import NO_STEPS, StepTimer, start_timer
 from airflow_provider_chs3.core.steps.operations import Gather, Log, Steps
 from airflow_provider_chs3.core.target.node_facts import Target
-from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions, part_of_time, partitions_of
+from airflow_provider_chs3.core.target.period_partitions import part_of_time, partitions_of
 from airflow_provider_chs3.core.target.replication import find_replicas
 from airflow_provider_chs3.core.target.target_checks import check_target
 from airflow_provider_chs3.core.tuning.insert_settings import REQUIRED_SETTINGS
@@ -133,18 +133,11 @@ def _load_round(request: LoadRequest, load_round: Round, nonce: str) -> Steps[No
         if is_spread
         else (yield from partitions_of(context, sorted(manifests)))
     )
+    make = partial(
+        PeriodLoad.of, request, context, nonce=nonce, retry_state=load_round.retry_state, source=listed.source
+    )
     load_round.loads = {
-        period: PeriodLoad.of(
-            request,
-            context,
-            period=period,
-            nonce=nonce,
-            retry_state=load_round.retry_state,
-            source=listed.source,
-            manifest=manifest,
-            period_partitions=partitions.get(period, PeriodPartitions()),
-            timer=timer,
-        )
+        period: make(period=period, manifest=manifest, period_partitions=partitions[period], timer=timer)
         for period, manifest in manifests.items()
     }
     yield from (_load_arrival if is_spread else _load_changed)(load_round)
@@ -335,23 +328,16 @@ def _record_results(
 
 def _resume_insert(request: LoadRequest, load_round: Round, resumable: ResumableLoad, nonce: str) -> Steps[None]:
     """Resume an insert that an earlier process of the same task started."""
-    periods = list(resumable.periods)
+    periods, context = list(resumable.periods), resumable.context
     yield from Log(name=f"{range_text(periods)}: resuming attempt {resumable.nonce}, which this task began earlier.")
     source, listed = yield from request.source.list_periods(periods)
     timer = yield from load_round.timer.after(resumable.seconds_by_step).end("list")
-    partitions = yield from partitions_of(resumable.context, periods)
+    partitions = yield from partitions_of(context, periods)
+    make = partial(
+        PeriodLoad.of, request, context, nonce=resumable.nonce, retry_state=resumable.retry_state, source=source
+    )
     load_round.loads = {
-        period: PeriodLoad.of(
-            request,
-            resumable.context,
-            period=period,
-            nonce=resumable.nonce,
-            retry_state=resumable.retry_state,
-            source=source,
-            manifest=listed[period],
-            period_partitions=partitions[period],
-            timer=timer,
-        )
+        period: make(period=period, manifest=listed[period], period_partitions=partitions[period], timer=timer)
         for period in periods
     }
     load = load_round.loads[periods[0]]

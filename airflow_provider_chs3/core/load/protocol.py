@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import count
 
 from airflow_provider_chs3.core.files.parse_errors import file_of
 from airflow_provider_chs3.core.files.table_creation import create_if_missing
@@ -65,26 +66,21 @@ def load_periods(request: LoadRequest, periods: Sequence[Period]) -> Steps[Loads
             left.append(period)
     if left and request.new_table:
         yield from create_if_missing(request.new_table, left)
-    rounds = deque((yield from first_rounds(request, left)))
-    number = 0
+    rounds, numbers = deque((yield from first_rounds(request, left))), count()
     while rounds:
         load_round = rounds.popleft()
-        yield from attempt(request, load_round, f"{request.nonce}{number or ''}")
+        yield from attempt(request, load_round, f"{request.nonce}{next(numbers) or ''}")
         outcome.results.update(load_round.results)
         further = yield from further_rounds(load_round, outcome)
         rounds.extendleft(reversed(further))
         if len(left) > len(load_round.periods):
             yield from _log_results(load_round, outcome)
-        if rounds and (lost := _connection_error(outcome)):
+        lost = next((error for error in outcome.errors.values() if isinstance(error, OF_ALL)), None)
+        if lost:
             # Further rounds would wait for the same servers.
             outcome.errors.update({period: lost for next_round in rounds for period in next_round.periods})
             break
-        number += 1
     return outcome
-
-
-def _connection_error(outcome: LoadsOutcome) -> Chs3Error | None:
-    return next((error for error in outcome.errors.values() if isinstance(error, OF_ALL)), None)
 
 
 def _log_results(load_round: Round, outcome: LoadsOutcome) -> Steps[None]:
@@ -155,14 +151,8 @@ def first_rounds(request: LoadRequest, periods: Sequence[Period]) -> Steps[list[
         resumable_loads = yield from find_resumable_loads(request, periods, context)
         timer = yield from timer.end("inspect")
         rounds = [
-            Round(
-                periods=tuple(resumable.periods),
-                retry_state=resumable.retry_state,
-                timer=timer,
-                resumable=resumable,
-                context=context,
-            )
-            for resumable in resumable_loads
+            Round(periods=tuple(load.periods), retry_state=load.retry_state, timer=timer, resumable=load)
+            for load in resumable_loads
         ]
     left = [period for period in periods if not any(period in load_round.periods for load_round in rounds)]
     most = 1 if reason else _MOST_PERIODS
@@ -230,11 +220,7 @@ def _wait(error: Chs3Error, again: Retry, timer: StepTimer) -> Steps[StepTimer]:
 
 
 def _split_round(load_round: Round, periods: Sequence[Period]) -> Steps[list[Round]]:
-    """Return the rounds of periods after a common error.
-
-    Raises:
-        Chs3Error: If every period would meet the error, or somebody ended the load.
-    """
+    """Return the rounds of periods after a common error, or raise it if every period would meet it."""
     error = load_round.error
     if error is None or not periods:
         return [Round(periods=(period,)) for period in periods]
@@ -285,12 +271,11 @@ def _check_changed(load: PeriodLoad, error: Chs3Error) -> Steps[Chs3Error]:
 
 def _why_one_by_one(request: LoadRequest) -> str:
     """Return why periods are loaded one by one; empty if they can be loaded together."""
-    policies = request.policies
     if reason := request.source.why_one_by_one:
         return reason
     # Skipped rows would look like missing ones.
-    if policies.on_other_periods != "fail":
-        return f"policies['on_other_periods']={policies.on_other_periods!r}"
+    if (policy := request.policies.on_other_periods) != "fail":
+        return f"policies['on_other_periods']={policy!r}"
     # NULL becomes the column's default, which may be in another period than its file.
     if request.selection.null_as_default:
         return "casts={'null_as_default': True}"
