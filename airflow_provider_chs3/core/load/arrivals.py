@@ -134,21 +134,13 @@ def changes_of_arrival(recorded: Collection[RecordedObject], listed: Manifest) -
 
 
 def judge_arrival(load: PeriodLoad) -> Steps[Decision]:
-    """Decide what a load would do about an arrival, without writing anything.
-
-    Raises:
-        SourceError: If loaded objects are gone, unless a policy permits that.
-    """
+    """Decide what a load would do about an arrival, without writing anything."""
     _, changes = yield from _compare_arrival(load)
     return Whole(str(changes)) if changes.counts else Skip(ComparisonStatus.UNCHANGED.value)
 
 
 def _finish(load: PeriodLoad) -> Steps[dict[Period, Manifest]]:
-    """Complete the publications of dead attempts.
-
-    Returns:
-        The objects of the periods of which this was not possible.
-    """
+    """Complete the publications of dead attempts, and return the objects of the periods where this is impossible."""
     context = load.context
     unfinished = yield from unfinished_periods(context)
     if not unfinished:

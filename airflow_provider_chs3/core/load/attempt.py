@@ -358,11 +358,7 @@ def _resume_insert(request: LoadRequest, load_round: Round, resumable: Resumable
 def _rebuild_plan(
     resumable: ResumableLoad, loads: Mapping[Period, PeriodLoad], listed: Mapping[Period, Manifest]
 ) -> Steps[tuple[PeriodLoad, Periods]]:
-    """Rebuild the plan of an earlier process.
-
-    Raises:
-        ObjectsChangedError: If objects changed since.
-    """
+    """Rebuild the plan of an earlier process."""
     period_loads = []
     for period, recorded in resumable.periods.items():
         load = yield from load_of_resumable(loads[period], recorded, listed[period])
@@ -377,11 +373,7 @@ def _rebuild_plan(
 
 
 def _restore_decisions(load: PeriodLoad, periods: Periods, resumable: ResumableLoad) -> Steps[dict[Period, Chs3Error]]:
-    """Restore the state by which the load decided; return the periods that other loads have published since.
-
-    Raises:
-        ObjectsChangedError: If no period is left.
-    """
+    """Restore the state by which the load decided; return the periods that other loads have published since."""
     current = dict(zip(periods.items, (yield from look_up_all(list(periods))), strict=True))
     periods.update(
         lambda item: replace(

@@ -35,11 +35,7 @@ class StopRequest(PassedRequest):
 
 
 def stop_load(request: StopRequest) -> Steps[None]:
-    """End a load: afterwards no node runs a query of it, and its staging is gone.
-
-    Raises:
-        TransientError: If queries do not end.
-    """
+    """End a load: afterwards no node runs a query of it, and its staging is gone."""
     context = yield from inspect_target(request, settings=DDL_SETTINGS)
     nonces = {request.nonce}
     if request.owner:

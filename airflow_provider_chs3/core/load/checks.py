@@ -41,11 +41,7 @@ _NO_ROWS = "0"
 
 
 def try_checks(load: Publication) -> Steps[None]:
-    """Let the servers analyze all checks before anything is written, so that unknown columns are found early.
-
-    Raises:
-        ConfigurationError: If a check cannot be computed.
-    """
+    """Let the servers analyze all checks before anything is written, so that unknown columns are found early."""
     target = _Rows(load.context, load.context.target, _NO_ROWS)
     for check in load.requested_checks:
         sql = f"DESCRIBE ({_render_check(check, target, target)})"
@@ -57,11 +53,7 @@ _MOST_ROWS, _MOST_COLUMNS, _ROW_CHARACTERS = 5, 8, 300
 
 
 def check_rows(periods: Publications[P]) -> Steps[dict[Period, int]]:
-    """Run the checks of every period on its staged rows.
-
-    Returns:
-        The rows that the checks have seen, by period, for `check_seen`.
-    """
+    """Run the checks of every period on its staged rows, and return the rows that they have seen, for `check_seen`."""
     checked = yield from periods.run(_check_period)
     periods.update(lambda item: _add_results(item, checked[item.period][0]))
     if periods.is_joint:
@@ -89,11 +81,7 @@ def _add_results(period_load: P, results: tuple[CheckResult, ...]) -> P:
 
 
 def check_seen(period_load: Publication, rows: int) -> None:
-    """Check that the checks have seen all rows that are about to be published.
-
-    Raises:
-        TransientError: If the numbers differ.
-    """
+    """Check that the checks have seen all rows that are about to be published."""
     staged = sum(period_load.staged[node].rows for node in period_load.context.publishers)
     if period_load.checks and rows != staged:
         raise TransientError(

@@ -50,12 +50,7 @@ class Orphan(AsJson):
 
 
 def clean_staging(request: CleanRequest) -> Steps[list[Orphan]]:
-    """Kill the queries of old staging tables on every node, wait until they end, and drop the tables.
-
-    Raises:
-        PreflightError: If the database does not exist.
-        TransientError: If queries do not end.
-    """
+    """Kill the queries of old staging tables on every node, wait until they end, and drop the tables."""
     # The ledger is the only table with a known name in that database.
     ledger = TableRequest(
         target=TableName(request.database, LEDGER_TABLE),

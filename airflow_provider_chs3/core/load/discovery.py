@@ -83,14 +83,7 @@ def list_ready(request: LoadRequest, periods: Sequence[Period]) -> Steps[Listed]
 
 
 def list_ready_period(request: LoadRequest) -> Steps[tuple[Source, Manifest]]:
-    """List the period's objects.
-
-    Returns:
-        The source with its base, and the manifest.
-
-    Raises:
-        NotReadyError: As in `list_ready`.
-    """
+    """List the period's objects; see `list_ready`."""
     listed = yield from list_ready(request, [request.period])
     for error in listed.failed.values():
         raise error
@@ -135,9 +128,6 @@ def list_and_inspect(
     Returns:
         The objects, the nodes' facts, and the timer at the end of the listing: any further time counts for the next
         step.
-
-    Raises:
-        PreflightError: If the cluster, versions or privileges prevent the load.
     """
     if context is not None:
         listed, timer = yield from _list(request, periods, timer)
@@ -184,11 +174,7 @@ def needed_by(request: LoadRequest) -> dict[str, SettingValue]:
 
 
 def inspect_target_for_load(request: LoadRequest) -> Steps[Target]:
-    """Ask every node for its facts, and check that a load may start.
-
-    Raises:
-        PreflightError: If the cluster, versions, profiles or privileges prevent the load.
-    """
+    """Ask every node for its facts, and check that a load may start."""
     try:
         return (yield from _inspect_target(request))
     except ClickHouseServerError as error:
@@ -215,13 +201,10 @@ VIEW_TO = re.compile(rf"CREATE MATERIALIZED VIEW {NAME}\.{NAME} (?:REFRESH .*? )
 
 
 def _fill_statements(load: PeriodLoad, node: Node) -> Steps[list[str]]:
-    """Return an INSERT for every materialized view that adds the period's rows as the view would.
+    """Return an INSERT for every materialized view that the user may see; it adds the period's rows as the view would.
 
     The view's SELECT is unchanged, but a setting restricts it to the period's partition. Rows go directly to the view's
     table, because the view would not cast differing types.
-
-    Returns:
-        The statements, ordered by view, without views that the user may not see.
     """
     target = load.context.target
     views = (
@@ -257,10 +240,6 @@ def warn_of_risks(load: PeriodLoad, capacities: Mapping[Node, NodeNow]) -> Steps
     """Check disks, parts and materialized views of the target.
 
     Problems that prevent the load are errors; others are logged.
-
-    Raises:
-        PreflightError: If a node lacks disk space for its part of the period.
-        TransientError: If the target has too many parts for INSERTs, until merges reduce them.
     """
     without_room, too_full = list(_nodes_without_room(load, capacities)), list(_too_full(load, capacities))
     if without_room:

@@ -41,9 +41,6 @@ def end_earlier_attempts(context: Target, *attempts: Attempt) -> Steps[None]:
     """End other attempts at these periods, queries first, before staging is created.
 
     This may drop a shared staging table of other periods, too; their load then creates another one.
-
-    Raises:
-        TransientError: If queries do not end.
     """
     prefixes = literals(attempt.prefix for attempt in attempts)
     tables = begins_with_any(prefixes)
@@ -78,11 +75,7 @@ def find_groups(context: Target, *periods: Attempt) -> Steps[dict[str, Group]]:
 
 
 def find_published_from(context: Target, nonce: str) -> Steps[dict[str, list[str]]]:
-    """Find the tables that an attempt was to publish from: name → periods.
-
-    Returns:
-        The tables that every node has.
-    """
+    """Find the tables that an attempt was to publish from, and that every node has: name → periods."""
     query = f"SELECT name, {PERIODS_IN_COMMENT} FROM system.tables WHERE {published_from(context, nonce)}"
     answers = yield from context.on_each(name=f"Look for staging of attempt {nonce}", sql=Sql(query))
     on_nodes = [{name: list(periods) for name, periods in rows} for rows in answers.values()]
@@ -90,11 +83,7 @@ def find_published_from(context: Target, nonce: str) -> Steps[dict[str, list[str
 
 
 def rename_staging(context: Target, name: str, *, to: Attempt) -> Steps[None]:
-    """Take over the staging of a dead process by a new name: should it still run, it finds no staging.
-
-    Raises:
-        SupersededError: If staging is gone from a node.
-    """
+    """Take over the staging of a dead process by a new name: should it still run, it finds no staging."""
     sql = Sql(f"RENAME TABLE {table(TableName(context.staging_database, name))} TO {table(to.staging(context))}")
     try:
         yield from run_ddl(context, dict.fromkeys(context.nodes, sql), name=f"Take staging over as {to.name}")
@@ -140,20 +129,12 @@ def end_attempts_with(context: Target, *nonces: str) -> Steps[None]:
 
 
 def end_queries(context: Target, attempt: Attempt) -> Steps[None]:
-    """End the queries of an attempt on every node, but keep its staging.
-
-    Raises:
-        TransientError: If queries do not end.
-    """
+    """End the queries of an attempt on every node, but keep its staging."""
     yield from _end_until_gone(context, queries=_queries_of(literal(attempt.name)), tables="0")
 
 
 def end_named(context: Target, names: Collection[str]) -> Steps[None]:
-    """End the attempts with these names: queries on every node, then staging.
-
-    Raises:
-        TransientError: If queries do not end.
-    """
+    """End the attempts with these names: queries on every node, then staging."""
     yield from _end_until_gone(
         context,
         queries=_queries_of(literals(names)),
@@ -162,12 +143,9 @@ def end_named(context: Target, names: Collection[str]) -> Steps[None]:
 
 
 def check_not_superseded(context: Target, attempt: Attempt, error: Exception) -> Steps[None]:
-    """Check whether a newer attempt caused an error.
+    """Raise a `SupersededError` if a newer attempt caused an error: if staging is gone.
 
     Such an attempt kills the queries of this one, and then drops its staging.
-
-    Raises:
-        SupersededError: If staging is gone.
     """
     was_killed = isinstance(error, ClickHouseServerError) and error.code == QUERY_WAS_CANCELLED
     for waited_seconds in range(_TAKE_OVER_SECONDS if was_killed else 1):
@@ -270,15 +248,11 @@ def _drop_table(context: Target, nodes: Collection[Node], name: str, end: str) -
 
 
 def take_over(context: Target, attempt: Attempt) -> Steps[None]:
-    """End attempts that created staging at the same time, or yield to them.
+    """End attempts that created staging at the same time, or yield to them with a `SupersededError`.
 
     The latest attempt wins, by the nonce in its name, so all agree whichever server answers. Attempts ask after
     creating their own staging, so at least the later of two sees the other. An attempt ends only earlier ones that it
     sees.
-
-    Raises:
-        SupersededError: If a newer attempt has taken over.
-        TransientError: If queries do not end.
     """
     of_period = f"startsWith(name, {literal(attempt.prefix)})"
     query = (
@@ -299,10 +273,6 @@ def settle_with_rivals(context: Target, attempt: Attempt, periods: Collection[At
 
     These are periods staged by a load of a single period, or being published by a later load of several, by nonce. Two
     loads that see each other agree on which ends the other.
-
-    Raises:
-        SupersededError: If the staging of the attempt is gone.
-        TransientError: If queries of the others do not end.
     """
     prefixes = literals(period_attempt.prefix for period_attempt in periods)
     query = (

@@ -33,9 +33,6 @@ def explain_parsing(files: Files, reading: Reading, error: ClickHouseServerError
     Returns:
         A sentence with object, row and, if known, column; None if the error names no object of the period, or the
         object is readable.
-
-    Raises:
-        SourceError: If the beginning of the file is the reason: `check_beginning`.
     """
     path = files.source.path_in_error(file_of(error))
     group = next((group for group, batch in reading.batches(files) if path in batch.paths), None)
@@ -51,12 +48,9 @@ def explain_parsing(files: Files, reading: Reading, error: ClickHouseServerError
 
 
 def explain_conversion(files: Files, reading: Reading, *, null_as_default: bool) -> Steps[str | None]:
-    """Find the value that cannot be converted.
+    """Return a sentence with object, row and column of the value that cannot be converted; None if nothing fails.
 
     Every statement halves the objects, rows or columns.
-
-    Returns:
-        A sentence with object, row and column; None if nothing fails.
     """
     yield from Log(name="Looking for the value that does not fit: the period is read again, in ever fewer rows.")
     for group, batch in reading.batches(files):
@@ -67,11 +61,7 @@ def explain_conversion(files: Files, reading: Reading, *, null_as_default: bool)
 
 
 def explain_sample(files: Files, reading: Reading, *, rows: int, null_as_default: bool) -> Steps[str | None]:
-    """Describe the failure that the first rows of files would cause.
-
-    Returns:
-        A sentence with object, row and column; None if nothing fails.
-    """
+    """Describe the failure that the first rows of files would cause; None if nothing fails."""
     for group, batch in reading.batches(files):
         hunt = _Hunt(files, group, null_as_default)
         for path in batch.paths:

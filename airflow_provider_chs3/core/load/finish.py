@@ -46,8 +46,7 @@ from airflow_provider_chs3.exceptions import SupersededError, TargetChangedError
 def finish(periods: Periods) -> Steps[dict[Period, dict[Node, PartitionState]]]:
     """Publish the staging of dead attempts, without another insert.
 
-    Returns:
-        The partitions of the published periods on every node. All other periods must be loaded.
+    Returns the partitions of the published periods on every node; all other periods must be loaded.
     """
     states, attempts = dict[Period, dict[Node, PartitionState]](), defaultdict[str, list[Period]](list)
     for item in periods:
@@ -163,11 +162,7 @@ def approve(periods: Periods) -> Steps[None]:
 
 
 def check_approved(load: PeriodLoad) -> None:
-    """Fail if an approved period could not be published.
-
-    Raises:
-        TransientError: If the load is an approval.
-    """
+    """Fail if the load is an approval, because its period could not be published."""
     if load.request.is_approval:
         raise TransientError(
             f"{load.context.target} {load.period} was approved, but could not be published: the log says why. "

@@ -27,12 +27,7 @@ _UINT32 = Struct("<I").unpack_from
 
 @dataclass(frozen=True)
 class _Frame:
-    """Checksums of a frame, from its header.
-
-    Args:
-        after_blocks: Bytes of the checksum after the last block.
-        after_block: Bytes of the checksum after every block.
-    """
+    """Bytes of the checksums after the last block of a frame and after every block, from its header."""
 
     after_blocks: int
     after_block: int = 0
@@ -90,15 +85,7 @@ FRAMED: Mapping[str, Codec] = {
 
 
 class _Window:
-    """The bytes of an object at the current position of a walk.
-
-    Args:
-        size_bytes: The size of the object.
-
-    Attributes:
-        begin: The offset of the bytes.
-        data: The bytes.
-    """
+    """The bytes of an object from an offset, `begin`, at the current position of a walk."""
 
     def __init__(self, size_bytes: int) -> None:
         self.begin, self.data = 0, b""
@@ -124,11 +111,7 @@ class _Window:
 
 
 def find_damage(codec: Codec, size_bytes: int) -> Walk:
-    """Walk from header to header, and request their bytes by offset and length.
-
-    Returns:
-        The damage of the object; empty if its last frame ends where the object ends.
-    """
+    """Walk from header to header, and return the damage; empty if the last frame ends where the object ends."""
     at, window = 0, _Window(size_bytes)
     frame: _Frame | None = None
     while at < size_bytes:

@@ -80,11 +80,7 @@ def as_approved(load: PeriodLoad) -> PeriodLoad:
 
 
 def judge_held(load: PeriodLoad, held: HeldPeriods, *, is_approval: bool) -> LoadResult | None:
-    """Return the result of an arrival that waits until somebody decides; None if it is loaded.
-
-    Raises:
-        TargetChangedError: If it is approved, and is not what was held.
-    """
+    """Return the result of an arrival that waits until somebody decides; None if it is loaded."""
     assert load.spread
     same = held_of_same(load.period, load.manifest, load.request.definition, held)
     if is_approval:

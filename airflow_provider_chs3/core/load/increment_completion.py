@@ -82,11 +82,7 @@ def check_bases(periods: Periods, bases: Bases) -> None:
 
 
 def require_base(load: Publication, current: Mapping[Node, PeriodOnNode]) -> None:
-    """Check that the published period is still the base that the load decided on.
-
-    Raises:
-        BaseChangedError: If it changed.
-    """
+    """Check that the published period is still the base that the load decided on."""
     reason = why_no_base(current, load.context.table_facts)
     attempts = [
         {period.record.attempt for period in periods.values() if period.record} for periods in (load.before, current)
@@ -135,12 +131,7 @@ def _attach_published(periods: Periods) -> Steps[None]:
 
 
 def prove_attached(load: P, complete: Mapping[Node, Staged], current: Mapping[Node, PeriodOnNode]) -> P:
-    """Prove that the published rows are staged beside the new ones.
-
-    Raises:
-        BaseChangedError: If somebody changed the published rows, or other rows were attached.
-        VerificationError: If staging got rows of other periods.
-    """
+    """Prove that the published rows are staged beside the new ones."""
     require_base(load, current)
     for node, after in complete.items():
         _check_attached(load, node, after, current[node])

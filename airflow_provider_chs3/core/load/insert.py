@@ -79,11 +79,7 @@ def insert(
     explains: bool = True,
     name: str = "insert",
 ) -> Steps[Inserted]:
-    """Insert the manifest's objects: every node writes its own rows, or the sharding key distributes them.
-
-    Raises:
-        SourceError: If a value does not fit; it names column, file and value.
-    """
+    """Insert the manifest's objects: every node writes its own rows, or the sharding key distributes them."""
     so_far = list(done)
     load = yield from _find_readers(load)
     for number, (group, batch) in enumerate(load.planned.reading.batches(load.files), start=1):
@@ -122,11 +118,7 @@ def _run_insert(load: PeriodLoad, step: Insert) -> Steps[InsertStats]:
 
 
 def explain(load: PeriodLoad, error: ClickHouseServerError) -> Steps[None]:
-    """Find the value or file that made a read of the objects fail.
-
-    Raises:
-        SourceError: If there is such a value; it names column, file and value.
-    """
+    """Raise a `SourceError` that names the value or file that made a read of the objects fail, if there is one."""
     if error.code not in _VALUE_ERRORS and (not file_of(error) or is_of_servers(error)):
         return
     try:
@@ -173,10 +165,6 @@ def verify(
     """Prove that staging holds exactly the rows of the objects, and assign them to their periods.
 
     An insert of several periods fails on rows outside the period of their file, so the total proves every period.
-
-    Raises:
-        VerificationError: If the number of rows differs.
-        SourceError: If rows belong to other periods and that is an error.
     """
     # Rows of periods that leave are staged, too.
     every = list(periods)
@@ -259,11 +247,7 @@ def _check_others(load: PeriodLoad, staged: Mapping[Node, Staged]) -> None:
 
 
 def check_objects(load: PeriodLoad, listed: Manifest, *, cause: Exception | None = None) -> None:
-    """Check that the listed objects are unchanged; later ones are left to the next run.
-
-    Raises:
-        ObjectsChangedError: If an object was overwritten or deleted.
-    """
+    """Check that the listed objects are unchanged; later ones are left to the next run."""
     if changes := load.manifest.changes_in(listed):
         raise ObjectsChangedError(
             f"Objects of {load.period} changed while they were loaded: {changes}. The period was not published."

@@ -130,12 +130,7 @@ class Version:
 def keep_versions(periods: Publications[P]) -> Steps[list[Version]]:
     """Link the target's rows of periods into a version table of this publication, if the load keeps versions.
 
-    Returns:
-        All versions of the table; none if nothing was kept.
-
-    Raises:
-        TransientError: If merges of the periods keep ending meanwhile.
-        TargetChangedError: If somebody changes them meanwhile.
+    Returns all versions of the table; none if nothing was kept.
     """
     load, kept = periods.first, dict[Period, dict[Node, _States]]()
     context, is_kept = load.context, load.policies.keep_versions > 0
@@ -288,11 +283,7 @@ def _is_proved(state: PartitionState, proof: Proof) -> bool:
 
 
 def find_versions(context: Target, *, beside: str = "") -> Steps[tuple[list[Version], dict[Node, Row]]]:
-    """Find the versions of a table's periods in the servers.
-
-    Returns:
-        The versions, oldest first, including incomplete ones; and the further columns by node.
-    """
+    """Find the versions of a table's periods, oldest first, also incomplete ones; and the further columns by node."""
     target = {"role": "version", "database": context.target.database, "table": context.target.table}
     told = (f"JSONExtractString(comment, {literal(name)}) = {literal(value)}" for name, value in target.items())
     is_version = f"startsWith(name, {literal(PREFIX)}) AND {' AND '.join(told)}"
@@ -375,11 +366,7 @@ def _drop_table(context: Target, name: str, nodes: Sequence[Node]) -> Steps[None
 
 
 def keep_held(load: Publication) -> Steps[dict[Node, Staged]]:
-    """Link the staged rows of a period to a table that later loads spare, and count them there.
-
-    Raises:
-        VerificationError: If that table does not hold the staged rows.
-    """
+    """Link the staged rows of a period to a table that later loads spare, and count them there."""
     attempt = held_attempt(load, load.attempt.nonce)
     # An earlier process of the same attempt may have died here.
     yield from end_named(load.context, [attempt.name])
@@ -390,11 +377,7 @@ def keep_held(load: Publication) -> Steps[dict[Node, Staged]]:
 def link_partitions(
     load: Publication, source: TableName, to: Attempt, wanted: Mapping[Node, Staged]
 ) -> Steps[dict[Node, Staged]]:
-    """Attach partitions of one table to another by hard links, and count the rows there.
-
-    Raises:
-        VerificationError: If the rows differ.
-    """
+    """Attach partitions of one table to another by hard links, and count the rows there."""
     target, of_shards = to.staging(load.context), {node.shard_num: node for node in sorted(wanted, reverse=True)}
     yield from attach_partitions(
         load.context,

@@ -44,11 +44,7 @@ from airflow_provider_chs3.exceptions import ConfigurationError
 
 @dataclass(frozen=True, kw_only=True)
 class Policies(PolicyGroup, Increments, Proof):
-    """Policies of a load: special cases, increments and proof.
-
-    Raises:
-        ConfigurationError: If a value is not allowed.
-    """
+    """Policies of a load: special cases, increments and proof."""
 
     group = ""
 
@@ -205,11 +201,7 @@ class LoadRequest(TableRequest):
         return replace(self, **fields, settings=settings, source=source)
 
     def is_left_out(self, period: Period) -> Steps[bool]:
-        """Check whether the run reloads other periods or tables.
-
-        Raises:
-            PreflightError: If the table is Distributed over a cluster other than the one given.
-        """
+        """Check whether the run reloads other periods or tables."""
         if self.reload is None:
             return False
         return (yield from self.reload.leaves_out(self.target, self.cluster, period))
@@ -228,11 +220,7 @@ class LoadRequest(TableRequest):
         )
 
     def format_of(self, manifest: Manifest) -> Format:
-        """Return the format that is set, or that of the keys' extension.
-
-        Raises:
-            ConfigurationError: If the keys mean no format, or several, or an argument has no effect on it.
-        """
+        """Return the format that is set, or that of the keys' extension."""
         if self.source.kind.format is not None:
             return self.source.kind.format
         if not manifest.objects:
@@ -403,11 +391,7 @@ SWITCHES = (
 
 
 def check_switches(groups: Sequence[Group], arguments: Mapping[str, Any]) -> None:
-    """Check that no argument switches off another.
-
-    Raises:
-        ConfigurationError: If an argument has no effect.
-    """
+    """Check that no argument switches off another."""
     given = {name for group in groups for name in group.changes}
     given |= {
         argument.name
@@ -429,11 +413,7 @@ def written_name(name: str) -> str:
 
 
 def check_effects(given: Iterable[tuple[str, str]], file_format: Format) -> None:
-    """Check that arguments have an effect on files of a format.
-
-    Raises:
-        ConfigurationError: If an argument has no effect.
-    """
+    """Check that arguments have an effect on files of a format."""
     for effect in (EFFECTS[key] for key in given if key in EFFECTS):
         if not effect.applies_to(file_format):
             raise ConfigurationError(

@@ -37,11 +37,7 @@ _SATURATE: SettingValues = {"date_time_overflow_behavior": "saturate"}
 
 
 def find_misfits(files: Files, reading: Reading, *, null_as_default: bool) -> Steps[str | None]:
-    """Find a value that does not fit.
-
-    Returns:
-        A sentence with the value and its place; None if all values fit.
-    """
+    """Return a sentence about a value that does not fit, with its place; None if all values fit."""
     for group, batch in reading.batches(files):
         asked = [
             (loaded_column, bad)

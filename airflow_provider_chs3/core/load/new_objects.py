@@ -40,8 +40,7 @@ _GROUP_BY_TTL = re.compile(r"\bTTL\b.*\bGROUP BY\b", re.DOTALL)
 def find_increments(periods: Periods) -> Steps[dict[Period, str]]:
     """Let periods load only their new objects, if nothing else has changed since the publication.
 
-    Returns:
-        The reason to load a period whole; empty if it is an increment.
+    Returns the reason to load a period whole; empty if it is an increment.
     """
     reasons = periods.apply(lambda item: _why_whole(item, item.before))
     adding = periods.select(lambda item: not reasons[item.period])
@@ -101,10 +100,9 @@ def _compare_objects(
 def why_table_is_read(
     source: Source, policies: Policies, context: Target, key: LedgerKey, before: Mapping[Node, PeriodOnNode]
 ) -> Steps[str | None]:
-    """Find the reason why a load of a changed table would read all its objects.
+    """Return why a load of a changed table would read all its objects.
 
-    Returns:
-        The reason; None if, by what is known before the load, it reads only the new objects.
+    None if, by what is known before the load, it reads only the new objects.
     """
     if reason := _why_not_added(policies, context, before):
         return reason
@@ -117,11 +115,7 @@ def why_table_is_read(
 def find_changes(
     source: Source, context: Target, periods: Mapping[Period, Mapping[Node, PeriodOnNode]]
 ) -> Steps[dict[Period, str]]:
-    """Find the changes of the objects of periods.
-
-    Returns:
-        The changes as text, with an example and its time, for periods with a matching record of objects.
-    """
+    """Return the changes of the objects of periods as text, for those with a matching record of objects."""
     node, records = context.coordinator, {period: _record_of(before) for period, before in periods.items()}
     keys = [(LedgerKey.on(context, node, period), record.base) for period, record in records.items()]
     _, listed = yield from source.list_periods([*records])
@@ -171,11 +165,7 @@ def why_not_alone(load: PeriodLoad, before: Mapping[Node, PeriodOnNode], reading
 
 
 def load_of_resumable(load: PeriodLoad, recorded: RecordedPeriod, listed: Manifest) -> Steps[PeriodLoad]:
-    """Return a load with the objects of a resumable one.
-
-    Raises:
-        ObjectsChangedError: If objects changed since.
-    """
+    """Return a load with the objects of a resumable one."""
     period = recorded.manifest_in(listed)
     if recorded.increment is None:
         return load.with_objects(period)

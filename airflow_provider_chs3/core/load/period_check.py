@@ -302,11 +302,7 @@ def _fail_as_published(load: PeriodLoad) -> None:
 
 
 def look_at_period(load: PeriodLoad) -> Steps[PeriodFacts]:
-    """Return the facts about a period; if it seems changed, ask the servers for the cause.
-
-    Raises:
-        PreflightError: If the table's key now makes another partition than at the publication.
-    """
+    """Return the facts about a period; if it seems changed, ask the servers for the cause."""
     known = load.facts(load.before)
     facts = yield from validate_held(load.context, load.period, known, load.before)
     if known.held and not facts.held:
@@ -322,14 +318,7 @@ def look_at_period(load: PeriodLoad) -> Steps[PeriodFacts]:
 
 
 def judge_period(load: PeriodLoad, facts: PeriodFacts) -> Decision:
-    """Decide what happens to a period.
-
-    Raises:
-        NotReadyError: If it lacks objects, and that is an error.
-        TargetChangedError: If it holds rows of others, and no argument permits replacing them.
-        TransientError: If a replica that is down may know where its rows come from.
-        SourceError: If it shrank too much.
-    """
+    """Decide what happens to a period; a refusal is raised as its error."""
     decision = decide(facts, load.policies)
     if isinstance(decision, Refuse):
         raise _error_of(load, facts, decision)
@@ -337,11 +326,7 @@ def judge_period(load: PeriodLoad, facts: PeriodFacts) -> Decision:
 
 
 def check_whole(period_load: PeriodLoad, facts: PeriodFacts, reason: str | None) -> None:
-    """Check that a period may be loaded whole, if it is not an increment.
-
-    Raises:
-        Chs3Error: As in `judge_period`.
-    """
+    """Check that a period may be loaded whole, if it is not an increment."""
     # Dead attempts and held versions were handled before this point.
     why_whole = facts.comparison.reason if reason is None else reason
     judge_period(period_load, replace(facts, intended="", held=None, why_whole=why_whole))

@@ -43,9 +43,6 @@ def plan_periods(periods: Periods) -> Steps[tuple[PeriodLoad, Periods] | None]:
     Returns:
         The load of all objects, and the periods, with their plans; None if several periods cannot be loaded together.
         Periods that turn out to need a whole load are left out.
-
-    Raises:
-        Chs3Error: As in `plan_objects`.
     """
     if len(periods.items) > 1:
         return (yield from _plan_several(periods))
@@ -143,13 +140,6 @@ def plan_of(of_all: PeriodLoad, load: PeriodLoad) -> InsertPlan:
 def plan_objects(load: PeriodLoad) -> Steps[InsertPlan]:
     """Inspect the nodes and the objects of the load, and plan its insert.
 
-    Raises:
-        PreflightError: If the nodes have no room, or settings are forbidden.
-        SourceError: If an object was cut off, lacks a column or contradicts the others.
-        ConfigurationError: If columns, expressions, settings or node specs do not fit.
-        TransientError: If the target has too many parts, or memory did not suffice before.
-        ColumnsAddedError: If the target got columns that the files have.
-
     Returns:
         The plan. If it relies on expected files, they are inspected during the insert, which then raises their errors.
     """
@@ -192,12 +182,7 @@ def _may_begin(load: PeriodLoad) -> bool:
 
 
 def read_files(load: PeriodLoad) -> Steps[Reading]:
-    """Find the columns and types of the files, and the columns to load.
-
-    Raises:
-        SourceError: If files lack a column or contradict each other.
-        ConfigurationError: If columns or expressions do not fit.
-    """
+    """Find the columns and types of the files, and the columns to load."""
     if not load.files.manifest.objects:
         return Reading((), rows=0)
     reading = yield from read_columns(load.files, load.request.selection, load.context.table_facts.columns)
@@ -213,12 +198,7 @@ def read_files(load: PeriodLoad) -> Steps[Reading]:
 def plan_insert(
     load: PeriodLoad, capacities: Mapping[Node, NodeNow], reading: Reading, history: TableHistory
 ) -> Steps[InsertPlan]:
-    """Compute the settings, and log the nodes' specs and the settings with their reasons.
-
-    Raises:
-        TransientError: If even the lowest memory settings did not suffice.
-        ConfigurationError: If settings or node specs do not fit.
-    """
+    """Compute the settings, and log the nodes' specs and the settings with their reasons."""
     request, context = load.request, load.context
     nodes = size_nodes(context, capacities, argument=request.node_specs, connection=request.connection_node_specs)
     is_remote = any(capacity.is_on_remote_disk for capacity in capacities.values())
@@ -344,12 +324,7 @@ def _as_array(select: str) -> str:
 
 
 def settle_new_columns(load: PeriodLoad, reading: Reading) -> Steps[None]:
-    """Add missing columns to the target, or refuse them, as the policy demands.
-
-    Raises:
-        SourceError: If the policy refuses them.
-        ColumnsAddedError: If columns were added, and the load must inspect the target again.
-    """
+    """Add missing columns to the target, and inspect it again; or refuse them, as the policy demands."""
     policy = load.policies.on_new_columns
     if policy == "warn" or not load.files.manifest.objects:
         return

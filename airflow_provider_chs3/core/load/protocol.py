@@ -128,11 +128,7 @@ class LoadsOutcome:
         return kind("\n  ".join([text, *lines[:_MOST_SHOWN], *rest]), self.errors.values())
 
     def unwrap(self) -> LoadResult:
-        """Return the result of a load of a single period.
-
-        Raises:
-            Chs3Error: Its error.
-        """
+        """Return the result of a load of a single period."""
         for error in self.errors.values():
             raise error
         (result,) = self.results.values()
@@ -161,11 +157,7 @@ def first_rounds(request: LoadRequest, periods: Sequence[Period]) -> Steps[list[
 
 
 def further_rounds(load_round: Round, outcome: LoadsOutcome) -> Steps[list[Round]]:
-    """Return the rounds of the periods that an attempt has not loaded.
-
-    Raises:
-        Chs3Error: If every period would meet the error, or somebody ended the load.
-    """
+    """Return the rounds of the periods that an attempt has not loaded, or raise an error that all would meet."""
     is_of_one, rounds = len(load_round.periods) == 1, list[Round]()
     errors = load_round.refused | load_round.errors if is_of_one else load_round.refused
     if is_of_one and load_round.error:

@@ -245,11 +245,7 @@ Publications = Batch[Period, P]
 
 
 def look_up_all(periods: Sequence[Publication], *, with_records: bool = True) -> Steps[list[dict[Node, PeriodOnNode]]]:
-    """Look up the parts and newest records of periods on every node, with a single statement.
-
-    Returns:
-        Every period by node, in the given order.
-    """
+    """Look up periods on every node, in the given order: their parts and newest records, with a single statement."""
     name = f"Look up {periods_text(periods)}" + (" in the ledger" if with_records else "")
     partitions = {item.period: item.period_partitions for item in periods}
     states, _ = yield from look_up_beside(periods[0].context, partitions, name=name, with_records=with_records)
@@ -435,9 +431,6 @@ def check_none_newer(
 
     An attempt with newer staging ends older ones. An attempt that published and dropped its staging before this one
     created its own escapes that; only its record shows it.
-
-    Raises:
-        ObjectsChangedError: If another load has.
     """
     others = {node: period for node, period in current.items() if period.record and period.record.attempt != attempt}
     if any(records.get(node) != record for node, record in records_of(others).items()):

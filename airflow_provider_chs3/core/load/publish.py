@@ -138,9 +138,6 @@ def _check_schema_drift(load: Publication, tables: Mapping[Node, TableFacts | No
 
     REPLACE PARTITION refuses a staging table of another structure only on the altered node: while an ALTER spreads, it
     would publish half a period.
-
-    Raises:
-        TransientError: If it was altered or recreated. The next run uses the new table.
     """
     context = load.context
     for node, is_now in tables.items():

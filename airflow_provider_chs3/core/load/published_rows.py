@@ -40,12 +40,7 @@ _AFTER_ALL_BLOCKS = 2**63 - 1
 
 
 def check_published(load: Publication, current: Mapping[Node, PeriodOnNode]) -> None:
-    """Check that the partitions of a period hold the staged rows, and that publishing undid no changes.
-
-    Raises:
-        TargetChangedError: If somebody changed it at that moment.
-        VerificationError: If it holds other rows.
-    """
+    """Check that the partitions of a period hold the staged rows, and that publishing undid no changes."""
     _check_same_table(load, current)
     for node, period in current.items():
         members = load.members[node]
@@ -146,13 +141,10 @@ def held_nodes(periods: Publications[P]) -> set[Node]:
 
 
 def remove_replaced(periods: Publications[P], held: set[Node]) -> Steps[Sources]:
-    """Remove replaced parts from the disks, or wait for replicas.
+    """Remove replaced parts from the disks, or wait for replicas; return the new parts.
 
     DETACH PARTITION removes them at once, even if merges are stopped (seen on 25.8 and 26.9), and with them the new
     parts that merges have joined already: nothing else shows that a merge is of these.
-
-    Returns:
-        The new parts.
     """
     load = periods.first
     target = load.context.target
@@ -188,11 +180,7 @@ def _new_parts(periods: Publications[P], node: Node) -> str:
 def look_at_published(
     period_loads: Sequence[P], *, held: set[Node], new_parts: Sources
 ) -> Steps[list[tuple[dict[Node, PeriodOnNode], set[str]]]]:
-    """Look up replaced periods, and the old parts that are left.
-
-    Returns:
-        Every period by node, with the partitions of the table that still have replaced parts on a disk.
-    """
+    """Look up replaced periods, with the partitions of the table that still have replaced parts on a disk."""
     load = period_loads[0]
     replaced = (
         f"(SELECT groupUniqArray(partition_id) FROM system.parts WHERE {in_table(load.context.target)} AND rows > 0 "

@@ -55,11 +55,7 @@ class RecordedPeriod:
     records: Mapping[str, str]
 
     def manifest_in(self, listed: Manifest) -> Manifest:
-        """Return the objects of the attempt from a current listing, without later ones.
-
-        Raises:
-            ObjectsChangedError: If they changed.
-        """
+        """Return the objects of the attempt from a current listing, without later ones."""
         manifest = Manifest.of(unit for unit in listed.objects if unit.last_modified <= self.newest)
         if manifest.fingerprint != self.fingerprint:
             raise ObjectsChangedError(
@@ -68,11 +64,7 @@ class RecordedPeriod:
         return manifest
 
     def increment_of(self, period: Manifest, published: Manifest) -> tuple[Increment, Manifest]:
-        """Return the increment, and the new objects.
-
-        Raises:
-            ObjectsChangedError: If the attempt reads other objects.
-        """
+        """Return the increment, and the new objects."""
         assert self.increment is not None
         recorded = dict(self.increment)
         recorded["removed"] = tuple(recorded["removed"])

@@ -113,11 +113,7 @@ class Retry:
 
 
 def next_retry(error: Chs3Error, retry_state: RetryState) -> Retry | None:
-    """Decide whether to start over after an error of a load.
-
-    Returns:
-        The retry; None if starting over does not help.
-    """
+    """Return how to start over after an error of a load; None if that does not help."""
     is_gone = isinstance(error, ClickHouseServerError) and is_object_gone(error)
     if is_gone or isinstance(error, ObjectsChangedError | ColumnsAddedError):
         return _list_again(retry_state)
@@ -170,9 +166,6 @@ def lower_settings(settings: tuple[Setting, ...], retry_state: RetryState) -> tu
     """Lower the settings after the problems of earlier tries.
 
     A memory step halves block size, insert threads or reading threads, in turn; user settings stay.
-
-    Raises:
-        TransientError: If nothing is left to lower.
     """
     values = {setting.name: setting for setting in settings}
     for _ in range(retry_state.reader_steps):
@@ -240,11 +233,7 @@ class Reload(Group):
 
     @property
     def period(self) -> Period:
-        """The only period, for loads without a period argument.
-
-        Raises:
-            ConfigurationError: If there are several.
-        """
+        """The only period, for loads without a period argument."""
         if len(self.periods) > 1:
             raise ConfigurationError(
                 f"This run reloads {self}, but this load takes one period: name one period in {RELOAD}, or map "
@@ -253,19 +242,11 @@ class Reload(Group):
         return self.periods[0]
 
     def leaves_out(self, target: TableName, cluster: str | None, period: Period) -> Steps[bool]:
-        """Check whether a load is for something else.
-
-        Raises:
-            PreflightError: If its table is Distributed over a cluster other than the one given.
-        """
+        """Check whether a load is for something else."""
         return period not in self.periods or (yield from self.leaves_out_table(target, cluster))
 
     def leaves_out_table(self, target: TableName, cluster: str | None) -> Steps[bool]:
-        """Check whether a table is a different one.
-
-        Raises:
-            PreflightError: If the table is Distributed over a cluster other than the one given.
-        """
+        """Check whether a table is a different one."""
         if target == self.target:
             return False
         local, _, _ = yield from local_table(target, cluster)

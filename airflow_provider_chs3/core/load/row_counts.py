@@ -59,11 +59,7 @@ def source_read_of(counters: Mapping[str, int], bytes_event: str | None) -> Sour
 
 
 def rows_of_source(load: PeriodLoad, done: Sequence[DoneInsert]) -> Steps[tuple[int, str]]:
-    """Count the rows of the period's objects, and say how they were counted.
-
-    Raises:
-        TransientError: If the servers did not receive all bytes of the objects.
-    """
+    """Count the rows of the period's objects, and say how they were counted."""
     reading = load.planned.reading
     if not load.files.manifest.objects:
         return 0, ""
@@ -172,9 +168,6 @@ def prove_whole(load: PeriodLoad) -> Steps[None]:
 
     Servers would load compressed ones that were cut off. docs/reference/proof.md lists what codecs and formats detect
     by themselves, and how the rest is proved.
-
-    Raises:
-        SourceError: If an object is cut off, or nothing can prove that it is not.
     """
     files, unproved = load.files, dict[str, str]()
     if files.format.has_footer or not files.source.has_files:
@@ -195,11 +188,7 @@ def prove_whole(load: PeriodLoad) -> Steps[None]:
 
 
 def check_unproved(load: PeriodLoad, unproved: Mapping[str, str]) -> Steps[None]:
-    """Refuse objects that nothing proves to be whole, unless the user accepts them.
-
-    Raises:
-        SourceError: If there are such objects.
-    """
+    """Refuse objects that nothing proves to be whole, unless the user accepts them."""
     if not unproved:
         return
     path, reason = next(iter(unproved.items()))
@@ -316,13 +305,7 @@ def find_ends_of_native(load: PeriodLoad, objects: Sequence[Unit]) -> Steps[dict
     """Check that readers of Native do not stop before the end of an object, as they do at an empty block.
 
     An extra byte makes an object look truncated if it is read to the end; without that error, the reader stopped
-    earlier.
-
-    Returns:
-        Objects that are too large for this: path → reason.
-
-    Raises:
-        SourceError: If a reader stops before the end.
+    earlier. Returns the objects that are too large for this: path → reason.
     """
     files, unproved = load.files, dict[str, str]()
     for unit in objects:

@@ -35,11 +35,7 @@ _MOST_TABLES = 5
 def publish_from_shared_table(
     load: PeriodLoad, periods: Periods, attempts: list[Attempt]
 ) -> Steps[dict[Period, dict[Node, PartitionState]]]:
-    """Publish periods that are staged together.
-
-    Returns:
-        The state of every period by node.
-    """
+    """Publish periods that are staged together."""
     states, waiting = dict[Period, dict[Node, PartitionState]](), periods.subset(periods.items)
     for number in range(1, _MOST_TABLES + 1):
         if not waiting.items:

@@ -50,9 +50,7 @@ _Rows = Mapping[Period, Counter[str]]
 def find_periods(load: PeriodLoad, staged: _Partitions) -> Steps[Periods]:
     """Return the loads of the periods that the staged rows belong to, or that lose rows of changed objects.
 
-    Raises:
-        VerificationError: If the rows of objects, counted once more, are not those that are staged.
-        Chs3Error: If one of the periods cannot be loaded: then none is.
+    If one of the periods cannot be loaded, none is.
     """
     assert load.spread
     context = load.context
@@ -242,12 +240,6 @@ def _insert_changed(
     """Stage objects that must be read again, but changed since they were loaded, as if they had come in this arrival.
 
     Their own arrivals may need changed objects of this one: neither could be loaded first.
-
-    Returns:
-        The load with these objects, and what is staged now.
-
-    Raises:
-        SourceError: If one of these objects is gone, unless a policy removes its rows.
     """
     assert load.spread
     units = {unit.path: unit for of_period in kept.values() for unit in of_period}
@@ -281,11 +273,7 @@ def _insert_kept(
     partitions: Mapping[Period, PeriodPartitions],
     staged: _Partitions,
 ) -> Steps[tuple[dict[Period, Counter[str]], _Partitions]]:
-    """Read the rows that some periods have of their other objects once more.
-
-    Returns:
-        The rows of these objects, and what is staged now.
-    """
+    """Read once more the rows that some periods have of their other objects; return them, and what is staged now."""
     units = {unit.path: unit for of_period in kept.values() for unit in of_period}
     of_rows = replace((yield from rows_of_periods(load)), values=tuple(of.value for of in partitions.values()))
     yield from Log(name=f"Reading {quantity(len(units), 'object')} again for {', '.join(map(str, kept))}.")
@@ -299,12 +287,7 @@ def _insert_again(
 ) -> Steps[tuple[list[Row], _Partitions]]:
     """Stage objects beside what is staged.
 
-    Returns:
-        Path, value of a period and number of their rows; and what is staged now.
-
-    Raises:
-        ObjectsChangedError: If one of these objects changed meanwhile.
-        VerificationError: If other rows were staged.
+    Returns path, value of a period and number of their rows; and what is staged now.
     """
     manifest = Manifest.of(units)
     again = load.with_objects(manifest)

@@ -93,9 +93,6 @@ def create_staging(context: Target, attempt: Attempt) -> Steps[None]:
     It merges no parts, whatever the target's engine, so its count is proof. Columns, codecs, defaults,
     indices, projections and constraints come with `AS`; settings (storage policy, granularity) come from the target on
     that node. Types, codecs and keys that a server forbids in new tables by default are allowed if the target has them.
-
-    Raises:
-        SupersededError: If it was killed: the latest attempt ends all others at the period.
     """
     step = create_table(
         context,
@@ -244,9 +241,6 @@ def alter_partitions(
     """Alter partitions of a table, with a statement per node.
 
     It is not atomic: if it fails, some commands may have taken effect.
-
-    Raises:
-        TransientError: If somebody alters one of the tables meanwhile. The next run loads into the table as it is then.
     """
     by_node = defaultdict[Node, list[Command]](list)
     for command in commands:
