@@ -76,9 +76,11 @@ def find_changed(load: PeriodLoad) -> Steps[PeriodLoad]:
 def _compare_arrival(load: PeriodLoad) -> Steps[tuple[list[RecordedObject], ObjectChanges]]:
     """Return the loaded objects of an arrival, and how those that are listed differ, as far as that is to be loaded."""
     of_arrivals = yield from recorded_of_arrivals(load.context, load.files.source, [load.period])
-    recorded = of_arrivals[load.period]
+    recorded, policy = of_arrivals[load.period], load.policies.on_deleted_objects
     changes = changes_of_arrival(recorded, load.manifest)
-    return recorded, replace(changes, deleted=_settle_deleted(load, changes.deleted))
+    if changes.deleted and policy == "fail":
+        raise SourceError(deleted_text(load.context.target, load.period, changes.deleted))
+    return recorded, replace(changes, deleted=changes.deleted if policy == "remove" else ())
 
 
 def periods_by_path(recorded: Iterable[RecordedObject], paths: Iterable[str]) -> dict[str, frozenset[Period]]:
@@ -98,10 +100,8 @@ def _find_changed_periods(load: PeriodLoad, periods: Collection[Period]) -> Step
     if not periods:
         return frozenset()
     partitions = yield from partitions_of(load.context, sorted(periods))
-    items = Batch({period: load_of_period(load, period, of_period) for period, of_period in partitions.items()})
-    before = yield from items.ask(look_up_caught_up)
-    for error in items.failed.values():
-        raise error
+    items = [load_of_period(load, period, of_period) for period, of_period in partitions.items()]
+    before = yield from Batch({item.period: item for item in items}, is_joint=True).ask(look_up_caught_up)
     return not_as_published(before, replace(load.wanted, fingerprint=None), load.context.table_facts)
 
 
@@ -149,8 +149,8 @@ def _finish(load: PeriodLoad) -> Steps[dict[Period, Manifest]]:
     items = dict[Period, PeriodLoad]()
     for period, (attempt, base) in unfinished.items():
         item = load_of_period(load, period, partitions[period])
-        keys = [(item.key_on(context.coordinator), base)]
-        ask = recorded_objects(context.ledger, context.coordinator, keys, intended=attempt)
+        key = item.key_on(context.coordinator)
+        ask = recorded_objects(context.ledger, context.coordinator, [(key, base)], intended=attempt)
         items[period] = item.with_objects((yield from ask)[0])
     periods = Batch(items)
     before = yield from periods.ask(look_up_caught_up)
@@ -158,12 +158,12 @@ def _finish(load: PeriodLoad) -> Steps[dict[Period, Manifest]]:
     intended = periods.select(lambda item: bool(item.facts(item.before).intended))
     finished = yield from finish(intended)
     yield from drop_held_of(*(item for period, item in items.items() if period in finished))
-    left = {period: item.manifest for period, item in items.items() if period not in finished}
-    # Nothing was replaced before the objects were recorded.
     left = {
-        period: manifest
-        for period, manifest in left.items()
-        if manifest.fingerprint in {of.record.fingerprint for of in before[period].values() if of.record}
+        period: item.manifest
+        for period, item in items.items()
+        if period not in finished
+        # Nothing was replaced before the objects were recorded.
+        and item.manifest.fingerprint in {of.record.fingerprint for of in before[period].values() if of.record}
     }
     if left:
         yield from Log(name=f"Loading {', '.join(map(str, left))} whole: what a dead load staged of it is gone.")
@@ -213,14 +213,6 @@ def objects_of_periods(context: Target, condition: str) -> Steps[list[RecordedOb
     node = context.coordinator
     key = LedgerKey.on(context, node, WHOLE_TABLE)
     return (yield from held_objects(context.ledger, node, key, condition))
-
-
-def _settle_deleted(load: PeriodLoad, deleted: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the deleted objects whose rows are to be removed."""
-    policy = load.policies.on_deleted_objects
-    if deleted and policy == "fail":
-        raise SourceError(deleted_text(load.context.target, load.period, deleted))
-    return deleted if policy == "remove" else ()
 
 
 def _check_shrink(load: PeriodLoad, recorded: Iterable[RecordedObject]) -> str:

@@ -24,7 +24,6 @@ from airflow_provider_chs3.core.ledger.records import WITH_ARRIVAL
 from airflow_provider_chs3.core.load.publication import P, Publication, Publications, periods_text
 from airflow_provider_chs3.core.model.error_codes import is_of_servers
 from airflow_provider_chs3.core.model.models import TableName
-from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.model.quantities import quantity
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, table
 from airflow_provider_chs3.core.steps.operations import Log, Row, Steps
@@ -37,12 +36,10 @@ from airflow_provider_chs3.exceptions import (
     TransientError,
 )
 
-_NO_ROWS = "0"
-
 
 def try_checks(load: Publication) -> Steps[None]:
     """Let the servers analyze all checks before anything is written, so that unknown columns are found early."""
-    target = _Rows(load.context, load.context.target, _NO_ROWS)
+    target = _Rows(load.context, load.context.target, "0")
     for check in load.requested_checks:
         sql = f"DESCRIBE ({_render_check(check, target, target)})"
         yield from _query_check(load.context, sql, name=f"Try the check {check.name}", checks=(check,))
@@ -52,13 +49,11 @@ def try_checks(load: Publication) -> Steps[None]:
 _MOST_ROWS, _MOST_COLUMNS, _ROW_CHARACTERS = 5, 8, 300
 
 
-def check_rows(periods: Publications[P]) -> Steps[dict[Period, int]]:
-    """Run the checks of every period on its staged rows, and return the rows that they have seen, for `check_seen`."""
-    checked = yield from periods.run(_check_period)
-    periods.update(lambda item: _add_results(item, checked[item.period][0]))
+def check_rows(periods: Publications[P]) -> Steps[None]:
+    """Run the checks of every period on its staged rows."""
+    yield from periods.advance(_check_period)
     if periods.is_joint:
         _hold_together(periods)
-    return {period: rows for period, (_, rows) in checked.items()}
 
 
 def _hold_together(periods: Publications[P]) -> None:
@@ -74,55 +69,47 @@ def _hold_together(periods: Publications[P]) -> None:
     periods.update(lambda item: replace(item, held_because=text))
 
 
-def _add_results(period_load: P, results: tuple[CheckResult, ...]) -> P:
-    failed = text_of(results) if period_load.policies.on_failed_check == "hold" else ""
-    reason = "; ".join(filter(None, (period_load.held_because, f"checks failed: {failed}" if failed else "")))
-    return replace(period_load, checks=results, held_because=reason)
-
-
-def check_seen(period_load: Publication, rows: int) -> None:
+def check_seen(load: Publication) -> None:
     """Check that the checks have seen all rows that are about to be published."""
-    staged = sum(period_load.staged[node].rows for node in period_load.context.publishers)
-    if period_load.checks and rows != staged:
+    staged_rows = sum(load.staged[node].rows for node in load.context.publishers)
+    if load.checks and load.checked_rows != staged_rows:
         raise TransientError(
-            f"Checks of {period_load.period} saw {rows:,} of {staged:,} staged rows: the replicas that the servers "
-            "asked differ from those that publish. A retry loads the period again."
+            f"Checks of {load.period} saw {load.checked_rows:,} of {staged_rows:,} staged rows: the replicas that the "
+            "servers asked differ from those that publish. A retry loads the period again."
         )
 
 
-def _check_period(period_load: Publication) -> Steps[tuple[tuple[CheckResult, ...], int]]:
-    load, checks = period_load, period_load.requested_checks
+def _check_period(load: P) -> Steps[P]:
+    checks, policy = load.requested_checks, load.policies.on_failed_check
     # A dead attempt ran them before its intent.
-    if period_load.intended or not checks:
-        return (), 0
+    if load.intended or not checks:
+        return load
     names = (load.staging, load.context.target)
     # Every node searches only its own partitions (seen on 25.8 and 26.9).
     staged, published = (_Rows(load.context, name, load.period_partitions.rows_of(name)) for name in names)
-    yield from Log(name=f"{period_load.period}: checking what is staged ({quantity(len(checks), 'check')}).")
-    results, seen = yield from _check_columns(period_load, staged)
+    yield from Log(name=f"{load.period}: checking what is staged ({quantity(len(checks), 'check')}).")
+    results, rows = yield from _check_columns(load, staged)
     for check in checks:
         if not isinstance(check, ColumnCheck):
+            name = f"Check {check.name} of {load.period}"
             sql = _render_check(check, staged, published)
-            rows = yield from _query_check(
-                load.context, sql, name=f"Check {check.name} of {period_load.period}", checks=(check,)
+            results.append(_make_result(check, (yield from _query_check(load.context, sql, name=name, checks=(check,)))))
+    if failed := text_of(results):
+        results = yield from _find_rows(load, checks, results, staged)
+        text = rows_that_fail(results)
+        if policy == "fail":
+            raise CheckFailedError(
+                f"{load.context.target} {load.period} was not published, as checks failed: {failed}. The table is "
+                "unchanged. Fix the objects or the checks, or publish anyway with "
+                f"policies={{'on_failed_check': 'warn'}}.{text and ' Some of the rows that fail:'}{text}"
             )
-            results.append(_make_result(check, rows))
-    failed = text_of(results)
-    if not failed:
-        return tuple(results), seen
-    results = yield from _find_rows(load, checks, results, staged)
-    text = rows_that_fail(results)
-    if load.policies.on_failed_check == "fail":
-        raise CheckFailedError(
-            f"{load.context.target} {period_load.period} was not published, as checks failed: {failed}. The table is "
-            "unchanged. Fix the objects or the checks, or publish anyway with policies={'on_failed_check': 'warn'}."
-            f"{text and ' Some of the rows that fail:'}{text}"
-        )
-    if load.policies.on_failed_check == "warn":
-        yield from Log(name=f"Warning: {period_load.period} is published although checks failed: {failed}.")
-    if text:
-        yield from Log(name=f"Some of the rows of {period_load.period} that fail:{text}")
-    return tuple(results), seen
+        if policy == "warn":
+            yield from Log(name=f"Warning: {load.period} is published although checks failed: {failed}.")
+        if text:
+            yield from Log(name=f"Some of the rows of {load.period} that fail:{text}")
+    held_because = f"checks failed: {failed}" if failed and policy == "hold" else ""
+    reason = "; ".join(filter(None, (load.held_because, held_because)))
+    return replace(load, checks=tuple(results), checked_rows=rows, held_because=reason)
 
 
 def _find_rows(
@@ -178,16 +165,16 @@ def _sample(load: Publication, check: Check, condition: str, order: str, staged:
     return tuple(row if len(row) <= _ROW_CHARACTERS else f"{row[:_ROW_CHARACTERS]} …" for (row,) in rows)
 
 
-def _check_columns(period_load: Publication, staged: _Rows) -> Steps[tuple[list[CheckResult], int]]:
+def _check_columns(load: Publication, staged: _Rows) -> Steps[tuple[list[CheckResult], int]]:
     """Check all columns with one query, and count the rows: a replica that lacks some must not go unnoticed."""
     seen, results, by_clause = 0, list[CheckResult](), defaultdict[str, list[ColumnCheck]](list, {"": []})
-    for check in period_load.requested_checks:
+    for check in load.requested_checks:
         if isinstance(check, ColumnCheck):
             by_clause[check.clause].append(check)
     for clause, checks in by_clause.items():
-        name = f"Check columns of {period_load.period}"
+        name = f"Check columns of {load.period}"
         sql = _render_column_checks(checks, staged, clause)
-        (row,) = yield from _query_check(period_load.context, sql, name=name, checks=checks)
+        (row,) = yield from _query_check(load.context, sql, name=name, checks=checks)
         seen = seen if clause else int(row[0])
         answers = zip(checks, row[1::2], row[2::2], strict=True)
         results += [

@@ -113,6 +113,7 @@ class Publication:
         claims: Further values of its records, as for restored versions; none by default.
         held_because: The reason to hold it; empty, the default, if it is published.
         checks: Results of the user's checks; none by default.
+        checked_rows: The rows that they have seen. 0 by default.
     """
 
     context: Target
@@ -130,6 +131,7 @@ class Publication:
     claims: Mapping[str, Value] = field(default_factory=dict)
     held_because: str = ""
     checks: tuple[CheckResult, ...] = ()
+    checked_rows: int = 0
 
     @property
     def staging(self) -> TableName:

@@ -73,9 +73,9 @@ def publish(periods: Publications[P]) -> Steps[dict[Period, dict[Node, Partition
         The state of every period by node.
     """
     yield from periods.run_together(_follow_staging(periods))
-    seen = yield from check_rows(periods)
+    yield from check_rows(periods)
     looked = yield from periods.ask(_look_once_more)
-    periods.update(lambda item: _check_unchanged(item, *looked[item.period], seen_rows=seen[item.period]))
+    periods.update(lambda item: _check_unchanged(item, *looked[item.period]))
     held = periods.select(lambda item: bool(item.held_because))
     states = yield from _hold_periods(held)
     for period in states.keys() | held.failed.keys():
@@ -169,13 +169,11 @@ def _show_difference(value: object, other: object) -> str:
     return ", ".join(map(str, only)) or "none"
 
 
-def _check_unchanged(
-    item: P, current: Mapping[Node, PeriodOnNode], staged_now: Mapping[Node, Staged], *, seen_rows: int
-) -> P:
+def _check_unchanged(item: P, current: Mapping[Node, PeriodOnNode], staged_now: Mapping[Node, Staged]) -> P:
     """Check that nobody else wrote to the period or its staging, and return it as it was seen last."""
     if item.adds:
         item = prove_attached(item, staged_now, current)
-    check_seen(item, seen_rows)
+    check_seen(item)
     # After its own intent, the load may have lost its staging table, and made another one.
     check_none_newer(item.period, records_of(item.before), current, attempt=item.attempt.nonce)
     if item.increment:
