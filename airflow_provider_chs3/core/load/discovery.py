@@ -16,7 +16,7 @@ from airflow_provider_chs3.core.model.models import Manifest, Node, SettingValue
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.model.quantities import size_text
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, is_table, literal, table
-from airflow_provider_chs3.core.steps.driving import StepTimer
+from airflow_provider_chs3.core.steps.driving import Batch, StepTimer
 from airflow_provider_chs3.core.steps.operations import Gather, Log, QueryNodes, Steps
 from airflow_provider_chs3.core.target.node_capacity import NodeNow, OtherParts
 from airflow_provider_chs3.core.target.node_facts import Target, look_at
@@ -71,15 +71,9 @@ def list_ready(request: LoadRequest, periods: Sequence[Period]) -> Steps[Listed]
     if len(failed) == len(periods):
         return Listed(request.source, {}, failed)
     source, manifests = yield from request.source.list_periods([period for period in periods if period not in failed])
-    ready = dict[Period, Manifest]()
-    for period, manifest in manifests.items():
-        try:
-            _check_manifest(request, period, manifest)
-        except NotReadyError as error:
-            failed[period] = error
-        else:
-            ready[period] = manifest
-    return Listed(source, ready, failed)
+    ready = Batch(manifests)
+    ready.apply(lambda manifest: _check_age(request, manifest))
+    return Listed(source, ready.items, failed | ready.failed)
 
 
 def list_ready_period(request: LoadRequest) -> Steps[tuple[Source, Manifest]]:
@@ -105,7 +99,7 @@ def _why_not_ready(request: LoadRequest, period: Period) -> Steps[Chs3Error | No
     )
 
 
-def _check_manifest(request: LoadRequest, period: Period, manifest: Manifest) -> None:
+def _check_age(request: LoadRequest, manifest: Manifest) -> None:
     """Check that no object is too young."""
     policies = request.policies
     youngest = max(manifest.objects, key=lambda unit: unit.last_modified, default=None)
@@ -175,22 +169,19 @@ def needed_by(request: LoadRequest) -> dict[str, SettingValue]:
 
 def inspect_target_for_load(request: LoadRequest) -> Steps[Target]:
     """Ask every node for its facts, and check that a load may start."""
+    context: Target
     try:
-        return (yield from _inspect_target(request))
+        place = yield from resolve_table(request)
+        place = yield from leave_out_absent(place)
+        yield from check_distribution(place, distribution=request.policies.distribution, target=request.target)
+        # Old servers, or missing grants, may make the last query fail: the first error is reported.
+        names = names_to_look_up(request.settings, request.source.kind)
+        looks = (_check_servers(request, place), look_at(place, settings=names, policies_on=OF_A_LOAD))
+        _, context = yield from Gather(name=f"Look at {len(place.nodes)} nodes", workflows=looks)
     except ClickHouseServerError as error:
         if error.code == SETTING_CONSTRAINT:
             yield from explain_refusal(error, needed_by(request), user_settings=request.settings)
         raise
-
-
-def _inspect_target(request: LoadRequest) -> Steps[Target]:
-    place = yield from resolve_table(request)
-    place = yield from leave_out_absent(place)
-    yield from check_distribution(place, distribution=request.policies.distribution, target=request.target)
-    # Old servers, or missing grants, may make the last query fail: the first error is reported.
-    names = names_to_look_up(request.settings, request.source.kind)
-    looks = (_check_servers(request, place), look_at(place, settings=names, policies_on=OF_A_LOAD))
-    context: Target = (yield from Gather(name=f"Look at {len(place.nodes)} nodes", workflows=looks))[1]
     return context
 
 
@@ -219,21 +210,16 @@ def _fill_statements(load: PeriodLoad, node: Node) -> Steps[list[str]]:
         "WHERE views.engine = 'MaterializedView' GROUP BY database, name ORDER BY database, name"
     )
     rows = (yield from QueryNodes(name=f"Look at the views of {target}", sql={node: sql}))[node]
-    return [
-        _statement(load, TableName(database, name), definition, select, [column for _, column in sorted(columns)])
-        for database, name, definition, select, columns in rows
-    ]
-
-
-def _statement(load: PeriodLoad, view: TableName, definition: str, select: str, columns: Sequence[str]) -> str:
-    matched = VIEW_TO.match(definition)
-    to = matched[1] if matched else table(view)
-    period = load.period_partitions.rows_of(load.context.target)
-    filters = f"{{{literal(str(load.context.target))}: {literal(period)}}}"
-    return (
-        f"INSERT INTO {to} ({', '.join(map(identifier, columns))}) SELECT * FROM ({select}) "
-        f"SETTINGS additional_table_filters = {filters}"
-    )
+    filters = f"{{{literal(str(target))}: {literal(load.period_partitions.rows_of(target))}}}"
+    statements = list[str]()
+    for database, name, definition, select, columns in rows:
+        matched = VIEW_TO.match(definition)
+        to = matched[1] if matched else table(TableName(database, name))
+        names = ", ".join(identifier(column) for _, column in sorted(columns))
+        statements.append(
+            f"INSERT INTO {to} ({names}) SELECT * FROM ({select}) SETTINGS additional_table_filters = {filters}"
+        )
+    return statements
 
 
 def warn_of_risks(load: PeriodLoad, capacities: Mapping[Node, NodeNow]) -> Steps[None]:
@@ -273,8 +259,9 @@ def _nodes_without_room(load: PeriodLoad, capacities: Mapping[Node, NodeNow]) ->
 
     Staging takes about as much space as Parquet.
     """
-    # Every replica holds all of its shard.
-    needed_bytes = _written_objects(load).size_bytes // len(load.context.publishers)
+    # Every replica holds all of its shard. If objects are removed, all parts may be rewritten.
+    written = load.manifest if load.increment and load.increment.removed else load.files.manifest
+    needed_bytes = written.size_bytes // len(load.context.publishers)
     for node, capacity in capacities.items():
         free_bytes = sum(disk.free_bytes for disk in capacity.disks)
         if capacity.disks and free_bytes < needed_bytes:
@@ -296,11 +283,6 @@ def _what_may_go(load: PeriodLoad) -> Steps[list[str]]:
         f"Earlier versions and held rows take up to {size_text(kept_bytes)} on the nodes: drop the tables of the "
         "oldest versions first (chs3 versions lists them), and discard what is held."
     ]
-
-
-def _written_objects(load: PeriodLoad) -> Manifest:
-    """Return the objects to write: if objects are removed, all parts may be rewritten."""
-    return load.manifest if load.increment and load.increment.removed else load.files.manifest
 
 
 def _too_full(load: PeriodLoad, capacities: Mapping[Node, NodeNow]) -> Iterator[str]:

@@ -25,7 +25,7 @@ from airflow_provider_chs3.core.model.error_codes import ACCESS_DENIED, QUERY_WA
 from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, literals, one_of, table
-from airflow_provider_chs3.core.steps.operations import Gather, Log, QueryNodes, Row, Sleep, Steps
+from airflow_provider_chs3.core.steps.operations import Gather, Log, QueryNodes, Sleep, Steps
 from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.replication import run_ddl
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, SupersededError, TransientError
@@ -135,11 +135,7 @@ def end_queries(context: Target, attempt: Attempt) -> Steps[None]:
 
 def end_named(context: Target, names: Collection[str]) -> Steps[None]:
     """End the attempts with these names: queries on every node, then staging."""
-    yield from _end_until_gone(
-        context,
-        queries=_queries_of(literals(names)),
-        tables=f"{one_of('name', names)}",
-    )
+    yield from _end_until_gone(context, queries=_queries_of(literals(names)), tables=one_of("name", names))
 
 
 def check_not_superseded(context: Target, attempt: Attempt, error: Exception) -> Steps[None]:
@@ -191,27 +187,27 @@ def _end_until_gone(context: Target, *, queries: str, tables: str, of_several: s
         answers = yield from context.on_each(name="Look for what attempts left", sql=look)
         running = [node for node, rows in answers.items() if any(kind == "query" for kind, _ in rows)]
         unknown = {name for rows in answers.values() for kind, name in rows if kind == "several"} - known
+        tables_left = sorted({name for rows in answers.values() for kind, name in rows if kind != "query"})
         if unknown:
             # First end their queries.
             known |= unknown
         elif running:
             yield from _kill_queries(running, f"{queries}{of_known}")
             yield from Sleep(name="Wait until they end", seconds=1)
-        elif any(answers.values()):
+        elif tables_left:
             nodes_of = {
                 name: [node for node, rows in answers.items() if any(name == other for _, other in rows)]
-                for name in sorted(_table_names(answers))
+                for name in tables_left
             }
             yield from _drop_tables(context, nodes_of)
-            if context.shared and nodes_of.keys() <= dropped:
+            if context.shared and dropped.issuperset(tables_left):
                 yield from Sleep(name="Wait for servers that lag behind the statements of their database", seconds=1)
-            dropped |= nodes_of.keys()
+            dropped.update(tables_left)
         else:
             return
     if not running:
-        names = ", ".join(sorted(_table_names(answers)))
         raise TransientError(
-            f"Staging of an earlier attempt is still there after DROP TABLE: {names}. "
+            f"Staging of an earlier attempt is still there after DROP TABLE: {', '.join(tables_left)}. "
             "Find out what keeps it: a setting of the profile, or a server that cannot remove files."
         )
     raise TransientError(
@@ -229,10 +225,6 @@ def _kill_queries(nodes: list[Node], queries: str) -> Steps[None]:
         # If nodes log in to each other as another user, subqueries belong to that user, and end with the query.
         if error.code != ACCESS_DENIED:
             raise
-
-
-def _table_names(answers: Mapping[Node, Sequence[Row]]) -> set[str]:
-    return {name for rows in answers.values() for _, name in rows}
 
 
 def _drop_tables(context: Target, nodes_of: Mapping[str, Collection[Node]], *, end: str = " SYNC") -> Steps[None]:

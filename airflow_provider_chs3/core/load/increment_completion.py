@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -196,12 +196,11 @@ def _check_attached(load: Publication, node: Node, after: Staged, current: Perio
         )
 
 
-def _wait_for_merges(period_loads: Sequence[PeriodLoad]) -> Steps[bool]:
+def _wait_for_merges(loads: Sequence[PeriodLoad]) -> Steps[bool]:
     """Wait a bounded time until merges of the periods end, and return whether any ran.
 
     Users who may not see merges do not wait.
     """
-    loads = period_loads
     context, texts = loads[0].context, periods_text(loads)
     sql = Sql(
         f"SELECT max(elapsed), min(progress) FROM system.merges WHERE {in_table(context.target)} "
@@ -210,7 +209,7 @@ def _wait_for_merges(period_loads: Sequence[PeriodLoad]) -> Steps[bool]:
     waited_seconds = 0.0
     while waited_seconds < _LONGEST_WAIT_FOR_MERGES_SECONDS:
         answers = yield from TryQueryNodes(name="Look for merges of the period", sql=dict.fromkeys(context.nodes, sql))
-        running = list(_parse_merges(answers.values()))
+        running = [row for answer in answers.values() if isinstance(answer, list) for row in answer]
         if not running:
             return waited_seconds > 0
         if not waited_seconds:
@@ -226,10 +225,6 @@ def _wait_for_merges(period_loads: Sequence[PeriodLoad]) -> Steps[bool]:
         name=f"Merges of {texts} still run after {_LONGEST_WAIT_FOR_MERGES_SECONDS} s: not waiting any longer."
     )
     return True
-
-
-def _parse_merges(answers: Iterable[object]) -> Iterable[tuple[float, float]]:
-    return (tuple(row) for answer in answers if isinstance(answer, list) for row in answer)
 
 
 #: A mutation waits for a free thread, and forever if merges are stopped.
@@ -363,12 +358,7 @@ def _delete_rows(load: PeriodLoad, shards: Collection[int]) -> Steps[None]:
         before, waited_seconds, still_seconds = progress, waited_seconds + pause_seconds, still_seconds + pause_seconds
 
 
-class _Progress(NamedTuple):
-    parts: int
-    shares: tuple[float, ...]
-
-
-def _read_progress(load: PeriodLoad, nodes: Collection[Node]) -> Steps[_Progress | None]:
+def _read_progress(load: PeriodLoad, nodes: Collection[Node]) -> Steps[tuple[int, list[float]] | None]:
     """Return the progress of the DELETE on all nodes; None once it is done.
 
     A replica that does not know the DELETE yet shows no mutation.
@@ -393,5 +383,5 @@ def _read_progress(load: PeriodLoad, nodes: Collection[Node]) -> Steps[_Progress
         return None
     running = Sql(f"SELECT sum(progress) FROM system.merges WHERE {of_staging}")
     shares = yield from TryQueryNodes(name="Look at its progress", sql=dict.fromkeys(nodes, running))
-    known = tuple(answer[0][0] for answer in shares.values() if isinstance(answer, list))
-    return _Progress(sum(parts for ((_, parts, *_),) in answers.values()), known)
+    known = [answer[0][0] for answer in shares.values() if isinstance(answer, list)]
+    return sum(parts for ((_, parts, *_),) in answers.values()), known
