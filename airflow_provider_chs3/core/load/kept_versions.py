@@ -178,20 +178,24 @@ def _link_versions(
     load = periods.first
     context, version = load.context, TableName(load.context.staging_database, name)
     told = {period: _period_comment(periods.items[period], states) for period, states in kept.items()}
-    engine = context.own_engine
-    yield from create_table(
-        context,
-        version,
-        {
-            node: shaped_as_target(
-                context, node, version, engine=engine, comment=_version_comment(context, node, kept, told)
-            )
-            for node in context.publishers
-        },
-        name=f"Create {name}",
-        settings=context.permissions,
-        query_id=f"{load.attempt.name}_create_version",
-    )
+    of_table = {
+        "role": "version",
+        "database": context.target.database,
+        "table": context.target.table,
+        "shards": [publisher.shard_num for publisher in context.publishers],
+    }
+    sql = dict[Node, Sql]()
+    for node in context.publishers:
+        proofs = {
+            period: {key: Proof.of(state.contents) for key, state in states[node].items()}
+            for period, states in kept.items()
+        }
+        of_periods = {str(period): {**told[period], "partitions": proofs[period]} for period in kept}
+        comment = _json({**of_table, "versions": of_periods})
+        sql[node] = shaped_as_target(context, node, version, engine=context.own_engine, comment=comment)
+    query_id = f"{load.attempt.name}_create_version"
+    step_name, settings = f"Create {name}", context.permissions
+    yield from create_table(context, version, sql, name=step_name, settings=settings, query_id=query_id)
     partitions = ((node, key) for states in kept.values() for node, of_node in states.items() for key in of_node)
     yield from attach_partitions(
         context,
@@ -210,9 +214,9 @@ def _link_versions(
     return versions, current
 
 
-def _period_comment(period_load: Publication, states: Mapping[Node, _States]) -> dict[str, object]:
+def _period_comment(load: Publication, states: Mapping[Node, _States]) -> dict[str, object]:
     """Return the values of a period in the comment, besides its partitions."""
-    facts, before = period_load.context.table_facts, [period_load.before[node] for node in states]
+    facts, before = load.context.table_facts, [load.before[node] for node in states]
     record = next((period.record for period in before if period.record), None)
     is_of_others = any(
         bool(part.state.rows) if part.record is None else is_changed(part, table_facts=facts)
@@ -221,8 +225,7 @@ def _period_comment(period_load: Publication, states: Mapping[Node, _States]) ->
     )
     # Restoring an attempt's publication must not bring back later changes by others.
     if record is None or is_of_others:
-        name = f"{BEFORE}{period_load.attempt.nonce}"
-        return {"attempt": name, "sequence": 0, "objects": "", "source_bytes": 0}
+        return {"attempt": f"{BEFORE}{load.attempt.nonce}", "sequence": 0, "objects": "", "source_bytes": 0}
     of_record = {"attempt": record.attempt, "sequence": record.sequence, "source_bytes": record.source_bytes}
     return {**of_record, "objects": objects_of(record)}
 
@@ -230,24 +233,6 @@ def _period_comment(period_load: Publication, states: Mapping[Node, _States]) ->
 def objects_of(record: Record) -> str:
     """Return the identity of a record's objects and definition; empty if it was restored."""
     return "" if record.restored else f"{record.fingerprint} {record.definition}"
-
-
-def _version_comment(
-    context: Target,
-    node: Node,
-    kept: Mapping[Period, Mapping[Node, _States]],
-    told: Mapping[Period, Mapping[str, object]],
-) -> str:
-    versions = {
-        str(period): {
-            **told[period],
-            "partitions": {key: Proof.of(state.contents) for key, state in states[node].items()},
-        }
-        for period, states in kept.items()
-    }
-    shards = [publisher.shard_num for publisher in context.publishers]
-    of = {"database": context.target.database, "table": context.target.table, "shards": shards}
-    return _json({"role": "version", **of, "versions": versions})
 
 
 def add_date(comment: str, kept_at: int) -> str:

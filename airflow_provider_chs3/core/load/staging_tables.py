@@ -94,26 +94,21 @@ def create_staging(context: Target, attempt: Attempt) -> Steps[None]:
     indices, projections and constraints come with `AS`; settings (storage policy, granularity) come from the target on
     that node. Types, codecs and keys that a server forbids in new tables by default are allowed if the target has them.
     """
-    step = create_table(
-        context,
-        attempt.staging(context),
-        {
-            node: shaped_as_target(
-                context,
-                node,
-                attempt.staging(context),
-                engine=context.engine_beside(node, attempt.name),
-                comment=attempt.comment,
-                is_durable=not attempt.number,
-            )
-            for node in context.nodes
-        },
-        name=f"Create staging {attempt.name}",
-        settings=context.permissions,
-        query_id=f"{attempt.name}_create",
-    )
+    staging = attempt.staging(context)
+    sql = {
+        node: shaped_as_target(
+            context,
+            node,
+            staging,
+            engine=context.engine_beside(node, attempt.name),
+            comment=attempt.comment,
+            is_durable=not attempt.number,
+        )
+        for node in context.nodes
+    }
+    name, query_id = f"Create staging {attempt.name}", f"{attempt.name}_create"
     try:
-        yield from step
+        yield from create_table(context, staging, sql, name=name, settings=context.permissions, query_id=query_id)
     except ClickHouseServerError as error:
         if error.code == QUERY_WAS_CANCELLED:
             raise SupersededError(superseded_message(attempt)) from error
@@ -121,19 +116,20 @@ def create_staging(context: Target, attempt: Attempt) -> Steps[None]:
 
 
 def shaped_as_target(
-    context: Target,
-    node: Node,
-    name: TableName,
-    *,
-    engine: str,
-    comment: str,
-    is_durable: bool = True,
+    context: Target, node: Node, name: TableName, *, engine: str, comment: str, is_durable: bool = True
 ) -> Sql:
     """Return the statement that creates a table with partitions compatible with the target."""
-    settings = ", ".join(_staging_settings(context, node, is_durable))
+    table_facts = context.table_facts
+    clauses = {
+        "PARTITION BY": table_facts.partition_key,
+        "PRIMARY KEY": table_facts.explicit_primary_key,
+        "ORDER BY": table_facts.order_by,
+        "SAMPLE BY": table_facts.sampling_key,
+        "SETTINGS": ", ".join(_staging_settings(context, node, is_durable)),
+    }
+    rendered = " ".join(f"{keyword} {value}" for keyword, value in clauses.items() if value)
     return Sql(
-        f"CREATE TABLE {table(name)} AS {table(context.target)} ENGINE = {engine} {_clauses(context, settings)} "
-        f"COMMENT {literal(comment)}"
+        f"CREATE TABLE {table(name)} AS {table(context.target)} ENGINE = {engine} {rendered} COMMENT {literal(comment)}"
     )
 
 
@@ -159,18 +155,6 @@ def _comment_has(target: TableName, **values: str) -> str:
     told = {"database": target.database, "table": target.table, **values}
     parts = (f"JSONExtractString(comment, {literal(name)}) = {literal(value)}" for name, value in told.items())
     return f"({IS_STAGING} AND {' AND '.join(parts)})"
-
-
-def _clauses(context: Target, settings: str) -> str:
-    table_facts = context.table_facts
-    clauses = (
-        ("PARTITION BY", table_facts.partition_key),
-        ("PRIMARY KEY", table_facts.explicit_primary_key),
-        ("ORDER BY", table_facts.order_by),
-        ("SAMPLE BY", table_facts.sampling_key),
-        ("SETTINGS", settings),
-    )
-    return " ".join(f"{keyword} {value}" for keyword, value in clauses if value)
 
 
 def _staging_settings(context: Target, node: Node, is_durable: bool) -> Iterator[str]:
@@ -245,7 +229,11 @@ def alter_partitions(
     by_node = defaultdict[Node, list[Command]](list)
     for command in commands:
         by_node[command.node].append(command)
-    sql = {node: _render_alter(altered, node_commands) for node, node_commands in by_node.items()}
+    sql = dict[Node, Sql]()
+    for node, node_commands in by_node.items():
+        (settings,) = {command.settings for command in node_commands}
+        texts = ", ".join(command.text for command in node_commands)
+        sql[node] = Sql(f"ALTER TABLE {table(altered)} {texts}{settings and f' SETTINGS {settings}'}")
     try:
         yield from QueryNodes(name=name, sql=sql, settings=ddl_settings(context), query_id=query_id)
     except ClickHouseServerError as error:
@@ -256,12 +244,6 @@ def alter_partitions(
             f"{context.target} was altered on {error.host} right before a partition was moved. The next run loads into "
             "the table as it is then."
         ) from error
-
-
-def _render_alter(altered: TableName, commands: list[Command]) -> Sql:
-    (settings,) = {command.settings for command in commands}
-    texts = ", ".join(command.text for command in commands)
-    return Sql(f"ALTER TABLE {table(altered)} {texts}" + (f" SETTINGS {settings}" if settings else ""))
 
 
 def attach_partitions(
