@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.ledger.comparison import evidence_of, intended_c
 from airflow_provider_chs3.core.ledger.object_records import recorded_objects
 from airflow_provider_chs3.core.ledger.partition_state import NOTHING_BESIDE, PartitionState
 from airflow_provider_chs3.core.ledger.recording import RecordOnNode, add_records
-from airflow_provider_chs3.core.ledger.records import Held, PeriodOnNode, Record
+from airflow_provider_chs3.core.ledger.records import Held, PeriodOnNode
 from airflow_provider_chs3.core.load.end_attempts import (
     check_not_superseded,
     clean_up,
@@ -57,8 +57,7 @@ def finish(periods: Periods) -> Steps[dict[Period, dict[Node, PartitionState]]]:
             part = periods.subset([period for period in intended if str(period) in of_table])
             if part.items:
                 states |= yield from _finish_table(name, nonce, part)
-            for period, error in part.failed.items():
-                periods.set_aside(period, error)
+            periods.merge(part)
     return states
 
 
@@ -100,7 +99,9 @@ def _take_over(name: str, nonce: str, periods: Periods, attempt: Attempt) -> Ste
     yield from rename_staging(context, name, to=attempt)
     yield from end_named(context, [name])
     rivals = yield from settle_with_rivals(context, attempt, [period.attempt for period in periods])
-    periods.apply(lambda item: _check_alone(item, rivals))
+    for item in periods:
+        if item.attempt in rivals:
+            periods.set_aside(item.period, TransientError("Another load of it has begun since."))
     periods.update(lambda item: replace(item, attempt=attempt, others_in_staging=staged))
     if not periods.items:
         return
@@ -108,33 +109,27 @@ def _take_over(name: str, nonce: str, periods: Periods, attempt: Attempt) -> Ste
     states, partitions = yield from Gather(name="Look at what was being published", workflows=looks)
     current = dict(zip(periods.items, states, strict=True))
     periods.update(lambda item: _check_intended(item, nonce, current[item.period], staged_of(item, partitions)))
-    yield from periods.run(lambda item: _check_objects(item, nonce, item.intended))
-
-
-def _check_alone(load: PeriodLoad, rivals: list[Attempt]) -> None:
-    if load.attempt in rivals:
-        raise TransientError("Another load of it has begun since.")
+    yield from periods.run(lambda item: _check_objects(item, nonce))
 
 
 def _check_intended(
-    period_load: PeriodLoad, nonce: str, current: Mapping[Node, PeriodOnNode], staged: Mapping[Node, Staged]
+    load: PeriodLoad, nonce: str, current: Mapping[Node, PeriodOnNode], staged: Mapping[Node, Staged]
 ) -> PeriodLoad:
-    if period_load.facts(current).intended != nonce:
+    if load.facts(current).intended != nonce:
         raise TransientError("It was changed meanwhile.")
     records = {node: period.record for node, period in current.items() if period.record}
-    finished = replace(period_load, before=current, last_seen=current, staged=staged, intended=records)
+    finished = replace(load, before=current, last_seen=current, staged=staged, intended=records)
     for node, members in finished.members.items():
         for member in members:
-            wanted = (
-                intended_contents(member.was.record) if member.was.record and not member.is_kept else NOTHING_BESIDE
-            )
+            record = None if member.is_kept else member.was.record
+            wanted = intended_contents(record) if record else NOTHING_BESIDE
             if wanted.rows != member.staged.rows or not wanted.has_parts_of(member.staged):
                 raise TransientError(f"Staging on {node} does not hold the parts that were to be published.")
     return finished
 
 
-def _check_objects(load: PeriodLoad, nonce: str, records: Mapping[Node, Record]) -> Steps[None]:
-    for node, record in records.items():
+def _check_objects(load: PeriodLoad, nonce: str) -> Steps[None]:
+    for node, record in load.intended.items():
         ask = recorded_objects(load.context.ledger, node, [(load.key_on(node), record.base)], intended=nonce)
         (objects,) = yield from ask
         if objects.fingerprint != record.fingerprint:
@@ -155,10 +150,8 @@ def approve(periods: Periods) -> Steps[None]:
     Replicas number claims by the creation of the staging table, so the held table is too old.
     """
     yield from periods.run(_prepare_approval)
-    if periods.items:
-        states = yield from look_up_all(list(periods))
-        before = dict(zip(periods.items, states, strict=True))
-        periods.update(lambda item: replace(item, before=before[item.period]))
+    before = yield from periods.ask(look_up_all)
+    periods.update(lambda item: replace(item, before=before[item.period]))
 
 
 def check_approved(load: PeriodLoad) -> None:
@@ -178,11 +171,11 @@ def not_held_error(load: PeriodLoad, reason: str) -> TargetChangedError:
     )
 
 
-def _prepare_approval(period_load: PeriodLoad) -> Steps[None]:
-    load, held = period_load, _held_by_node(period_load.before)
+def _prepare_approval(load: PeriodLoad) -> Steps[None]:
+    held = _held_by_node(load.before)
     nonce = next(iter(held.values())).record.attempt
     source = held_attempt(load, nonce)
-    yield from Log(name=f"Publishing {load.period}, which was {period_load.reason.partition('. ')[0]}.")
+    yield from Log(name=f"Publishing {load.period}, which was {load.reason.partition('. ')[0]}.")
     # `finish` renames it, without the last letter: that prefix ends all of its attempts.
     approval = Attempt(load.context.target, (load.period,), f"{nonce}{load.attempt.nonce}a", of=nonce)
     yield from end_earlier_attempts(load.context, approval)
