@@ -168,8 +168,8 @@ def _load_arrival(load_round: Round) -> Steps[None]:
     again = ", ".join(map(str, sorted(load.spread.changed.union(load.spread.unfinished))))
     yield from Log(name=f"{period}: {str(load.changes) or f'{again} not as published'}. {sizes_text(load)}")
     load_round.loads[period] = load
-    plan = yield from plan_objects(load)
-    load = yield from replace(load, plan=plan).end_step("plan")
+    load = yield from plan_objects(load)
+    load = yield from load.end_step("plan")
     yield from _load_planned(load, periods_of(load), load_round)
     if period in load_round.results:
         touched = {of.period for of in load_round.results[period].of_periods or ()}

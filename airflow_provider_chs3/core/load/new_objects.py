@@ -42,7 +42,7 @@ def find_increments(periods: Periods) -> Steps[dict[Period, str]]:
 
     Returns the reason to load a period whole; empty if it is an increment.
     """
-    reasons = periods.apply(lambda item: _why_whole(item, item.before))
+    reasons = periods.apply(_why_whole)
     adding = periods.select(lambda item: not reasons[item.period])
     yield from adding.run_together(_find_increments(adding, reasons))
     periods.merge(adding)
@@ -154,12 +154,12 @@ def describe_objects(load: PeriodLoad, why_whole: str) -> str:
     return f"Loading only the {what}, {size_text(new.size_bytes)}: the others are published."
 
 
-def why_not_alone(load: PeriodLoad, before: Mapping[Node, PeriodOnNode], reading: Reading) -> str:
+def why_not_alone(load: PeriodLoad, reading: Reading) -> str:
     """Return why the new objects cannot be loaded alone, by their columns; empty if they can."""
     if reading.depends_on:
         return f"select calls {reading.depends_on}, whose value may have changed since"
     loaded = (loaded_column.column.name for loaded_column in reading.loaded)
-    if not loaded_as_recorded(_record_of(before).structure, loaded, reading.names):
+    if not loaded_as_recorded(_record_of(load.before).structure, loaded, reading.names):
         return "the new objects have other columns than the earlier ones"
     return ""
 
@@ -176,12 +176,12 @@ def load_of_resumable(load: PeriodLoad, recorded: RecordedPeriod, listed: Manife
     return load.with_objects(new, increment)
 
 
-def _why_whole(load: PeriodLoad, before: Mapping[Node, PeriodOnNode]) -> str:
+def _why_whole(load: PeriodLoad) -> str:
     if load.retry_state.whole and load.policies.incremental:
         return load.retry_state.whole.rstrip(".")
     if load.request.reload and load.policies.incremental:
         return "this run requests a reload"
-    return _why_not_added(load.policies, load.context, before)
+    return _why_not_added(load.policies, load.context, load.before)
 
 
 def _why_not_added(policies: Policies, context: Target, before: Mapping[Node, PeriodOnNode]) -> str:
@@ -296,15 +296,14 @@ def why_no_base(periods: Mapping[Node, PeriodOnNode], table_facts: TableFacts) -
     problem = next(((node, reason) for node, reason in problems if reason), None)
     if problem:
         return f"{problem[1]} (on {problem[0]})"
-    if len({_identity(period.record) for period in periods.values() if period.record}) > 1:
+    records = (period.record for period in periods.values() if period.record)
+    if len({(record.attempt, record.base, record.increments, record.fingerprint) for record in records}) > 1:
         return "nodes have records of different loads"
-    if table_facts.is_replicated and table_facts.keeps_every_row and _replicas_differ(periods):
+    rows_of_replicas = {(node.shard_num, period.state.rows) for node, period in periods.items()}
+    shards = {node.shard_num for node in periods}
+    if table_facts.is_replicated and table_facts.keeps_every_row and len(rows_of_replicas) > len(shards):
         return "replicas have different rows of it"
     return ""
-
-
-def _identity(record: Record) -> tuple[str, str, int, str]:
-    return (record.attempt, record.base, record.increments, record.fingerprint)
 
 
 def _why_changed(period: PeriodOnNode, table_facts: TableFacts) -> str:
@@ -338,8 +337,3 @@ def _misses_parts(evidence: Evidence, parts: Iterable[Part]) -> bool:
         any(first <= part.min_block and part.max_block <= last for first, last in spans)
         for part in evidence.parts or ()
     )
-
-
-def _replicas_differ(periods: Mapping[Node, PeriodOnNode]) -> bool:
-    shards = {node.shard_num for node in periods}
-    return len({(node.shard_num, period.state.rows) for node, period in periods.items()}) > len(shards)

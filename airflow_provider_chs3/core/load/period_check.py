@@ -133,7 +133,9 @@ def _select_loads(
     decisions: Mapping[Period, Decision],
 ) -> Steps[Periods]:
     """Return the periods to load, after completing publications of dead attempts."""
-    results |= _held_results(loads, facts, decisions)
+    for period, load in loads.items.items():
+        if isinstance(decisions[period], Hold) and not facts[period].is_approval:
+            results[period] = result_of(load, _states(load), status="held", reason=decisions[period].reason)
     periods = periods_of(
         *(
             replace(load, reason=decisions[period].reason, held_because=decisions[period].held_because)
@@ -164,17 +166,6 @@ def _settle_unchanged(loads: Periods, results: Mapping[Period, LoadResult]) -> S
         yield from Gather(name="Record what is unchanged, and drop what was left of it", workflows=tuple(workflows))
 
 
-def _held_results(
-    loads: Periods, facts: Mapping[Period, PeriodFacts], decisions: Mapping[Period, Decision]
-) -> dict[Period, LoadResult]:
-    """Return the results of held periods."""
-    return {
-        period: result_of(load, _states(load), status="held", reason=decisions[period].reason)
-        for period, load in loads.items.items()
-        if isinstance(decisions[period], Hold) and not facts[period].is_approval
-    }
-
-
 def _complete_staged(
     periods: Periods, decisions: Mapping[Period, Decision], loads: Periods
 ) -> Steps[dict[Period, LoadResult]]:
@@ -184,7 +175,7 @@ def _complete_staged(
     yield from approve(approved)
     finishing.merge(approved)
     results = yield from _finish(finishing, loads)
-    finishing.apply(lambda item: check_approved(item))
+    finishing.apply(check_approved)
     for period in results:
         periods.items.pop(period, None)
     periods.merge(finishing)
@@ -294,11 +285,8 @@ def _check_no_first_ledger(loads: Periods) -> Steps[None]:
     lacking = [node for node, facts in context.nodes.items() if not facts.has_ledger]
     answers = (yield from QueryNodes(name="Look for a ledger", sql=dict.fromkeys(lacking, sql))) if lacking else {}
     if any(rows[0][0] for rows in answers.values()):
-        loads.apply(_fail_as_published)
-
-
-def _fail_as_published(load: PeriodLoad) -> None:
-    raise published_meanwhile(load.period)
+        for load in loads:
+            loads.set_aside(load.period, published_meanwhile(load.period))
 
 
 def look_at_period(load: PeriodLoad) -> Steps[PeriodFacts]:
@@ -392,26 +380,13 @@ def _error_of(load: PeriodLoad, facts: PeriodFacts, refuse: Refuse) -> Chs3Error
         case Refusal.WHOLE_TABLE:
             return whole_table_error(target, request.source.kind.contents.sizes(load.manifest), refuse.reason)
         case Refusal.SHRANK:
+            subject = target if period == WHOLE_TABLE else period
             return SourceError(
-                f"The {facts.contents} of {_subject(target, period)} shrank from {size_text(facts.published_bytes)} to "
+                f"The {facts.contents} of {subject} shrank from {size_text(facts.published_bytes)} to "
                 f"{size_text(facts.size_bytes)} since they were published, by more than "
                 f"policies['max_shrink_fraction']={request.policies.max_shrink_fraction}. If that is intended, allow "
                 f"it for one run of the DAG, by its conf: {allowing_shrink(target, period)}."
             )
-
-
-def _subject(target: TableName, period: Period) -> str:
-    return str(target if period == WHOLE_TABLE else period)
-
-
-def _changed_partitions(load: PeriodLoad, periods: Mapping[Node, PeriodOnNode]) -> list[tuple[Node, PeriodOnNode]]:
-    facts = load.context.table_facts
-    return [
-        (node, partition)
-        for node, period in periods.items()
-        for partition in period.each
-        if period.partitions is None or is_changed(partition, table_facts=facts)
-    ]
 
 
 def _is_of_stale(load: PeriodLoad, periods: Mapping[Node, PeriodOnNode]) -> Steps[bool]:
@@ -444,7 +419,9 @@ def _is_of_stale(load: PeriodLoad, periods: Mapping[Node, PeriodOnNode]) -> Step
     stale = {(key, contents) for attempt, key, contents in staged if attempt not in earlier | newest}
     present = [
         (partition.partition_id, partition.state.contents.of_parts)
-        for _, partition in _changed_partitions(load, periods)
+        for period in periods.values()
+        for partition in period.each
+        if period.partitions is None or is_changed(partition, table_facts=context.table_facts)
     ]
     return all(contents is not None and (key, tuple(sorted(contents))) in stale for key, contents in present)
 

@@ -46,14 +46,12 @@ def plan_periods(periods: Periods) -> Steps[tuple[PeriodLoad, Periods] | None]:
     """
     if len(periods.items) > 1:
         return (yield from _plan_several(periods))
-    item = periods.first
-    plan = yield from plan_objects(item)
-    if item.increment and (reason := why_not_alone(item, item.before, plan.reading)):
-        check_whole(item, item.facts(item.before), reason)
+    load = yield from plan_objects(periods.first)
+    if load.increment and (reason := why_not_alone(load, load.planned.reading)):
+        check_whole(load, load.facts(load.before), reason)
         yield from Log(name=f"Loading all objects: {reason}.")
-        item = item.with_objects(item.manifest)
-        plan = yield from plan_objects(item)
-    load = yield from replace(item, plan=plan).end_step("plan")
+        load = yield from plan_objects(load.with_objects(load.manifest))
+    load = yield from load.end_step("plan")
     return load, periods_of(load)
 
 
@@ -63,15 +61,14 @@ def _plan_several(periods: Periods) -> Steps[tuple[PeriodLoad, Periods] | None]:
         yield from Log(name=f"Loading {len(periods.items)} periods one by one: {reason}.")
         return None
     several = list(periods)
-    load = _merge_loads(several)
-    plan = yield from plan_objects(load)
-    same = [item for item in several if not _differs(item, plan)]
+    load = yield from plan_objects(_merge_loads(several))
+    same = [item for item in several if not (item.increment and why_not_alone(item, load.planned.reading))]
     if len(same) < len(several):
         if len(same) < 2:
             return None
-        load, several = _merge_loads(same), same
-        plan = yield from plan_objects(load)
-    planned = yield from plan_together(several, plan)
+        several = same
+        load = yield from plan_objects(_merge_loads(several))
+    planned = yield from plan_together(several, load.planned)
     if planned is None:
         return None
     load = yield from planned[0].end_step("plan")
@@ -87,15 +84,13 @@ def plan_together(several: Sequence[PeriodLoad], plan: InsertPlan) -> Steps[tupl
     of_time = time_of_key(context)
     if of_time is None:
         return None
-    column = next(
-        (loaded_column for loaded_column in plan.reading.loaded if loaded_column.column.name == of_time.column.name),
-        None,
-    )
+    column = next((loaded for loaded in plan.reading.loaded if loaded.column.name == of_time.column.name), None)
     if column is None:
         return None
     key = yield from parts_of_key(context, of_time)
     written = column.cast(null_as_default=False).value
-    condition = is_of_period(of_time.column, key, written, _partition_values(several), first.request.source.kind.path)
+    values = {unit.path: item.period_partitions.value for item in several for unit in item.files.manifest.objects}
+    condition = is_of_period(of_time.column, key, written, values, first.request.source.kind.path)
     load = _merge_loads(several, plan, is_of_period=condition)
     return load, periods_of(*(replace(item, plan=plan_of(load, item)) for item in several))
 
@@ -115,14 +110,6 @@ def _merge_loads(
     )
 
 
-def _differs(period_load: PeriodLoad, plan: InsertPlan) -> bool:
-    return period_load.increment is not None and bool(why_not_alone(period_load, period_load.before, plan.reading))
-
-
-def _partition_values(periods: Sequence[PeriodLoad]) -> Mapping[str, str]:
-    return {unit.path: period.period_partitions.value for period in periods for unit in period.files.manifest.objects}
-
-
 def plan_of(of_all: PeriodLoad, load: PeriodLoad) -> InsertPlan:
     """Return the plan of an insert with the rows of a period's own files."""
     plan = of_all.planned
@@ -137,11 +124,10 @@ def plan_of(of_all: PeriodLoad, load: PeriodLoad) -> InsertPlan:
     )
 
 
-def plan_objects(load: PeriodLoad) -> Steps[InsertPlan]:
-    """Inspect the nodes and the objects of the load, and plan its insert.
+def plan_objects(load: PeriodLoad) -> Steps[PeriodLoad]:
+    """Inspect the nodes and the objects of the load, and return it with the plan of its insert.
 
-    Returns:
-        The plan. If it relies on expected files, they are inspected during the insert, which then raises their errors.
+    If that relies on expected files, they are inspected during the insert, which then raises their errors.
     """
     settings = {name: value for name, value in load.request.settings.items() if name in load.context.known_settings}
     looks = (
@@ -158,8 +144,10 @@ def plan_objects(load: PeriodLoad) -> Steps[InsertPlan]:
         yield from settle_new_columns(load, reading)
     yield from warn_of_risks(load, capacities)
     plan = yield from plan_insert(load, capacities, reading, history)
-    # The estimate of its rows proves nothing.
-    return replace(plan, reading=reading.of_others or reading, is_expected=True) if is_expected else plan
+    if is_expected:
+        # The estimate of its rows proves nothing.
+        plan = replace(plan, reading=reading.of_others or reading, is_expected=True)
+    return replace(load, plan=plan)
 
 
 def _read_files_or_history(load: PeriodLoad) -> Steps[tuple[TableHistory, Reading]]:
@@ -221,12 +209,8 @@ def plan_insert(
     retry_state = yield from _remember_memory(load, history, share.memory_bytes)
     settings = (*lower_settings(computed, retry_state), *_settings_without_absent(load))
     yield from _log_plan(nodes, share, without_exact(settings, request.source.kind))
-    return InsertPlan(
-        reading=reading,
-        settings=settings,
-        memory_bytes=share.memory_bytes,
-        memory_steps=retry_state.memory_steps,
-    )
+    memory_steps = retry_state.memory_steps
+    return InsertPlan(reading=reading, settings=settings, memory_bytes=share.memory_bytes, memory_steps=memory_steps)
 
 
 def _settings_without_absent(load: PeriodLoad) -> tuple[Setting, ...]:
@@ -286,11 +270,7 @@ def read_history(load: PeriodLoad) -> Steps[TableHistory]:
     ask = context.on_coordinator(name="Look up earlier loads of the table", sql=_history_query(load))
     ((loads, readings),) = yield from ask
     memory_steps, memory_bytes = loads[0] if loads else (0, 0)
-    return TableHistory(
-        memory_steps=memory_steps,
-        memory_bytes=memory_bytes,
-        expected=_expected(load, readings),
-    )
+    return TableHistory(memory_steps=memory_steps, memory_bytes=memory_bytes, expected=_expected(load, readings))
 
 
 def _expected(load: PeriodLoad, rows: Sequence[Row]) -> Reading | None:
@@ -325,37 +305,28 @@ def _as_array(select: str) -> str:
 
 def settle_new_columns(load: PeriodLoad, reading: Reading) -> Steps[None]:
     """Add missing columns to the target, and inspect it again; or refuse them, as the policy demands."""
-    policy = load.policies.on_new_columns
+    policy, names = load.policies.on_new_columns, reading.names
     if policy == "warn" or not load.files.manifest.objects:
         return
+    # With the server's type inference: a load reads all fields as text.
+    files = replace(load.files, settings=load.request.selection.csv.settings)
+    if names is None and files.format.names_columns:
+        names = tuple(column.name for column in (yield from columns_of(files)))
     known = {column.name for column in load.context.table_facts.columns}
-    lacking = [name for name in (yield from _read_names(load, reading)) if name not in known]
+    lacking = [name for name in names or () if name not in known]
     if not lacking:
         return
-    names = ", ".join(map(repr, lacking))
+    shown = ", ".join(map(repr, lacking))
     if policy == "fail":
         raise SourceError(
-            f"The files of {load.periods} have columns that {load.context.target} lacks: {names}. Add them to the "
+            f"The files of {load.periods} have columns that {load.context.target} lacks: {shown}. Add them to the "
             "table, or load without them with policies={'on_new_columns': 'warn'}."
         )
-    yield from _add_columns(load, lacking)
-    raise ColumnsAddedError(f"The columns {names} of the files of {load.periods} were added to {load.context.target}.")
+    yield from _add_columns(load, files, lacking)
+    raise ColumnsAddedError(f"The columns {shown} of the files of {load.periods} were added to {load.context.target}.")
 
 
-def _read_names(load: PeriodLoad, reading: Reading) -> Steps[Sequence[str]]:
-    """Return the columns of the files; for JSON a separate query, none for texts without names."""
-    if reading.names is not None or not load.files.format.names_columns:
-        return reading.names or ()
-    return [column.name for column in (yield from columns_of(_guessed_files(load)))]
-
-
-def _guessed_files(load: PeriodLoad) -> Files:
-    """Return the files with the server's type inference: a load reads all fields as text."""
-    return replace(load.files, settings=load.request.selection.csv.settings)
-
-
-def _add_columns(load: PeriodLoad, names: Sequence[str]) -> Steps[None]:
-    files = _guessed_files(load)
+def _add_columns(load: PeriodLoad, files: Files, names: Sequence[str]) -> Steps[None]:
     columns = [column for column in (yield from columns_of(files)) if column.name in names]
     sample = yield from read_sample(files, columns, load.period)
     # Existing rows have no value.

@@ -264,7 +264,7 @@ def _insert_changed(
         name = f"changed{len(spread.periods)}_"
         _, staged = yield from _insert_again(replace(load, spread=Spread()), read, staged, name=name)
     wider = load.with_objects(Manifest.of([*load.files.manifest.objects, *read]), load.increment)
-    return replace(wider, spread=spread, plan=(yield from plan_objects(wider))), staged
+    return replace((yield from plan_objects(wider)), spread=spread), staged
 
 
 def _insert_kept(
@@ -290,8 +290,7 @@ def _insert_again(
     Returns path, value of a period and number of their rows; and what is staged now.
     """
     manifest = Manifest.of(units)
-    again = load.with_objects(manifest)
-    again = replace(again, plan=(yield from plan_objects(again)))
+    again = yield from plan_objects(load.with_objects(manifest))
     yield from insert(again, name=name)
     found = yield from read_rows_of_objects(again)
     listed = yield from load.files.source.list_again({unit.path for unit in units})

@@ -171,7 +171,7 @@ def _partitions_with_rows(load: PeriodLoad) -> Steps[dict[Period, PeriodPartitio
 
 
 def _objects_with(load: PeriodLoad, value: str | None) -> Steps[list[str]]:
-    return (yield from objects_with_rows(replace(load, plan=(yield from plan_objects(load))), value))
+    return (yield from objects_with_rows((yield from plan_objects(load)), value))
 
 
 def _way_out(new: Mapping[str, str]) -> str:
