@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -246,14 +246,12 @@ class PeriodLoad(Publication):
         """The arrival that it is loaded with; empty if it is loaded by itself."""
         return self.spread.listed[0] if self.spread and self.spread.listed else ""
 
-    @property
-    def by_arrival(self) -> Callable[[Unit], str] | None:
-        """The function that returns the arrival of an object; None if objects have rows of their period alone."""
-        return self._arrival_of if self.spread else None
-
-    def _arrival_of(self, unit: Unit) -> str:
-        known = self.spread.arrivals if self.spread else {}
-        return known[unit.path] if unit.path in known else self.files.source.arrival_of(unit)
+    def arrivals_of(self, objects: Sequence[Unit]) -> list[str] | None:
+        """Return the arrival of each object; None if objects have rows of their period alone."""
+        if self.spread is None:
+            return None
+        known, source = self.spread.arrivals, self.files.source
+        return [known[unit.path] if unit.path in known else source.arrival_of(unit) for unit in objects]
 
     @property
     def manifest(self) -> Manifest:

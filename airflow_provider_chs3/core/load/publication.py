@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, TypeVar
@@ -164,11 +164,6 @@ class Publication:
         return ""
 
     @property
-    def by_arrival(self) -> Callable[[Unit], str] | None:
-        """The function that returns the arrival of an object; None if objects have rows of their period alone."""
-        return None
-
-    @property
     def adds(self) -> bool:
         """Return whether published rows have yet to be attached to staging."""
         return self.increment is not None and self.increment.attached_rows is None
@@ -187,6 +182,10 @@ class Publication:
     def values(self) -> dict[str, Value]:
         """The values that all its records have. Its objects equal no others, so a load replaces it if it may."""
         return {"attempt": self.attempt.nonce, "fingerprint": "", "definition": "", "objects": 0, "source_bytes": 0}
+
+    def arrivals_of(self, objects: Sequence[Unit]) -> list[str] | None:
+        """Return the arrival of each object; None if objects have rows of their period alone."""
+        return None
 
     def structure_on(self, node: Node) -> str:
         """Return the structure for a node's record: the table and the loaded data."""

@@ -211,8 +211,8 @@ def _objects_of(item: Publication) -> Steps[ObjectsOfPeriod]:
     objects, rows = item.objects, item.file_rows
     if item.increment and item.increment.removed:
         objects, rows = yield from add_kept_objects(item, rows)
-    arrivals = [item.by_arrival(unit) for unit in objects] if item.by_arrival else None
-    return ObjectsOfPeriod({node: item.key_on(node) for node in item.context.nodes}, objects, item.base, rows, arrivals)
+    keys = {node: item.key_on(node) for node in item.context.nodes}
+    return ObjectsOfPeriod(keys, objects, item.base, rows, item.arrivals_of(objects))
 
 
 def _values_of_intent(item: Publication) -> _Records:

@@ -5,7 +5,7 @@ Replaced parts may reappear if a server dies.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from airflow_provider_chs3.core.ledger.comparison import as_recorded
 from airflow_provider_chs3.core.ledger.partition_changes import (
@@ -30,7 +30,6 @@ from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, li
 from airflow_provider_chs3.core.steps.operations import Log, QueryNodes, Steps, TryQueryNodes
 from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.replication import follow
-from airflow_provider_chs3.core.target.table_facts import TableFacts
 from airflow_provider_chs3.exceptions import TargetChangedError, VerificationError
 
 #: No partition has this id: ids are decimal or hexadecimal numbers.
@@ -256,11 +255,8 @@ def _render_select(context: Target, partition_id: str) -> str:
             f"GROUP BY {facts.sorting_key} HAVING min({sign}) = max({sign}) LIMIT 1"
         )
     # Sums must be read to show that they are zero.
+    columns = ", ".join(identifier(column.name) for column in facts.stored)
     return (
-        f"SELECT {literal(partition_id)} AS id, ignore({', '.join(_stored_columns(facts))}) AS nothing "
+        f"SELECT {literal(partition_id)} AS id, ignore({columns}) AS nothing "
         f"FROM {table(context.target)} FINAL {of} LIMIT 1"
     )
-
-
-def _stored_columns(facts: TableFacts) -> Iterator[str]:
-    return (identifier(column.name) for column in facts.columns if column.default_kind not in ("ALIAS", "EPHEMERAL"))
