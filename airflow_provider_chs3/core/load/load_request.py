@@ -35,7 +35,6 @@ from airflow_provider_chs3.core.model.freshness import FreshBy
 from airflow_provider_chs3.core.model.models import Manifest, NodeSpec, SettingValues
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.model.store_kind import FORMATS, Format, format_named, format_of_key
-from airflow_provider_chs3.core.steps.operations import Steps
 from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.topology import TableRequest
 from airflow_provider_chs3.core.tuning.resource_share import ShareOptions
@@ -200,12 +199,6 @@ class LoadRequest(TableRequest):
         source = self.source.leaving_out() if leaves_out else self.source
         return replace(self, **fields, settings=settings, source=source)
 
-    def is_left_out(self, period: Period) -> Steps[bool]:
-        """Check whether the run reloads other periods or tables."""
-        if self.reload is None:
-            return False
-        return (yield from self.reload.leaves_out(self.target, self.cluster, period))
-
     def structure(self, context: Target, *, shard_num: int | None = None) -> Structure:
         """Return the structure that rows depend on besides objects and definition (`core.ledger.recording`)."""
         if self.is_approval:
@@ -336,10 +329,6 @@ class Switch:
 
 _HOLDING = ("on_failed_check", "on_shrink", "on_target_changed")
 
-#: Ungrouped arguments that others switch off.
-_IN_NO_GROUP = (MERGE_HEALTH,)
-
-
 #: Policies about checks are examined only if the load's checks are known.
 SWITCHES = (
     Switch(
@@ -393,11 +382,8 @@ SWITCHES = (
 def check_switches(groups: Sequence[Group], arguments: Mapping[str, Any]) -> None:
     """Check that no argument switches off another."""
     given = {name for group in groups for name in group.changes}
-    given |= {
-        argument.name
-        for argument in _IN_NO_GROUP
-        if arguments.get(argument.name, argument.default) not in (argument.default, {})
-    }
+    if arguments.get(MERGE_HEALTH.name, MERGE_HEALTH.default) not in (MERGE_HEALTH.default, {}):
+        given.add(MERGE_HEALTH.name)
     of_groups = {name: getattr(group, name) for group in groups for name in declared(type(group))}
     all_of = {**arguments, **of_groups}
     for switch in SWITCHES:

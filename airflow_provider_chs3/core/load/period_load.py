@@ -258,12 +258,6 @@ class PeriodLoad(Publication):
         """All objects of the period, although an increment reads only the new ones."""
         return self.increment.period if self.increment else self.files.manifest
 
-    @property
-    def read_sizes(self) -> dict[str, int]:
-        """Number and bytes of the objects to read, for records."""
-        read = self.files.manifest
-        return {"loaded_objects": self.object_count(read), "loaded_bytes": read.size_bytes}
-
     def object_count(self, manifest: Manifest) -> int:
         """Return the number of objects for results and records; 0 for rows of a database."""
         return self.request.source.kind.contents.count(manifest)

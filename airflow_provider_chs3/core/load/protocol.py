@@ -57,11 +57,11 @@ def load_periods(request: LoadRequest, periods: Sequence[Period]) -> Steps[Loads
     Raises:
         Chs3Error: If none of several periods can be loaded, because of the servers or the target.
     """
-    outcome, left = LoadsOutcome(), list[Period]()
+    outcome, left, reload, target = LoadsOutcome(), list[Period](), request.reload, request.target
     for period in sorted(set(periods)):
-        if (yield from request.is_left_out(period)):
-            reason = f"this run reloads {request.reload}"
-            outcome.results[period] = LoadResult(status="skipped", period=period, target=request.target, reason=reason)
+        if reload and (period not in reload.periods or (yield from reload.leaves_out_table(target, request.cluster))):
+            reason = f"this run reloads {reload}"
+            outcome.results[period] = LoadResult(status="skipped", period=period, target=target, reason=reason)
         else:
             left.append(period)
     if left and request.new_table:

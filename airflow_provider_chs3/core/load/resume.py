@@ -138,7 +138,9 @@ def _values_of(load: PeriodLoad) -> dict[str, Value]:
         "held_because": load.held_because,
         "increment": _increment_as_json(load.increment, load.files.manifest) if load.increment else None,
     }
-    return {"reason": load.reason, **load.read_sizes, "basis": json.dumps(basis)}
+    read = load.files.manifest
+    sizes = {"loaded_objects": load.object_count(read), "loaded_bytes": read.size_bytes}
+    return {"reason": load.reason, **sizes, "basis": json.dumps(basis)}
 
 
 def find_resumable_loads(

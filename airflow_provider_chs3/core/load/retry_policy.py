@@ -241,10 +241,6 @@ class Reload(Group):
             )
         return self.periods[0]
 
-    def leaves_out(self, target: TableName, cluster: str | None, period: Period) -> Steps[bool]:
-        """Check whether a load is for something else."""
-        return period not in self.periods or (yield from self.leaves_out_table(target, cluster))
-
     def leaves_out_table(self, target: TableName, cluster: str | None) -> Steps[bool]:
         """Check whether a table is a different one."""
         if target == self.target:
