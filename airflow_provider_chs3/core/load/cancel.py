@@ -37,7 +37,5 @@ class StopRequest(PassedRequest):
 def stop_load(request: StopRequest) -> Steps[None]:
     """End a load: afterwards no node runs a query of it, and its staging is gone."""
     context = yield from inspect_target(request, settings=DDL_SETTINGS)
-    nonces = {request.nonce}
-    if request.owner:
-        nonces |= {nonce for _, nonce in (yield from find_attempts(context, request.periods, request.owner))}
-    yield from end_attempts_with(context, *sorted(nonces))
+    attempts = yield from find_attempts(context, request.periods, request.owner)
+    yield from end_attempts_with(context, *sorted({request.nonce, *(nonce for _, nonce in attempts)}))

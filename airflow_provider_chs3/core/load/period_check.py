@@ -49,7 +49,7 @@ from airflow_provider_chs3.core.load.publication import (
     records_of,
 )
 from airflow_provider_chs3.core.load.publish import key_type_message
-from airflow_provider_chs3.core.load.resume import PUBLISHED_BY_OWNER, find_own_attempts, published_by_owner
+from airflow_provider_chs3.core.load.resume import PUBLISHED_BY_OWNER, find_attempts, published_by_owner
 from airflow_provider_chs3.core.load.retry_policy import RELOAD
 from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period
@@ -80,11 +80,12 @@ def check_periods(loads: Periods) -> Steps[tuple[dict[Period, LoadResult], Perio
         The results of finished periods; the periods to load; and the inserts that earlier tries of this task began,
         as pairs of period and attempt.
     """
-    looks = (_look_up(loads), find_own_attempts(list(loads)))
+    first = loads.first
+    looks = (_look_up(loads), find_attempts(first.context, list(loads.items), first.request.owner))
     before, attempts = yield from Gather(name="Look up periods", workflows=looks)
     if not loads.items:
         return {}, periods_of(), attempts
-    timer = yield from loads.first.timer.end("inspect")
+    timer = yield from first.timer.end("inspect")
     loads.update(lambda load: with_held_policies(replace(load, timer=timer, before=before[load.period])))
     loads.apply(check_listed_since)
     loads.apply(_check_not_of_arrivals)

@@ -211,18 +211,10 @@ def published_by_owner(loads: Sequence[PeriodLoad], attempts: Collection[tuple[P
     return {period for period, record in records.items() if record and (period, record.attempt) in attempts}
 
 
-def find_own_attempts(loads: Collection[PeriodLoad]) -> Steps[set[tuple[Period, str]]]:
-    """Find the attempts of the loads' task that began to insert, with their periods."""
-    first = next(iter(loads))
-    if not first.request.owner:
-        return set()
-    return (yield from find_attempts(first.context, [load.period for load in loads], first.request.owner))
-
-
 def find_attempts(context: Target, periods: Sequence[Period], owner: str) -> Steps[set[tuple[Period, str]]]:
     """Find the attempts of a task that began to insert, as pairs of period and nonce."""
     key = _key_of(context, periods[0])
-    if key is None:
+    if key is None or not owner:
         return set()
     sql = Sql(
         f"SELECT DISTINCT period, attempt FROM {table(context.loads)} WHERE {key.table_condition} "
