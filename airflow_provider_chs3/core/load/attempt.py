@@ -40,11 +40,7 @@ from airflow_provider_chs3.core.load.new_objects import load_of_resumable
 from airflow_provider_chs3.core.load.outcome import record_arrival, record_loads, record_unchanged, result_of
 from airflow_provider_chs3.core.load.period_check import check_periods, judge_without_objects, sizes_text
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, periods_of
-from airflow_provider_chs3.core.load.planning import (
-    plan_objects,
-    plan_periods,
-    plan_together,
-)
+from airflow_provider_chs3.core.load.planning import plan_objects, plan_periods, plan_together
 from airflow_provider_chs3.core.load.publication import check_none_newer, count_partitions, look_up_all
 from airflow_provider_chs3.core.load.publish import publish
 from airflow_provider_chs3.core.load.resume import DoneInsert, ResumableLoad, record_insert

@@ -6,13 +6,7 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from airflow_provider_chs3.core.ledger.comparison import (
-    Comparison,
-    ComparisonStatus,
-    held_on,
-    is_changed,
-    is_elsewhere,
-)
+from airflow_provider_chs3.core.ledger.comparison import Comparison, ComparisonStatus, held_on, is_changed, is_elsewhere
 from airflow_provider_chs3.core.ledger.partition_state import Evidence, PartitionState
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.load.decision import (

@@ -12,9 +12,7 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
-from airflow_provider_chs3.core.ledger.object_records import (
-    published_fingerprints,
-)
+from airflow_provider_chs3.core.ledger.object_records import published_fingerprints
 from airflow_provider_chs3.core.load.arrivals import load_of_period, objects_of_periods, periods_by_path
 from airflow_provider_chs3.core.load.decision import LoadResult
 from airflow_provider_chs3.core.load.insert import Inserted, Verified, insert, select_objects
@@ -22,11 +20,7 @@ from airflow_provider_chs3.core.load.outcome import result_of
 from airflow_provider_chs3.core.load.period_check import check_periods
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, RowsOfPeriods, Spread
 from airflow_provider_chs3.core.load.planning import plan_objects
-from airflow_provider_chs3.core.load.publication import (
-    StagedPartition,
-    count_partitions,
-    staged_of,
-)
+from airflow_provider_chs3.core.load.publication import StagedPartition, count_partitions, staged_of
 from airflow_provider_chs3.core.model.models import Manifest, Node, ObjectChanges, Unit
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.model.quantities import quantity
@@ -35,12 +29,7 @@ from airflow_provider_chs3.core.steps.driving import Batch
 from airflow_provider_chs3.core.steps.operations import Log, QueryNodes, Row, Steps
 from airflow_provider_chs3.core.target.partition_key import parts_of_key, time_of_key
 from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions, partitions_of, periods_of_rows
-from airflow_provider_chs3.exceptions import (
-    ObjectsChangedError,
-    SourceError,
-    TargetChangedError,
-    VerificationError,
-)
+from airflow_provider_chs3.exceptions import ObjectsChangedError, SourceError, TargetChangedError, VerificationError
 
 _Partitions = Mapping[Node, Mapping[str, StagedPartition]]
 #: Rows of objects, by path, in each period.
