@@ -25,14 +25,10 @@ class _Running:
 def insert_as_expected(
     load: PeriodLoad, periods: Periods, record: Callable[[Sequence[DoneInsert], str], Steps[None]]
 ) -> Steps[tuple[PeriodLoad, Inserted]]:
-    """Insert into staging by the expected plan, and inspect the files at the same time.
+    """Insert into staging by the expected plan, and inspect the files at the same time; their errors come first.
 
-    Returns:
-        The load with the plan of its files, which the insert has followed; so have the periods.
-
-    Raises:
-        FilesDifferError: If the files require another plan. The insert has been ended.
-        Chs3Error: As in `plan_objects` and `insert`; errors of the files come first.
+    Returns the load with the plan of its files, which the insert has followed; so have the periods. If the files require
+    another plan, the insert is ended with a `FilesDifferError`.
     """
     running = _Running()
     yield from Log(name="Expecting files like those of the last loads, and checking them during the insert.")

@@ -56,7 +56,7 @@ def find_periods(load: PeriodLoad, staged: _Partitions) -> Steps[Periods]:
         return Batch({})
     rows = yield from _count_rows_of_objects(load, partitions, staged)
     _check_lateness(load, rows)
-    loads = Batch(dict((yield from _loads_of(load, partitions, rows))))
+    loads = yield from _loads_of(load, partitions, rows)
     results, periods, _ = yield from check_periods(loads)
     for error in (*loads.failed.values(), *periods.failed.values()):
         raise error
@@ -91,9 +91,7 @@ def _check_lateness(load: PeriodLoad, rows: _Rows) -> None:
             )
 
 
-def _loads_of(
-    load: PeriodLoad, partitions: Mapping[Period, PeriodPartitions], rows: _Rows
-) -> Steps[list[tuple[Period, PeriodLoad]]]:
+def _loads_of(load: PeriodLoad, partitions: Mapping[Period, PeriodPartitions], rows: _Rows) -> Steps[Periods]:
     """Return a load of each period, with all of its objects."""
     assert load.spread
     kept, arrivals = defaultdict[Period, list[Unit]](list), defaultdict[Period, dict[str, str]](dict)
@@ -106,7 +104,7 @@ def _loads_of(
     replaced = {*load.spread.periods, *read}
     # Objects without rows are recorded, too: else every run would read them again.
     empty, newest = read.keys() - set[str]().union(*rows.values()), max(partitions)
-    loads = []
+    loads = Periods({})
     for period, of_period in partitions.items():
         came = {*rows[period], *(empty if period == newest else ())}
         units = [*(unit for unit in kept[period] if unit.path not in replaced), *(read[path] for path in came)]
@@ -117,7 +115,7 @@ def _loads_of(
             # A load by period did not say whether it took all of their rows.
             again=any(not arrival and path in read for path, arrival in arrivals[period].items()),
         )
-        loads.append((period, replace(item_load, spread=spread)))
+        loads.items[period] = replace(item_load, spread=spread)
     return loads
 
 
@@ -235,9 +233,8 @@ def _insert_changed(
     listed = yield from load.files.source.list_again(units)
     changes = ObjectChanges.between(Manifest.of(units.values()), Manifest.of(listed.values()))
     if changes.deleted and load.policies.on_deleted_objects != "remove":
-        by_column = (
-            "" if load.policies.object_column else " increments={'object_column': …} reads no other objects again."
-        )
+        has_column = bool(load.policies.object_column)
+        by_column = "" if has_column else " increments={'object_column': …} reads no other objects again."
         raise SourceError(
             f"{', '.join(map(str, kept))} must be read again whole, but {changes.deleted[0]} is gone since it was "
             f"loaded. Nothing was published. policies={{'on_deleted_objects': 'remove'}} removes its rows.{by_column}"
