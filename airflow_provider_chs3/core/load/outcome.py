@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from airflow_provider_chs3.core.arguments.check_arguments import CheckResult, text_of
-from airflow_provider_chs3.core.files.file_set import Reading
 from airflow_provider_chs3.core.ledger.comparison import as_recorded, evidence_of
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState, rows_of_shards
 from airflow_provider_chs3.core.ledger.past_loads import SLOW_SECONDS, read_pace
@@ -42,6 +41,8 @@ _OF_RESULT = [name for name in LOADS_COLUMNS if name != "period" and name in Loa
 #: Servers may quote statements of any length.
 _ERROR_CHARACTERS = 4_000
 _NOTHING = Inserted(())
+#: The recorded reading of files that differ from each other.
+NOT_ALIKE = "[]"
 
 
 def result_of(
@@ -90,16 +91,14 @@ def record_loads(
     results: Mapping[Period, LoadResult], periods: Periods, *, together: tuple[str, float] | None = None
 ) -> Steps[None]:
     """Record loads on the coordinator. If this fails, the periods are published nevertheless."""
-    if not results:
-        return
-    values = {period: _values_of(periods.items[period], result, together) for period, result in results.items()}
     try:
         for event, is_held in (("load", False), ("withheld", True)):
-            several = {
-                period: record for period, record in values.items() if (results[period].status == "held") is is_held
-            }
-            if several:
-                yield from _record(event, [(periods.items[period], record) for period, record in several.items()])
+            several = [
+                (periods.items[period], _values_of(periods.items[period], result, together))
+                for period, result in results.items()
+                if (result.status == "held") is is_held
+            ]
+            yield from _record(event, several)
     except Chs3Error as error:
         yield from Log(name=f"The period is published, but the load's record could not be written: {error}")
         return
@@ -108,9 +107,12 @@ def record_loads(
             yield from _log_if_slow(periods.items[period], result)
 
 
-def _values_of(period_load: PeriodLoad, result: LoadResult, together: tuple[str, float] | None) -> dict[str, Value]:
-    plan = period_load.planned
+def _values_of(load: PeriodLoad, result: LoadResult, together: tuple[str, float] | None) -> dict[str, Value]:
+    plan, reading = load.planned, load.planned.reading
     periods, seconds = together or ("", 0.0)
+    # By these, the next load expects its files.
+    is_typed = load.files.format.name == "Parquet" and bool(reading.groups)
+    text = reading.of_others.as_text if reading.of_others else NOT_ALIKE
     return {
         **{name: getattr(result, name) for name in _OF_RESULT},
         "insert_seconds": round(result.insert_seconds, 3),
@@ -119,7 +121,8 @@ def _values_of(period_load: PeriodLoad, result: LoadResult, together: tuple[str,
         "memory_steps": plan.memory_steps,
         "checks": json.dumps([check.as_json() for check in result.checks]) if result.checks else "",
         "settings": plan.settings_as_json,
-        **values_of_reading(period_load, plan.reading),
+        "reading": text if is_typed else "",
+        "uncompressed_bytes": reading.uncompressed_bytes or 0,
         "together_periods": periods,
         "together_seconds": seconds,
     }
@@ -173,8 +176,7 @@ def record_unchanged(loads: Sequence[PeriodLoad]) -> Steps[None]:
             published = {period.record.attempt for period in load.before.values() if period.record}
             if staged is not None and not _is_staged(load.attempt, staged, but=published):
                 over.append((load, {}))
-        if over:
-            yield from _record(ARRIVED if loads[0].spread else "unchanged", over)
+        yield from _record(ARRIVED if loads[0].spread else "unchanged", over)
     except Chs3Error as error:
         yield from Log(name=f"Could not record that the period is as published: {error}")
 
@@ -239,6 +241,8 @@ def _values_of_error(error: Exception) -> dict[str, Value]:
 
 
 def _record(event: str, several: Sequence[tuple[PeriodLoad, Values]]) -> Steps[None]:
+    if not several:
+        return
     # The record is true even if another load took over, so it does not depend on staging.
     context = several[0][0].context
     node = context.coordinator
@@ -340,17 +344,6 @@ def _find_remarks(result: LoadResult) -> Iterator[str]:
         yield f"{result.parts:,} parts are a lot: wait for merges before the next load (docs/merge-health.md)"
     if result.query_ids:
         yield f"system.query_log, query id {', '.join(result.query_ids[:3])}"
-
-
-#: The recorded reading of files that differ from each other.
-_NOT_ALIKE = "[]"
-
-
-def values_of_reading(load: PeriodLoad, reading: Reading) -> dict[str, str | int]:
-    """Return the values of a load's record that let the next load expect its files."""
-    is_typed = load.files.format.name == "Parquet" and bool(reading.groups)
-    text = reading.of_others.as_text if reading.of_others else _NOT_ALIKE
-    return {"reading": text if is_typed else "", "uncompressed_bytes": reading.uncompressed_bytes or 0}
 
 
 def renew_records(loads: Sequence[PeriodLoad]) -> Steps[None]:

@@ -14,7 +14,7 @@ from airflow_provider_chs3.core.files.sample import read_sample
 from airflow_provider_chs3.core.files.table_suggestion import new_column
 from airflow_provider_chs3.core.load.discovery import needed_by, warn_of_risks
 from airflow_provider_chs3.core.load.new_objects import why_not_alone
-from airflow_provider_chs3.core.load.outcome import _NOT_ALIKE
+from airflow_provider_chs3.core.load.outcome import NOT_ALIKE
 from airflow_provider_chs3.core.load.period_check import check_whole
 from airflow_provider_chs3.core.load.period_load import GroupOfFiles, InsertPlan, PeriodLoad, Periods, periods_of
 from airflow_provider_chs3.core.load.retry_policy import RetryState, lower_settings
@@ -274,7 +274,7 @@ def read_history(load: PeriodLoad) -> Steps[TableHistory]:
 
 
 def _expected(load: PeriodLoad, rows: Sequence[Row]) -> Reading | None:
-    if len({text for text, *_ in rows}) != 1 or rows[0][0] == _NOT_ALIKE:
+    if len({text for text, *_ in rows}) != 1 or rows[0][0] == NOT_ALIKE:
         return None
     text, row_count, size_bytes, uncompressed_bytes = rows[0]
     reading, times = Reading.of_json(json.loads(text)), load.files.manifest.size_bytes / max(size_bytes, 1)
