@@ -93,7 +93,8 @@ def _check_period(load: P) -> Steps[P]:
         if not isinstance(check, ColumnCheck):
             name = f"Check {check.name} of {load.period}"
             sql = _render_check(check, staged, published)
-            results.append(_make_result(check, (yield from _query_check(load.context, sql, name=name, checks=(check,)))))
+            answer = yield from _query_check(load.context, sql, name=name, checks=(check,))
+            results.append(_make_result(check, answer))
     if failed := text_of(results):
         results = yield from _find_rows(load, checks, results, staged)
         text = rows_that_fail(results)

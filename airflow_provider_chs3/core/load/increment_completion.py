@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from airflow_provider_chs3.core.ledger.object_records import recorded_rows
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
@@ -25,7 +24,6 @@ from airflow_provider_chs3.core.load.publication import (
 from airflow_provider_chs3.core.load.staging_tables import attach_partitions, superseded_message
 from airflow_provider_chs3.core.model.error_codes import QUERY_WAS_CANCELLED
 from airflow_provider_chs3.core.model.models import Node, Unit
-from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.model.quantities import quantity
 from airflow_provider_chs3.core.sql.quoting import (
     Sql,
@@ -48,37 +46,32 @@ _LONGEST_WAIT_FOR_MERGES_SECONDS = 600
 _FIRST_WAIT_SECONDS, _LONGEST_POLL_SECONDS = 0.25, 5.0
 
 
-class Bases(NamedTuple):
-    """The published partitions of periods that objects are added to."""
-
-    periods: Periods
-    current: Mapping[Period, Mapping[Node, PeriodOnNode]]
-
-
-def look_at_bases(periods: Periods, *, first: bool = False) -> Steps[Bases]:
-    """Wait for merges of periods and for replicas, and look the periods up again; `check_bases` comes next."""
+def look_at_bases(periods: Periods, *, first: bool = False) -> Steps[Periods]:
+    """Return the periods that objects are added to, as they are once merges have ended; `check_bases` comes next."""
     looked = periods.select(lambda item: item.adds and item.attaches_first is first)
-    if not looked.items:
-        return Bases(looked, {})
-    context = looked.first.context
+    context = periods.first.context
     yield from looked.run_together(follow(context, context.target))
+    if not looked.items:
+        return looked
     looks = (_wait_for_merges(list(looked)), looked.ask(look_up_all))
     has_waited, current = yield from Gather(name="Look at what is published", workflows=looks)
     if has_waited:
         # Merges have replaced parts meanwhile.
         yield from looked.run_together(follow(context, context.target))
         current = yield from looked.ask(look_up_all)
-    return Bases(looked, current)
+    looked.update(lambda item: replace(item, last_seen=current[item.period]))
+    return looked
 
 
-def check_bases(periods: Periods, bases: Bases) -> None:
+def check_bases(periods: Periods, bases: Periods) -> None:
     """Remember the published parts for `_attach`. Periods with a changed base leave."""
-    looked = bases.periods.subset(periods.items)
-    looked.failed = {period: error for period, error in bases.periods.failed.items() if period in periods.items}
-    looked.apply(lambda item: require_base(item, bases.current[item.period]))
+    looked = bases.subset(periods.items)
+    looked.failed = {period: error for period, error in bases.failed.items() if period in periods.items}
+    looked.apply(lambda item: require_base(item, item.last_seen))
     for period, error in looked.failed.items():
         periods.set_aside(period, error)
-    periods.update(lambda item: replace(item, before=bases.current.get(item.period, item.before)))
+    seen = {item.period: item.last_seen for item in looked}
+    periods.update(lambda item: replace(item, before=seen.get(item.period, item.before)))
 
 
 def require_base(load: Publication, current: Mapping[Node, PeriodOnNode]) -> None:
