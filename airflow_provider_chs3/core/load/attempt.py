@@ -250,7 +250,7 @@ def _stage_and_publish(
         raise
     load = yield from load.end_step("publish")
     load_round.errors.update(periods.failed)
-    recording = _record_results(load, periods, load_round, states, inserted, verified)
+    recording = _record_results(load, periods, load_round, states, verified)
     drop = clean_up(load, done=() if periods.failed else attempts)
     yield from Gather(name="Record the load, and drop its staging", workflows=(recording, drop))
 
@@ -286,11 +286,10 @@ def _record_results(
     periods: Periods,
     load_round: Round,
     states: Mapping[Period, Mapping[Node, PartitionState]],
-    inserted: Inserted,
     verified: Verified,
 ) -> Steps[None]:
     """Record the loads, with the seconds shared out among them."""
-    shares, is_alone = share_out(load, periods), not (load.group or load.spread)
+    shares = share_out(load, periods)
     periods.update(lambda item: replace(item, timer=load.timer.scaled(shares[item.period])))
     results = {
         item.period: result_of(
@@ -298,17 +297,18 @@ def _record_results(
             states[item.period],
             status="held" if item.held_because else "published",
             reason=item.held_because or item.reason,
-            inserted=inserted if is_alone else inserted.share(shares[item.period], verified.rows[item.period]),
             verified=verified,
+            share=shares[item.period],
         )
         for item in periods
     }
-    together = None if is_alone else (load.periods, round(inserted.stats.seconds, 3))
+    is_alone = not (load.group or load.spread)
+    together = None if is_alone else (load.periods, round(verified.inserted.stats.seconds, 3))
     recording = record_loads(results, periods, together=together)
     if not load.spread:
         yield from recording
     else:
-        arrival = result_of_arrival(load, results, inserted, verified)
+        arrival = result_of_arrival(load, results, verified)
         also = record_arrival(load, is_held=arrival.status == "held")
         yield from Gather(name="Record the arrival and its periods", workflows=(recording, also))
         results = {load.period: arrival}

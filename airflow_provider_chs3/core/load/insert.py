@@ -53,18 +53,6 @@ class Inserted:
             peak_memory_bytes=max(peaks, default=None),
         )
 
-    def share(self, share: float, rows: int) -> Inserted:
-        """Return a period's share of inserts of several."""
-        stats = self.stats
-        period_stats = InsertStats(stats.seconds * share, rows, stats.peak_memory_bytes)
-        # The first has it all; without an insert, rows were only removed.
-        none = InsertStats(0, 0, None)
-        return Inserted(
-            tuple(
-                DoneInsert(query_id, none if number else period_stats) for number, query_id in enumerate(self.query_ids)
-            )
-        )
-
     @property
     def query_ids(self) -> tuple[str, ...]:
         """The query id of each insert."""
@@ -149,8 +137,9 @@ def _find_explanation(load: PeriodLoad, error: ClickHouseServerError) -> Steps[s
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """The proof that staging holds the rows of the objects."""
+    """The proof that staging holds the rows of the objects, which were inserted."""
 
+    inserted: Inserted
     rows: Mapping[Period, int]
     counted_by: str
 
@@ -174,7 +163,7 @@ def verify(
     _check_replicas(load, partitions)
     rows = {item.period: _new_rows(item, staged[item.period]) for item in every}
     if not periods.items:
-        return Verified(rows, "")
+        return Verified(inserted, rows, "")
     source_rows, counted_by = yield from rows_of_source(load, inserted.done)
     if sum(rows.values()) != source_rows:
         # A second read may have seen other versions of the objects.
@@ -188,7 +177,7 @@ def verify(
     yield from _check_keys(load)
     _check_others(load, staged[every[0].period])
     periods.update(lambda item: replace(item, staged=staged[item.period]))
-    return Verified(rows, counted_by)
+    return Verified(inserted, rows, counted_by)
 
 
 def list_again(load: PeriodLoad, periods: Periods) -> Steps[Mapping[Period, Manifest]]:

@@ -40,7 +40,6 @@ from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, N
 _OF_RESULT = [name for name in LOADS_COLUMNS if name != "period" and name in LoadResult.__dataclass_fields__]
 #: Servers may quote statements of any length.
 _ERROR_CHARACTERS = 4_000
-_NOTHING = Inserted(())
 #: The recorded reading of files that differ from each other.
 NOT_ALIKE = "[]"
 
@@ -51,10 +50,11 @@ def result_of(
     *,
     status: str,
     reason: str,
-    inserted: Inserted = _NOTHING,
     verified: Verified | None = None,
+    share: float = 1.0,
 ) -> LoadResult:
-    """Create the result of a load; `verified` is None if it inserted nothing."""
+    """Create the result of a load, with its share of the insert; `verified` is None if it loaded nothing."""
+    inserted = verified.inserted if verified else Inserted(())
     manifest, read, stats = load.manifest, load.files.manifest, inserted.stats
     # Rows count once, not per replica.
     once = load.context.publishers
@@ -77,7 +77,7 @@ def result_of(
         parts=sum(state.parts for state in states.values()),
         table_bytes=sum(state.size_bytes for node, state in states.items() if node in once),
         checks=load.checks,
-        insert_seconds=stats.seconds,
+        insert_seconds=stats.seconds * share,
         peak_memory_bytes=stats.peak_memory_bytes,
         attempt=load.attempt.nonce,
         query_ids=inserted.query_ids,

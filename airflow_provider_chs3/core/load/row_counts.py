@@ -35,13 +35,6 @@ from airflow_provider_chs3.core.steps.operations import (
 )
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, SourceError, TransientError
 
-#: The footers of Parquet have the rows;
-FOOTERS = "footers"
-#: or the insert counted them;
-INSERT = "insert"
-#: or another read did.
-SECOND_READ = "second read"
-
 #: Servers write their logs every 7.5 s by default.
 _LOG_SECONDS = 10
 #: A second read takes up to this fraction of the insert's time (measured): waiting for logs takes no longer.
@@ -64,15 +57,15 @@ def rows_of_source(load: PeriodLoad, done: Sequence[DoneInsert]) -> Steps[tuple[
     if not load.files.manifest.objects:
         return 0, ""
     if reading.rows is not None:
-        return reading.rows, FOOTERS
+        return reading.rows, "footers"
     yield from _check_ends_of_native(load, done)
     reason = "files={'count_again': True}"
     if not load.policies.count_again:
         reason = yield from _why_not_proven(load, done)
         if not reason:
-            return sum(done_insert.stats.read_rows for done_insert in done), INSERT
+            return sum(done_insert.stats.read_rows for done_insert in done), "insert"
     yield from Log(name=f"Counting the rows of {load.periods} by reading them a second time: {reason}.")
-    return (yield from count_rows(load.files, reading)), SECOND_READ
+    return (yield from count_rows(load.files, reading)), "second read"
 
 
 def _why_not_proven(load: PeriodLoad, done: Sequence[DoneInsert]) -> Steps[str]:

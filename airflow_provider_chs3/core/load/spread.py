@@ -15,7 +15,7 @@ from functools import partial
 from airflow_provider_chs3.core.ledger.object_records import published_fingerprints
 from airflow_provider_chs3.core.load.arrivals import load_of_period, objects_of_periods, periods_by_path
 from airflow_provider_chs3.core.load.decision import LoadResult
-from airflow_provider_chs3.core.load.insert import Inserted, Verified, insert, select_objects
+from airflow_provider_chs3.core.load.insert import Verified, insert, select_objects
 from airflow_provider_chs3.core.load.outcome import result_of
 from airflow_provider_chs3.core.load.period_check import check_periods
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, RowsOfPeriods, Spread
@@ -312,16 +312,14 @@ def share_out(load: PeriodLoad, periods: Periods) -> dict[Period, float]:
     return {item.period: item.files.manifest.size_bytes / read_bytes if load.group else 1.0 for item in periods}
 
 
-def result_of_arrival(
-    load: PeriodLoad, results: Mapping[Period, LoadResult], inserted: Inserted, verified: Verified
-) -> LoadResult:
+def result_of_arrival(load: PeriodLoad, results: Mapping[Period, LoadResult], verified: Verified) -> LoadResult:
     """Return the result of an arrival, whose rows are in other periods."""
     rows_by_node = Counter[str]()
     for result in results.values():
         rows_by_node.update(result.rows_by_node)
     held_because = next((of.reason for of in results.values() if of.status == "held"), "")
     status, reason = ("held", held_because) if held_because else ("published", str(load.changes))
-    result = result_of(load, {}, status=status, reason=reason, inserted=inserted, verified=verified)
+    result = result_of(load, {}, status=status, reason=reason, verified=verified)
     return replace(
         result,
         loaded_rows=sum(verified.rows.values()),
