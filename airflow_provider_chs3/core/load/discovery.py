@@ -123,11 +123,12 @@ def list_and_inspect(
         The objects, the nodes' facts, and the timer at the end of the listing: any further time counts for the next
         step.
     """
-    if context is not None:
-        listed, timer = yield from _list(request, periods, timer)
-        return listed, context, timer
-    looks = (_list(request, periods, timer), inspect_target_for_load(request))
-    (listed, timer), context = yield from Gather(name="List and inspect", workflows=looks)
+    listing = _list(request, periods, timer)
+    if context is None:
+        looks = (listing, inspect_target_for_load(request))
+        (listed, timer), context = yield from Gather(name="List and inspect", workflows=looks)
+    else:
+        listed, timer = yield from listing
     return listed, context, timer
 
 

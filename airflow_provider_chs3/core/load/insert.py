@@ -157,7 +157,7 @@ def verify(
     """
     # Rows of periods that leave are staged, too.
     every = list(periods)
-    _check_alike(periods, listed)
+    periods.apply(lambda item: check_objects(item, listed[item.period]))
     known = {item.period_partitions.value for item in every}
     staged = {item.period: staged_of(item, partitions, known=known) for item in every}
     _check_replicas(load, partitions)
@@ -167,7 +167,8 @@ def verify(
     source_rows, counted_by = yield from rows_of_source(load, inserted.done)
     if sum(rows.values()) != source_rows:
         # A second read may have seen other versions of the objects.
-        _check_alike(periods, (yield from list_again(load, periods)))
+        listed = yield from list_again(load, periods)
+        periods.apply(lambda item: check_objects(item, listed[item.period]))
         if load.group is None:
             periods.unwrap()
         raise VerificationError(
@@ -189,10 +190,6 @@ def list_again(load: PeriodLoad, periods: Periods) -> Steps[Mapping[Period, Mani
             name=f"{quantity(added, 'object')} of {load.periods} arrived during the load: the next run loads them."
         )
     return listed
-
-
-def _check_alike(periods: Periods, listed: Mapping[Period, Manifest]) -> None:
-    periods.apply(lambda item: check_objects(item, listed[item.period]))
 
 
 def _new_rows(period_load: PeriodLoad, staged: Mapping[Node, Staged]) -> int:

@@ -310,9 +310,8 @@ def drop_older_versions(periods: Publications[P], versions: Sequence[Version] | 
     if not versions or not periods.items:
         return
     load = periods.first
-    most, left = load.policies.keep_versions, list[Version]()
+    most, needed, gone = load.policies.keep_versions, set[str](), list[Version]()
     newest = defaultdict[Period, set[str]](set)
-    gone = list[Version]()
     for version in reversed(versions):
         of_period = newest[version.period]
         is_kept = not version.why_broken and version.attempt not in of_period and len(of_period) < most
@@ -321,10 +320,10 @@ def drop_older_versions(periods: Publications[P], versions: Sequence[Version] | 
         if version.period in periods.items and not is_kept and not is_late:
             gone.append(version)
         else:
-            left.append(version)
+            needed.add(version.table)
             of_period.add(version.attempt)
     try:
-        yield from _drop_versions(load.context, gone, {version.table for version in left})
+        yield from _drop_versions(load.context, gone, needed)
     except Chs3Error as error:
         yield from Log(name=f"Older versions could not be dropped; the next load drops them. ({error})")
 
@@ -373,19 +372,15 @@ def link_partitions(
         # The prefix is that of the load's attempt, so that ending the attempt ends these statements.
         query_id=f"{load.attempt.name if to.hold_limit_days else to.name}_link",
     )
-    attached = yield from count_staged(with_attempt(load, to), name=f"Count what {target} holds")
+    with_attempt = replace(load, attempt=to, others_in_staging=frozenset())
+    attached = yield from count_staged(with_attempt, name=f"Count what {target} holds")
     for node, staged in wanted.items():
-        if attached[node].counts != (staged.counts[0], {}):
+        if attached[node].rows_by_partition != staged.rows_by_partition or attached[node].other_rows:
             raise VerificationError(
                 f"{target} on {node} got {attached[node].rows} of the {staged.rows} rows of {load.period} that "
                 f"{source} held: somebody drops parts of these tables. The period was not published."
             )
     return attached
-
-
-def with_attempt(load: Publication, attempt: Attempt) -> Publication:
-    """Return a load of one period with the staging of an attempt."""
-    return replace(load, attempt=attempt, others_in_staging=frozenset())
 
 
 def validate_held(

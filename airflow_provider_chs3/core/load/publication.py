@@ -84,9 +84,9 @@ class Staged:
         return sum(partition.rows for partition in self.partitions.values())
 
     @property
-    def counts(self) -> tuple[Mapping[str, int], Mapping[str, int]]:
-        """Rows by partition of the period and of other periods."""
-        return {key: contents.rows for key, contents in self.partitions.items()}, self.other_rows
+    def rows_by_partition(self) -> dict[str, int]:
+        """Rows of the period, by the id of the partition."""
+        return {key: contents.rows for key, contents in self.partitions.items()}
 
     def has_parts_of(self, other: Staged) -> bool:
         """Check whether both are known to have the same parts."""

@@ -331,17 +331,14 @@ def _conclude_publication(periods: Publications[P]) -> Steps[dict[Period, dict[N
         if seconds:
             yield from Sleep(name="Wait for queries that read replaced parts", seconds=seconds)
     for item in waiting:
-        periods.set_aside(item.period, _still_read_error(item))
+        error = TransientError(
+            f"{item.context.target}: {item.period} was replaced, but queries that began before still read its old "
+            f"rows {sum(_WAITS_FOR_REPLACED_SECONDS)} s later (see system.processes). If the server died now, those "
+            "rows would come back; so the period is not recorded as published, and the next try loads it again. Run "
+            "long queries at another time, or limit them by max_execution_time."
+        )
+        periods.set_aside(item.period, error)
     return states
-
-
-def _still_read_error(load: Publication) -> TransientError:
-    return TransientError(
-        f"{load.context.target}: {load.period} was replaced, but queries that began before still read its old "
-        f"rows {sum(_WAITS_FOR_REPLACED_SECONDS)} s later (see system.processes). If the server died now, those rows "
-        "would come back; so the period is not recorded as published, and the next try loads it again. Run long "
-        "queries at another time, or limit them by max_execution_time."
-    )
 
 
 def _ids_of(load: Publication) -> set[str]:
