@@ -12,7 +12,7 @@ from airflow_provider_chs3.core.files.file_set import Reading
 from airflow_provider_chs3.core.ledger.partition_state import Contents, PartitionState
 from airflow_provider_chs3.core.ledger.queries import look_up_periods
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record, records_of_replicas
-from airflow_provider_chs3.core.load.insert import Inserted, verify
+from airflow_provider_chs3.core.load.insert import verify
 from airflow_provider_chs3.core.load.load_request import Policies
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, periods_of
 from airflow_provider_chs3.core.load.publication import Publication, Staged, partitions_of
@@ -299,7 +299,7 @@ class TestVerifying:
             plan=plan,
         )
         periods = periods_of(load)
-        drive(verify(load, Inserted(()), periods, {PERIOD: manifest}, counted))
+        drive(verify(load, (), periods, {PERIOD: manifest}, counted))
         return periods.unwrap().staged
 
     def test_rows_count_once_however_many_replicas_have_them(self):

@@ -33,7 +33,7 @@ from airflow_provider_chs3.core.load.increment_completion import (
     complete_increments,
     look_at_bases,
 )
-from airflow_provider_chs3.core.load.insert import Inserted, Verified, await_insert, insert, list_again, verify
+from airflow_provider_chs3.core.load.insert import Verified, await_insert, insert, list_again, verify
 from airflow_provider_chs3.core.load.kept_versions import drop_held_of
 from airflow_provider_chs3.core.load.load_request import LoadRequest
 from airflow_provider_chs3.core.load.new_objects import load_of_resumable
@@ -43,7 +43,7 @@ from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, per
 from airflow_provider_chs3.core.load.planning import plan_objects, plan_periods, plan_together
 from airflow_provider_chs3.core.load.publication import check_none_newer, count_partitions, look_up_all
 from airflow_provider_chs3.core.load.publish import publish
-from airflow_provider_chs3.core.load.resume import DoneInsert, ResumableLoad, record_insert
+from airflow_provider_chs3.core.load.resume import DoneInsert, ResumableLoad, record_insert, seconds_of
 from airflow_provider_chs3.core.load.retry_policy import RetryState
 from airflow_provider_chs3.core.load.shared_table import publish_from_shared_table
 from airflow_provider_chs3.core.load.spread import find_periods, result_of_arrival, share_out
@@ -230,11 +230,11 @@ def _stage_and_publish(
             yield from begin_increments(periods)
             load = periods.unwrap()
         load = yield from load.end_step("stage")
-        load, inserted = yield from _insert_objects(load, periods, done)
-        load = yield from load.end_step("insert", at_least_seconds=inserted.stats.seconds)
+        load, done = yield from _insert_objects(load, periods, done)
+        load = yield from load.end_step("insert", at_least_seconds=seconds_of(done))
         looks = (list_again(load, periods), count_partitions(load, name="Count what is staged"), look_at_bases(periods))
         listed, staged, bases = yield from Gather(name="List again, and count what is staged", workflows=looks)
-        verified = yield from verify(load, inserted, periods, listed, staged)
+        verified = yield from verify(load, done, periods, listed, staged)
         for period, error in late.items():
             periods.set_aside(period, error)
         check_bases(periods, bases)
@@ -274,7 +274,7 @@ def _publish_staged(
 
 def _insert_objects(
     load: PeriodLoad, periods: Periods, done: Sequence[DoneInsert]
-) -> Steps[tuple[PeriodLoad, Inserted]]:
+) -> Steps[tuple[PeriodLoad, tuple[DoneInsert, ...]]]:
     record = partial(record_insert, load, list(periods))
     if load.planned.is_expected:
         return (yield from insert_as_expected(load, periods, record))
@@ -303,7 +303,7 @@ def _record_results(
         for item in periods
     }
     is_alone = not (load.group or load.spread)
-    together = None if is_alone else (load.periods, round(verified.inserted.stats.seconds, 3))
+    together = None if is_alone else (load.periods, round(seconds_of(verified.done), 3))
     recording = record_loads(results, periods, together=together)
     if not load.spread:
         yield from recording

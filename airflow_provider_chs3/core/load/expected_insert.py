@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from airflow_provider_chs3.core.files.file_set import Reading
 from airflow_provider_chs3.core.load.end_attempts import end_queries
-from airflow_provider_chs3.core.load.insert import Inserted, explain, insert
+from airflow_provider_chs3.core.load.insert import explain, insert
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods
 from airflow_provider_chs3.core.load.planning import plan_of, read_files, settle_new_columns
 from airflow_provider_chs3.core.load.resume import DoneInsert
@@ -24,7 +24,7 @@ class _Running:
 
 def insert_as_expected(
     load: PeriodLoad, periods: Periods, record: Callable[[Sequence[DoneInsert], str], Steps[None]]
-) -> Steps[tuple[PeriodLoad, Inserted]]:
+) -> Steps[tuple[PeriodLoad, tuple[DoneInsert, ...]]]:
     """Insert into staging by the expected plan, and inspect the files at the same time; their errors come first.
 
     Returns the load with the plan of its files, which the insert has followed; so have the periods. If the files
@@ -36,11 +36,11 @@ def insert_as_expected(
     reading, done = yield from Gather(name="Look at the files, and insert", workflows=both)
     load = replace(load, plan=replace(load.planned, reading=reading, is_expected=False))
     periods.update(lambda item: replace(item, plan=plan_of(load, item)))
-    if isinstance(done, Inserted):
-        return load, done
     if isinstance(done, ClickHouseServerError):
         yield from explain(load, done)
-    raise done
+    if isinstance(done, Chs3Error):
+        raise done
+    return load, done
 
 
 def _read_files(load: PeriodLoad, running: _Running) -> Steps[Reading]:
@@ -70,7 +70,7 @@ def _end_insert(load: PeriodLoad, running: _Running) -> Steps[None]:
 
 def _try_insert(
     load: PeriodLoad, record: Callable[[Sequence[DoneInsert], str], Steps[None]], running: _Running
-) -> Steps[Inserted | Chs3Error]:
+) -> Steps[tuple[DoneInsert, ...] | Chs3Error]:
     """Insert, and return an error instead of raising it: it counts only if the files are as expected."""
     try:
         return (yield from insert(load, record=record, explains=False))

@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.load.failed_insert import explain_conversion, ex
 from airflow_provider_chs3.core.load.misfits import find_misfits
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods
 from airflow_provider_chs3.core.load.publication import Staged, StagedPartition, staged_of
-from airflow_provider_chs3.core.load.resume import DoneInsert, ResumableLoad
+from airflow_provider_chs3.core.load.resume import DoneInsert, ResumableLoad, seconds_of
 from airflow_provider_chs3.core.load.row_counts import rows_of_source
 from airflow_provider_chs3.core.model.error_codes import is_of_servers
 from airflow_provider_chs3.core.model.models import Manifest, Node
@@ -36,29 +36,6 @@ _VALUE_ERRORS = frozenset(
 ) | {632, 675, 676, 691}
 
 
-@dataclass(frozen=True, slots=True)
-class Inserted:
-    """The finished inserts of a load."""
-
-    done: tuple[DoneInsert, ...]
-
-    @property
-    def stats(self) -> InsertStats:
-        """Total seconds and rows read, and the highest memory peak."""
-        every = [done_insert.stats for done_insert in self.done]
-        peaks = [stats.peak_memory_bytes for stats in every if stats.peak_memory_bytes is not None]
-        return InsertStats(
-            seconds=sum((stats.seconds for stats in every), 0.0),
-            read_rows=sum(stats.read_rows for stats in every),
-            peak_memory_bytes=max(peaks, default=None),
-        )
-
-    @property
-    def query_ids(self) -> tuple[str, ...]:
-        """The query id of each insert."""
-        return tuple(done_insert.query_id for done_insert in self.done)
-
-
 def insert(
     load: PeriodLoad,
     *,
@@ -66,7 +43,7 @@ def insert(
     done: Sequence[DoneInsert] = (),
     explains: bool = True,
     name: str = "insert",
-) -> Steps[Inserted]:
+) -> Steps[tuple[DoneInsert, ...]]:
     """Insert the manifest's objects: every node writes its own rows, or the sharding key distributes them."""
     so_far = list(done)
     load = yield from _find_readers(load)
@@ -79,12 +56,11 @@ def insert(
         step = insert_step(load, group, batch, query_id=query_id)
         stats = yield from _run_insert(load, step) if explains else step
         so_far.append(DoneInsert(query_id, stats))
-    inserted = Inserted(tuple(so_far))
     # The end of an insert of several periods takes a record for every period.
     from_seconds = _RECORDED_FROM_SECONDS * (10 if load.group else 1)
-    if record and inserted.stats.seconds >= from_seconds and len(so_far) > len(done):
+    if record and seconds_of(so_far) >= from_seconds and len(so_far) > len(done):
         yield from record(so_far, "")
-    return inserted
+    return tuple(so_far)
 
 
 def await_insert(load: PeriodLoad, resumable: ResumableLoad) -> Steps[tuple[DoneInsert, ...]]:
@@ -137,16 +113,16 @@ def _find_explanation(load: PeriodLoad, error: ClickHouseServerError) -> Steps[s
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """The proof that staging holds the rows of the objects, which were inserted."""
+    """The proof that staging holds the rows of the objects, which these inserts read."""
 
-    inserted: Inserted
+    done: Sequence[DoneInsert]
     rows: Mapping[Period, int]
     counted_by: str
 
 
 def verify(
     load: PeriodLoad,
-    inserted: Inserted,
+    done: Sequence[DoneInsert],
     periods: Periods,
     listed: Mapping[Period, Manifest],
     partitions: Mapping[Node, Mapping[str, StagedPartition]],
@@ -163,8 +139,8 @@ def verify(
     _check_replicas(load, partitions)
     rows = {item.period: _new_rows(item, staged[item.period]) for item in every}
     if not periods.items:
-        return Verified(inserted, rows, "")
-    source_rows, counted_by = yield from rows_of_source(load, inserted.done)
+        return Verified(done, rows, "")
+    source_rows, counted_by = yield from rows_of_source(load, done)
     if sum(rows.values()) != source_rows:
         # A second read may have seen other versions of the objects.
         listed = yield from list_again(load, periods)
@@ -178,7 +154,7 @@ def verify(
     yield from _check_keys(load)
     _check_others(load, staged[every[0].period])
     periods.update(lambda item: replace(item, staged=staged[item.period]))
-    return Verified(inserted, rows, counted_by)
+    return Verified(done, rows, counted_by)
 
 
 def list_again(load: PeriodLoad, periods: Periods) -> Steps[Mapping[Period, Manifest]]:

@@ -24,9 +24,10 @@ from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
 from airflow_provider_chs3.core.ledger.table import ARRIVED, LOADS_COLUMNS, lacks_look, make_ledger, make_loads_table
 from airflow_provider_chs3.core.load.decision import LoadResult
 from airflow_provider_chs3.core.load.end_attempts import begins_with_any
-from airflow_provider_chs3.core.load.insert import Inserted, Verified
+from airflow_provider_chs3.core.load.insert import Verified
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods
 from airflow_provider_chs3.core.load.publication import evidence_of_state, periods_text, values_of
+from airflow_provider_chs3.core.load.resume import seconds_of
 from airflow_provider_chs3.core.load.staging_tables import PERIODS_IN_COMMENT, Attempt, holds_any, in_staging, nonce_of
 from airflow_provider_chs3.core.model.error_codes import hint_of, is_terminal
 from airflow_provider_chs3.core.model.models import Node, SettingValues
@@ -54,8 +55,8 @@ def result_of(
     share: float = 1.0,
 ) -> LoadResult:
     """Create the result of a load, with its share of the insert; `verified` is None if it loaded nothing."""
-    inserted = verified.inserted if verified else Inserted(())
-    manifest, read, stats = load.manifest, load.files.manifest, inserted.stats
+    manifest, read, done = load.manifest, load.files.manifest, verified.done if verified else ()
+    peaks = [insert.stats.peak_memory_bytes for insert in done if insert.stats.peak_memory_bytes is not None]
     # Rows count once, not per replica.
     once = load.context.publishers
     rows = sum(state.rows for node, state in states.items() if node in once)
@@ -77,10 +78,10 @@ def result_of(
         parts=sum(state.parts for state in states.values()),
         table_bytes=sum(state.size_bytes for node, state in states.items() if node in once),
         checks=load.checks,
-        insert_seconds=stats.seconds * share,
-        peak_memory_bytes=stats.peak_memory_bytes,
+        insert_seconds=seconds_of(done) * share,
+        peak_memory_bytes=max(peaks, default=None),
         attempt=load.attempt.nonce,
-        query_ids=inserted.query_ids,
+        query_ids=tuple(insert.query_id for insert in done),
         settings=load.plan.setting_values if load.plan else {},
         seconds_by_step=load.timer.seconds,
         counted_by=verified.counted_by if verified else "",

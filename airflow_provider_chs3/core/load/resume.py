@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import chain, repeat
@@ -40,6 +40,11 @@ class DoneInsert:
 
     query_id: str
     stats: InsertStats
+
+
+def seconds_of(done: Iterable[DoneInsert]) -> float:
+    """Return how long inserts took in all."""
+    return sum((done_insert.stats.seconds for done_insert in done), 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +113,7 @@ def record_insert(
         "owner": load.request.owner,
         "running": running,
         "query_ids": started,
-        "insert_seconds": float(sum(done_insert.stats.seconds for done_insert in done)),
+        "insert_seconds": seconds_of(done),
         "seconds_by_step": dict(load.timer.seconds),
         "planned_rows": plan.reading.rows or 0,
         "memory_bytes": plan.memory_bytes,
