@@ -45,9 +45,6 @@ def find_changed(load: PeriodLoad) -> Steps[PeriodLoad]:
     """Return the load of the objects of an arrival that changed since they were loaded.
 
     Publications of dead attempts are completed first.
-
-    Raises:
-        SourceError: If loaded objects are gone, unless a policy permits that.
     """
     context, listed = load.context, load.manifest
     unfinished = yield from _finish(load)

@@ -230,7 +230,11 @@ def _stage_and_publish(
             yield from begin_increments(periods)
             load = periods.unwrap()
         load = yield from load.end_step("stage")
-        load, done = yield from _insert_objects(load, periods, done)
+        record = partial(record_insert, load, list(periods))
+        if load.planned.is_expected:
+            load, done = yield from insert_as_expected(load, periods, record)
+        else:
+            done = yield from insert(load, record=record, done=done)
         load = yield from load.end_step("insert", at_least_seconds=seconds_of(done))
         looks = (list_again(load, periods), count_partitions(load, name="Count what is staged"), look_at_bases(periods))
         listed, staged, bases = yield from Gather(name="List again, and count what is staged", workflows=looks)
@@ -270,15 +274,6 @@ def _publish_staged(
     load = yield from load.end_step("verify")
     yield from Log(name=f"The rows of {load.periods} are staged and verified: publishing period by period.")
     return load, (yield from publish_from_shared_table(load, periods, attempts))
-
-
-def _insert_objects(
-    load: PeriodLoad, periods: Periods, done: Sequence[DoneInsert]
-) -> Steps[tuple[PeriodLoad, tuple[DoneInsert, ...]]]:
-    record = partial(record_insert, load, list(periods))
-    if load.planned.is_expected:
-        return (yield from insert_as_expected(load, periods, record))
-    return load, (yield from insert(load, record=record, done=done))
 
 
 def _record_results(

@@ -17,11 +17,7 @@ from airflow_provider_chs3.core.tuning.insert_settings import DDL_SETTINGS
 
 @dataclass(frozen=True, kw_only=True)
 class StopRequest(PassedRequest):
-    """A request to end a load.
-
-    In addition to the table's arguments:
-
-    """
+    """A request to end a load, in addition to the table's arguments."""
 
     periods: tuple[Period, ...]
     nonce: str

@@ -98,11 +98,7 @@ def published_periods(results: Iterable[LoadResult]) -> list[LoadResult]:
 
 
 def changed_periods(result: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """Return the results of the table's periods: an arrival changes other periods than its own.
-
-    Args:
-        result: A load's result.
-    """
+    """Return the results of the table's periods of a load's result; see `published_periods`."""
     of_periods: Sequence[Mapping[str, Any]] | None = result.get("of_periods")
     return [result] if of_periods is None else of_periods
 

@@ -117,12 +117,7 @@ def _check_age(request: LoadRequest, manifest: Manifest) -> None:
 def list_and_inspect(
     request: LoadRequest, periods: Sequence[Period], timer: StepTimer, context: Target | None = None
 ) -> Steps[tuple[Listed, Target, StepTimer]]:
-    """List the objects of periods, and ask every node for its facts.
-
-    Returns:
-        The objects, the nodes' facts, and the timer at the end of the listing: any further time counts for the next
-        step.
-    """
+    """List the objects of periods, and ask every node for its facts; the returned timer ends with the listing."""
     listing = _list(request, periods, timer)
     if context is None:
         looks = (listing, inspect_target_for_load(request))

@@ -58,8 +58,7 @@ class Group(NamedTuple):
 def find_groups(context: Target, *periods: Attempt) -> Steps[dict[str, Group]]:
     """Find the staging of loads of several periods that include some of these: nonce → tables.
 
-    Returns:
-        Tables as the coordinator has them, else any node: a replica that was down still has dropped tables.
+    The coordinator's answer counts most: a replica that was down still has dropped tables.
     """
     query = (
         f"SELECT name, {PERIODS_IN_COMMENT}, toUnixTimestamp(metadata_modification_time) FROM system.tables "

@@ -30,9 +30,7 @@ _WITHOUT_REASON = 70
 def explain_parsing(files: Files, reading: Reading, error: ClickHouseServerError) -> Steps[str | None]:
     """Describe where a file could not be parsed, by reading that file alone and in order.
 
-    Returns:
-        A sentence with object, row and, if known, column; None if the error names no object of the period, or the
-        object is readable.
+    None if the error names no object of the period, or the object is readable.
     """
     path = files.source.path_in_error(file_of(error))
     group = next((group for group, batch in reading.batches(files) if path in batch.paths), None)

@@ -79,7 +79,7 @@ def _finish_table(name: str, nonce: str, periods: Periods) -> Steps[dict[Period,
         part = part.subset(part.items)
         if part.items:
             yield from Log(name=f"Publishing what attempt {nonce} staged for {', '.join(map(str, part.items))}.")
-        states = (yield from publish(part)) if part.items else {}
+        states = yield from publish(part)
         yield from find_superseded(load.context, part, attempt)
     except Exception:
         yield from clean_up(load)

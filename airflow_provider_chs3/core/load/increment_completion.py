@@ -354,10 +354,7 @@ def _delete_rows(load: PeriodLoad, shards: Collection[int]) -> Steps[None]:
 def _read_progress(load: PeriodLoad, nodes: Collection[Node]) -> Steps[tuple[int, list[float]] | None]:
     """Return the progress of the DELETE on all nodes; None once it is done.
 
-    A replica that does not know the DELETE yet shows no mutation.
-
-    Raises:
-        SupersededError: If another load has dropped staging: it has no mutation any more.
+    A replica that does not know the DELETE yet shows no mutation, and neither does dropped staging.
     """
     staging = load.staging
     of_staging = in_table(staging)

@@ -106,11 +106,6 @@ class Version:
     nodes: dict[Node, VersionOnNode] = field(default_factory=dict)
 
     @property
-    def order(self) -> tuple[int, int, str]:
-        """The sort key of versions, by time."""
-        return self.kept_at, self.sequence, self.table
-
-    @property
     def rows(self) -> int:
         """The rows that are present."""
         return sum(state.rows for node in self.nodes.values() for state in node.states.values())
@@ -289,7 +284,8 @@ def find_versions(context: Target, *, beside: str = "") -> Steps[tuple[list[Vers
         for version, on_node in _versions_on(names, of_tables):
             known.setdefault((version.table, str(version.period)), version).nodes[node] = on_node
     # Dropped partitions are still in the comment.
-    versions = sorted((version for version in known.values() if version.rows), key=lambda version: version.order)
+    whole = (version for version in known.values() if version.rows)
+    versions = sorted(whole, key=lambda version: (version.kept_at, version.sequence, version.table))
     return versions, {node: row[2:] for node, (row,) in answers.items()}
 
 

@@ -108,11 +108,7 @@ def parsed_definition(definition: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class LoadRequest(TableRequest):
-    """A request to load one period into a table.
-
-    In addition to the table's arguments:
-
-    """
+    """A request to load one period into a table, in addition to the table's arguments."""
 
     period: Period
     source: Source

@@ -425,9 +425,6 @@ def check_listed_since(load: PeriodLoad) -> None:
     """Check that the ledger's records of the period are older than this load's listing.
 
     Only durations by the same clock are compared, because the clocks of nodes and worker may differ.
-
-    Raises:
-        ObjectsChangedError: If another load has recorded other objects since: it may have listed them later.
     """
     records = (period.record for period in load.before.values() if period.record)
     # Records of the future are from before the node's clock was set back.

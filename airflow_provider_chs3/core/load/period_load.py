@@ -102,11 +102,7 @@ class RowsOfPeriods:
     values: tuple[str, ...] = ()
 
     def value_in(self, group: FileGroup, *, null_as_default: bool) -> str:
-        """Return the expression for `PeriodPartitions.value` of a row.
-
-        Raises:
-            PreflightError: If the column is not loaded.
-        """
+        """Return the expression for `PeriodPartitions.value` of a row."""
         name = self.column.name
         written = [loaded_column for loaded_column in group.loaded if loaded_column.column.name == name]
         if not written:

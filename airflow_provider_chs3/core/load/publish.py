@@ -63,16 +63,15 @@ _WAITS_FOR_REPLACED_SECONDS = (1, 2, 4, 8, 15, 30, 30, 30)
 
 
 def publish(periods: Publications[P]) -> Steps[dict[Period, dict[Node, PartitionState]]]:
-    """Replace the periods' partitions on every node with the staged rows, from a single staging table.
+    """Replace the periods' partitions on every node with the staged rows, from one staging table; return their states.
 
     This includes nodes without staged rows, which must lose rows of the last version. REPLACE PARTITION is atomic on a
     node and repeatable; DROP PARTITION would let a stale attempt wipe a published period. A single replica of a shard
     replaces, and the others follow; all of them record their part of the period.
-
-    Returns:
-        The state of every period by node.
     """
-    yield from periods.run_together(_follow_staging(periods))
+    if not periods.items:
+        return {}
+    yield from periods.run_together(follow(periods.first.context, periods.first.staging))
     yield from check_rows(periods)
     looked = yield from periods.ask(_look_once_more)
     periods.update(lambda item: _check_unchanged(item, *looked[item.period]))
@@ -112,10 +111,6 @@ def _values_of_held(item: Publication, *, kept: Mapping[Period, Mapping[Node, St
 
 #: A record for each partition of a period.
 _Records = Sequence[tuple[Node, str, Values]]
-
-
-def _follow_staging(periods: Publications[P]) -> Steps[None]:
-    yield from follow(periods.first.context, periods.first.staging)
 
 
 def _look_once_more(
