@@ -127,9 +127,8 @@ class _Hunt:
         error = yield from self.convert_rows(path, row, [loaded_column])
         if error is None:
             return None
-        if not row:
-            return _conversion_sentence(loaded_column, path, None, error, fixed=self.files.source.kind.contents.holder)
-        value, where = (yield from self._read_value(path, row, loaded_column)), f"row {row:,} of {path}"
+        value = (yield from self._read_value(path, row, loaded_column)) if row else None
+        where = f"row {row:,} of {path}" if row else path
         return _conversion_sentence(loaded_column, where, value, error, fixed=self.files.source.kind.contents.holder)
 
     def _select_rows(self, path: str) -> Sql:

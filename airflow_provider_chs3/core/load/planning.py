@@ -207,16 +207,15 @@ def plan_insert(
         periods=None if load.period_partitions.of_part or load.spread else len(load.attempt.periods),
     )
     retry_state = yield from _remember_memory(load, history, share.memory_bytes)
-    settings = (*lower_settings(computed, retry_state), *_settings_without_absent(load))
+    without_absent = (
+        Setting(name, value, "no waiting for replicas that are down")
+        for name, value in WITHOUT_ABSENT.items()
+        if context.absent and name in context.known_settings and name not in request.settings
+    )
+    settings = (*lower_settings(computed, retry_state), *without_absent)
     yield from _log_plan(nodes, share, without_exact(settings, request.source.kind))
     memory_steps = retry_state.memory_steps
     return InsertPlan(reading=reading, settings=settings, memory_bytes=share.memory_bytes, memory_steps=memory_steps)
-
-
-def _settings_without_absent(load: PeriodLoad) -> tuple[Setting, ...]:
-    known, given = load.context.known_settings, load.request.settings
-    names = [name for name in WITHOUT_ABSENT if load.context.absent and name in known and name not in given]
-    return tuple(Setting(name, WITHOUT_ABSENT[name], "no waiting for replicas that are down") for name in names)
 
 
 def _remember_memory(load: PeriodLoad, history: TableHistory, memory_bytes: int) -> Steps[RetryState]:
@@ -285,22 +284,16 @@ def _expected(load: PeriodLoad, rows: Sequence[Row]) -> Reading | None:
 
 def _history_query(load: PeriodLoad) -> Sql:
     context, key = load.context, load.key_on(load.context.coordinator)
-    newest_load = (
-        f"SELECT memory_steps, memory_bytes FROM {table(context.loads)} "
-        f"WHERE {key.table_condition} AND event = 'load' ORDER BY recorded_at DESC LIMIT 1"
+    loads = f"FROM {table(context.loads)} WHERE {key.table_condition} AND event = 'load'"
+    of_same = f"{loads} AND definition = {literal(load.request.definition)} AND reading != ''"
+    columns = "reading, loaded_rows, loaded_bytes, uncompressed_bytes"
+    selects = (
+        f"SELECT (memory_steps, memory_bytes) AS found {loads} ORDER BY recorded_at DESC LIMIT 1",
+        f"SELECT ({columns}) AS found {of_same} ORDER BY recorded_at DESC LIMIT {_LOADS_ALIKE}",
     )
-    newest_readings = (
-        f"SELECT reading, loaded_rows, loaded_bytes, uncompressed_bytes FROM {table(context.loads)} "
-        f"WHERE {key.table_condition} AND event = 'load' AND definition = {literal(load.request.definition)} "
-        f"AND reading != '' ORDER BY recorded_at DESC LIMIT {_LOADS_ALIKE}"
-    )
-    return Sql(f"SELECT ({_as_array(newest_load)}), ({_as_array(newest_readings)})")
-
-
-def _as_array(select: str) -> str:
     # clickhouse-driver cannot read a tuple from a sub-query, which is a Nullable(Tuple(…)).
-    columns, rest = select.removeprefix("SELECT ").split(" FROM ", 1)
-    return f"SELECT groupArray(found) FROM (SELECT ({columns}) AS found FROM {rest})"
+    arrays = (f"(SELECT groupArray(found) FROM ({select}))" for select in selects)
+    return Sql(f"SELECT {', '.join(arrays)}")
 
 
 def settle_new_columns(load: PeriodLoad, reading: Reading) -> Steps[None]:

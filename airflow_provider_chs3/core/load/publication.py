@@ -359,23 +359,21 @@ def staged_of(
     known: Collection[str] | None = None,
 ) -> dict[Node, Staged]:
     """Return the period's part of each node's staging."""
-    if known is None:
-        known = item.others_in_staging | {item.period_partitions.value}
-    return {node: _staged_of(item.period_partitions.value, known, on_node) for node, on_node in partitions.items()}
-
-
-def _staged_of(period_value: str, known: Collection[str], partitions: Mapping[str, StagedPartition]) -> Staged:
-    contents = {
-        key: partition.contents
-        for key, partition in partitions.items()
-        if partition.period_value == period_value and partition.contents.rows
-    }
-    others = {
-        partition.name: partition.contents.rows
-        for partition in partitions.values()
-        if partition.period_value not in known
-    }
-    return Staged(contents, others)
+    value, staged = item.period_partitions.value, dict[Node, Staged]()
+    known = item.others_in_staging | {value} if known is None else known
+    for node, on_node in partitions.items():
+        contents = {
+            key: partition.contents
+            for key, partition in on_node.items()
+            if partition.period_value == value and partition.contents.rows
+        }
+        others = {
+            partition.name: partition.contents.rows
+            for partition in on_node.values()
+            if partition.period_value not in known
+        }
+        staged[node] = Staged(contents, others)
+    return staged
 
 
 class StagedPartition(NamedTuple):
