@@ -294,13 +294,17 @@ def settle_with_rivals(context: Target, attempt: Attempt, periods: Collection[At
 
 def clean_up(load: Publication, *, done: Sequence[Attempt] = ()) -> Steps[None]:
     """Remove the staging of an attempt; if that fails, the next load does it."""
+    removing = drop_staging(load.context, *done) if done else end_attempts_with(load.context, load.attempt.nonce)
+    failed = f"Staging of {load.periods} could not be removed; the next such load removes it."
+    yield from log_failure(removing, failed)
+
+
+def log_failure(steps: Steps[None], failed: str) -> Steps[None]:
+    """Run a workflow whose failure does no harm: its error is logged."""
     try:
-        if done:
-            yield from drop_staging(load.context, *done)
-        else:
-            yield from end_attempts_with(load.context, load.attempt.nonce)
+        yield from steps
     except Chs3Error as error:
-        yield from Log(name=f"Staging of {load.periods} could not be removed; the next such load removes it. ({error})")
+        yield from Log(name=f"{failed} ({error})")
 
 
 def clean_up_published(loads: Sequence[Publication]) -> Steps[None]:
@@ -315,12 +319,9 @@ def clean_up_published(loads: Sequence[Publication]) -> Steps[None]:
         if period.record
         for attempt in (replace(load.attempt, nonce=period.record.attempt), held_attempt(load, period.record.attempt))
     }
-    if not attempts:
-        return
-    try:
-        yield from end_attempts(loads[0].context, *sorted(attempts, key=lambda attempt: attempt.name))
-    except Chs3Error as error:
-        yield from Log(name=f"Staging of earlier loads could not be removed; the next load removes it. ({error})")
+    if attempts:
+        ending = end_attempts(loads[0].context, *sorted(attempts, key=lambda attempt: attempt.name))
+        yield from log_failure(ending, "Staging of earlier loads could not be removed; the next load removes it.")
 
 
 def drop_dead_groups(loads: Collection[PeriodLoad], own_attempts: Collection[tuple[Period, str]]) -> Steps[None]:

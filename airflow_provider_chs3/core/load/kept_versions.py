@@ -24,7 +24,7 @@ from airflow_provider_chs3.core.ledger.partition_state import (
 )
 from airflow_provider_chs3.core.ledger.records import Held, PeriodOnNode, Record
 from airflow_provider_chs3.core.load.decision import PeriodFacts
-from airflow_provider_chs3.core.load.end_attempts import drop_held, end_named
+from airflow_provider_chs3.core.load.end_attempts import drop_held, end_named, log_failure
 from airflow_provider_chs3.core.load.publication import (
     P,
     Publication,
@@ -51,7 +51,7 @@ from airflow_provider_chs3.core.steps.operations import Log, QueryNodes, Row, St
 from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.replication import create_table, run_ddl
 from airflow_provider_chs3.core.target.table_facts import TableFacts, differences, target_facts, target_query
-from airflow_provider_chs3.exceptions import Chs3Error, TargetChangedError, TransientError, VerificationError
+from airflow_provider_chs3.exceptions import TargetChangedError, TransientError, VerificationError
 
 #: The prefix of table names.
 PREFIX = "chs3_version_"
@@ -318,10 +318,8 @@ def drop_older_versions(periods: Publications[P], versions: Sequence[Version] | 
         else:
             needed.add(version.table)
             of_period.add(version.attempt)
-    try:
-        yield from _drop_versions(load.context, gone, needed)
-    except Chs3Error as error:
-        yield from Log(name=f"Older versions could not be dropped; the next load drops them. ({error})")
+    dropping = _drop_versions(load.context, gone, needed)
+    yield from log_failure(dropping, "Older versions could not be dropped; the next load drops them.")
 
 
 def _drop_versions(context: Target, gone: Sequence[Version], needed: set[str]) -> Steps[None]:
@@ -426,10 +424,7 @@ def _why_unusable(
 
 def drop_held_of(*loads: Publication, but: str = "") -> Steps[None]:
     """Drop the held rows of replaced periods; if that fails, cleaning does it."""
-    if not loads:
-        return
-    try:
-        yield from drop_held(loads[0].context, *(held_attempt(load, but) for load in loads))
-    except Chs3Error as error:
-        name = f"Held rows of {periods_text(loads)} could not be dropped; chs3 clean drops them. ({error})"
-        yield from Log(name=name)
+    if loads:
+        dropping = drop_held(loads[0].context, *(held_attempt(load, but) for load in loads))
+        failed = f"Held rows of {periods_text(loads)} could not be dropped; chs3 clean drops them."
+        yield from log_failure(dropping, failed)

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from airflow_provider_chs3.core.arguments.check_arguments import Check
 from airflow_provider_chs3.core.files.file_set import LOOK_THREADS, Files, Reading
 from airflow_provider_chs3.core.files.loaded_columns import FileGroup, has_whole_objects
 from airflow_provider_chs3.core.files.source import Source
@@ -205,6 +204,7 @@ class PeriodLoad(Publication):
             period=period,
             attempt=Attempt(context.target, (period,), nonce or request.nonce),
             policies=request.policies,
+            requested_checks=request.checks.requested,
             files=files,
             period_partitions=period_partitions,
             retry_state=retry_state,
@@ -221,11 +221,6 @@ class PeriodLoad(Publication):
         """The plan of its insert, once there is one."""
         assert self.plan
         return self.plan
-
-    @property
-    def requested_checks(self) -> Sequence[Check]:
-        """The checks of the user that its rows must pass."""
-        return self.request.checks.requested
 
     @property
     def objects(self) -> Sequence[Unit]:

@@ -112,7 +112,8 @@ class Publication:
         intended: The records of a dead attempt that is being completed; none by default.
         claims: Further values of its records, as for restored versions; none by default.
         held_because: The reason to hold it; empty, the default, if it is published.
-        checks: Results of the user's checks; none by default.
+        requested_checks: The checks of the user that its rows must pass; none by default.
+        checks: Their results; none by default.
         checked_rows: The rows that they have seen. 0 by default.
     """
 
@@ -130,6 +131,7 @@ class Publication:
     intended: Mapping[Node, Record] = field(default_factory=dict)
     claims: Mapping[str, Value] = field(default_factory=dict)
     held_because: str = ""
+    requested_checks: Sequence[Check] = ()
     checks: tuple[CheckResult, ...] = ()
     checked_rows: int = 0
 
@@ -142,11 +144,6 @@ class Publication:
     def periods(self) -> str:
         """The period, or the periods loaded together, as text."""
         return str(self.period)
-
-    @property
-    def requested_checks(self) -> Sequence[Check]:
-        """The checks of the user that its rows must pass."""
-        return ()
 
     @property
     def objects(self) -> Sequence[Unit]:
