@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -134,15 +134,6 @@ class LoadRequest(TableRequest):
     def __post_init__(self) -> None:
         if not self.source.has_files:
             self._check_nothing_is_about_files()
-        self._check_object_column()
-
-    @property
-    def is_approval(self) -> bool:
-        """Check whether the run asks to publish what is held, instead of loading it."""
-        return self.reload is not None and self.reload.approve
-
-    def _check_object_column(self) -> None:
-        """Check that the column holds the paths of objects."""
         name, path = self.policies.object_column, self.source.kind.path
         if name and self.selection.select.get(name, "").strip() != path:
             raise ConfigurationError(
@@ -151,15 +142,21 @@ class LoadRequest(TableRequest):
             )
 
     @property
-    def _given(self) -> list[tuple[str, str]]:
-        """Group and name of all arguments that differ from their defaults."""
+    def is_approval(self) -> bool:
+        """Check whether the run asks to publish what is held, instead of loading it."""
+        return self.reload is not None and self.reload.approve
+
+    @property
+    def _effects(self) -> list[Effect]:
+        """The effects of all arguments that differ from their defaults, and do not always have one."""
         groups = (self.policies, self.selection, self.selection.csv)
         given = [(declared(type(holder))[name].group, name) for holder in groups for name in holder.changes]
         place = {"file_format": self.format, "compression": self.compression != "auto"}
-        return [*given, *(("files", name) for name, is_given in place.items() if is_given)]
+        given += [("files", name) for name, is_given in place.items() if is_given]
+        return [EFFECTS[key] for key in given if key in EFFECTS]
 
     def _check_nothing_is_about_files(self) -> None:
-        names = about_files(self._given)
+        names = [effect.key for effect in self._effects if not effect.is_of_rows]
         if self.policies.on_new_columns == "add":
             names.append("policies={'on_new_columns': 'add'}")
         if names:
@@ -215,7 +212,11 @@ class LoadRequest(TableRequest):
         if not manifest.objects:
             return self.format or Format("Parquet", is_typed=True)
         file_format = self.format or self._format_of_keys(manifest)
-        check_effects(self._given, file_format)
+        for effect in self._effects:
+            if not effect.applies_to(file_format):
+                raise ConfigurationError(
+                    f"{effect.key} has no effect on {file_format.name}: {effect.reason}. {effect.way_out}"
+                )
         return file_format
 
     def _format_of_keys(self, manifest: Manifest) -> Format:
@@ -392,17 +393,3 @@ def check_switches(groups: Sequence[Group], arguments: Mapping[str, Any]) -> Non
 def written_name(name: str) -> str:
     """Return an argument as users write it, with its group if it has one."""
     return next((kind[name].written for kind in map(declared, GROUPS.values()) if name in kind), name)
-
-
-def check_effects(given: Iterable[tuple[str, str]], file_format: Format) -> None:
-    """Check that arguments have an effect on files of a format."""
-    for effect in (EFFECTS[key] for key in given if key in EFFECTS):
-        if not effect.applies_to(file_format):
-            raise ConfigurationError(
-                f"{effect.key} has no effect on {file_format.name}: {effect.reason}. {effect.way_out}"
-            )
-
-
-def about_files(given: Iterable[tuple[str, str]]) -> list[str]:
-    """Return the arguments that have no effect without files."""
-    return [EFFECTS[key].key for key in given if key in EFFECTS and not EFFECTS[key].is_of_rows]
