@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from airflow_provider_chs3.core.ledger.records import newest
 from airflow_provider_chs3.core.load.period_load import PeriodLoad
@@ -45,32 +44,6 @@ def end_earlier_attempts(context: Target, *attempts: Attempt) -> Steps[None]:
     prefixes = literals(attempt.prefix for attempt in attempts)
     tables = begins_with_any(prefixes)
     yield from _end_until_gone(context, queries=_queries_of(prefixes), tables=tables, of_several=holds_any(attempts))
-
-
-class Group(NamedTuple):
-    """The staging tables of a load of several periods."""
-
-    names: set[str]
-    periods: set[str]
-    began: int
-
-
-def find_groups(context: Target, *periods: Attempt) -> Steps[dict[str, Group]]:
-    """Find the staging of loads of several periods that include some of these: nonce → tables.
-
-    The coordinator's answer counts most: a replica that was down still has dropped tables.
-    """
-    query = (
-        f"SELECT name, {PERIODS_IN_COMMENT}, toUnixTimestamp(metadata_modification_time) FROM system.tables "
-        f"WHERE {in_staging(context)} AND ({holds_any(periods)} OR {holds_any(periods, is_published=False)})"
-    )
-    answers = yield from context.on_each(name="Look for what loads of several periods left", sql=Sql(query))
-    tables = {row[0]: row for rows in (*answers.values(), answers[context.coordinator]) for row in rows}
-    groups: dict[str, Group] = {}
-    for name, of_table, created in tables.values():
-        names, known, began = groups.get(nonce_of(name), Group(set(), set(), created))
-        groups[nonce_of(name)] = Group(names | {name}, known | set(of_table), min(began, created))
-    return groups
 
 
 def find_published_from(context: Target, nonce: str) -> Steps[dict[str, list[str]]]:
@@ -330,19 +303,26 @@ def drop_dead_groups(loads: Collection[PeriodLoad], own_attempts: Collection[tup
     These are earlier tries of this task, and loads with all periods published, by themselves or by later loads. Other
     loads may still run.
     """
-    load = next(iter(loads))
+    load, context = next(iter(loads)), next(iter(loads)).context
     if own_attempts:
-        yield from end_attempts_with(load.context, *sorted({nonce for _, nonce in own_attempts}))
-    if not load.context.nodes[load.context.coordinator].has_ledger:
+        yield from end_attempts_with(context, *sorted({nonce for _, nonce in own_attempts}))
+    if not context.nodes[context.coordinator].has_ledger:
         return
-    groups = yield from find_groups(load.context, *(load.attempt for load in loads))
-    dead = []
-    for nonce, group in groups.items():
-        if (yield from _are_published(load, group.periods, nonce, group.began)):
-            dead += sorted(group.names)
+    attempts, dead = [item.attempt for item in loads], list[str]()
+    query = (
+        f"SELECT name, {PERIODS_IN_COMMENT}, toUnixTimestamp(metadata_modification_time) FROM system.tables "
+        f"WHERE {in_staging(context)} AND ({holds_any(attempts)} OR {holds_any(attempts, is_published=False)})"
+    )
+    answers = yield from context.on_each(name="Look for what loads of several periods left", sql=Sql(query))
+    # As the coordinator has them, else any node: a replica that was down still has dropped tables.
+    tables = {row[0]: row for rows in (*answers.values(), answers[context.coordinator]) for row in rows}
+    for nonce in dict.fromkeys(map(nonce_of, tables)):
+        names, of_tables, created = zip(*(row for row in tables.values() if nonce_of(row[0]) == nonce), strict=True)
+        if (yield from _are_published(load, set[str]().union(*of_tables), nonce, min(created))):
+            dead += sorted(names)
     if dead:
         yield from Log(name=f"Dropping staging that dead loads left: {', '.join(dead)}.")
-        yield from end_named(load.context, dead)
+        yield from end_named(context, dead)
 
 
 def _are_published(load: PeriodLoad, periods: Collection[str], nonce: str, began: int) -> Steps[bool]:

@@ -44,11 +44,10 @@ def find_misfits(files: Files, reading: Reading, *, null_as_default: bool) -> St
             for loaded_column in group.loaded
             if (bad := loaded_column.misfit(null_as_default=null_as_default))
         ]
-        sentence = (
-            (yield from _first_misfit(files, group, batch, asked, null_as_default=null_as_default)) if asked else None
-        )
-        if sentence:
-            return sentence
+        if asked:
+            sentence = yield from _first_misfit(files, group, batch, asked, null_as_default=null_as_default)
+            if sentence:
+                return sentence
     return None
 
 
