@@ -17,7 +17,6 @@ from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.model.quantities import quantity, size_text
 from airflow_provider_chs3.exceptions import TargetChangedError
 
-#: Advice about a held version.
 TO_DECIDE = "chs3 approve publishes it, chs3 discard drops the held rows, and a load of other objects replaces them"
 
 

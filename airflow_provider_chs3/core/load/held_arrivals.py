@@ -28,7 +28,6 @@ from airflow_provider_chs3.core.steps.operations import QueryNodes, Steps
 from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.replication import catch_up
 
-#: What is held, by period of the table.
 HeldPeriods: TypeAlias = Mapping[Period, Mapping[Node, Held]]
 
 

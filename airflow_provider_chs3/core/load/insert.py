@@ -254,7 +254,6 @@ def _check_keys(load: PeriodLoad) -> Steps[None]:
         )
 
 
-#: The error text for a row of another period.
 OF_ANOTHER_PERIOD = "a row belongs to another period than its file"
 #: An alias for the condition on the files of the period. No column of a file has this name.
 _OF_PERIOD = "`chs3: of the period`"

@@ -53,7 +53,6 @@ from airflow_provider_chs3.core.target.replication import create_table, run_ddl
 from airflow_provider_chs3.core.target.table_facts import TableFacts, differences, target_facts, target_query
 from airflow_provider_chs3.exceptions import TargetChangedError, TransientError, VerificationError
 
-#: The prefix of table names.
 PREFIX = "chs3_version_"
 #: The prefix of versions that no attempt had published.
 BEFORE = "before_"

@@ -236,7 +236,6 @@ class Publication:
         return by_node
 
 
-#: Publications of one kind.
 P = TypeVar("P", bound=Publication)
 
 Publications = Batch[Period, P]

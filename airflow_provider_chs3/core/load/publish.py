@@ -109,7 +109,6 @@ def _values_of_held(item: Publication, *, kept: Mapping[Period, Mapping[Node, St
     return _values_of_staged(replace(item, staged=kept[item.period]), why)
 
 
-#: A record for each partition of a period.
 _Records = Sequence[tuple[Node, str, Values]]
 
 

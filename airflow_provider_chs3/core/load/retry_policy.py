@@ -205,7 +205,6 @@ def _halve(values: Mapping[str, Setting], names: tuple[str, ...], reason: str) -
 #: The key in a run's conf.
 RELOAD = "chs3_reload"
 
-#: The reason for loading an unchanged period.
 ASKED_FOR = "it is as published, but a reload was requested"
 
 #: Keys with this prefix are meant for this package, as are mappings under a name similar to `RELOAD`.

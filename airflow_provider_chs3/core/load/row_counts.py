@@ -148,7 +148,6 @@ _AT_A_TIME = 16
 _MOST_HANDED_BYTES = 128 * 1024**2
 #: and uncompressed Native, too, to find its end.
 _MOST_NATIVE_BYTES = 32 * 1024**2
-#: Error codes of ClickHouse for an incomplete block.
 _CUT_OFF = (32, 33)
 _WITH_GZIP = "Compress it with gzip"
 _NATIVE, _SNAPPY, _XZ = "Native", "snappy", "xz"
