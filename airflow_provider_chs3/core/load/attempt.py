@@ -366,18 +366,17 @@ def _rebuild_plan(
 def _restore_decisions(load: PeriodLoad, periods: Periods, resumable: ResumableLoad) -> Steps[dict[Period, Chs3Error]]:
     """Restore the state by which the load decided; return the periods that other loads have published since."""
     current = dict(zip(periods.items, (yield from look_up_all(list(periods))), strict=True))
+    recorded = resumable.periods
     periods.update(
         lambda item: replace(
             item,
             attempt=replace(item.attempt, nonce=load.attempt.nonce),
             timer=load.timer,
-            before=resumable.periods[item.period].restore_before(current[item.period]),
+            before=recorded[item.period].restore_before(current[item.period]),
         )
     )
     judged = periods.subset(periods.items)
-    judged.apply(
-        lambda item: check_none_newer(item.period, resumable.periods[item.period].records, current[item.period])
-    )
+    judged.apply(lambda item: check_none_newer(item.period, recorded[item.period].records, current[item.period]))
     if not judged.items:
         raise next(iter(judged.failed.values()))
     return judged.failed

@@ -132,8 +132,13 @@ class LoadRequest(TableRequest):
     fresh_by: FreshBy | None = None
 
     def __post_init__(self) -> None:
-        if not self.source.has_files:
-            self._check_nothing_is_about_files()
+        about_files = [effect.key for effect in self._effects if not effect.is_of_rows]
+        if self.policies.on_new_columns == "add":
+            about_files.append("policies={'on_new_columns': 'add'}")
+        if about_files and not self.source.has_files:
+            raise ConfigurationError(
+                f"{', '.join(about_files)}: this is about files, but {self.source.place} has no files. Leave it out."
+            )
         name, path = self.policies.object_column, self.source.kind.path
         if name and self.selection.select.get(name, "").strip() != path:
             raise ConfigurationError(
@@ -154,15 +159,6 @@ class LoadRequest(TableRequest):
         place = {"file_format": self.format, "compression": self.compression != "auto"}
         given += [("files", name) for name, is_given in place.items() if is_given]
         return [EFFECTS[key] for key in given if key in EFFECTS]
-
-    def _check_nothing_is_about_files(self) -> None:
-        names = [effect.key for effect in self._effects if not effect.is_of_rows]
-        if self.policies.on_new_columns == "add":
-            names.append("policies={'on_new_columns': 'add'}")
-        if names:
-            raise ConfigurationError(
-                f"{', '.join(names)}: this is about files, but {self.source.place} has no files. Leave it out."
-            )
 
     @property
     def definition(self) -> str:

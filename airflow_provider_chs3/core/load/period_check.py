@@ -149,16 +149,15 @@ def _settle_unchanged(loads: Periods, results: Mapping[Period, LoadResult]) -> S
     """Clean up after periods that stay as they are, and record unchanged ones."""
     stay = [loads.items[period] for period, result in results.items() if not result.has_no_objects]
     unchanged = [load for load in stay if results[load.period].status != "skipped"]
-    workflows = list[Steps[None]]()
-    if stay:
-        workflows.append(clean_up_published(stay))
+    if not stay:
+        return
+    workflows = [clean_up_published(stay)]
     if unchanged:
         workflows.append(record_unchanged(unchanged))
         # An approval does not know the definition of the rows.
         if not unchanged[0].request.is_approval:
             workflows.append(renew_records(unchanged))
-    if workflows:
-        yield from Gather(name="Record what is unchanged, and drop what was left of it", workflows=tuple(workflows))
+    yield from Gather(name="Record what is unchanged, and drop what was left of it", workflows=tuple(workflows))
 
 
 def _complete_staged(
@@ -169,29 +168,21 @@ def _complete_staged(
     approved = periods.select(lambda item: isinstance(decisions[item.period], Hold))
     yield from approve(approved)
     finishing.merge(approved)
-    results = yield from _finish(finishing, loads)
-    finishing.apply(check_approved)
-    for period in results:
-        periods.items.pop(period, None)
-    periods.merge(finishing)
-    return results
-
-
-def _finish(finishing: Periods, loads: Periods) -> Steps[dict[Period, LoadResult]]:
-    """Complete the publications of dead attempts, and return their results."""
-    results = dict[Period, LoadResult]()
     completed = yield from finish(finishing)
-    published = finishing.subset(completed)
+    published, results = finishing.subset(completed), dict[Period, LoadResult]()
     for period, states in completed.items():
         load = loads.items[period]
         reason = _APPROVED if load.request.is_approval else _FINISHED
         results[period] = result_of(load, states, status="published", reason=reason)
         finishing.items.pop(period)
+        periods.items.pop(period)
     yield from drop_held_of(*published)
     # Only approvals keep versions here.
     if published.items and (first := published.first).request.is_approval and first.policies.keep_versions:
         versions, _ = yield from find_versions(first.context)
         yield from drop_older_versions(published, versions)
+    finishing.apply(check_approved)
+    periods.merge(finishing)
     return results
 
 

@@ -192,21 +192,15 @@ def _record_intents(periods: Publications[P]) -> Steps[None]:
 
 def _record_objects(periods: Publications[P]) -> Steps[None]:
     """Record the objects before publication; they do not count if the attempt is never published."""
-    load = periods.first
-    objects = []
-    for period in periods:
-        objects.append((yield from _objects_of(period)))
-    yield from record_objects(
-        load.context, objects, attempt=load.attempt.nonce, query_id=f"{load.attempt.name}_objects"
-    )
-
-
-def _objects_of(item: Publication) -> Steps[ObjectsOfPeriod]:
-    objects, rows = item.objects, item.file_rows
-    if item.increment and item.increment.removed:
-        objects, rows = yield from add_kept_objects(item, rows)
-    keys = {node: item.key_on(node) for node in item.context.nodes}
-    return ObjectsOfPeriod(keys, objects, item.base, rows, item.arrivals_of(objects))
+    load, recorded = periods.first, list[ObjectsOfPeriod]()
+    for item in periods:
+        objects, rows = item.objects, item.file_rows
+        if item.increment and item.increment.removed:
+            objects, rows = yield from add_kept_objects(item, rows)
+        keys = {node: item.key_on(node) for node in item.context.nodes}
+        recorded.append(ObjectsOfPeriod(keys, objects, item.base, rows, item.arrivals_of(objects)))
+    query_id = f"{load.attempt.name}_objects"
+    yield from record_objects(load.context, recorded, attempt=load.attempt.nonce, query_id=query_id)
 
 
 def _values_of_intent(item: Publication) -> _Records:
