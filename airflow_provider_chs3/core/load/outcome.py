@@ -247,17 +247,13 @@ def _record(event: str, several: Sequence[tuple[PeriodLoad, Values]]) -> Steps[N
     # The record is true even if another load took over, so it does not depend on staging.
     context = several[0][0].context
     node = context.coordinator
-    records = [
-        (node, load.key_on(node), {**load.values, "owner": load.request.owner, **_due(load), **values})
-        for load, values in several
-    ]
+    records = list[RecordOnNode]()
+    for load, values in several:
+        # Of arrivals, those are due, and not the periods that their rows are of.
+        is_due = load.request.fresh_by and not (load.spread and not load.spread.is_arrival)
+        due: Values = {"fresh_by": str(load.request.fresh_by)} if is_due else {}
+        records.append((node, load.key_on(node), {**load.values, "owner": load.request.owner, **due, **values}))
     yield from add_records(context, event, records, name=f"Record the {event}")
-
-
-def _due(load: PeriodLoad) -> Values:
-    # Of arrivals, those are due, and not the periods that their rows are of.
-    is_due = load.request.fresh_by and not (load.spread and not load.spread.is_arrival)
-    return {"fresh_by": str(load.request.fresh_by)} if is_due else {}
 
 
 #: From this many times the average rows, a node did most of the work by itself.

@@ -105,28 +105,26 @@ def _fill_staging(load: PeriodLoad, periods: Periods, staged: Mapping[Period, Ma
 
     They are verified right before publication; beside published rows, also at once.
     """
+
+    def attach(items: Sequence[PeriodLoad]) -> Steps[Sequence[PeriodLoad]]:
+        attempt, nodes = items[0].attempt, load.context.publishers
+        yield from attach_partitions(
+            load.context,
+            load.staging,
+            attempt.staging(load.context),
+            ((node, key) for item in items for node in nodes for key in staged[item.period][node].partitions),
+            name=f"Take the rows of {periods_text(items)} out of the group's",
+            query_id=f"{attempt.name}_fill",
+        )
+        return items
+
     # A repeated ATTACH would double rows: staging is never reused.
-    yield from periods.ask(lambda period_loads: _attach(load, period_loads, staged), is_repeatable=False)
+    yield from periods.ask(attach, is_repeatable=False)
     added = periods.select(lambda item: item.increment is not None)
     if added.items:
         partitions = yield from count_partitions(added.first, name="Count what is staged")
         added.update(lambda item: _check_filled(item, staged[item.period], staged_of(item, partitions)))
         periods.merge(added)
-
-
-def _attach(
-    load: PeriodLoad, period_loads: Sequence[PeriodLoad], staged: Mapping[Period, Mapping[Node, Staged]]
-) -> Steps[Sequence[PeriodLoad]]:
-    attempt, nodes = period_loads[0].attempt, load.context.publishers
-    yield from attach_partitions(
-        load.context,
-        load.staging,
-        attempt.staging(load.context),
-        ((node, key) for item in period_loads for node in nodes for key in staged[item.period][node].partitions),
-        name=f"Take the rows of {periods_text(period_loads)} out of the group's",
-        query_id=f"{attempt.name}_fill",
-    )
-    return period_loads
 
 
 def _check_filled(period_load: PeriodLoad, wanted: Mapping[Node, Staged], current: Mapping[Node, Staged]) -> PeriodLoad:
