@@ -266,8 +266,18 @@ def read_history(load: PeriodLoad) -> Steps[TableHistory]:
     context = load.context
     if not context.nodes[context.coordinator].has_loads:
         return TableHistory()
-    ask = context.on_coordinator(name="Look up earlier loads of the table", sql=_history_query(load))
-    ((loads, readings),) = yield from ask
+    of_table = load.key_on(context.coordinator).table_condition
+    of_loads = f"FROM {table(context.loads)} WHERE {of_table} AND event = 'load'"
+    of_same = f"{of_loads} AND definition = {literal(load.request.definition)} AND reading != ''"
+    columns = "reading, loaded_rows, loaded_bytes, uncompressed_bytes"
+    selects = (
+        f"SELECT (memory_steps, memory_bytes) AS found {of_loads} ORDER BY recorded_at DESC LIMIT 1",
+        f"SELECT ({columns}) AS found {of_same} ORDER BY recorded_at DESC LIMIT {_LOADS_ALIKE}",
+    )
+    # clickhouse-driver cannot read a tuple from a sub-query, which is a Nullable(Tuple(…)).
+    arrays = (f"(SELECT groupArray(found) FROM ({select}))" for select in selects)
+    sql = Sql(f"SELECT {', '.join(arrays)}")
+    ((loads, readings),) = yield from context.on_coordinator(name="Look up earlier loads of the table", sql=sql)
     memory_steps, memory_bytes = loads[0] if loads else (0, 0)
     return TableHistory(memory_steps=memory_steps, memory_bytes=memory_bytes, expected=_expected(load, readings))
 
@@ -280,20 +290,6 @@ def _expected(load: PeriodLoad, rows: Sequence[Row]) -> Reading | None:
     if not {loaded_column.column for loaded_column in reading.loaded} <= {*load.context.table_facts.columns}:
         return None
     return replace(reading, rows=round(row_count * times), uncompressed_bytes=round(uncompressed_bytes * times))
-
-
-def _history_query(load: PeriodLoad) -> Sql:
-    context, key = load.context, load.key_on(load.context.coordinator)
-    loads = f"FROM {table(context.loads)} WHERE {key.table_condition} AND event = 'load'"
-    of_same = f"{loads} AND definition = {literal(load.request.definition)} AND reading != ''"
-    columns = "reading, loaded_rows, loaded_bytes, uncompressed_bytes"
-    selects = (
-        f"SELECT (memory_steps, memory_bytes) AS found {loads} ORDER BY recorded_at DESC LIMIT 1",
-        f"SELECT ({columns}) AS found {of_same} ORDER BY recorded_at DESC LIMIT {_LOADS_ALIKE}",
-    )
-    # clickhouse-driver cannot read a tuple from a sub-query, which is a Nullable(Tuple(…)).
-    arrays = (f"(SELECT groupArray(found) FROM ({select}))" for select in selects)
-    return Sql(f"SELECT {', '.join(arrays)}")
 
 
 def settle_new_columns(load: PeriodLoad, reading: Reading) -> Steps[None]:
