@@ -12,10 +12,11 @@ from airflow_provider_chs3.core.files.file_set import Reading
 from airflow_provider_chs3.core.ledger.partition_state import Contents, PartitionState
 from airflow_provider_chs3.core.ledger.queries import look_up_periods
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record, records_of_replicas
+from airflow_provider_chs3.core.load.increment_completion import look_at_bases
 from airflow_provider_chs3.core.load.insert import verify
 from airflow_provider_chs3.core.load.load_request import Policies
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, periods_of
-from airflow_provider_chs3.core.load.publication import Publication, Staged, partitions_of
+from airflow_provider_chs3.core.load.publication import Increment, Publication, Staged, partitions_of
 from airflow_provider_chs3.core.load.publish import publish
 from airflow_provider_chs3.core.load.retry_policy import RetryState
 from airflow_provider_chs3.core.load.staging_tables import Attempt, create_staging
@@ -28,7 +29,12 @@ from airflow_provider_chs3.core.target.node_facts import ReplicatedDatabase, Tar
 from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions
 from airflow_provider_chs3.core.target.replication import find_replicas, follow
 from airflow_provider_chs3.core.target.topology import KeeperPlace
-from airflow_provider_chs3.exceptions import PreflightError, TargetChangedError, VerificationError
+from airflow_provider_chs3.exceptions import (
+    PreflightError,
+    ReplicasBehindError,
+    TargetChangedError,
+    VerificationError,
+)
 from tests.core.driving import drive
 from tests.core.surroundings import FACTS, ONE, TWO, surroundings, with_target
 
@@ -275,6 +281,21 @@ class TestPublishing:
         looks = [of_nodes(3, 3, 0, 0, block=0)]
         with pytest.raises(TargetChangedError, match="somebody wrote to partition 202610"):
             published(looks, {}, as_before(STILL_STAGED))
+
+
+class TestAdding:
+    def test_to_periods_whose_replicas_lag_behind_waits_for_no_merges(self):
+        publication = Publication(
+            context=AROUND,
+            period=PERIOD,
+            period_partitions=PeriodPartitions("202610"),
+            attempt=ATTEMPT,
+            policies=Policies(),
+            increment=Increment(base="a", number=1, attaches_first=False, period=Manifest(())),
+        )
+        periods: Any = Batch({PERIOD: publication})
+        bases = drive(look_at_bases(periods), ReplicasBehindError("they lag behind")).result
+        assert (bases.items, [*map(str, bases.failed.values())]) == ({}, ["they lag behind"])
 
 
 class TestVerifying:
