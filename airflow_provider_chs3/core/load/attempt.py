@@ -36,14 +36,19 @@ from airflow_provider_chs3.core.load.increment_completion import (
 from airflow_provider_chs3.core.load.insert import Verified, await_insert, insert, list_again, verify
 from airflow_provider_chs3.core.load.kept_versions import drop_held_of
 from airflow_provider_chs3.core.load.load_request import LoadRequest
-from airflow_provider_chs3.core.load.new_objects import load_of_resumable
 from airflow_provider_chs3.core.load.outcome import record_arrival, record_loads, record_unchanged, result_of
 from airflow_provider_chs3.core.load.period_check import check_periods, judge_without_objects, sizes_text
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, periods_of
 from airflow_provider_chs3.core.load.planning import plan_objects, plan_periods, plan_together
 from airflow_provider_chs3.core.load.publication import check_none_newer, count_partitions, look_up_all
 from airflow_provider_chs3.core.load.publish import publish
-from airflow_provider_chs3.core.load.resume import DoneInsert, ResumableLoad, record_insert, seconds_of
+from airflow_provider_chs3.core.load.resume import (
+    DoneInsert,
+    ResumableLoad,
+    load_of_resumable,
+    record_insert,
+    seconds_of,
+)
 from airflow_provider_chs3.core.load.retry_policy import RetryState
 from airflow_provider_chs3.core.load.shared_table import publish_from_shared_table
 from airflow_provider_chs3.core.load.spread import find_periods, result_of_arrival, share_out
@@ -350,12 +355,10 @@ def _rebuild_plan(
     resumable: ResumableLoad, loads: Mapping[Period, PeriodLoad], listed: Mapping[Period, Manifest]
 ) -> Steps[tuple[PeriodLoad, Periods]]:
     """Rebuild the plan of an earlier process."""
-    period_loads = []
+    period_loads = list[PeriodLoad]()
     for period, recorded in resumable.periods.items():
         load = yield from load_of_resumable(loads[period], recorded, listed[period])
-        period_loads.append(
-            replace(load, plan=resumable.plan, reason=recorded.reason, held_because=recorded.held_because)
-        )
+        period_loads.append(replace(load, plan=resumable.plan))
     if len(period_loads) == 1:
         return period_loads[0], periods_of(*period_loads)
     planned = yield from plan_together(period_loads, resumable.plan)

@@ -82,14 +82,12 @@ def judge_held(load: PeriodLoad, held: HeldPeriods, *, is_approval: bool) -> Loa
     """Return the result of an arrival that waits until somebody decides; None if it is loaded."""
     assert load.spread
     same = held_of_same(load.period, load.manifest, load.request.definition, held)
-    if is_approval:
-        if not same:
-            changed = (
-                "its objects, or the load's arguments, are not those that it was held with, or it was held for too long"
-            )
-            raise not_held_error(load, changed if held else "nothing of this arrival is held")
-        return None
-    if same is None or load.request.reload or load.spread.unfinished:
+    if is_approval and not same:
+        changed = (
+            "its objects, or the load's arguments, are not those that it was held with, or it was held for too long"
+        )
+        raise not_held_error(load, changed if held else "nothing of this arrival is held")
+    if same is None or is_approval or load.request.reload or load.spread.unfinished:
         return None
     return result_of(load, {}, status="held", reason=held_text(same))
 

@@ -19,7 +19,6 @@ from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.load.load_request import Policies
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods
 from airflow_provider_chs3.core.load.publication import Increment
-from airflow_provider_chs3.core.load.resume import RecordedPeriod
 from airflow_provider_chs3.core.model.models import Manifest, Node, ObjectChanges
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.model.quantities import quantity, size_text
@@ -59,12 +58,13 @@ def _find_increments(periods: Periods, reasons: dict[Period, str]) -> Steps[None
     reasons |= obstacles
     for item, published in zip(periods, recorded, strict=True):
         if not reasons[item.period]:
-            load, reasons[item.period] = _plan_increment(item, _record_of(item.before), published)
+            load, reasons[item.period] = _plan_increment(item, published)
             periods.items[item.period] = load
 
 
-def _plan_increment(load: PeriodLoad, record: Record, published: Manifest) -> tuple[PeriodLoad, str]:
+def _plan_increment(load: PeriodLoad, published: Manifest) -> tuple[PeriodLoad, str]:
     """Return the load of only the new objects; or the whole load, and the reason."""
+    record = _record_of(load.before)
     changes, reason = _compare_objects(published, load.manifest, record, load.policies)
     if changes is None:
         return load, reason
@@ -162,18 +162,6 @@ def why_not_alone(load: PeriodLoad, reading: Reading) -> str:
     if not loaded_as_recorded(_record_of(load.before).structure, loaded, reading.names):
         return "the new objects have other columns than the earlier ones"
     return ""
-
-
-def load_of_resumable(load: PeriodLoad, recorded: RecordedPeriod, listed: Manifest) -> Steps[PeriodLoad]:
-    """Return a load with the objects of a resumable one."""
-    period = recorded.manifest_in(listed)
-    if recorded.increment is None:
-        return load.with_objects(period)
-    node = load.context.coordinator
-    periods = [(load.key_on(node), str(recorded.increment["base"]))]
-    (published,) = yield from recorded_objects(load.context.ledger, node, periods)
-    increment, new = recorded.increment_of(period, published)
-    return load.with_objects(new, increment)
 
 
 def _why_whole(load: PeriodLoad) -> str:

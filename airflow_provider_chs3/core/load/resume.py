@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import chain, repeat
 from typing import Any, NamedTuple
 
+from airflow_provider_chs3.core.ledger.object_records import recorded_objects
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.recording import Value, Values, add_records
 from airflow_provider_chs3.core.ledger.records import NEWEST_FIRST, PeriodOnNode
@@ -68,16 +69,6 @@ class RecordedPeriod:
             )
         return manifest
 
-    def increment_of(self, period: Manifest, published: Manifest) -> tuple[Increment, Manifest]:
-        """Return the increment, and the new objects."""
-        assert self.increment is not None
-        recorded = dict(self.increment)
-        recorded["removed"] = tuple(recorded["removed"])
-        new = ObjectChanges.between(published, period).to_read(period, recorded["removed"])
-        if new.fingerprint != recorded.pop("fingerprint"):
-            raise ObjectsChangedError("The record of the period's objects changed while new ones were loaded.")
-        return Increment(period=period, **recorded), new
-
     def restore_before(self, current: Mapping[Node, PeriodOnNode]) -> dict[Node, PeriodOnNode]:
         """Return the period by node at the time of the decision to insert."""
         return {node: period.as_it_was(self.before.get(node_key(node), ())) for node, period in current.items()}
@@ -95,6 +86,21 @@ class ResumableLoad:
     running: str
     done: tuple[DoneInsert, ...]
     seconds_by_step: Mapping[str, float]
+
+
+def load_of_resumable(load: PeriodLoad, recorded: RecordedPeriod, listed: Manifest) -> Steps[PeriodLoad]:
+    """Return a load with the objects and the decision of a resumable one, unless objects changed since."""
+    load = replace(load, reason=recorded.reason, held_because=recorded.held_because)
+    period = recorded.manifest_in(listed)
+    if recorded.increment is None:
+        return load.with_objects(period)
+    values = {**recorded.increment, "removed": tuple(recorded.increment["removed"])}
+    node, fingerprint = load.context.coordinator, values.pop("fingerprint")
+    (published,) = yield from recorded_objects(load.context.ledger, node, [(load.key_on(node), str(values["base"]))])
+    new = ObjectChanges.between(published, period).to_read(period, values["removed"])
+    if new.fingerprint != fingerprint:
+        raise ObjectsChangedError("The record of the period's objects changed while new ones were loaded.")
+    return load.with_objects(new, Increment(period=period, **values))
 
 
 def record_insert(
