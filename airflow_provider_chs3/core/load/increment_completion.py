@@ -136,10 +136,7 @@ def prove_attached(load: P, complete: Mapping[Node, Staged], current: Mapping[No
 def _attach(period_loads: Sequence[PeriodLoad]) -> Steps[Sequence[PeriodLoad]]:
     load = period_loads[0]
     published = (
-        (node, key)
-        for item in period_loads
-        for node in load.context.publishers
-        for key in _ids_to_attach(item, node)
+        (node, key) for item in period_loads for node in load.context.publishers for key in _ids_to_attach(item, node)
     )
     periods = periods_text(period_loads)
     try:

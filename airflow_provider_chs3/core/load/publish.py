@@ -393,9 +393,7 @@ def _structure(item: Publication, node: Node) -> str:
     return item.intended[node].structure if item.intended else item.structure_on(node)
 
 
-def _values_of_published(
-    item: Publication, *, current: Mapping[Period, Mapping[Node, PeriodOnNode]]
-) -> _Records:
+def _values_of_published(item: Publication, *, current: Mapping[Period, Mapping[Node, PeriodOnNode]]) -> _Records:
     on_nodes, records = current[item.period], list[tuple[Node, str, Values]]()
     shards = rows_of_shards({node: period.state for node, period in on_nodes.items()})
     for node, members in item.members.items():
