@@ -59,14 +59,15 @@ class Storage(ABC):
 
     @classmethod
     def arguments(cls) -> dict[str, Argument]:
-        """Return its fields as arguments, with the help that its docstring has."""
+        """Return its fields as arguments, in the order of its docstring, with the help from there."""
         entries = re.findall(r"^    (\w+): (.*?)(?=^    \w|\Z)", cleandoc(cls.__doc__ or ""), re.MULTILINE | re.DOTALL)
-        helps = {name: " ".join(text.split()) for name, text in entries}
+        by_name = {field.name: field for field in fields(cls)}
         return {
-            field.name: Argument(
-                name=field.name, help=helps.get(field.name, ""), type=str(field.type), default=field.default
+            name: Argument(
+                name=name, help=" ".join(text.split()), type=str(by_name[name].type), default=by_name[name].default
             )
-            for field in fields(cls)
+            for name, text in entries
+            if name in by_name
         }
 
     @property

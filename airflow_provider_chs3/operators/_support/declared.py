@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from inspect import Parameter, Signature, cleandoc
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -18,6 +19,7 @@ from airflow_provider_chs3.exceptions import ConfigurationError
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.load import Load
+    from airflow_provider_chs3.sources.storage import Storage
 
 #: Class → the arguments that it adds to those of its bases.
 DECLARED: dict[type, tuple[Argument, ...]] = {}
@@ -43,7 +45,7 @@ class Declared:
         if takes is None:
             return
         DECLARED[cls] = takes
-        cls.__doc__ = _documented(cls)
+        cls.__doc__ = _documented(cls, arguments_of(cls).values())
         cls.file_fields = _fields(cls, "file_fields", (argument for argument in takes if argument.may_be_a_file))
         rendered = (argument for argument in takes if argument.is_template)
         cls.template_fields = _fields(cls, "template_fields", rendered)  # type: ignore[attr-defined]  # Airflow's
@@ -88,18 +90,34 @@ def _init_of(cls: Any) -> Any:
             check(self)
 
     # Airflow names an argument without a default that is missing before a load could bring it.
+    defaults_shown = (None if (value := by_default.get(name)) is REQUIRED else value for name in arguments_of(cls))
+    return _signed(cls, __init__, zip(takes, defaults_shown, strict=True))
+
+
+def take_storage(cls: Any, storage: type[Storage], called: Mapping[str, str]) -> None:
+    """Have an operator take the arguments of a storage, some of them by other names, in place of `objects`."""
+    takes = {called.get(name, name): argument for name, argument in storage.arguments().items()}
+
+    def __init__(self: Any, **kwargs: Any) -> None:
+        given = {argument.name: kwargs.pop(name) for name, argument in takes.items() if name in kwargs}
+        super(cls, self).__init__(objects=storage(**given), **kwargs)
+
+    named = [replace(argument, name=name) for name, argument in takes.items()]
+    # A storage's help has the defaults.
+    cls.__doc__ = _documented(cls, (replace(argument, default=None) for argument in named))
+    defaults_shown = (Parameter.empty if argument.default is REQUIRED else argument.default for argument in named)
+    cls.__init__ = _signed(cls, __init__, zip(named, defaults_shown, strict=True))
+
+
+def _signed(cls: type, init: Any, takes: Iterable[tuple[Argument, Any]]) -> Any:
+    """Give an `__init__` the signature of what it takes, each with its default."""
     parameters = [
-        Parameter(
-            argument.name,
-            Parameter.KEYWORD_ONLY,
-            default=None if (default := by_default.get(argument.name)) is REQUIRED else default,
-            annotation=argument.type,
-        )
-        for argument in takes
+        Parameter(argument.name, Parameter.KEYWORD_ONLY, default=default, annotation=argument.type)
+        for argument, default in takes
     ]
-    __init__.__signature__ = Signature([_SELF, *parameters, _KWARGS])  # type: ignore[attr-defined]
-    __init__.__qualname__ = f"{cls.__qualname__}.__init__"
-    return __init__
+    init.__signature__ = Signature([_SELF, *parameters, _KWARGS])
+    init.__qualname__ = f"{cls.__qualname__}.__init__"
+    return init
 
 
 def _with_load(taking: type, load: Load, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -125,8 +143,8 @@ def _fields(cls: type, name: str, takes: Iterable[Argument]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*inherited, *(argument.name for argument in takes), *vars(cls).get(name, ()))))
 
 
-def _documented(cls: type) -> str:
-    entries = "\n".join(map(_entry, arguments_of(cls).values()))
+def _documented(cls: type, takes: Iterable[Argument]) -> str:
+    entries = "\n".join(map(_entry, takes))
     text, head, rest = cleandoc(cls.__doc__ or ""), "Args:\n", f"{entries}\n"
     if head in text:
         return text.replace(head, head + rest, 1)

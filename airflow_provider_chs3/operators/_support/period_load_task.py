@@ -14,6 +14,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSki
 
 from airflow_provider_chs3.hooks.metrics import count_loads, count_merges, counts_failures, gauge_freshness
 from airflow_provider_chs3.hooks.running_task import airflow_errors
+from airflow_provider_chs3.operators._support.declared import take_storage
 from airflow_provider_chs3.operators._support.loads_page import OnLoadsPage
 from airflow_provider_chs3.operators._support.openlineage import LoadLineage
 from airflow_provider_chs3.operators._support.tasks import LoadTask
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.core.steps.operations import AnyStep, Insert
     from airflow_provider_chs3.exceptions import Chs3Error
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
+    from airflow_provider_chs3.sources.storage import Storage
 
 
 class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask, takes=()):
@@ -49,6 +51,13 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask, takes=()):
     __supports_durable_execution: ClassVar[bool] = True
     #: The insert that it sends, where people look for it in Airflow's UI; without credentials.
     insert_sql = ""
+
+    def __init_subclass__(
+        cls, *, storage: type[Storage] | None = None, called: Mapping[str, str] | None = None, **kwargs: Any
+    ) -> None:
+        super().__init_subclass__(**kwargs)
+        if storage:
+            take_storage(cls, storage, called or {})
 
     @counts_failures
     def execute(self, context: Context) -> Any:

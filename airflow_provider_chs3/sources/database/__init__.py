@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.sources.database.reading import SqlSource
 
 
+#: Arguments that operators call otherwise: `table` and `timezone` are those of ClickHouse's table there.
+CALLED_BY_OPERATORS = {"table": "source_table", "timezone": "row_timezone"}
+
+
 @dataclass(kw_only=True)
 class TableRows(Storage):
     """Rows of a table, in which one column decides the period of each row."""
