@@ -6,7 +6,7 @@ import argparse
 import getpass
 import json
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -15,16 +15,15 @@ from typing import Any
 from airflow_provider_chs3.cli.arguments import object_storage, periods_of
 from airflow_provider_chs3.cli.doctor_output import described, diagnosis
 from airflow_provider_chs3.cli.loads import ChosenLoad, hook_of
-from airflow_provider_chs3.cli.overview import COSTS_HEADER, TABLES_HEADER, show_costs, show_tables
+from airflow_provider_chs3.cli.overview import list_tables, show_costs
 from airflow_provider_chs3.cli.rehearse import Rehearsal
-from airflow_provider_chs3.cli.reports import CommandResult, Report, for_loads, or_of_all
-from airflow_provider_chs3.cli.tables import age, rendered, size
+from airflow_provider_chs3.cli.reports import Command, Report, for_loads, or_of_all
+from airflow_provider_chs3.cli.tables import age, size
 from airflow_provider_chs3.core.arguments.proof_arguments import SAMPLE
 from airflow_provider_chs3.core.load.retry_policy import RELOAD
 from airflow_provider_chs3.core.model.models import PeriodObjects, TableName
 from airflow_provider_chs3.core.model.period import parse_periods
 from airflow_provider_chs3.core.model.quantities import duration_text, quantity
-from airflow_provider_chs3.core.periods.objects import LoadedObject
 from airflow_provider_chs3.core.periods.plan import PlannedPeriod, due_text, forecast_text
 from airflow_provider_chs3.core.periods.proved_period import DIFFERS, EQUAL, ProvedPeriod
 from airflow_provider_chs3.core.periods.restore import RestoredPeriod
@@ -39,46 +38,20 @@ def _ledger(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
     if given.objects:
         return _objects(chosen, periods)
     listed = chosen.table.list_periods(periods)
-    rows: list[list[object]] = [
-        [period.period, period.partition_id, period.state, period.rows, size(period.size_bytes), *_published(period)]
-        for period in listed
-    ]
     changed = sum(not period.is_as_published for period in listed)
     # Named periods say nothing about the rest of the table.
     freshness = None if periods else chosen.table.status(chosen.load).freshness
     return Report(
         header=["period", "partition", "state", "rows", "size", "objects", "published (UTC)", "rows/s", "attempt"],
-        rows=rows,
+        rows=[
+            [of.period, of.partition_id, of.state, of.rows, size(of.size_bytes), *_published(of)] for of in listed
+        ],
         values=[period.as_json() for period in listed],
         summary=f"{changed} of {quantity(len(listed), 'period')} not as published",
         is_fine=not changed and (freshness is None or freshness.is_fresh),
         notes=[f"{'The table is ' * freshness.is_fresh}{freshness}."] if freshness else [],
         nothing="The ledger has no such period." if periods else "The ledger has no periods of this table.",
     )
-
-
-def _tables(given: argparse.Namespace) -> CommandResult:
-    rows, values, is_fine = show_tables(hook_of(given), given.cluster)
-    nothing = "No ledger has a table: nothing was loaded through this connection."
-    return CommandResult(values, rendered(TABLES_HEADER, rows) if rows else nothing, is_fine)
-
-
-def _costs(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
-    table = chosen.table
-    rows, values = show_costs(table.session, table.cluster, days=given.days, only=table.name)
-    return Report(
-        header=COSTS_HEADER,
-        rows=rows,
-        values=values,
-        summary=quantity(sum(cost["loads"] for cost in values), "load"),
-        nothing=f"No load in the last {quantity(given.days, 'day')}.",
-    )
-
-
-def _all_costs(given: argparse.Namespace) -> CommandResult:
-    rows, values = show_costs(hook_of(given), given.cluster, days=given.days)
-    nothing = f"No load in the last {quantity(given.days, 'day')}."
-    return CommandResult(values, rendered(COSTS_HEADER, rows) if rows else nothing, is_fine=True)
 
 
 def _status(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
@@ -117,25 +90,20 @@ def _begin_by(status: TableStatus) -> str:
 def _objects(chosen: ChosenLoad, periods: Sequence[str]) -> Report:
     listed = chosen.table.list_objects(periods)
     by_arrival = any(unit.arrival for unit in listed)
-    rows: list[list[object]] = [
-        [
-            *(unit.period, *([unit.arrival] * by_arrival), unit.path, size(unit.size_bytes), unit.rows),
-            *(unit.loaded_at, unit.attempt, _is_current(unit)),
-        ]
-        for unit in listed
-    ]
     arrived = ["arrived"] * by_arrival
     return Report(
         header=["period", *arrived, "object", "size", "rows", "loaded (UTC)", "attempt", "published"],
-        rows=rows,
+        rows=[
+            [
+                *(unit.period, *([unit.arrival] * by_arrival), unit.path, size(unit.size_bytes), unit.rows),
+                *(unit.loaded_at, unit.attempt, "yes" if unit.is_current else "no"),
+            ]
+            for unit in listed
+        ],
         values=[unit.as_json() for unit in listed],
         summary=quantity(len(listed), "object"),
         nothing="No load of these periods has recorded its objects.",
     )
-
-
-def _is_current(unit: LoadedObject) -> str:
-    return "yes" if unit.is_current else "no"
 
 
 def _published(period: PeriodInLedger) -> list[object]:
@@ -152,6 +120,7 @@ def _plan(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
     )
     to_load, blocked = sum(period.is_to_load for period in planned), sum(period.is_blocked for period in planned)
     is_of_rows = any(period.objects.rows is not None for period in planned)
+    fresh_by = chosen.table.due(chosen.known_load)
     return Report(
         header=["period", "to do", "reason", *(["rows"] if is_of_rows else ["objects", "size"])],
         rows=[[period.period, period.to_do, period.reason, *_amount(period.objects)] for period in planned],
@@ -159,13 +128,8 @@ def _plan(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
         summary=f"{to_load - blocked} of {quantity(len(planned), 'period')} to load"
         + f", {blocked} blocked" * bool(blocked),
         is_fine=not to_load,
-        notes=[forecast_text(planned), _due_text(chosen, planned)],
+        notes=[forecast_text(planned), due_text(planned, fresh_by, datetime.now(UTC)) if fresh_by else ""],
     )
-
-
-def _due_text(chosen: ChosenLoad, planned: Sequence[PlannedPeriod]) -> str:
-    fresh_by = chosen.table.due(chosen.known_load)
-    return due_text(planned, fresh_by, datetime.now(UTC)) if fresh_by else ""
 
 
 def _planned_as_json(period: PlannedPeriod) -> dict[str, Any]:
@@ -207,6 +171,7 @@ def _prove(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
         is_as_recorded=not chosen.is_declared,
     )
     unlike = sum(period.status != EQUAL for period in proved)
+    left_out = {name: reason for period in proved for name, reason in period.left_out.items()}
     return Report(
         header=["period", "status", "rows", "of the objects", "reason"],
         rows=[[period.period, period.status, period.rows, period.source_rows, period.reason] for period in proved],
@@ -214,14 +179,10 @@ def _prove(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
         summary=f"{unlike} of {quantity(len(proved), 'period')} not equal",
         is_fine=not unlike,
         notes=[
-            "\n".join(f"Not compared: {name}, as {reason}." for name, reason in _left_out_of(proved).items()),
+            "\n".join(f"Not compared: {name}, as {reason}." for name, reason in left_out.items()),
             _to_repair(proved, chosen.table.name, by_arrival=chosen.load is not None and chosen.load.is_by_arrival),
         ],
     )
-
-
-def _left_out_of(proved: Sequence[ProvedPeriod]) -> dict[str, str]:
-    return {name: reason for period in proved for name, reason in period.left_out.items()}
 
 
 def _to_repair(proved: Sequence[ProvedPeriod], table: TableName, *, by_arrival: bool) -> str:
@@ -254,14 +215,13 @@ def _to_repair(proved: Sequence[ProvedPeriod], table: TableName, *, by_arrival: 
 
 def _forget(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
     periods = chosen.periods(periods_of(given))
-    header = ["period", "status", "rows that stay"]
     if given.all_periods and not periods:
         periods = tuple(str(period.period) for period in chosen.table.list_periods() if period.period)
         if not periods:
-            return Report(header=header, rows=[], values=[], summary="nothing", nothing="The ledger has no periods.")
+            return Report(values=[], summary="nothing", nothing="The ledger has no periods.")
     forgotten = chosen.table.forget(periods)
     return Report(
-        header=header,
+        header=["period", "status", "rows that stay"],
         rows=[
             [period.period, "forgotten" if period.was_known else "was not known", period.rows] for period in forgotten
         ],
@@ -326,7 +286,6 @@ def _ddl(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
     suggestion = chosen.table.suggest(chosen.known_load, given.period)
     return Report(
         header=["statement"],
-        rows=[],
         values=suggestion.as_json(),
         summary="1 table",
         notes=[suggestion.as_text],
@@ -334,7 +293,7 @@ def _ddl(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
     )
 
 
-def _clean(given: argparse.Namespace) -> CommandResult:
+def _clean(given: argparse.Namespace) -> Report:
     orphans = clean(
         hook_of(given),
         database=given.database,
@@ -342,26 +301,25 @@ def _clean(given: argparse.Namespace) -> CommandResult:
         older_than_seconds=given.older_than_hours * 3600,
         is_dry_run=given.dry_run,
     )
-    rows = [
-        [
-            orphan.name,
-            "dropped" if orphan.was_dropped else "would be dropped",
-            age(orphan.age_seconds),
-            sum(orphan.rows_by_node.values()),
-            size(orphan.size_bytes),
-            len(orphan.rows_by_node),
-            orphan.queries,
-        ]
-        for orphan in orphans
-    ]
-    header = ["staging", "status", "age", "rows", "size", "nodes", "queries"]
-    text = rendered(header, rows) if rows else "No staging tables are that old."
-    return CommandResult([orphan.as_json() for orphan in orphans], text, all(orphan.was_dropped for orphan in orphans))
+    return Report(
+        header=["staging", "status", "age", "rows", "size", "nodes", "queries"],
+        rows=[
+            [
+                *(orphan.name, "dropped" if orphan.was_dropped else "would be dropped", age(orphan.age_seconds)),
+                *(sum(orphan.rows_by_node.values()), size(orphan.size_bytes), len(orphan.rows_by_node)),
+                orphan.queries,
+            ]
+            for orphan in orphans
+        ],
+        values=[orphan.as_json() for orphan in orphans],
+        is_fine=all(orphan.was_dropped for orphan in orphans),
+        nothing="No staging tables are that old.",
+    )
 
 
 def _doctor(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
     result = diagnosis(chosen, period=given.period, purposes=tuple(given.purposes or ("load",)))
-    findings: list[list[object]] = [[check.name, text] for check in result.checks for text in check.findings]
+    findings = [[check.name, text] for check in result.checks for text in check.findings]
     return Report(
         header=["check", "finding"],
         rows=findings,
@@ -372,7 +330,7 @@ def _doctor(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
     )
 
 
-def _rehearse(given: argparse.Namespace) -> CommandResult:
+def _rehearse(given: argparse.Namespace) -> Report:
     like = given.like.rpartition(".") if given.like else None
     rehearsed = Rehearsal(
         hook_of(given),
@@ -387,25 +345,22 @@ def _rehearse(given: argparse.Namespace) -> CommandResult:
     )
     if given.clean:
         left = rehearsed.clean()
-        return CommandResult([{"table": name} for name in left], _cleaned(len(left)), is_fine=True)
+        removed = f"Removed the remains of {quantity(len(left), 'rehearsal')}."
+        return Report(
+            values=[{"table": name} for name in left], text=removed if left else "No table of a rehearsal was left."
+        )
     rehearsal = rehearsed.play()
     text = (
         "Every period held exactly the rows of its objects."
         if rehearsal.is_exact
         else "A period did not hold exactly the rows of its objects."
     )
-    return CommandResult(asdict(rehearsal), text, rehearsal.is_exact)
+    return Report(values=asdict(rehearsal), text=text, is_fine=rehearsal.is_exact)
 
 
-def _cleaned(count: int) -> str:
-    if not count:
-        return "No table of a rehearsal was left."
-    return f"Removed the remains of {count} rehearsal{'' if count == 1 else 's'}."
-
-
-def _schema(given: argparse.Namespace) -> CommandResult:
+def _schema(given: argparse.Namespace) -> Report:
     described = schema()
-    return CommandResult(described, json.dumps(described, indent=2), is_fine=True)
+    return Report(values=described, text=json.dumps(described, indent=2))
 
 
 def _named_periods(given: argparse.Namespace, chosen: ChosenLoad) -> tuple[str, ...] | None:
@@ -417,9 +372,9 @@ def _named_periods(given: argparse.Namespace, chosen: ChosenLoad) -> tuple[str, 
 
 
 #: The function of each command.
-COMMANDS: Mapping[str, Callable[[argparse.Namespace], CommandResult]] = {
-    "ledger": or_of_all(_tables, _ledger),
-    "costs": or_of_all(_all_costs, _costs),
+COMMANDS: Mapping[str, Command] = {
+    "ledger": or_of_all(list_tables, _ledger),
+    "costs": or_of_all(show_costs, show_costs),
     "status": for_loads(_status),
     "plan": for_loads(_plan),
     "adopt": for_loads(_adopt),

@@ -16,6 +16,7 @@ from airflow_provider_chs3.core.doctor.report import Check, CheckOutcome, Diagno
 from airflow_provider_chs3.core.doctor.run import DoctorRequest, examine
 from airflow_provider_chs3.core.files.source import Source
 from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.model.quantities import quantity
 from airflow_provider_chs3.core.tuning.insert_settings import settings_table, tunable
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.load import Load
@@ -100,7 +101,7 @@ def described(result: Diagnosis) -> str:
     if result.settings:
         blocks.append(f"Settings, apart from those that make every load exact:\n{settings_table(result.settings)}")
     count = sum(len(check.findings) for check in result.checks)
-    blocks.append(f"{count} finding{'' if count == 1 else 's'}." if count else "No findings.")
+    blocks.append(f"{quantity(count, 'finding')}." if count else "No findings.")
     return "\n\n".join(blocks)
 
 

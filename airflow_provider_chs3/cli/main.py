@@ -16,7 +16,7 @@ from airflow_provider_chs3.cli.errors import describe_error
 from airflow_provider_chs3.cli.progress import Lines
 
 if TYPE_CHECKING:
-    from airflow_provider_chs3.cli.reports import CommandResult
+    from airflow_provider_chs3.cli.reports import Report
 
 FINE, NOT_AS_IT_SHOULD_BE, ERROR = 0, 1, 2
 #: As shells say it of a program that Ctrl-C ended.
@@ -51,9 +51,9 @@ def perform(given: argparse.Namespace) -> int:
             contextlib.redirect_stdout(sys.stderr if given.verbose else io.StringIO()),
             _progress_of(given, stdout if is_table else None) as given.progress,
         ):
-            outcome = _run(given)
-        text = f"{outcome.as_text}\n" * bool(outcome.as_text)
-        stdout.write(text if is_table else _as_airflow_prints(outcome.as_json, given.output))
+            report = _run(given)
+        text = f"{report}\n" * bool(str(report))
+        stdout.write(text if is_table else _as_airflow_prints(report.values, given.output))
         stdout.flush()
     except KeyboardInterrupt:
         sys.stderr.write(f"{given.command}: interrupted\n")
@@ -67,9 +67,9 @@ def perform(given: argparse.Namespace) -> int:
             traceback.print_exc()
         sys.stderr.write(f"{given.command}: {describe_error(error)}\n")
         return ERROR
-    if outcome.has_failed:
+    if report.has_failed:
         return ERROR
-    return FINE if outcome.is_fine else NOT_AS_IT_SHOULD_BE
+    return FINE if report.is_fine else NOT_AS_IT_SHOULD_BE
 
 
 def leave(code: int) -> NoReturn:
@@ -105,7 +105,7 @@ def _progress_of(given: argparse.Namespace, out: TextIO | None) -> Iterator[Line
         yield bars
 
 
-def _run(given: argparse.Namespace) -> CommandResult:
+def _run(given: argparse.Namespace) -> Report:
     # Imports Airflow, which takes seconds that `--help` need not wait for.
     from airflow_provider_chs3.cli.commands import COMMANDS
 

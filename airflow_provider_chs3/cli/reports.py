@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from airflow_provider_chs3.cli.arguments import periods_of
 from airflow_provider_chs3.cli.errors import describe_error
@@ -13,25 +13,16 @@ from airflow_provider_chs3.cli.loads import ChosenLoad, choose_loads
 from airflow_provider_chs3.cli.tables import rendered
 
 
-@dataclass(frozen=True)
-class CommandResult:
-    """The result of a command."""
-
-    as_json: list[dict[str, Any]] | dict[str, Any]
-    as_text: str
-    is_fine: bool
-    has_failed: bool = False
-
-
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """The report about one load: rows of a table, the same as values, and notes below the table."""
+    """The result of a command: rows of a table, the same as values, and notes below the table."""
 
-    header: Sequence[str]
-    rows: list[list[object]]
+    header: Sequence[str] = ()
+    rows: Sequence[Sequence[object]] = ()
     values: list[dict[str, Any]] | dict[str, Any]
-    summary: str
+    summary: str = ""
     is_fine: bool = True
+    has_failed: bool = False
     notes: Sequence[str] = ()
     nothing: str = ""
     text: str = ""
@@ -41,20 +32,20 @@ class Report:
         return self.text or "\n\n".join(filter(None, (table, *self.notes)))
 
 
-Command = Callable[[argparse.Namespace, ChosenLoad], Report]
+Command: TypeAlias = Callable[[argparse.Namespace], Report]
+CommandForLoad: TypeAlias = Callable[[argparse.Namespace, ChosenLoad], Report]
 
 
-def for_loads(command: Command) -> Callable[[argparse.Namespace], CommandResult]:
+def for_loads(command: CommandForLoad) -> Command:
     """Return a command for all loads that the command line names: one table, and a line as each is done."""
 
-    def run(given: argparse.Namespace) -> CommandResult:
+    def run(given: argparse.Namespace) -> Report:
         if "first" in given:
             # A wrong one is an error before anything is looked up.
             periods_of(given)
         chosen = choose_loads(given)
         if not chosen[0].is_declared:
-            report = command(given, chosen[0])
-            return CommandResult(report.values, str(report), report.is_fine)
+            return command(given, chosen[0])
         reports: dict[str, Report] = {}
         errors: dict[str, str] = {}
         for load in given.progress.through(chosen):
@@ -70,19 +61,17 @@ def for_loads(command: Command) -> Callable[[argparse.Namespace], CommandResult]
     return run
 
 
-def or_of_all(
-    of_all: Callable[[argparse.Namespace], CommandResult], command: Command
-) -> Callable[[argparse.Namespace], CommandResult]:
+def or_of_all(of_all: Command, command: CommandForLoad) -> Command:
     """Return a command for the loads that the command line names; for all tables of a connection, if it names none."""
 
-    def run(given: argparse.Namespace) -> CommandResult:
+    def run(given: argparse.Namespace) -> Report:
         names_none = not (given.table or given.loads or given.dag)
         return of_all(given) if names_none else for_loads(command)(given)
 
     return run
 
 
-def _joined(reports: Mapping[str, Report], errors: Mapping[str, str]) -> CommandResult:
+def _joined(reports: Mapping[str, Report], errors: Mapping[str, str]) -> Report:
     header = next((["load", *report.header] for report in reports.values()), [])
     rows = [[name, *row] for name, report in reports.items() for row in report.rows]
     values = [
@@ -96,10 +85,10 @@ def _joined(reports: Mapping[str, Report], errors: Mapping[str, str]) -> Command
     if len(whole_texts) == 1 and not errors:
         # A table of one load says less than the load's own text.
         texts = whole_texts
-    return CommandResult(
-        [*values, *({"load": name, "error": text} for name, text in errors.items())],
+    return Report(
+        values=[*values, *({"load": name, "error": text} for name, text in errors.items())],
         # Lines of progress stand above.
-        "".join(f"\n{text}" for text in texts),
-        all(report.is_fine for report in reports.values()),
+        text="".join(f"\n{text}" for text in texts),
+        is_fine=all(report.is_fine for report in reports.values()),
         has_failed=bool(errors),
     )
