@@ -72,7 +72,7 @@ def or_of_all(of_all: Command, command: CommandForLoad) -> Command:
 
 
 def _joined(reports: Mapping[str, Report], errors: Mapping[str, str]) -> Report:
-    header = next((["load", *report.header] for report in reports.values()), [])
+    header = next((["load", *report.header] for report in reports.values() if report.rows), [])
     rows = [[name, *row] for name, report in reports.items() for row in report.rows]
     values = [
         {"load": name, **value}
