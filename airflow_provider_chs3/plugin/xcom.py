@@ -7,10 +7,10 @@ stores elsewhere are missing.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 from airflow.models.xcom import XComModel
@@ -19,6 +19,8 @@ from sqlalchemy import and_, func, select
 
 from airflow_provider_chs3.core.model.models import TableName
 from airflow_provider_chs3.plugin.constants import LINK_KEY, PLAN_KEY, PROOF_KEY, SQL_KEY
+
+T = TypeVar("T")
 
 #: The newest run of each planning task counts: of at most this many tasks, and no older than this many days.
 _PLANS = 200
@@ -67,27 +69,15 @@ class NamedPeriod:
 
 def changed_in_storage(conn_id: str) -> dict[tuple[TableName, str], ChangedPeriod]:
     """Return the periods whose objects changed, according to the newest plan of each."""
-    newest: dict[tuple[TableName, str], ChangedPeriod | None] = {}
-    for value, planned_at in _newest_plans():
-        try:
-            if value["conn_id"] == conn_id:
-                newest |= _parse_plan(value, planned_at)
-        except (KeyError, TypeError, AttributeError):
-            # From another version of this package, or from something else.
-            continue
+    newest = _of_periods(_newest_plans(), conn_id, _changed)
     return {key: change for key, change in newest.items() if change}
 
 
-def _parse_plan(value: Mapping[str, Any], planned_at: datetime) -> dict[tuple[TableName, str], ChangedPeriod | None]:
-    table = TableName(str(value["database"]), str(value["table"]))
-    return {
-        (table, str(period)): ChangedPeriod(
-            str(values["reason"]), frozenset(map(str, values["attempts"])), planned_at, values["is_blocked"] is True
-        )
-        if values
-        else None
-        for period, values in value["periods"].items()
-    }
+def _changed(values: Mapping[str, Any] | None, planned_at: datetime) -> ChangedPeriod | None:
+    if not values:
+        return None
+    attempts = frozenset(map(str, values["attempts"]))
+    return ChangedPeriod(str(values["reason"]), attempts, planned_at, values["is_blocked"] is True)
 
 
 def proved_periods(conn_id: str) -> dict[tuple[TableName, str], ProvedPeriod]:
@@ -100,34 +90,37 @@ def proved_periods(conn_id: str) -> dict[tuple[TableName, str], ProvedPeriod]:
         .limit(_PROOFS)
     )
     with create_session() as session:
-        rows = session.execute(asked).all()
-    proved: dict[tuple[TableName, str], ProvedPeriod] = {}
-    for value, proved_at in reversed(rows):
+        return _of_periods(session.execute(asked), conn_id, _proved)
+
+
+def _proved(values: Mapping[str, Any], proved_at: datetime) -> ProvedPeriod:
+    return ProvedPeriod(
+        is_equal=values["is_equal"] is True,
+        found=str(values["found"]),
+        nodes={str(node): tuple(map(int, versions)) for node, versions in values["nodes"].items()},
+        proved_at=proved_at,
+    )
+
+
+def _of_periods(
+    newest_first: Iterable[Any], conn_id: str, parse: Callable[[Any, datetime], T]
+) -> dict[tuple[TableName, str], T]:
+    """Return what the newest of some results says of each period behind a connection."""
+    known: dict[tuple[TableName, str], T] = {}
+    for value, at in newest_first:
         try:
             answer = _parsed(value)
             if answer["conn_id"] == conn_id:
-                proved |= _parse_proof(answer, proved_at)
+                table = TableName(str(answer["database"]), str(answer["table"]))
+                known = {(table, str(period)): parse(of, at) for period, of in answer["periods"].items()} | known
         except (KeyError, TypeError, ValueError, AttributeError):
             # From another version of this package, or from something else.
             continue
-    return proved
+    return known
 
 
-def _parse_proof(value: Mapping[str, Any], proved_at: datetime) -> dict[tuple[TableName, str], ProvedPeriod]:
-    table = TableName(str(value["database"]), str(value["table"]))
-    return {
-        (table, str(period)): ProvedPeriod(
-            is_equal=values["is_equal"] is True,
-            found=str(values["found"]),
-            nodes={str(node): tuple(map(int, versions)) for node, versions in values["nodes"].items()},
-            proved_at=proved_at,
-        )
-        for period, values in value["periods"].items()
-    }
-
-
-def _newest_plans() -> list[tuple[Any, datetime]]:
-    """Return the result of each plan's newest run, newest last."""
+def _newest_plans() -> list[Any]:
+    """Return the result of each plan's newest run, the newest first."""
     task = (XComModel.dag_id, XComModel.task_id, XComModel.map_index)
     number = func.row_number().over(partition_by=task, order_by=XComModel.timestamp.desc()).label("number")
     oldest = datetime.now(UTC) - timedelta(days=_PLAN_DAYS)
@@ -141,8 +134,7 @@ def _newest_plans() -> list[tuple[Any, datetime]]:
         .where(*is_plan, ranked.c.number == 1)
     )
     with create_session() as session:
-        rows = session.execute(newest.order_by(XComModel.timestamp.desc()).limit(_PLANS)).all()
-    return [(_parsed(value), timestamp) for value, timestamp in reversed(rows)]
+        return [*session.execute(newest.order_by(XComModel.timestamp.desc()).limit(_PLANS))]
 
 
 def named_periods(*, dag_id: str, run_id: str, task_id: str | None, map_index: int | None) -> frozenset[NamedPeriod]:
