@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from functools import lru_cache
-from types import MethodType
+from types import FunctionType, MethodType
 from typing import Any
 
 import clickhouse_driver  # noqa: TID253
@@ -32,7 +32,6 @@ from clickhouse_driver.writer import write_binary_str, write_binary_uint8  # noq
 from airflow_provider_chs3.client.connection import Address, ConnectionOptions
 from airflow_provider_chs3.client.inserted_rows import misfits_named
 from airflow_provider_chs3.client.log_comment import client_name
-from airflow_provider_chs3.client.rebound import rebound
 from airflow_provider_chs3.client.server import Server
 from airflow_provider_chs3.client.server_errors import address_in_use
 from airflow_provider_chs3.core.sql.complete_answers import NEWER, OF_FEW_ROWS
@@ -56,6 +55,12 @@ _log = logging.getLogger(__name__)
 _log.addFilter(_OneLine())
 # At DEBUG the driver logs every statement, with the keys that it may hold.
 _log.setLevel(logging.INFO)
+
+
+def rebound(function: Any, **names: Any) -> Any:
+    """Return a function that finds other things under some names of its module; for all others it stays as it is."""
+    known = {**function.__globals__, **names}
+    return FunctionType(function.__code__, known, function.__name__, function.__defaults__, function.__closure__)
 
 
 def write_settings_of_any_server(settings: Mapping[str, Any], buf: Any, settings_as_strings: bool, flags: int) -> None:
