@@ -161,7 +161,7 @@ class Load(Group):
         """
         from airflow_provider_chs3.load.file import read_loads
 
-        return read_loads(path, declared(cls), cls.of)
+        return read_loads(path)
 
     @property
     def arguments(self) -> dict[str, Any]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from airflow_provider_chs3.core.arguments.check_arguments import Checks
 from airflow_provider_chs3.core.arguments.declaration import REQUIRED, Argument, Group, declared, is_of_a_run
@@ -13,6 +13,7 @@ from airflow_provider_chs3.core.arguments.load_arguments import FRESH_BY, GROUPS
 from airflow_provider_chs3.core.arguments.named_files import Keys
 from airflow_provider_chs3.core.files.text_fields import Dialect
 from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.load import Load
 from airflow_provider_chs3.load.document import Document
 from airflow_provider_chs3.sources import STORAGES, storage_class
 
@@ -24,46 +25,27 @@ OF_A_LOAD = (NAME.name, TABLE.name)
 SCHEMA = "$schema"
 
 
-class _Named(Protocol):
-    @property
-    def name(self) -> str | None: ...
-
-
-L = TypeVar("L", bound=_Named)
-
-
-def read_loads(
-    path: str | Path, known: Mapping[str, Argument], create: Callable[[Mapping[str, Any]], L]
-) -> tuple[L, ...]:
-    """Return the loads of a file.
-
-    Args:
-        path: The file's path.
-        known: The arguments of a load.
-        create: Creates a load from its arguments.
-
-    Raises:
-        ConfigurationError: If the file cannot be read, or something in it is wrong.
-    """
+def read_loads(path: str | Path) -> tuple[Load, ...]:
+    """Return the loads of a file; see `Load.read`."""
     document = Document(Path(path))
     values = {} if document.values is None else document.values
     document.check_names((), values, ("defaults", "loads", SCHEMA))
     if "loads" not in values:
         raise ConfigurationError(f"{path} has no loads: add loads, a list of mappings, each with a table.")
-    defaults = _arguments(document, ("defaults",), values.get("defaults", {}), known)
+    defaults = _arguments(document, ("defaults",), values.get("defaults", {}))
     for name in OF_A_LOAD:
         if name in defaults:
             raise ConfigurationError(f"{document.at(('defaults', name))} is of a single load: set it there.")
     entries = values["loads"]
     if not isinstance(entries, list) or not entries:
         raise ConfigurationError(f"{document.at(('loads',))} is no list of loads: write mappings, each with a table.")
-    loads: dict[str, L] = {}
+    loads: dict[str, Load] = {}
     lines: dict[str, int] = {}
     for number, entry in enumerate(entries):
         keys: Keys = ("loads", number)
-        given = _arguments(document, keys, entry, known)
+        given = _arguments(document, keys, entry)
         with document.naming(keys):
-            load = create(_merged(defaults, given))
+            load = Load.of(_merged(defaults, given))
         naming = (*keys, "name" if given.get("name") else "table")
         if load.name is None:
             raise ConfigurationError(f"{document.at(naming)} is a template: set a name for the load, too.")
@@ -78,7 +60,8 @@ def read_loads(
     return tuple(loads.values())
 
 
-def _arguments(document: Document, keys: Keys, given: Any, known: Mapping[str, Argument]) -> dict[str, Any]:
+def _arguments(document: Document, keys: Keys, given: Any) -> dict[str, Any]:
+    known = declared(Load)
     document.check_names(keys, given, known)
     return {name: _argument(document, (*keys, name), known[name], value) for name, value in given.items()}
 
