@@ -7,14 +7,12 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_chs3.core.model.models import TableName
 from airflow_provider_chs3.plugin.api.periods import PeriodsAnswer, task_as_json
 from airflow_provider_chs3.plugin.cache import Answer, LastAnswers, carry_out
 from airflow_provider_chs3.plugin.connections import hook_of
-from airflow_provider_chs3.plugin.observation.cluster import ClusterOverview, InsertOverview
+from airflow_provider_chs3.plugin.observation.cluster import ClusterOverview
 from airflow_provider_chs3.plugin.observation.cluster_facts import look_at_cluster
 from airflow_provider_chs3.plugin.observation.period_state import PeriodState
-from airflow_provider_chs3.plugin.observation.periods import PeriodOverview
 
 _NOTHING = ClusterOverview(cluster=None, nodes={}, processes={}, down={})
 
@@ -57,21 +55,12 @@ def _loads(seen: ClusterOverview, periods: PeriodsAnswer, readable_dags: Collect
         for period in of_table.periods:
             if period.state is PeriodState.LOADING:
                 insert = left.pop(period.insert.query_id, None) if period.insert else None
-                yield _load(table, period, insert, readable_dags)
-    for insert in left.values():
-        yield _load(None, None, insert, readable_dags)
-
-
-def _load(
-    table: TableName | None,
-    period: PeriodOverview | None,
-    insert: InsertOverview | None,
-    readable_dags: Collection[str],
-) -> dict[str, Any]:
-    return {
-        "table": str(table) if table else None,
-        "period": period.period if period else None,
-        "task": task_as_json(period.owner, readable_dags) if period else None,
-        "total_rows": period.insert.total_rows if period and period.insert else None,
-        "insert": insert,
-    }
+                yield {
+                    "table": str(table),
+                    "period": period.period,
+                    "task": task_as_json(period.owner, readable_dags),
+                    "total_rows": period.insert.total_rows if period.insert else None,
+                    "insert": insert,
+                }
+    unknown = dict.fromkeys(("table", "period", "task", "total_rows"))
+    yield from ({**unknown, "insert": insert} for insert in left.values())
