@@ -74,23 +74,12 @@ class ProgressLog(Protocol):
         """Log a problem that may be temporary."""
 
 
-@dataclass(frozen=True)
 class _Quiet:
     """A log that shows progress only among the details."""
 
-    log: ProgressLog
-
-    def info(self, message: str, /, *args: Any) -> None:
-        """Log progress as a detail."""
-        self.log.debug(message, *args)
-
-    def debug(self, message: str, /, *args: Any) -> None:
-        """Log details."""
-        self.log.debug(message, *args)
-
-    def warning(self, message: str, /, *args: Any) -> None:
-        """Log a problem that may be temporary."""
-        self.log.warning(message, *args)
+    def __init__(self, log: ProgressLog) -> None:
+        self.info = self.debug = log.debug
+        self.warning = log.warning
 
 
 @dataclass
@@ -102,44 +91,6 @@ class _Outcome:
     source: SourceRead | None = None
     error: Exception | None = None
     done: threading.Event = field(default_factory=threading.Event)
-
-
-def run_insert(
-    step: Insert,
-    *,
-    session: Session,
-    log: ProgressLog,
-    log_comment: Mapping[str, str],
-    progress_interval_seconds: float,
-) -> InsertStats:
-    """Run an insert to its end.
-
-    Raises:
-        ClickHouseServerError: If the insert failed.
-        ClickHouseConnectionError: If the connection broke; servers then cancel the insert.
-        AirflowTaskTimeout: If the session's deadline is over.
-    """
-    announce(step, log)
-    outcome = _Outcome()
-    settings = {**step.settings, **log_comment}
-    started = time.monotonic()
-    # A daemon: a killed task must not hang on a query that its on_kill is about to end.
-    threading.Thread(target=_insert, args=(step, session, settings, outcome), daemon=True).start()
-    peak_memory_bytes: int | None = None
-    lines = ProgressLines(step.total_rows)
-    wait_seconds = min(_FIRST_CHECK_SECONDS, progress_interval_seconds)
-    while not outcome.done.wait(session.deadline.within(wait_seconds)):
-        session.deadline.check()
-        wait_seconds = progress_interval_seconds
-        progress = _check_progress(step, session)
-        if nodes := progress.nodes:
-            peak_memory_bytes = max(peak_memory_bytes or 0, *(node.peak_memory_bytes for node in nodes))
-            log.info("%s", lines.line(progress, seconds=time.monotonic() - started))
-    if outcome.error is not None:
-        raise outcome.error
-    return InsertStats(
-        time.monotonic() - started, outcome.read_rows, peak_memory_bytes, outcome.source, outcome.read_bytes
-    )
 
 
 def announce(step: Insert, log: ProgressLog) -> None:
@@ -446,7 +397,23 @@ class Runner:
         return self._run_insert(step, self.log, self.progress_interval_seconds)
 
     def _run_insert(self, step: Insert, log: ProgressLog, interval_seconds: float) -> InsertStats:
-        comment = self.log_comment
-        return run_insert(
-            step, session=self.session, log=log, log_comment=comment, progress_interval_seconds=interval_seconds
-        )
+        announce(step, log)
+        outcome, session = _Outcome(), self.session
+        settings = {**step.settings, **self.log_comment}
+        started = time.monotonic()
+        # A daemon: a killed task must not hang on a query that its on_kill is about to end.
+        threading.Thread(target=_insert, args=(step, session, settings, outcome), daemon=True).start()
+        peak_memory_bytes: int | None = None
+        lines = ProgressLines(step.total_rows)
+        wait_seconds = min(_FIRST_CHECK_SECONDS, interval_seconds)
+        while not outcome.done.wait(session.deadline.within(wait_seconds)):
+            session.deadline.check()
+            wait_seconds = interval_seconds
+            progress = _check_progress(step, session)
+            if nodes := progress.nodes:
+                peak_memory_bytes = max(peak_memory_bytes or 0, *(node.peak_memory_bytes for node in nodes))
+                log.info("%s", lines.line(progress, seconds=time.monotonic() - started))
+        if outcome.error is not None:
+            raise outcome.error
+        seconds = time.monotonic() - started
+        return InsertStats(seconds, outcome.read_rows, peak_memory_bytes, outcome.source, outcome.read_bytes)
