@@ -15,10 +15,7 @@ from airflow_provider_chs3.core.arguments.load_arguments import CREATE_TABLE, VI
 from airflow_provider_chs3.core.files.table_suggestion import NewTable, NewTableRequest, suggest_table
 from airflow_provider_chs3.core.load.cleanup_on_request import CleanRequest, Orphan, clean_staging
 from airflow_provider_chs3.core.load.decision import published_periods
-from airflow_provider_chs3.core.load.load_request import (
-    LoadRequest,
-    parsed_definition,
-)
+from airflow_provider_chs3.core.load.load_request import LoadRequest, parsed_definition
 from airflow_provider_chs3.core.load.protocol import load_periods
 from airflow_provider_chs3.core.load.retry_policy import Reload
 from airflow_provider_chs3.core.load.staging_tables import make_nonce
@@ -69,6 +66,7 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.core.load.decision import LoadResult
     from airflow_provider_chs3.core.model.freshness import FreshBy
     from airflow_provider_chs3.load import Load
+    from airflow_provider_chs3.sources.storage import Storage
 
 #: Periods as people name them: `2026-10`, several with commas, or a list.
 Periods = str | Sequence[str]
@@ -369,8 +367,19 @@ class Table:
             load: The load.
             listing: What `load.store.listing()` returned.
         """
-        names = {name: value for name, value in self._names().items() if name != "staging_database"}
-        return load.store.beside(lambda: (self.session.options.namespace, names)).source(listing)
+        return self.store(load).source(listing)
+
+    def store(self, load: Load) -> Storage:
+        """Return the place of a load's objects, beside the table's servers.
+
+        Args:
+            load: The load.
+        """
+        return load.store.beside(lambda: (self.session.options.namespace, self.located()))
+
+    def located(self) -> dict[str, Any]:
+        """Return what requests say about the table: its name and its cluster."""
+        return {"target": self.name, "cluster": self.cluster, "default_cluster": self.session.options.cluster}
 
     def request(
         self,
@@ -436,12 +445,7 @@ class Table:
         return vars(self._request())
 
     def _request(self) -> TableRequest:
-        return TableRequest(
-            target=self.name,
-            cluster=self.cluster,
-            default_cluster=self.session.options.cluster,
-            staging_database=self.staging_database,
-        )
+        return TableRequest(**self.located(), staging_database=self.staging_database)
 
     def _in_ledger(self, periods: tuple[Period, ...]) -> LedgerRequest:
         return LedgerRequest(**self._names(), periods=periods or None)

@@ -13,11 +13,7 @@ from airflow_provider_chs3.client.diagnosis import Endpoint, explain_no_answer
 from airflow_provider_chs3.client.parameters import half_character
 from airflow_provider_chs3.client.secrets import scrub
 from airflow_provider_chs3.core.sql.quoting import without_stack_trace
-from airflow_provider_chs3.exceptions import (
-    ClickHouseConnectionError,
-    ClickHouseServerError,
-    ConfigurationError,
-)
+from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ClickHouseServerError, ConfigurationError
 
 _NETWORK_ERRORS = (
     driver_errors.NetworkError,

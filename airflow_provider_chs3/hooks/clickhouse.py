@@ -10,9 +10,7 @@ from airflow.providers.common.compat.sdk import AirflowOptionalProviderFeatureEx
 
 from airflow_provider_chs3.client.connection import ConnectionOptions
 from airflow_provider_chs3.defaults import CLICKHOUSE_CONN_ID
-from airflow_provider_chs3.exceptions import (
-    ConfigurationError,
-)
+from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.statements.statement_runs import StatementRuns
 
 if TYPE_CHECKING:

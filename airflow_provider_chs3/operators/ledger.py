@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperator
 
-from airflow_provider_chs3.core.arguments.load_arguments import (
-    OF_CLEANING,
-    OF_LEDGERS,
-    OLDER_THAN_SECONDS,
-)
+from airflow_provider_chs3.core.arguments.load_arguments import OF_CLEANING, OF_LEDGERS, OLDER_THAN_SECONDS
 from airflow_provider_chs3.core.arguments.proof_arguments import PROVE
 from airflow_provider_chs3.hooks.running_task import airflow_errors
 from airflow_provider_chs3.operators._support.declared import Declared

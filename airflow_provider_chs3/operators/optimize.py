@@ -106,7 +106,7 @@ class OptimizePartitionOperator(OnLoadsPage, BaseOperator, takes=OF_MERGING):
 
         closed_by = datetime.now(UTC) - timedelta(days=CLOSED_FOR_DAYS.checked(self.closed_for_days))
         return OptimizeRequest(
-            **self.of_table(self.hook().options),
+            **self.on_connection(self.hook()).located(),
             periods=self._periods(),
             closed_by=closed_by.replace(tzinfo=None),
             target_parts=TARGET_PARTS.checked(self.target_parts),

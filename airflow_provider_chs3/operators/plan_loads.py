@@ -9,12 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import conf
 
-from airflow_provider_chs3.core.arguments.load_arguments import (
-    LOOKBACK,
-    OF_PLANS,
-    PERIODS_PER_TASK,
-    check_groups,
-)
+from airflow_provider_chs3.core.arguments.load_arguments import LOOKBACK, OF_PLANS, PERIODS_PER_TASK, check_groups
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.metrics import gauge_freshness
 from airflow_provider_chs3.hooks.running_task import airflow_errors

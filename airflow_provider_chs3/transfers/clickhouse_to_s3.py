@@ -115,7 +115,7 @@ class ClickHouseToS3Operator(PeriodTask):
         source = self.store.source(self.store.listing())
         assert isinstance(source, S3Source)  # of S3Objects
         return UnloadRequest(
-            **self.of_table(self.hook().options),
+            **self.on_connection(self.hook()).located(),
             period=Period.parse(self.period) if self.period else self.period_of_run(context, self.grain()),
             source=source,
         )

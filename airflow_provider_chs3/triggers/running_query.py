@@ -11,12 +11,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.triggers.base import TriggerEvent
 
 from airflow_provider_chs3.client.connection import Address
-from airflow_provider_chs3.core.steps.insert_progress import (
-    InsertProgress,
-    ProgressLines,
-    progress_of,
-    progress_query,
-)
+from airflow_provider_chs3.core.steps.insert_progress import InsertProgress, ProgressLines, progress_of, progress_query
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.triggers import shared_poll
 from airflow_provider_chs3.triggers.servers import ServerTrigger

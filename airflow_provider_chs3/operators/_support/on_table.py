@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow_provider_chs3.operators._support.declared import Declared
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import BaseOperator as _Task
 
-    from airflow_provider_chs3.client.connection import ConnectionOptions
     from airflow_provider_chs3.client.runner import Runner
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
     from airflow_provider_chs3.table import Table
@@ -70,22 +69,3 @@ class OnTable(Declared, _Task):
 
         cluster = self.cluster or None
         return Merges(conn_id=self.clickhouse_conn_id, table=self.table, database=self.database, cluster=cluster)
-
-    def servers(self) -> tuple[str, dict[str, Any]]:
-        """Return the servers' namespace in OpenLineage, and what `of_table` returns."""
-        options = self.hook().options
-        return options.namespace, self.of_table(options)
-
-    def of_table(self, options: ConnectionOptions) -> dict[str, Any]:
-        """Return what requests say about the table: its name and its cluster.
-
-        Args:
-            options: The connection, which has those that are not given.
-        """
-        from airflow_provider_chs3.core.model.models import TableName
-
-        return {
-            "target": TableName.of(self.table, self.database, default_database=options.database),
-            "cluster": self.cluster or None,
-            "default_cluster": options.cluster,
-        }

@@ -100,30 +100,26 @@ class LoadLineage(PeriodTask):
         from airflow_provider_chs3.core.files.key_template import KeyTemplate
 
         try:
-            table = self.store.beside(self.servers).table_dataset()
+            table = self.on_connection(self.hook()).store(self.as_load()).table_dataset()
         except Chs3Error:  # its catalog does not answer; the rest is worth reporting
             return []
         if table:
             return [InputDataset(*table, inputFacets=self._input_facets())]
         if 0 < len(paths) <= _MOST_OBJECTS:
-            return [InputDataset(*self._named(path)) for path in sorted(paths)]
+            return [InputDataset(*self.store.dataset(path)) for path in sorted(paths)]
         store = self.store
         if store.place:
             template = KeyTemplate(store.template)
             prefixes = {f"{store.place}/{template.keys_of(period).prefix}" for period in periods}
             if len(prefixes) > 1:
-                return [InputDataset(*self._named(prefix.rstrip("/"))) for prefix in sorted(prefixes)]
+                return [InputDataset(*store.dataset(prefix.rstrip("/"))) for prefix in sorted(prefixes)]
             (prefix,) = prefixes
         elif paths:
             alike = takewhile(lambda pair: pair[0] == pair[1], zip(min(paths), max(paths), strict=False))
             prefix = "".join(letter for letter, _ in alike)
         else:  # the named collection knows, and servers do not say
             return []
-        return [InputDataset(*self._named(prefix.rstrip("/")), inputFacets=self._input_facets())]
-
-    def _named(self, path: str) -> tuple[str, str]:
-        """Return namespace and name of what is at `<bucket>/<key>`, as OpenLineage's naming rules have it."""
-        return self.store.dataset(path)
+        return [InputDataset(*store.dataset(prefix.rstrip("/")), inputFacets=self._input_facets())]
 
     def _input_facets(self) -> dict[str, Any]:
         from openlineage.client.generated.input_statistics_input_dataset import InputStatisticsInputDatasetFacet
@@ -136,17 +132,15 @@ class LoadLineage(PeriodTask):
     def _output(self, *, with_schema: bool) -> OutputDataset:
         from openlineage.client.event_v2 import OutputDataset
 
-        from airflow_provider_chs3.core.model.models import TableName
-
-        options = self.hook().options
-        table = TableName.of(self.table, self.database, default_database=options.database)
-        facets = self._schema(table) if with_schema else {}
+        table = self.on_connection(self.hook())
+        facets = self._schema(table.name) if with_schema else {}
         facets |= _checked(self.results)
         output_facets: dict[str, Any] = {}
         if written := [result for result in self.results if result["status"] == "published"]:
             facets |= _overwritten()
             output_facets = _written(written)
-        return OutputDataset(options.namespace, str(table), facets=facets, outputFacets=output_facets)
+        namespace = table.session.options.namespace
+        return OutputDataset(namespace, str(table.name), facets=facets, outputFacets=output_facets)
 
     def _outputs_of_views(self) -> Iterator[OutputDataset]:
         from openlineage.client.event_v2 import OutputDataset

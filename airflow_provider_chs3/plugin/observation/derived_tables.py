@@ -10,12 +10,7 @@ from airflow_provider_chs3.core.ledger.records import IS_STATE
 from airflow_provider_chs3.core.load.discovery import VIEW_TO
 from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Grain, Period
-from airflow_provider_chs3.core.periods.select_source import (
-    VERSION,
-    digest_of_base,
-    partitions_on_shards,
-    states_query,
-)
+from airflow_provider_chs3.core.periods.select_source import VERSION, digest_of_base, partitions_on_shards, states_query
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
 from airflow_provider_chs3.core.steps.fan_out import query_reachable
 from airflow_provider_chs3.core.steps.operations import Row, Steps

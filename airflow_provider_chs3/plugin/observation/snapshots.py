@@ -17,10 +17,7 @@ from airflow_provider_chs3.core.watch.observation import Merge, MergeState, Unfi
 from airflow_provider_chs3.plugin.observation.derived_tables import Derived
 from airflow_provider_chs3.plugin.observation.due_times import Due
 from airflow_provider_chs3.plugin.observation.periods_records import recorded_partition_ids
-from airflow_provider_chs3.plugin.observation.unchanged_periods import (
-    Choices,
-    TableSummary,
-)
+from airflow_provider_chs3.plugin.observation.unchanged_periods import Choices, TableSummary
 
 
 class Partition(NamedTuple):

@@ -8,14 +8,7 @@ from datetime import datetime
 
 from airflow_provider_chs3.core.model.models import Setting
 from airflow_provider_chs3.core.model.store_kind import ROWS, StoreKind
-from airflow_provider_chs3.sources.database.dialect import (
-    NULLS,
-    TYPED,
-    Dialect,
-    SqlColumn,
-    SqlTable,
-    Times,
-)
+from airflow_provider_chs3.sources.database.dialect import NULLS, TYPED, Dialect, SqlColumn, SqlTable, Times
 
 MYSQL = StoreKind(
     title="MySQL",

@@ -8,15 +8,7 @@ from datetime import UTC, datetime
 
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.model.store_kind import ROWS, StoreKind
-from airflow_provider_chs3.sources.database.dialect import (
-    NULLS,
-    TYPED,
-    Dialect,
-    SqlColumn,
-    SqlTable,
-    Times,
-    own_prefix,
-)
+from airflow_provider_chs3.sources.database.dialect import NULLS, TYPED, Dialect, SqlColumn, SqlTable, Times, own_prefix
 
 POSTGRES = StoreKind(
     title="PostgreSQL",

@@ -9,13 +9,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from airflow_provider_chs3.testbed.processes import (
-    HOST,
-    Stoppable,
-    is_listening,
-    terminate,
-    wait_until,
-)
+from airflow_provider_chs3.testbed.processes import HOST, Stoppable, is_listening, terminate, wait_until
 from airflow_provider_chs3.testbed.programs.foreign import spawn_program
 
 _JAR = Path("/usr/share/java/zookeeper.jar")
