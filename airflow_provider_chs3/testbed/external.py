@@ -11,7 +11,7 @@ CHS3_S3_REGION           us-east-1 by default
 from __future__ import annotations
 
 from collections.abc import Mapping
-from urllib.parse import parse_qs, quote, unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from airflow_provider_chs3.testbed.nodes import CLUSTER, Cluster, RunningNode, User
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
@@ -52,27 +52,6 @@ def s3_from(environment: Mapping[str, str]) -> S3Endpoint:
         secret_key=_required(environment, "CHS3_S3_SECRET_KEY"),
         region=environment.get("CHS3_S3_REGION", "us-east-1"),
     )
-
-
-def environment_for(cluster: Cluster, s3: S3Endpoint) -> dict[str, str]:
-    """Return the variables with which `cluster_from` and `s3_from` return the same servers.
-
-    Returns:
-        Name → value.
-    """
-    return {
-        "CHS3_CLICKHOUSE_URI": " ".join(_uri(node) for node in cluster.nodes),
-        "CHS3_CLICKHOUSE_CLUSTER": cluster.name,
-        "CHS3_S3_ENDPOINT": s3.endpoint_url,
-        "CHS3_S3_ACCESS_KEY": s3.access_key,
-        "CHS3_S3_SECRET_KEY": s3.secret_key,
-        "CHS3_S3_REGION": s3.region,
-    }
-
-
-def _uri(node: RunningNode) -> str:
-    login = f"{quote(node.credentials.login, safe='')}:{quote(node.credentials.password, safe='')}"
-    return f"clickhouse://{login}@{node.host}:{node.tcp_port}?http_port={node.http_port}"
 
 
 def _required(environment: Mapping[str, str], name: str) -> str:

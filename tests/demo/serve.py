@@ -8,11 +8,11 @@ import shlex
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from urllib.parse import quote
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from airflow_provider_chs3.testbed.external import environment_for
-from airflow_provider_chs3.testbed.nodes import PLAIN_LOADER
-from airflow_provider_chs3.testbed.s3 import S3Server
+from airflow_provider_chs3.testbed.nodes import PLAIN_LOADER, Cluster, RunningNode
+from airflow_provider_chs3.testbed.s3 import S3Endpoint, S3Server
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
 
 BUCKET = "taxi"
@@ -51,6 +51,23 @@ def _url(cluster: ClickHouseCluster) -> str:
     # Nothing to percent-encode: PLAIN_LOADER.
     login = f"{first.credentials.login}:{first.credentials.password}"
     return f"http://{login}@{first.host}:{first.http_port}/?database={DATABASE}"
+
+
+def environment_for(cluster: Cluster, s3: S3Endpoint) -> dict[str, str]:
+    """Return the variables by which the test bed finds these servers; see `testbed.external`."""
+    return {
+        "CHS3_CLICKHOUSE_URI": " ".join(_uri(node) for node in cluster.nodes),
+        "CHS3_CLICKHOUSE_CLUSTER": cluster.name,
+        "CHS3_S3_ENDPOINT": s3.endpoint_url,
+        "CHS3_S3_ACCESS_KEY": s3.access_key,
+        "CHS3_S3_SECRET_KEY": s3.secret_key,
+        "CHS3_S3_REGION": s3.region,
+    }
+
+
+def _uri(node: RunningNode) -> str:
+    login = f"{quote(node.credentials.login, safe='')}:{quote(node.credentials.password, safe='')}"
+    return f"clickhouse://{login}@{node.host}:{node.tcp_port}?http_port={node.http_port}"
 
 
 def _variables(cluster: ClickHouseCluster, s3: S3Server) -> Mapping[str, Mapping[str, str]]:

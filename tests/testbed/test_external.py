@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_chs3.testbed.external import cluster_from, environment_for, s3_from
+from airflow_provider_chs3.testbed.external import cluster_from, s3_from
 from airflow_provider_chs3.testbed.nodes import Cluster, RunningNode, User
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
+from tests.demo.serve import environment_for
 
 CLUSTER = Cluster(
     [
