@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from airflow_provider_chs3.core.model.models import Node, NodeSpec, TableName
@@ -133,6 +133,7 @@ def _node_overview(node: Node, size: Row, state: Sequence[Any], facts: NodeFacts
     machine_bytes, in_use_bytes, disks, limits, replicated_limits, fullest = state[:6]
     merges, merges_running, pool, replicas, queued, queue = state[6:]
     sized, error = _size(node, facts, int(machine_bytes), specs)
+    would_show = {METRICS: True, QUEUE: queued > 0}
     return NodeOverview(
         version=size[0],
         uptime_seconds=size[1],
@@ -149,14 +150,12 @@ def _node_overview(node: Node, size: Row, state: Sequence[Any], facts: NodeFacts
         pool_size=dict(pool).get(POOL_METRICS[1], 0),
         # Entries of `queue_of` only stand for those of a queue that the user cannot read.
         replication=_replication(replicas, queued, queue if QUEUE in facts.system_tables else ()),
-        unread=tuple(_unread(facts.system_tables, {METRICS: True, QUEUE: queued > 0})),
+        unread=tuple(
+            f"system.{name}: {NO_RIGHT}"
+            for name, shows in would_show.items()
+            if shows and name not in facts.system_tables
+        ),
     )
-
-
-def _unread(system_tables: Collection[str], would_show: Mapping[str, bool]) -> Iterator[str]:
-    for name, shows in would_show.items():
-        if shows and name not in system_tables:
-            yield f"system.{name}: {NO_RIGHT}"
 
 
 def _size(node: Node, facts: NodeFacts, machine_bytes: int, specs: Declared) -> tuple[SizedNode | None, str]:

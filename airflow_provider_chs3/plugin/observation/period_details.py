@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from operator import attrgetter
 from typing import Any
@@ -124,8 +124,8 @@ class PeriodDetails:
     failure: Entry | None
     owner: str
     last_finished: FinishedLoad | None
-    history: tuple[PastEvent, ...] = ()
-    kept: frozenset[str] = frozenset()
+    history: tuple[PastEvent, ...]
+    kept: frozenset[str]
 
     @property
     def is_known(self) -> bool:
@@ -151,20 +151,22 @@ def look_at_period(cluster: str | None, target: TableName, period: Period) -> St
     }
     answers = yield from query_reachable(f"Read the records and parts of {period}", statements, ledgers.down)
     answered = {node: (_entries(rows[0][:2]), rows[0][5:]) for node, rows in answers.items()}
-    finished = [_finished(*row) for rows in answers.values() for row in rows[0][2]]
-    details = _details(
-        answered, texts_of(ledgers.down), max(finished, key=lambda load: load.published_at, default=None)
-    )
+    finished = [
+        FinishedLoad(of_period, rows, dict(in_order(dict(seconds))), published_at)
+        for answer in answers.values()
+        for of_period, rows, seconds, published_at in answer[0][2]
+    ]
     events = [PastEvent(*row) for rows in answers.values() for row in rows[0][3]]
     # Each node has a claim of its own.
     once = {(event.event, event.attempt): event for event in sorted(events, key=attrgetter("recorded_at"))}
     newest = sorted(once.values(), key=attrgetter("recorded_at"), reverse=True)
-    kept = frozenset(attempt for rows in answers.values() for attempt in rows[0][4])
-    return replace(details, history=tuple(newest[:_MOST_EVENTS]), kept=kept)
-
-
-def _finished(period: str, rows: int, seconds: Iterable[tuple[str, float]], published_at: float) -> FinishedLoad:
-    return FinishedLoad(period, rows, dict(in_order(dict(seconds))), published_at)
+    return _details(
+        answered,
+        down=texts_of(ledgers.down),
+        last_finished=max(finished, key=attrgetter("published_at"), default=None),
+        history=tuple(newest[:_MOST_EVENTS]),
+        kept=frozenset(attempt for rows in answers.values() for attempt in rows[0][4]),
+    )
 
 
 def _of_period(target: TableName, period: Period, ledgers: Collection[str], loads: Collection[str]) -> Sql:
@@ -279,9 +281,7 @@ def _entries(arrays: Iterable[Iterable[Row]]) -> dict[str, Entry]:
     return newest
 
 
-def _details(
-    answered: Mapping[Node, tuple[Mapping[str, Entry], Row]], down: Mapping[Node, str], finished: FinishedLoad | None
-) -> PeriodDetails:
+def _details(answered: Mapping[Node, tuple[Mapping[str, Entry], Row]], **others: Any) -> PeriodDetails:
     published = {
         node: _unless_older(entries, "published", than=("intent", "forgotten"))
         for node, (entries, _) in answered.items()
@@ -298,13 +298,12 @@ def _details(
     newest = failure or _newest(entries.get("inserting") for entries in ledgers)
     return PeriodDetails(
         nodes=nodes,
-        down=down,
         load=load,
         is_published=load is not None and load.attempt in attempts,
         inserting=inserting,
         failure=failure,
         owner=newest.details.get("owner", "") if newest else "",
-        last_finished=finished,
+        **others,
     )
 
 

@@ -32,17 +32,16 @@ def judge_tables(
         at: The moment, in UTC, by which tables are fresh or not.
     """
     tables = overview(seen, tasks=tasks, thresholds=thresholds)
-    if others := [name for name, table in tables.items() if any(map(_is_changed, table.periods))]:
+    others = [
+        name for name, table in tables.items() if PeriodState.CHANGED in {period.state for period in table.periods}
+    ]
+    if others:
         compared = yield from with_contents(seen, others)
         tables |= overview(compared, tasks=tasks, thresholds=thresholds, only=others)
     return {
         name: _with_freshness(of_table, seen.due[name], at) if name in seen.due else of_table
         for name, of_table in tables.items()
     }
-
-
-def _is_changed(period: PeriodOverview) -> bool:
-    return period.state is PeriodState.CHANGED
 
 
 def _with_freshness(of_table: TableOverview, due: Due, at: datetime) -> TableOverview:
@@ -59,18 +58,15 @@ def _with_freshness(of_table: TableOverview, due: Due, at: datetime) -> TableOve
     known = shown.get(name)
     if known and known.state not in _OVERDUE_INSTEAD:
         return of_table
-    periods = {**shown, name: _overdue(name, known, _owner(of_table), freshness)}
+    # That of the newest period.
+    owner = next((period.owner for period in reversed(of_table.periods) if period.owner), "")
+    periods = {**shown, name: _overdue(name, known, owner, freshness)}
     return of_table._replace(periods=tuple(periods[key] for key in sorted(periods, key=parsed)))
 
 
 def _looked_at(period: PeriodOverview, due: Due) -> datetime | None:
     published = [datetime.fromisoformat(period.published_at).replace(tzinfo=UTC)] if period.published_at else []
     return max([*published, *([due.looks[period.period]] if period.period in due.looks else [])], default=None)
-
-
-def _owner(of_table: TableOverview) -> str:
-    """Return the task that loaded the newest period."""
-    return next((period.owner for period in reversed(of_table.periods) if period.owner), "")
 
 
 def _overdue(name: str, known: PeriodOverview | None, owner: str, freshness: Freshness) -> PeriodOverview:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from airflow_provider_chs3.core.ledger.partition_state import PARTITION
 from airflow_provider_chs3.core.ledger.records import IS_STATE
@@ -248,7 +248,9 @@ def choose(tables: Mapping[TableName, TableOnNodes], wanted: Wanted) -> Choices:
     for name, of_table in tables.items():
         unknown = _unknown(of_table)
         kept = {period for period in unchanged[name] if not choices.shows(period)} - {*unknown.values()}
-        chosen[name] = _choice(name, kept, every[name], named)._replace(unknown=unknown)
+        unread = set() if (name, None) in named else {period for period in kept if (name, period) not in named}
+        read = every[name].keys() - unread
+        chosen[name] = Choice(read, {key for period in read for key in every[name][period]}, unread, unknown)
     return choices._replace(tables=chosen)
 
 
@@ -313,12 +315,6 @@ def period_of(partition_id: str, shown: str, key: str) -> Period | None:
     values = (part.strip("'").replace("-", "") for part in items(shown[1:-1]))
     periods = (period_of_partition(value, key=name) for name, value in zip(items(key[1:-1]), values, strict=False))
     return next(filter(None, periods), None)
-
-
-def _choice(name: TableName, unchanged: set[str], all_periods: Mapping[str, set[str]], named: set[Any]) -> Choice:
-    unread = set() if (name, None) in named else {period for period in unchanged if (name, period) not in named}
-    read = all_periods.keys() - unread
-    return Choice(read, {key for period in read for key in all_periods[period]}, unread, {})
 
 
 def few(names: Collection[str]) -> Collection[str] | None:
