@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from airflow_provider_chs3.core.arguments.merge_arguments import Thresholds
 from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.steps.fan_out import query_reachable, texts_of
 from airflow_provider_chs3.core.steps.operations import Row, Steps
-from airflow_provider_chs3.plugin.observation.ledgers import Ledgers, find_ledgers
+from airflow_provider_chs3.plugin.observation.ledgers import find_ledgers
 from airflow_provider_chs3.plugin.observation.speed import throughput_queries
 from airflow_provider_chs3.plugin.observation.speed.costs import TableCost, add_up_costs
 from airflow_provider_chs3.plugin.observation.speed.load_history import LoadSpeed, judged, loads_of
@@ -47,45 +47,44 @@ def look_at_throughput(cluster: str | None, *, days: int) -> Steps[Throughput]:
         Chs3Error: If no host of the connection answers.
     """
     ledgers = yield from find_ledgers(cluster)
-    seen = yield from _look_at_loads(ledgers, cluster, days)
-    if not seen.loads:
-        return seen
-    costs = yield from add_up_costs(ledgers, days=days)
-    return replace(seen, costs=tuple(costs), down=texts_of(ledgers.down))
-
-
-def _look_at_loads(found: Ledgers, cluster: str | None, days: int) -> Steps[Throughput]:
-    ledgers, of_loads, unread, _, down = found
     statements = {
-        node: throughput_queries.loads(databases, days=days) for node, databases in of_loads.items() if databases
+        node: throughput_queries.loads(databases, days=days) for node, databases in ledgers.loads.items() if databases
     }
-    records = yield from query_reachable("Read the loads in the ledgers", statements, down)
+    records = yield from query_reachable("Read the loads in the ledgers", statements, ledgers.down)
     loads = loads_of(row for rows in records.values() for row in rows)
-    is_cut = any(len(rows) == throughput_queries.MAX_LOADS for rows in records.values())
     # A node without a ledger may still have parts and logs.
-    answered = [node for node in ledgers if node not in down]
-    seen = replace(
-        NOTHING,
+    nodes = tuple(node for node in ledgers.databases if node not in ledgers.down)
+    parts, silent, costs = dict[Node, tuple[PartsAt, ...]](), dict[Node, tuple[str, ...]](), list[TableCost]()
+    if loads:
+        now_of = throughput_queries.now(sorted({load.table_name for load in loads}))
+        states = yield from query_reachable("Count the parts", dict.fromkeys(nodes, now_of), ledgers.down)
+        nodes = tuple(states)
+        if states:
+            loads, parts, silent = yield from _look_at_logs(
+                loads, {node: rows[0] for node, rows in states.items()}, days
+            )
+        costs = yield from add_up_costs(ledgers, days=days)
+    return Throughput(
         cluster=cluster,
         loads=loads,
-        is_cut=is_cut,
-        nodes=tuple(answered),
-        down=texts_of(down),
-        unread=unread,
+        is_cut=any(len(rows) == throughput_queries.MAX_LOADS for rows in records.values()),
+        parts=parts,
+        nodes=nodes,
+        down=texts_of(ledgers.down),
+        silent=silent,
+        unread=ledgers.unread,
+        costs=tuple(costs),
     )
-    if not loads:
-        return seen
-    now_of = throughput_queries.now(sorted({load.table_name for load in loads}))
-    states = yield from query_reachable("Count the parts", dict.fromkeys(answered, now_of), down)
-    seen = replace(seen, nodes=tuple(states), down=texts_of(down))
-    return (yield from _add_logs(seen, {node: rows[0] for node, rows in states.items()}, days)) if states else seen
 
 
-def _add_logs(seen: Throughput, states: Mapping[Node, Row], days: int) -> Steps[Throughput]:
-    tables = sorted({load.table_name for load in seen.loads})
-    first, last = min(load.begun_at for load in seen.loads), seen.loads[-1].published_at
+def _look_at_logs(
+    loads: Sequence[LoadSpeed], states: Mapping[Node, Row], days: int
+) -> Steps[tuple[tuple[LoadSpeed, ...], dict[Node, tuple[PartsAt, ...]], dict[Node, tuple[str, ...]]]]:
+    """Return the loads with what logs say of them, the parts of each node over time, and the logs that say nothing."""
+    tables = sorted({load.table_name for load in loads})
+    first, last = min(load.begun_at for load in loads), loads[-1].published_at
     history = PartsHistory(now=max(row[0] for row in states.values()), days=days)
-    inserts_of = throughput_queries.inserts([load.attempt for load in seen.loads], begun_at=first, ended_at=last)
+    inserts_of = throughput_queries.inserts([load.attempt for load in loads], begun_at=first, ended_at=last)
     changes_of = throughput_queries.changes(tables, begun_at=history.begun_at, step_seconds=history.step_seconds)
     inserts = yield from ask_log("Read how long inserts waited for the storage", dict.fromkeys(states, inserts_of))
     merges_of = throughput_queries.merges(tables, begun_at=first)
@@ -93,7 +92,7 @@ def _add_logs(seen: Throughput, states: Mapping[Node, Row], days: int) -> Steps[
     changes = yield from ask_log("Read the history of parts", dict.fromkeys(states, changes_of))
     storage_seconds, merge_seconds = _storage_seconds(inserts), _merge_seconds(merges)
     merging = {partition for row in states.values() for partition in row[2]}
-    newest = {load.partition: load.attempt for load in seen.loads}
+    newest = {load.partition: load.attempt for load in loads}
     for partition in merging & newest.keys():
         merge_seconds.pop(newest[partition], None)
     with_logs = [
@@ -103,14 +102,10 @@ def _add_logs(seen: Throughput, states: Mapping[Node, Row], days: int) -> Steps[
                 "merge_seconds": merge_seconds.get(load.attempt),
             }
         )
-        for load in seen.loads
+        for load in loads
     ]
-    return replace(
-        seen,
-        loads=judged(with_logs),
-        parts={node: history.of(states[node], rows) for node, rows in changes.items() if not isinstance(rows, str)},
-        silent=silent_logs({"system.query_log": inserts, "system.part_log": merges}),
-    )
+    parts = {node: history.of(states[node], rows) for node, rows in changes.items() if not isinstance(rows, str)}
+    return judged(with_logs), parts, silent_logs({"system.query_log": inserts, "system.part_log": merges})
 
 
 def _storage_seconds(inserts: Log) -> dict[str, float]:
