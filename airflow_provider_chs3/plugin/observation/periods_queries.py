@@ -133,7 +133,7 @@ def partitions(tables: Iterable[TableName], ids: Collection[str] | None = None, 
         f"arraySum(arraySlice(arraySort(groupArrayIf(bytes_on_disk, {plain})), 1, 2)), "
         "dateDiff('second', max(modification_time), now())"
     )
-    of_tables = _of(tables) if ids is None else f"{_of(tables)} AND {one_of(PARTITION, ids)}"
+    of_tables = in_tables(tables) if ids is None else f"{in_tables(tables)} AND {one_of(PARTITION, ids)}"
     states = partition_states(of_tables, by="database, table", with_content=with_content, more=merging)
     columns = f"{_flat('found', 3)}, {_flat('found.4', 7)}, {_flat('found', 8, first=5)}"
     return Sql(f"SELECT {columns} FROM ({states})")
@@ -141,7 +141,7 @@ def partitions(tables: Iterable[TableName], ids: Collection[str] | None = None, 
 
 def sources(tables: Iterable[TableName]) -> Sql:
     """Return the query for the parts that merges have joined in tables, as far as servers still show them."""
-    return Sql(sources_query(f"{_of(tables)} AND NOT active", by="database, table"))
+    return Sql(sources_query(f"{in_tables(tables)} AND NOT active", by="database, table"))
 
 
 def circumstances(
@@ -152,8 +152,8 @@ def circumstances(
     system_tables: Collection[str],
 ) -> Sql:
     """Return the query for tables, merges, mutations, staging, inserts and disk space."""
-    of_tables, limits = _of(tables), one_of("name", Limits.__slots__)
-    named = f"{_of(tables, name='name')} OR {one_of('toString(uuid)', uuids)}"
+    of_tables, limits = in_tables(tables), one_of("name", Limits.__slots__)
+    named = f"{in_tables(tables, name='name')} OR {one_of('toString(uuid)', uuids)}"
     return Sql(f"""
 SELECT
     (SELECT groupArray((database, name, engine, engine_full, toString(uuid), storage_policy, partition_key,
@@ -204,10 +204,11 @@ def _structures(of_tables: str) -> str:
 def _filled_partitions(tables: Collection[TableName]) -> str:
     if not tables:
         return "[]"
-    filled = f"active AND rows > 0 AND NOT startsWith(partition_id, 'patch-') AND {_of(tables)}"
+    filled = f"active AND rows > 0 AND NOT startsWith(partition_id, 'patch-') AND {in_tables(tables)}"
     return f"(SELECT groupUniqArray((database, table, partition_id, partition)) FROM system.parts WHERE {filled})"
 
 
-def _of(tables: Iterable[TableName], *, name: str = "table") -> str:
+def in_tables(tables: Iterable[TableName], *, name: str = "table") -> str:
+    """Return the condition for the rows of tables in a table of `system`."""
     pairs = (f"({literal(target.database)}, {literal(target.table)})" for target in tables)
     return f"(database, {name}) IN ({', '.join(pairs)})"

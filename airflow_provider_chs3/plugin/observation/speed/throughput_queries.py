@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from airflow_provider_chs3.core.model.models import TableName
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
 from airflow_provider_chs3.core.target.topology import LOADS_TABLE
+from airflow_provider_chs3.plugin.observation.periods_queries import in_tables
 from airflow_provider_chs3.sources import kinds
 
 #: The most loads that a node returns, the newest.
@@ -101,7 +102,7 @@ def merges(tables: Iterable[TableName], *, begun_at: float) -> Sql:
     return Sql(
         "SELECT database, table, partition_id, "
         f"groupArray({_MAX_MERGES})(({ended_at} - duration_ms / 1000, {ended_at}, {attempt})) "
-        f"FROM system.part_log WHERE {since(begun_at)} AND error = 0 AND {_of(tables)} "
+        f"FROM system.part_log WHERE {since(begun_at)} AND error = 0 AND {in_tables(tables)} "
         f"AND (event_type = 'MergeParts' OR (event_type = 'NewPart' AND {_PUBLISHES})) "
         f"GROUP BY database, table, partition_id {GENTLY}"
     )
@@ -115,7 +116,7 @@ def changes(tables: Iterable[TableName], *, begun_at: float, step_seconds: int, 
     row is no change: it has the time from which on the log has all of them. Without any rows, the log is empty.
     """
     recent = since(begun_at - _REMOVAL_SECONDS)
-    of_log = f"FROM system.part_log WHERE {recent} AND error = 0 AND {_of(tables)} AND {condition}"
+    of_log = f"FROM system.part_log WHERE {recent} AND error = 0 AND {in_tables(tables)} AND {condition}"
     partition = "database, table, partition_id"
     changed = (
         "arrayConcat([(part_name, event_type = 'RemovePart' ? 'removed' : 'made')], "
@@ -156,15 +157,10 @@ def since(begun_at: float) -> str:
 
 def now(tables: Collection[TableName]) -> Sql:
     """Return the query for a node's time, the active parts of each partition, and the partitions that merge."""
-    of_tables = _of(tables)
+    of_tables = in_tables(tables)
     return Sql(
         "SELECT toFloat64(now64(3)), (SELECT groupArray((database, table, partition_id, parts)) FROM "
         "(SELECT database, table, partition_id, count() AS parts FROM system.parts "
         f"WHERE active AND rows > 0 AND {of_tables} GROUP BY database, table, partition_id)), "
         f"(SELECT groupArray((database, table, partition_id)) FROM system.merges WHERE {of_tables})"
     )
-
-
-def _of(tables: Iterable[TableName]) -> str:
-    pairs = (f"({literal(target.database)}, {literal(target.table)})" for target in tables)
-    return f"(database, table) IN ({', '.join(pairs)})"
