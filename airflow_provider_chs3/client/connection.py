@@ -174,11 +174,7 @@ class ConnectionOptions:
 
 
 def _described(connection: Any, *, where: str) -> tuple[int | None, Mapping[str, Any]]:
-    """Return the native port, None for the usual one, and the extras, of a connection of either type.
-
-    Raises:
-        ConfigurationError: If it has `client_kwargs`, which only `clickhouse-connect` understands.
-    """
+    """Return the native port, None for the usual one, and the extras, of a connection of either type."""
     given = connection.extra_dejson
     if connection.conn_type != OFFICIAL_CONN_TYPE:
         return connection.port, given

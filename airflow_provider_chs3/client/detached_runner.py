@@ -128,11 +128,7 @@ class DetachedQuery:
         return self._progress().is_running
 
     def watch(self, log: ProgressLog, interval_seconds: float, total_rows: int | None = None) -> None:
-        """Wait in this process until it has ended.
-
-        Raises:
-            AirflowTaskTimeout: If the session's deadline is over.
-        """
+        """Wait in this process until it has ended."""
         lines, since, lines_written = ProgressLines(total_rows), time.monotonic(), 0
         while (progress := self._progress()).is_running:
             seconds = time.monotonic() - since
@@ -389,13 +385,7 @@ class DetachingRunner(Runner):
         self.wait = wait
 
     def insert(self, step: Insert) -> InsertStats:
-        """Start an insert, or watch one that was started, and return its result.
-
-        Raises:
-            ClickHouseServerError: If the insert failed.
-            ClickHouseConnectionError: If ClickHouse cannot be reached.
-            InsertLostError: If no server knows how it ended.
-        """
+        """Start an insert, or watch one that was started, and return its result."""
         query = DetachedQuery(
             session=self.session, query_id=step.query_id, cluster=step.cluster, secrets=tuple(step.sql.secrets)
         )

@@ -41,9 +41,6 @@ def check_one_server(names: set[str], *, node: str = "") -> None:
     """Check that an address leads to one server, as that of a node must, and the connection's where it has no cluster.
 
     A retry helps if one server took the place of another, as a pod of Kubernetes does.
-
-    Raises:
-        TransientError: If they are several.
     """
     if len(names) > 1:
         several = ", ".join(sorted(names))
@@ -127,11 +124,7 @@ def hangs_up(endpoint: Endpoint) -> bool:
 
 
 def check_answer(endpoint: Endpoint, answer: bytes) -> None:
-    """Check that an answer to a request over HTTP is that of the port that was expected.
-
-    Raises:
-        ConfigurationError: If it comes from ClickHouse's other port, or from something else.
-    """
+    """Check that an answer to a request over HTTP is that of the port that was expected."""
     is_native, is_http = _NATIVE_PORT_ON_HTTP in answer, answer.endswith(_HTTP_PORT_ON_PING)
     if not answer or (is_http if endpoint.is_http else is_native):
         return
@@ -145,11 +138,7 @@ def check_answer(endpoint: Endpoint, answer: bytes) -> None:
 
 
 def _answer(endpoint: Endpoint, *, tls: bool) -> bytes | None:
-    """Return the answer to a request over HTTP, empty if the connection is ended; None if there is none in time.
-
-    Raises:
-        OSError: If it cannot be reached, or TLS is not spoken.
-    """
+    """Return the answer to a request over HTTP, empty if the connection is ended; None if there is none in time."""
     timeout_seconds = min(endpoint.timeout_seconds, _PROBE_SECONDS)
     with socket.create_connection(endpoint.address, timeout_seconds) as plain:
         connection = plain

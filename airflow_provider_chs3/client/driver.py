@@ -114,11 +114,7 @@ class Connection(DriverConnection):
         self.has_one_server = False
 
     def connect(self) -> None:
-        """Connect to the first host that works.
-
-        Raises:
-            NetworkError: If it has led to a server before, and another one may answer now.
-        """
+        """Connect to the first host that works."""
         if self.has_one_server and self.answered_at >= 0:
             raise driver_errors.NetworkError("the connection broke, and a new one may lead to another server")
         self.is_greeted = False
@@ -275,11 +271,7 @@ class Client(clickhouse_driver.Client):
         return answer
 
     def send_data(self, sample_block: Any, data: Any, *args: Any, columnar: bool = False, **kwargs: Any) -> Any:
-        """Send rows as the driver does, or name the one that cannot be sent.
-
-        Raises:
-            RowError: If one does not fit.
-        """
+        """Send rows as the driver does, or name the one that cannot be sent."""
         if columnar:
             return super().send_data(sample_block, data, *args, columnar=True, **kwargs)
         with misfits_named(sample_block.columns_with_types, data, self.connection.context):
@@ -306,11 +298,7 @@ def open_client(
     address: Address | None = None,
     send_receive_timeout_seconds: float | None = None,
 ) -> Client:
-    """Return a client that connects with its first statement.
-
-    Raises:
-        ConfigurationError: A file or a library that the connection needs is not on this machine.
-    """
+    """Return a client that connects with its first statement."""
     options.check_machine()
     (host, port), *further = [address] if address else options.hosts
     client = Client(

@@ -16,11 +16,7 @@ _FALSE = ("false", "0", "no", "off")
 
 
 def check_names(given: Iterable[str], known: Collection[str], *, where: str) -> None:
-    """Refuse names that nobody would read.
-
-    Raises:
-        ConfigurationError: Names the unknown one and the known one nearest to it.
-    """
+    """Refuse names that nobody would read."""
     for name in given:
         if name not in known:
             near = get_close_matches(name, known, n=1)
@@ -88,11 +84,7 @@ class Extras:
 
 
 def parse_port(value: Any) -> int:
-    """Parse a TCP port from a number or from text.
-
-    Raises:
-        ValueError: If it is none.
-    """
+    """Parse a TCP port from a number or from text."""
     if isinstance(value, bool) or not 1 <= int(value) <= 65535 or int(value) != float(value):
         raise ValueError(value)
     return int(value)

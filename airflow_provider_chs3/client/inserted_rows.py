@@ -35,11 +35,7 @@ class _Nowhere:
 
 @contextmanager
 def misfits_named(columns: Columns, rows: Any, context: Any) -> Iterator[None]:
-    """Name the row and the column that the driver cannot send.
-
-    Raises:
-        RowError: If a row has too few values or too many, or a value does not fit its column.
-    """
+    """Name the row and the column that the driver cannot send."""
     if not isinstance(rows, list) or not all(isinstance(row, tuple | list) for row in rows):
         yield
         return

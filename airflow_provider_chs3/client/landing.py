@@ -64,13 +64,7 @@ class Landing:
         self._landed = _Landed()
 
     def run(self) -> dict[str, Any]:
-        """Land, and return the result.
-
-        Raises:
-            NotReadyError: If the end is yet to come.
-            SourceError: If messages expired, or another run landed a part of them.
-            TransientError: If Kafka or S3 did not answer.
-        """
+        """Land, and return the result."""
         started = time.monotonic()
         request = self._request
         if (done := self._objects.get(request.done_key)) is not None:

@@ -45,11 +45,7 @@ class MessageFiles:
         self._folder.cleanup()
 
     def add(self, message: Any) -> None:
-        """Add a message of confluent-kafka.
-
-        Raises:
-            SourceError: If its timestamp is in no period.
-        """
+        """Add a message of confluent-kafka."""
         self._waiting.append(message)
         self._waiting_bytes += len(message)
         # Both limits depend on the messages alone: a retry writes the same bytes.

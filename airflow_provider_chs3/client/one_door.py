@@ -56,13 +56,7 @@ class DoorConnections(OpenConnections):
         self._is_awake = False
 
     def take(self, address: Address | None) -> Client:
-        """Return a connection to a node, idle or new.
-
-        Raises:
-            ClickHouseConnectionError: If no server answers, or none is that node, after as many connections as make it
-                sure.
-            TransientError: If several servers say that they are the node.
-        """
+        """Return a connection to a node, idle or new."""
         if client := self._idle_to(address):
             return client
         with self._searching:

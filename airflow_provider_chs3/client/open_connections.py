@@ -36,11 +36,7 @@ class OpenConnections:
 
     @contextmanager
     def borrowed(self, address: Address | None) -> Iterator[Client]:
-        """Lend a connection for one statement.
-
-        Yields:
-            The connection, which is kept, unless the statement fails.
-        """
+        """Lend a connection for one statement; it is kept, unless the statement fails."""
         client = self.take(address)
         try:
             yield client
@@ -89,9 +85,6 @@ def in_turn(run: Callable[[], T], sql: str) -> T:
 
     The initiating node refuses a statement before it starts. If another node refused its part, the rest may have run,
     so only reading statements are retried.
-
-    Raises:
-        ClickHouseServerError: If the server answers with another error, or still refuses it.
     """
     for seconds in _WAITS_SECONDS:
         try:

@@ -32,11 +32,7 @@ class Bound:
 
 
 def bound(sql: str, parameters: Parameters | None) -> Bound:
-    """Bind a statement of `ClickHouseHook.execute` to its parameters.
-
-    Raises:
-        ConfigurationError: If parameters and statement do not match.
-    """
+    """Bind a statement of `ClickHouseHook.execute` to its parameters."""
     if parameters is None:
         return Bound(sql)
     if not isinstance(parameters, Mapping):
@@ -154,11 +150,7 @@ def _time(value: datetime) -> str:
 
 
 def bind(operation: str, parameters: Parameters | None) -> tuple[str, Mapping[str, Any] | None]:
-    """Put a statement and its parameters into the one form that the driver takes: `%(name)s` and a mapping.
-
-    Raises:
-        ConfigurationError: A parameter is missing or left over.
-    """
+    """Put a statement and its parameters into the one form that the driver takes: `%(name)s` and a mapping."""
     if not parameters:
         return operation, None
     named = isinstance(parameters, Mapping)

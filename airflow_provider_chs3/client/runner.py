@@ -199,12 +199,7 @@ class Runner:
         return drive(steps, self.perform)
 
     def perform(self, step: AnyStep) -> Any:
-        """Perform one step, and return its result.
-
-        Raises:
-            AirflowTaskTimeout: If the session's deadline is over, also by what was given up for it.
-            AirflowTaskTerminated: If the task was ended.
-        """
+        """Perform one step, and return its result."""
         self.session.deadline.check()
         try:
             return self._perform(step)
@@ -388,12 +383,7 @@ class Runner:
         return tuple(future.result() for future in running)
 
     def insert(self, step: Insert) -> InsertStats:
-        """Run an insert to its end; it is cancelled if this process dies.
-
-        Raises:
-            ClickHouseServerError: If the insert failed.
-            ClickHouseConnectionError: If the connection broke.
-        """
+        """Run an insert to its end; it is cancelled if this process dies."""
         return self._run_insert(step, self.log, self.progress_interval_seconds)
 
     def _run_insert(self, step: Insert, log: ProgressLog, interval_seconds: float) -> InsertStats:

@@ -20,7 +20,7 @@ Answer = TypeVar("Answer")
 
 
 class Topic:
-    """A topic; close it, or use it in a `with` block.
+    """A topic; use it in a `with` block. All methods raise `TransientError` if Kafka does not answer.
 
     Args:
         name: Its name.
@@ -48,13 +48,7 @@ class Topic:
         self._is_stopped = True
 
     def identity(self) -> str | None:
-        """Return the topic's id, which another topic of the same name does not have; None if the broker gives none.
-
-        Raises:
-            ConfigurationError: If Kafka refuses the login.
-            SourceError: If there is no such topic.
-            TransientError: If Kafka did not answer.
-        """
+        """Return the topic's id, which another topic of the same name does not have; None if the broker gives none."""
         from confluent_kafka import TopicCollection
         from confluent_kafka.admin import AdminClient
 
@@ -72,10 +66,6 @@ class Topic:
         """Return, of each partition, the first offset of a message that is not before a point in time.
 
         Where no message is as late, it is the end of the log. No offset is behind the first one of an open transaction.
-
-        Raises:
-            SourceError: If there is no such topic.
-            TransientError: If Kafka did not answer.
         """
         from confluent_kafka import TopicPartition
 
@@ -89,11 +79,7 @@ class Topic:
         }
 
     def held(self, partition: int) -> tuple[int, int]:
-        """Return the first offset that Kafka still has of a partition, and the one behind the last.
-
-        Raises:
-            TransientError: If Kafka did not answer.
-        """
+        """Return the first offset that Kafka still has of a partition, and the one behind the last."""
         from confluent_kafka import TopicPartition
 
         asked = TopicPartition(self.name, partition)
@@ -101,12 +87,7 @@ class Topic:
         return first, end
 
     def partitions(self) -> list[int]:
-        """Return the numbers of the partitions.
-
-        Raises:
-            SourceError: If there is no such topic.
-            TransientError: If Kafka did not answer.
-        """
+        """Return the numbers of the partitions."""
         described = self._answer_of(lambda: self._consumer.list_topics(self.name, timeout=_ANSWER_SECONDS))
         topic = described.topics[self.name]
         if topic.error is not None:
@@ -114,12 +95,7 @@ class Topic:
         return sorted(topic.partitions)
 
     def messages(self, offsets: OffsetRange) -> Generator[Any, None, None]:
-        """Read the committed messages of a range, in order.
-
-        Raises:
-            SourceError: If messages of the range expired meanwhile.
-            TransientError: If Kafka did not answer.
-        """
+        """Read the committed messages of a range, in order."""
         from confluent_kafka import TopicPartition
 
         self._answer_of(lambda: self._consumer.assign([TopicPartition(self.name, offsets.partition, offsets.first)]))

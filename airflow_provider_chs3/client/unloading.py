@@ -39,14 +39,7 @@ class Unload:
         self._context: UnloadContext | None = None
 
     def run(self) -> dict[str, Any]:
-        """Unload, and return the result.
-
-        Raises:
-            PreflightError: If the table cannot be unloaded.
-            SourceError: If the folder is another table's, or the bucket refuses.
-            VerificationError: If the files do not hold the rows.
-            TransientError: If a retry may help.
-        """
+        """Unload, and return the result."""
         started = time.monotonic()
         context = self._context = self._runner.run(steps.inspect(self._request))
         held, etag = self._held(context)
