@@ -84,11 +84,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def periods_of(given: argparse.Namespace) -> tuple[str, ...]:
-    """Return the periods named on the command line; empty without any.
-
-    Raises:
-        ConfigurationError: If a period is invalid, or a range lacks its first or last period.
-    """
+    """Return the periods named on the command line; empty without any."""
     periods = {Period.parse(text) for text in given.period or ()}
     if given.first or given.last:
         if not (given.first and given.last):
@@ -105,11 +101,7 @@ def periods_of(given: argparse.Namespace) -> tuple[str, ...]:
 
 
 def storage_of(given: argparse.Namespace) -> Storage | None:
-    """Return the storage of the objects; None for the doctor, who may do without.
-
-    Raises:
-        ConfigurationError: If an option is of another storage, or one is missing.
-    """
+    """Return the storage of the objects; None for the doctor, who may do without."""
     storage, options = storage_class(given.storage), _options(given)
     if given.command == DOCTOR and "key" in _missing(storage, options):
         return None
@@ -117,11 +109,7 @@ def storage_of(given: argparse.Namespace) -> Storage | None:
 
 
 def object_storage(given: argparse.Namespace, key: str) -> Storage:
-    """Return the storage of objects.
-
-    Raises:
-        ConfigurationError: If an option is of another storage, or one is missing.
-    """
+    """Return the storage of objects."""
     return _made(storage_class(given.storage), {**_options(given), "key": key}, given)
 
 

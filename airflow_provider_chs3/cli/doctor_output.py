@@ -33,11 +33,7 @@ _SIGNS = {CheckOutcome.OK: "ok", CheckOutcome.FINDING: "FINDING", CheckOutcome.S
 
 
 def diagnosis(chosen: ChosenLoad, *, period: str | None, purposes: tuple[str, ...]) -> Diagnosis:
-    """Check everything that loads depend on.
-
-    Raises:
-        ConfigurationError: If the connection, the period or the key is invalid.
-    """
+    """Check everything that loads depend on."""
     table, load = chosen.table, chosen.load
     options, storage = table.session.options, load.store if load else None
     patience_seconds = min(_PATIENCE_SECONDS, options.send_receive_timeout_seconds)

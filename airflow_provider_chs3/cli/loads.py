@@ -50,9 +50,6 @@ class ChosenLoad:
             named: Their names; of a table without a load, its own.
             spans: Whether periods of another length mean all that have a moment in common with them. Default: False.
             arrivals: Whether they are those in which objects arrive, if the load is by arrival. Default: False.
-
-        Raises:
-            ConfigurationError: If the table has no such periods.
         """
         if not (named and self.is_declared):
             return tuple(named)
@@ -70,11 +67,7 @@ class ChosenLoad:
 
 
 def choose_loads(given: argparse.Namespace) -> list[ChosenLoad]:
-    """Return the loads that a command line names.
-
-    Raises:
-        ConfigurationError: If it names none, or in several ways, or one that does not exist.
-    """
+    """Return the loads that a command line names."""
     ways = [f"--{name}" for name in ("table", "loads", "dag") if getattr(given, name)]
     if not ways and given.command == DOCTOR:
         return [_of_options(given)]

@@ -30,11 +30,7 @@ _FINE = (*HOLDS_ITS_ROWS, PeriodState.NEVER_LOADED, PeriodState.LOADING)
 
 
 def list_tables(given: argparse.Namespace) -> Report:
-    """List the tables that have a ledger; all is fine if nothing is to be done.
-
-    Raises:
-        Chs3Error: If a node does not answer, or ledgers of another version are left out.
-    """
+    """List the tables that have a ledger; all is fine if nothing is to be done."""
     session = hook_of(given)
     runner = Runner(session=session, log=_LOG)
     seen = runner.run(look_at_all_tables(given.cluster or session.options.cluster))
@@ -76,11 +72,7 @@ def _shown(value: dict[str, Any], freshness: Freshness | None) -> list[object]:
 
 
 def show_costs(given: argparse.Namespace, chosen: ChosenLoad | None = None) -> Report:
-    """Return the cost of each table, or of that of a chosen load.
-
-    Raises:
-        Chs3Error: If a node does not answer.
-    """
+    """Return the cost of each table, or of that of a chosen load."""
     session, cluster = (chosen.table.session, chosen.table.cluster) if chosen else (hook_of(given), given.cluster)
     costs = Runner(session=session, log=_LOG).run(find_costs(cluster or session.options.cluster, days=given.days))
     shown = [cost for cost in costs if not chosen or chosen.table.name == TableName(cost.database, cost.table)]

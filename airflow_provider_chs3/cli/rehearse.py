@@ -57,11 +57,7 @@ _DISPROOFS = (MismatchError, VerificationError, TargetChangedError)
 
 
 class Rehearsal:
-    """A rehearsal, which loads small objects into a separate table and compares every value.
-
-    Raises:
-        ConfigurationError: If the connection or the prefix is invalid.
-    """
+    """A rehearsal, which loads small objects into a separate table and compares every value."""
 
     def __init__(
         self,
@@ -95,12 +91,7 @@ class Rehearsal:
         self.nodes: tuple[Node, ...] = ()
 
     def play(self) -> ScenarioResult:
-        """Run all scenarios, up to the first that fails.
-
-        Raises:
-            ConfigurationError: If something exists under the prefix.
-            Chs3Error: If the table cannot be created, a scenario cannot be finished, or something is left behind.
-        """
+        """Run all scenarios, up to the first that fails."""
         self.objects.check_unused()
         scenes: list[Scenario] = []
         with stage(self.runner, self.where, self.objects, warn=self.warn) as self.nodes:
@@ -129,9 +120,6 @@ class Rehearsal:
 
         Returns:
             The names of the tables.
-
-        Raises:
-            TransientError: If a node did not answer; the others are clean.
         """
         cleaned: Cleaned = self.runner.run(clean_database(self.where))
         self.objects.delete_left()

@@ -24,11 +24,7 @@ CLEAN = "run `rehearse --clean` with the same arguments when it can be reached a
 
 
 class RehearsedObjects:
-    """The objects of a rehearsal under a prefix, which it writes, overwrites and deletes.
-
-    Raises:
-        ConfigurationError: If keys cannot begin with the prefix, or the connection is wrong.
-    """
+    """The objects of a rehearsal under a prefix, which it writes, overwrites and deletes."""
 
     def __init__(self, store_of: Callable[[str], Storage], *, prefix: str, name: str) -> None:
         folder = f"{name}/{{YYYY-MM}}/"
@@ -61,11 +57,7 @@ class RehearsedObjects:
         return sorted(row for rows in self._files.values() for row in rows)
 
     def check_unused(self) -> None:
-        """Check that nothing exists under the prefix.
-
-        Raises:
-            ConfigurationError: If something does.
-        """
+        """Check that nothing exists under the prefix."""
         if any(True for _ in self.listing.objects(self.store.place, self.prefix)):
             raise ConfigurationError(
                 f"There are objects under {self.where}: pass an unused prefix, as a rehearsal "
@@ -102,11 +94,7 @@ class RehearsedObjects:
 def stage(
     runner: Runner, where: Where, objects: RehearsedObjects, *, warn: Callable[[str], object]
 ) -> Iterator[tuple[Node, ...]]:
-    """Create the table of a rehearsal, yield its nodes, and remove everything that the rehearsal created.
-
-    Raises:
-        Chs3Error: If the table cannot be created, or something is left behind.
-    """
+    """Create the table of a rehearsal, yield its nodes, and remove everything that the rehearsal created."""
     plan = runner.run(scratch.plan_table(where))
     try:
         runner.run(scratch.create_table(plan))
