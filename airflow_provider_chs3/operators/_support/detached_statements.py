@@ -108,17 +108,7 @@ class DetachingStatements:
         self._running: RunningStatement | None = None
 
     def run(self, running: RunningStatement | None = None) -> Any:
-        """Run the statements.
-
-        Returns:
-            The result of `ClickHouseHook.execute`.
-
-        Raises:
-            ConfigurationError: If arguments do not fit each other, before anything is sent.
-            ClickHouseServerError: If a statement failed.
-            ClickHouseConnectionError: If ClickHouse cannot be reached.
-            StatementLostError: If no server knows how a statement ended.
-        """
+        """Run the statements."""
         statements = [bound(statement, self.parameters) for statement in self.statements]
         running = running or self._of_earlier_try()
         result = self._finish(running) if running else None
@@ -178,11 +168,7 @@ class DetachingStatements:
         return DetachedQuery(session=self.hook, query_id=running.query_id, cluster=cluster, address=running.address)
 
     def _check_log(self, query: DetachedQuery) -> None:
-        """Check, before anything happens, that its end will be known.
-
-        Raises:
-            ConfigurationError: If it will not.
-        """
+        """Check, before anything happens, that its end will be known."""
         if not query.has_log():
             raise ConfigurationError(
                 f"ClickHouse has no system.query_log on {self.hook.options.cluster or self.hook.options.hosts[0][0]}, "

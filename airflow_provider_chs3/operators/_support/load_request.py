@@ -24,11 +24,7 @@ if TYPE_CHECKING:
 def load_request(
     task: LoadTask, context: Context, listing: Listing, *, resumes: str | None, period: Period
 ) -> LoadRequest:
-    """Return one attempt at the periods of a task.
-
-    Raises:
-        ConfigurationError: If an argument is wrong.
-    """
+    """Return one attempt at the periods of a task."""
     reload = task.reload_of_run(context)
     if left_out := sorted(name for name in task.hook().options.settings if is_about_reading(name)):
         task.log.warning(

@@ -27,13 +27,7 @@ class OnLoadsPage(OnTable):
     loads_page_url = ""
 
     def link_to_page(self, context: Context, runner: Runner, periods: Iterable[str] = ()) -> None:
-        """Set the link early, so that it works while the task runs.
-
-        Args:
-            context: Airflow's context.
-            runner: The runner of the task.
-            periods: The task's periods; empty means the whole table.
-        """
+        """Set the link early, so that it works while the task runs; without periods, it is to the whole table."""
         from airflow_provider_chs3.core.model.models import TableName
         from airflow_provider_chs3.core.target.topology import local_table
 

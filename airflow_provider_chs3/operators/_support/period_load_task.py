@@ -66,15 +66,7 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask, takes=()):
 
     @counts_failures
     def execute_complete(self, context: Context, event: Mapping[str, Any]) -> Any:
-        """Continue once the insert has ended.
-
-        Args:
-            context: Airflow's.
-            event: The event of `InsertTrigger`.
-
-        Raises:
-            AirflowTaskTimeout: If the task took longer than its `execution_timeout`.
-        """
+        """Continue once the insert has ended."""
         if event["is_late"]:
             self._ask(context, self.store.listing(), resumes=event["attempt"])
             self.on_kill()
@@ -85,17 +77,7 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask, takes=()):
     def merges_complete(
         self, context: Context, event: Mapping[str, Any], results: Sequence[dict[str, object]], since: float
     ) -> Any:
-        """Continue once the merges have settled.
-
-        Args:
-            context: Airflow's.
-            event: The event of `MergeHealthTrigger`.
-            results: The load's results.
-            since: Start of the wait, in seconds since 1970.
-
-        Raises:
-            AirflowFailException: If a person must act on the merges.
-        """
+        """Continue once the merges have settled."""
         from airflow_provider_chs3.client.runner import Runner
 
         runner = Runner(**self._runner_arguments(self.hook()))
@@ -237,12 +219,7 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask, takes=()):
         return self._request
 
     def _periods(self, context: Context) -> Sequence[Period]:
-        """Return the task's periods, else that of the run.
-
-        Raises:
-            AirflowSkipException: If the list of periods is empty.
-            ConfigurationError: If one is not a period, or the run has none.
-        """
+        """Return the task's periods, else that of the run."""
         from airflow_provider_chs3.core.model.period import parse_periods
         from airflow_provider_chs3.operators._support.run_period import given_period
 
@@ -267,15 +244,7 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask, takes=()):
         self.results = [result.as_json() for result in results]
 
     def refuse_in_reload(self, context: Context, results: Sequence[LoadResult]) -> None:
-        """Fail if the run asks for a reload, and periods are skipped that should not be.
-
-        Args:
-            context: Airflow's.
-            results: The results of all periods.
-
-        Raises:
-            AirflowFailException: If it does.
-        """
+        """Fail if the run asks for a reload, and periods are skipped that should not be."""
         from airflow_provider_chs3.core.model.period import range_text
 
         skipped = [result for result in results if result.status == "skipped"]

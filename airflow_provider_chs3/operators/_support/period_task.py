@@ -53,12 +53,7 @@ class PeriodTask(OnTable, BaseOperator, takes=OF_PERIOD_TASKS):
         self.objects = copy(self.objects)
 
     def prepare_template(self) -> None:
-        """Check, while the DAG is parsed, what its arguments say together.
-
-        Raises:
-            ConfigurationError: If a file is missing or wrong, the key is no template, or does not distinguish the
-                periods that are given, or the task takes the period of its run, and the DAG's runs have none.
-        """
+        """Check, while the DAG is parsed, what its arguments say together."""
         super().prepare_template()
         read_files(self, self.file_fields, self.get_template_env)
         store = self.store
@@ -107,11 +102,7 @@ class PeriodTask(OnTable, BaseOperator, takes=OF_PERIOD_TASKS):
         return self.objects
 
     def reload_of_run(self, context: Context) -> Reload | None:
-        """Return the reload that the run's conf asks for; None if it asks for none.
-
-        Raises:
-            ConfigurationError: If the request in the conf is not valid.
-        """
+        """Return the reload that the run's conf asks for; None if it asks for none."""
         from airflow_provider_chs3.core.load.retry_policy import reload_of
 
         return reload_of(getattr(context.get("dag_run"), "conf", None))
@@ -121,13 +112,6 @@ class PeriodTask(OnTable, BaseOperator, takes=OF_PERIOD_TASKS):
 
         Otherwise such a run would be skipped, and look as if it had loaded the periods. The last task to come here
         fails.
-
-        Args:
-            context: Airflow's.
-            reason: Why this task loads nothing.
-
-        Raises:
-            ConfigurationError: If it does.
         """
         reload = self.reload_of_run(context)
         if reload and self.has_dag() and _loads_nothing(self.dag.tasks, context["ti"], reason):
@@ -142,13 +126,6 @@ class PeriodTask(OnTable, BaseOperator, takes=OF_PERIOD_TASKS):
 
         A run that was to load periods again is not to look as if it had, even where periods without objects are no
         error.
-
-        Args:
-            context: Airflow's.
-            periods: Those that have none.
-
-        Raises:
-            ConfigurationError: If it does.
         """
         if (reload := self.reload_of_run(context)) and (names := ", ".join(periods)):
             raise ConfigurationError(
@@ -169,29 +146,13 @@ class PeriodTask(OnTable, BaseOperator, takes=OF_PERIOD_TASKS):
         return Load(**given)
 
     def period_of_run(self, context: Context, grain: Grain) -> Period:
-        """Return the run's period: that of its partition key, else of its data interval.
-
-        Args:
-            context: Airflow's.
-            grain: The length of the table's periods.
-
-        Raises:
-            ConfigurationError: If the run has no period, or several.
-        """
+        """Return the run's period: that of its partition key, else of its data interval."""
         from airflow_provider_chs3.operators._support.run_period import period_of_run
 
         return period_of_run(self._run(context), grain)
 
     def periods_of_run(self, context: Context, grain: Grain) -> tuple[Period, ...]:
-        """Return the run's periods: those of its partition key, else those that its data interval touches.
-
-        Args:
-            context: Airflow's.
-            grain: The length of the table's periods.
-
-        Raises:
-            ConfigurationError: If the run has no period.
-        """
+        """Return the run's periods: those of its partition key, else those that its data interval touches."""
         from airflow_provider_chs3.operators._support.run_period import periods_of_run
 
         return periods_of_run(self._run(context), grain, argument=self.argument_for_period or "period")

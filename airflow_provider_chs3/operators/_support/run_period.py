@@ -42,11 +42,7 @@ class DagRun:
 
 
 def period_of_run(run: DagRun, grain: Grain = Grain.MONTH) -> Period:
-    """Return the period of a run.
-
-    Raises:
-        ConfigurationError: If the run covers no period or several.
-    """
+    """Return the period of a run."""
     periods = periods_of_run(run, grain)
     if len(periods) == 1:
         return periods[0]
@@ -63,11 +59,7 @@ def period_of_run(run: DagRun, grain: Grain = Grain.MONTH) -> Period:
 
 
 def given_period(period: str | None) -> Period:
-    """Parse the argument `period` after its template is rendered.
-
-    Raises:
-        ConfigurationError: If it is not a period.
-    """
+    """Parse the argument `period` after its template is rendered."""
     if period is None or str(period).strip() in ("", "None"):
         raise ConfigurationError(
             f"period={period!r}: its template rendered to nothing. Set a value for it in the run, or leave period out "
@@ -77,11 +69,7 @@ def given_period(period: str | None) -> Period:
 
 
 def periods_of_run(run: DagRun, grain: Grain = Grain.MONTH, *, argument: str = "period") -> tuple[Period, ...]:
-    """Return the periods of a run's partition key, else those that its data interval touches, in order.
-
-    Raises:
-        ConfigurationError: If the run covers no period, or its conf asks for periods that nothing reads.
-    """
+    """Return the periods of a run's partition key, else those that its data interval touches, in order."""
     if asked := [name for name in ("period", "periods") if run.conf.get(name)]:
         raise ConfigurationError(
             f"The run's conf has {asked[0]}={run.conf[asked[0]]!r}, but this task takes its period from the run: to "

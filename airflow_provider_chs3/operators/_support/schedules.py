@@ -25,9 +25,6 @@ def check_schedule(task: BaseOperator, *, instead: str) -> None:
     """Check that the scheduled runs of a task's DAG have a data interval.
 
     Runs of a DAG without a schedule may get a period from their conf, so that they are checked when they run.
-
-    Raises:
-        ConfigurationError: If there are none, such as those of `@daily` since Airflow 3.
     """
     timetable, schedule = task.dag.timetable, task.dag.schedule
     if type(timetable).__name__ not in _POINTS or _interval(timetable):

@@ -19,9 +19,6 @@ def read_files(task: BaseOperator, fields: Sequence[str], environment: Callable[
 
     A `.json` file holds an object, an `.sql` file a text within one. Airflow's own `template_ext` would hold for all
     arguments, and take the key `trips/{YYYY-MM}/*.json` for a file.
-
-    Raises:
-        ConfigurationError: If a file is missing, or holds no JSON object.
     """
     files = _TemplateFiles(cache(environment))
     for field in fields:
