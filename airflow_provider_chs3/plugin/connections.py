@@ -55,10 +55,6 @@ def hook_of(conn_id: str) -> ClickHouseHook:
     """Return a hook with short timeouts, as a user is waiting.
 
     If the connection names no cluster, use the one that the ledgers of its server name: operators can name one, too.
-
-    Raises:
-        ConfigurationError: If a field of the connection is wrong.
-        Chs3Error: If the connection names no cluster, and none of its hosts answers.
     """
     options = ConnectionOptions.from_airflow(Connection.get_connection_from_secrets(conn_id))
     hurried = replace(

@@ -135,11 +135,7 @@ ACTIONS_DAG = "chs3_period_actions"
 
 
 def rights(user: GetUserDep, readable_dags: ReadableDags, dag_id: ReadableDag) -> dict[str, Any]:
-    """Return a user's rights on a DAG and on the DAG of the actions, and whether they are paused.
-
-    Returns:
-        The rights on each DAG; None if it does not exist or the user may not read it.
-    """
+    """Return a user's rights on a DAG and on the DAG of the actions, and whether they are paused."""
     dag_ids = {dag_id, ACTIONS_DAG} & readable_dags
     asked = select(DagModel.dag_id, DagModel.is_paused).where(DagModel.dag_id.in_(dag_ids), ~DagModel.is_stale)
     with create_session() as session:

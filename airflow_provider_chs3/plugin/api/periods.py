@@ -126,11 +126,7 @@ def question_about(conn_id: str, *, scope: Scope | None = None, until: str = "",
 
 
 def look_at_periods(question: str) -> PeriodsAnswer:
-    """Read the state of the tables that a connection leads to; it may block for some seconds.
-
-    Raises:
-        Chs3Error: If the cluster does not answer.
-    """
+    """Read the state of the tables that a connection leads to; it may block for some seconds."""
     conn_id, place, named, until, is_quick = json.loads(question)
     hook, changed, proved = hook_of(conn_id), changed_in_storage(conn_id), proved_periods(conn_id)
     unlike = [key for key, proof in proved.items() if not proof.is_equal]

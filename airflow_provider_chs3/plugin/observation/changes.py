@@ -64,12 +64,7 @@ class NodeChange:
 
 
 def look_at_changes(cluster: str | None, target: TableName, period: Period) -> Steps[dict[Node, NodeChange]]:
-    """Read what was done to a period since it was published, of each node that answers and has changed.
-
-    Raises:
-        PreflightError: If the cluster is not known.
-        Chs3Error: If no host of the connection answers.
-    """
+    """Read what was done to a period since it was published, of each node that answers and has changed."""
     ledgers = yield from find_ledgers(cluster)
     of_period = own_parts(target, period, ledgers)
     asked = {

@@ -97,12 +97,7 @@ _UNLIMITED_BYTES = 1024**6
 
 
 def look_at_cluster(cluster: str | None, specs: Declared) -> Steps[ClusterOverview]:
-    """Read the state of every node; one that does not answer is reported as down.
-
-    Raises:
-        PreflightError: If the cluster is not known.
-        Chs3Error: If no host of the connection answers.
-    """
+    """Read the state of every node; one that does not answer is reported as down."""
     nodes = yield from nodes_of(cluster)
     down: dict[Node, Chs3Error] = {}
     size = size_query()

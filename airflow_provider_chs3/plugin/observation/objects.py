@@ -43,12 +43,7 @@ class PeriodObjects(NamedTuple):
 
 
 def look_at_objects(cluster: str | None, target: TableName, period: Period) -> Steps[PeriodObjects]:
-    """Read the objects of a period from one node with a ledger: each records all of them.
-
-    Raises:
-        PreflightError: If the cluster is not known.
-        Chs3Error: If no host of the connection answers.
-    """
+    """Read the objects of a period from one node with a ledger: each records all of them."""
     ledgers = yield from find_ledgers(cluster)
     having = {node: databases for node, databases in ledgers.databases.items() if databases}
     for node, databases in list(having.items())[:1]:

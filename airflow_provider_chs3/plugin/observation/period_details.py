@@ -138,12 +138,7 @@ class PeriodDetails:
 
 
 def look_at_period(cluster: str | None, target: TableName, period: Period) -> Steps[PeriodDetails]:
-    """Read one period on every node, with two short statements; a node that does not answer is reported as down.
-
-    Raises:
-        PreflightError: If the cluster is not known.
-        Chs3Error: If no host of the connection answers.
-    """
+    """Read one period on every node, with two short statements; a node that does not answer is reported as down."""
     ledgers = yield from find_ledgers(cluster)
     statements = {
         node: _of_period(target, period, databases, ledgers.loads[node])

@@ -41,12 +41,7 @@ _NO_UUID = "00000000-0000-0000-0000-000000000000"
 
 
 def look_at_all_tables(cluster: str | None, wanted: Wanted | None = None) -> Steps[ClusterSnapshot]:
-    """Read all tables that have a ledger on every node; a node that does not answer is reported as down.
-
-    Raises:
-        PreflightError: If the cluster is not known.
-        Chs3Error: If no host of the connection answers.
-    """
+    """Read all tables that have a ledger on every node; a node that does not answer is reported as down."""
     wanted = wanted or Wanted()
     ledgers = yield from find_ledgers(cluster)
     derived = yield from look_at_derived_tables(ledgers, cluster)

@@ -23,14 +23,7 @@ _OVERDUE_INSTEAD = (PeriodState.NEVER_LOADED, PeriodState.UNFINISHED, *HOLDS_ITS
 def judge_tables(
     seen: ClusterSnapshot, *, tasks: TasksOfLoads, thresholds: Thresholds, at: datetime
 ) -> Steps[dict[TableName, TableOverview]]:
-    """Return the state of all tables. Those that seem changed are compared by the contents of their parts, too.
-
-    Args:
-        seen: The answers of the nodes.
-        tasks: The tasks of their loads, as far as they are known.
-        thresholds: Limits for merges.
-        at: The moment, in UTC, by which tables are fresh or not.
-    """
+    """Return the state of all tables. Those that seem changed are compared by the contents of their parts, too."""
     tables = overview(seen, tasks=tasks, thresholds=thresholds)
     others = [
         name for name, table in tables.items() if PeriodState.CHANGED in {period.state for period in table.periods}

@@ -27,16 +27,7 @@ class TableCost(BaseModel):
 
 
 def find_costs(cluster: str | None, *, days: int) -> Steps[list[TableCost]]:
-    """Find the ledgers, and add up the costs of each table.
-
-    Args:
-        cluster: The cluster; None for the one server of the connection.
-        days: How many days back, from the current time.
-
-    Raises:
-        PreflightError: If the cluster is not known.
-        Chs3Error: If a node does not answer: what it recorded would be missing.
-    """
+    """Find the ledgers, and add up the costs of each table. It is an error if a node does not answer."""
     ledgers = yield from find_ledgers(cluster)
     costs = yield from add_up_costs(ledgers, days=days)
     for error in ledgers.down.values():

@@ -30,12 +30,9 @@ def parts_over_time(
     until: float,
     step_seconds: int,
 ) -> tuple[PartsAt, ...]:
-    """Return the parts of a node over time.
+    """Return the parts of a node over time, the oldest first; the last is of now.
 
     Each point is at the beginning of its step, so that the points of all nodes have the same times.
-
-    Returns:
-        The results, the oldest first; the last is of now.
     """
     by_step: dict[int, list[tuple[Hashable, int]]] = {}
     for partition, at, difference in changes:

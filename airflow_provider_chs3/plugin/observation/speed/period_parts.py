@@ -39,12 +39,7 @@ class PeriodParts(NamedTuple):
 
 
 def look_at_period_parts(cluster: str | None, target: TableName, period: Period) -> Steps[PeriodParts]:
-    """Read the parts of a period, and how their number has changed in the last days.
-
-    Raises:
-        PreflightError: If the cluster is not known.
-        Chs3Error: If no host of the connection answers.
-    """
+    """Read the parts of a period, and how their number has changed in the last days."""
     ledgers = yield from find_ledgers(cluster)
     of_period = own_parts(target, period, ledgers)
     counts = {node: _state_query(target, condition) for node, condition in of_period.items()}
@@ -79,11 +74,7 @@ def _state_query(target: TableName, condition: str) -> Sql:
 
 
 def parts_since(parts: int, changes: Iterable[Row], *, until: float) -> tuple[PartsSince, ...]:
-    """Return the parts over time.
-
-    Returns:
-        The parts, the oldest first, from the time on from which they are known.
-    """
+    """Return the parts over time, the oldest first, from the time on from which they are known."""
     changed: list[PartsSince] = []
     for *_, at, difference in changes:
         changed.append(PartsSince(at, parts))

@@ -41,10 +41,6 @@ def look_at_throughput(cluster: str | None, *, days: int) -> Steps[Throughput]:
     """Read the recorded loads of every node, with further data from its logs.
 
     Logs may be switched off, not granted, or kept for a shorter time: their data is missing then.
-
-    Raises:
-        PreflightError: If the cluster is not known.
-        Chs3Error: If no host of the connection answers.
     """
     ledgers = yield from find_ledgers(cluster)
     statements = {
