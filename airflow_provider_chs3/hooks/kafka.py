@@ -9,11 +9,7 @@ from airflow_provider_chs3.exceptions import ConfigurationError
 
 
 def settings_of(kafka_conn_id: str) -> Mapping[str, Any]:
-    """Return the settings of librdkafka that a connection holds.
-
-    Raises:
-        ConfigurationError: If a library of the extra `kafka` is missing, or the connection lacks `bootstrap.servers`.
-    """
+    """Return the settings of librdkafka that a connection holds."""
     try:
         # Import now what the extra brings, rather than after the first messages were read.
         import pyarrow  # noqa: F401

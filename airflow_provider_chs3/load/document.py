@@ -91,9 +91,6 @@ class Document(NamedFiles):
             given: The mapping.
             known: The names that it may have.
             meant: Other names for them, for a hint. Default: none.
-
-        Raises:
-            ConfigurationError: If it is no mapping, or a name is not known.
         """
         names = [*known]
         if not isinstance(given, dict):
@@ -105,11 +102,7 @@ class Document(NamedFiles):
                 raise ConfigurationError(f"{self.at((*keys, name))} is not known: {hint}")
 
     def check(self, keys: Keys, argument: Argument, value: Any) -> None:
-        """Check a value as it is declared; but a number is no text of a number.
-
-        Raises:
-            ConfigurationError: If it is of another type, or not allowed.
-        """
+        """Check a value as it is declared; but a number is no text of a number."""
         kinds = {*argument.kinds} - ({"str"} if argument.may_be_a_file else set())
         if (value is None and "None" in kinds) or (
             argument.is_template and isinstance(value, str) and is_of_a_run(value)
@@ -145,11 +138,7 @@ class Document(NamedFiles):
         return f"{self.at(keys)}={name!r}"
 
     def text(self, keys: Keys, name: str) -> str:
-        """Return the text of a file, whose path is relative to the folder of this one.
-
-        Raises:
-            ConfigurationError: If it cannot be read.
-        """
+        """Return the text of a file, whose path is relative to the folder of this one."""
         try:
             return (self.path.parent / name).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:

@@ -63,24 +63,13 @@ class Cursor(clickhouse_driver.dbapi.cursor.Cursor):
     """A cursor whose statements can be found in `system.query_log`."""
 
     def execute(self, operation: str, parameters: Parameters | None = None) -> None:
-        """Run one statement.
-
-        Raises:
-            ConfigurationError: Parameters and placeholders do not match.
-            ClickHouseServerError: The server answered with an error.
-            ClickHouseConnectionError: It did not answer.
-        """
+        """Run one statement."""
         operation, values = bind(operation, parameters)
         with self._statement():
             super().execute(operation, values)
 
     def executemany(self, operation: str, seq_of_parameters: Sequence[Parameters]) -> None:
-        """Insert rows as blocks; any other statement runs once for each set of parameters.
-
-        Raises:
-            ClickHouseServerError: The server answered with an error.
-            ClickHouseConnectionError: It did not answer.
-        """
+        """Insert rows as blocks; any other statement runs once for each set of parameters."""
         insert = _INSERT_ROWS.fullmatch(operation)
         if insert is None:
             for parameters in seq_of_parameters:

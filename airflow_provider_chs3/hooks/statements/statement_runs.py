@@ -127,11 +127,7 @@ class StatementRuns(RowInserts, Session):
 
 
 def statements_of(sql: str | Sequence[str]) -> list[str]:
-    """Return the statements of an argument that takes one, or several as a list.
-
-    Raises:
-        ConfigurationError: If there is none.
-    """
+    """Return the statements of an argument that takes one, or several as a list."""
     statements: list[Any] = list(sql) if isinstance(sql, list | tuple) else [sql]
     if not statements or not all(isinstance(statement, str) and statement.strip() for statement in statements):
         raise ConfigurationError(f"sql={sql!r}: pass a statement, or a list of statements.")

@@ -109,11 +109,7 @@ class AzureBlobListing(WritableListing):
             raise TransientError(f"{failed}: {type(error).__name__}, no answer.") from None
 
     def access(self) -> AzureAccess:
-        """Return what the connection holds for the servers: a key, a SAS token, or only where the account is.
-
-        Raises:
-            ConfigurationError: If the connection is wrong.
-        """
+        """Return what the connection holds for the servers: a key, a SAS token, or only where the account is."""
         client = self._client
         credential = client.credential
         url, _, query = client.url.partition("?")

@@ -121,11 +121,7 @@ class Dialect(ABC):
         return ".".join(map(self.quoted, names))
 
     def in_period(self, column: SqlColumn, period: Period, timezone: str) -> str:
-        """Return the condition of a period's rows: a range, which an index serves.
-
-        Raises:
-            ConfigurationError: If the column says no such period.
-        """
+        """Return the condition of a period's rows: a range, which an index serves."""
         if period is WHOLE_TABLE:
             return "1 = 1"
         times = self.times_for(column, period.grain)
@@ -133,11 +129,7 @@ class Dialect(ABC):
         return f"{self.quoted(column.name)} >= {begin} AND {self.quoted(column.name)} < {end}"
 
     def times_for(self, column: SqlColumn, grain: Grain) -> Times:
-        """Return what the column of times holds.
-
-        Raises:
-            ConfigurationError: If the column says no such period.
-        """
+        """Return what the column of times holds."""
         times = self.times_of(column)
         if times is None:
             raise ConfigurationError(
@@ -195,11 +187,7 @@ def own_prefix(columns: Sequence[SqlColumn]) -> str:
 
 
 def _bounds_of(period: Period, times: Times, timezone: str) -> tuple[datetime, datetime]:
-    """Return the first moment of a period and that of the next one, as a column has them.
-
-    Raises:
-        ConfigurationError: If times without a zone do not show which hour they are in, as clocks show it twice.
-    """
+    """Return the first moment of a period and that of the next one, as a column has them."""
     if period.grain is not Grain.HOUR:
         zone = zone_of(timezone) if times is Times.INSTANTS else None
         return period.begin.replace(tzinfo=zone), period.end.replace(tzinfo=zone)
@@ -218,11 +206,7 @@ def _bounds_of(period: Period, times: Times, timezone: str) -> tuple[datetime, d
 
 
 def periods_touched(span: Period, grain: Grain, times: Times, timezone: str) -> set[Period]:
-    """Return the periods that rows of a day or an hour may be in; the reverse of `Dialect.in_period`.
-
-    Raises:
-        ConfigurationError: If they are not within the years of periods.
-    """
+    """Return the periods that rows of a day or an hour may be in; the reverse of `Dialect.in_period`."""
     ends = span.begin, span.last
     if times is Times.LOCAL and grain is Grain.HOUR:
         zone = zone_of(timezone)

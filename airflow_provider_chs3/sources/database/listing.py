@@ -50,11 +50,7 @@ class RowsListing(Listing):
 
     @cached_property
     def connection(self) -> Connection:
-        """Airflow's connection.
-
-        Raises:
-            ConfigurationError: If it names no host or no database.
-        """
+        """Airflow's connection."""
         from airflow.providers.common.compat.sdk import BaseHook
 
         connection = BaseHook.get_connection(self.conn_id)
@@ -76,12 +72,7 @@ class RowsListing(Listing):
         return shown.replace("%", "%25").replace("/", "%2F")
 
     def source(self, *, server_address: str | None, named_collection: str | None) -> SqlSource:
-        """Return what the servers read.
-
-        Raises:
-            SourceError: If there is no such table or column.
-            TransientError: If the database does not answer.
-        """
+        """Return what the servers read."""
         # The worker asks first: if its own TLS is wrong, it says so.
         given, columns = self.connection, self.columns
         access = SqlAccess(named_collection=named_collection)
@@ -98,12 +89,7 @@ class RowsListing(Listing):
 
     @cached_property
     def columns(self) -> tuple[SqlColumn, ...]:
-        """The table's columns.
-
-        Raises:
-            SourceError: If there is no such table or column, or one is called `_path`.
-            TransientError: If the database does not answer.
-        """
+        """The table's columns."""
         statement, parameters = self.dialect.columns(self.table)
         columns = tuple(self.dialect.column(*map(_text, row)) for row in self._ask(statement, parameters))
         if not columns:

@@ -65,11 +65,7 @@ class WebHdfsListing(WritableListing):
         self.access()
 
     def access(self) -> WebHdfsAccess:
-        """Return what the connection says.
-
-        Raises:
-            ConfigurationError: If the connection is wrong.
-        """
+        """Return what the connection says."""
         from airflow.providers.common.compat.sdk import BaseHook
 
         return WebHdfsAccess.of(BaseHook.get_connection(self.webhdfs_conn_id))

@@ -82,11 +82,7 @@ class HdfsSource(ObjectSource):
         return self.name_node_url
 
     def check_access(self, manifest: Manifest, *, settings: SettingValues) -> Steps[None]:
-        """Check that a name node answers the servers: by themselves they try for 20 s, or for minutes if it is silent.
-
-        Raises:
-            TransientError: If none answers in time.
-        """
+        """Check that a name node answers the servers: by themselves they try for 20 s, or for minutes if it is silent."""
         glob = self.glob_of(manifest.objects[0].path)
         sql = self.table_function(glob, file_format="One").between(f"SELECT {self.kind.path} FROM ", " LIMIT 1")
         name = f"Look for {self.name_node_url} from ClickHouse"
@@ -102,11 +98,7 @@ class HdfsSource(ObjectSource):
             raise self._is_silent(error.host) from error
 
     def check_readable(self, unit: Unit, key: str) -> None:
-        """Check that a file is not being written: its last whole block may end in the middle of a row.
-
-        Raises:
-            NotReadyError: If it is.
-        """
+        """Check that a file is not being written: its last whole block may end in the middle of a row."""
         if unit.version.endswith(BEING_WRITTEN):
             raise NotReadyError(
                 f"{unit.path} is being written, and only its first {unit.size_bytes:,} bytes can be read: the retry "

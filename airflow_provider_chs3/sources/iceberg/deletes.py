@@ -58,11 +58,7 @@ class DeletedRows:
     def known(
         self, io: FileIO, files: Sequence[DataFile], deletes: Mapping[str, Collection[IcebergFile]]
     ) -> list[DataFile]:
-        """Return the files, each with the positions of its deleted rows.
-
-        Raises:
-            SourceError: If a delete file is not as the table describes it.
-        """
+        """Return the files, each with the positions of its deleted rows."""
         needed = [file for file in files if not file.problem and file.path in deletes]
         every = {delete.file_path: delete for file in needed for delete in deletes[file.path]}
         unread = [delete for url, delete in every.items() if url not in self._read]

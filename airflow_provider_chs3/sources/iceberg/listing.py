@@ -203,11 +203,7 @@ def _problem(file: IcebergFile, path: str, table: str) -> str:
 
 
 def _period_field(table: Table, time_column: str) -> NestedField:
-    """Return the column of periods.
-
-    Raises:
-        ConfigurationError: If there is none of this name, or it holds neither dates nor times.
-    """
+    """Return the column of periods."""
     column = next((field for field in table.schema().fields if field.name == time_column), None)
     if column is None:
         names = ", ".join(field.name for field in table.schema().fields)

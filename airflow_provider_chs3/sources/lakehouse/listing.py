@@ -21,11 +21,7 @@ class TableListing(S3Listing, SnapshotListing):
     @property
     @abstractmethod
     def location(self) -> tuple[str, str]:
-        """The bucket and the folder of the table.
-
-        Raises:
-            ConfigurationError: If the table or the connection is wrong.
-        """
+        """The bucket and the folder of the table."""
 
     @property
     def bucket(self) -> str:
@@ -34,11 +30,7 @@ class TableListing(S3Listing, SnapshotListing):
 
 
 def split_url(url: str) -> tuple[str, str]:
-    """Return the bucket and the key of a URL in S3.
-
-    Raises:
-        ConfigurationError: If it is not one of S3.
-    """
+    """Return the bucket and the key of a URL in S3."""
     scheme, _, rest = url.partition("://")
     if scheme not in _SCHEMES or not rest:
         raise ConfigurationError(f"{url!r} is not in S3: only tables in S3 can be loaded.")

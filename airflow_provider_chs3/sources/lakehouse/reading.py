@@ -54,9 +54,6 @@ class TableSource(S3Source):
 
         Returns:
             The source, pinned to its snapshot, and the manifest of each period.
-
-        Raises:
-            SourceError: If files do not have the rows that the table shows of a period, or too many rows were deleted.
         """
         snapshot = yield from self._snapshot(periods)
         manifests = snapshot.manifests(periods, is_to_load=True, shares_files=self.shares_files)

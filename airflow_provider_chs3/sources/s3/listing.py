@@ -305,11 +305,7 @@ class S3Listing(WritableListing):
             ) from error
 
     def access(self) -> tuple[Credentials, str]:
-        """Return the keys that the connection holds, or has been given for a while, and the storage's endpoint.
-
-        Raises:
-            ConfigurationError: If nothing gives keys.
-        """
+        """Return the keys that the connection holds, or has been given for a while, and the storage's endpoint."""
         hook = self._hook
         endpoint_url = self._client.meta.endpoint_url
         if self.aws_conn_id is None:
