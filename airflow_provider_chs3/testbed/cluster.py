@@ -153,27 +153,15 @@ class ClickHouseCluster(Stoppable, Cluster):
         kill(self._processes.pop(index))
 
     def terminate(self, index: int) -> None:
-        """Shut down a node in an orderly way (SIGTERM), and wait until it is gone.
-
-        Args:
-            index: The node's place in `nodes`, from 0.
-        """
+        """Shut down a node in an orderly way (SIGTERM), and wait until it is gone."""
         terminate(self._processes.pop(index))
 
     def freeze(self, index: int) -> None:
-        """Freeze a node (SIGSTOP): it accepts connections, but does not answer.
-
-        Args:
-            index: The node's place in `nodes`, from 0.
-        """
+        """Freeze a node (SIGSTOP): it accepts connections, but does not answer."""
         self._processes[index].send_signal(signal.SIGSTOP)
 
     def thaw(self, index: int) -> None:
-        """Let a frozen node continue (SIGCONT).
-
-        Args:
-            index: The node's place in `nodes`, from 0.
-        """
+        """Let a frozen node continue (SIGCONT)."""
         self._processes[index].send_signal(signal.SIGCONT)
 
     @contextmanager

@@ -29,14 +29,7 @@ _POLL_SECONDS = 0.2
 
 @contextmanager
 def clickhouse_containers(named_collections: Mapping[str, Mapping[str, str]]) -> Iterator[Cluster]:
-    """Run a cluster of three nodes with the same configuration as a local one.
-
-    Yields:
-        The cluster; all nodes answer.
-
-    Raises:
-        ProgramMissingError: If no Docker daemon answers.
-    """
+    """Run a cluster of three nodes with the same configuration as a local one."""
     with tempfile.TemporaryDirectory(prefix="chs3-docker-", ignore_cleanup_errors=True) as folder, ExitStack() as stack:
         described = node_config.describe(3, Path(folder))
         node_config.write(described, options=node_config.Options(named_collections=named_collections))
@@ -53,14 +46,7 @@ def clickhouse_containers(named_collections: Mapping[str, Mapping[str, str]]) ->
 
 @contextmanager
 def s3_container() -> Iterator[S3Endpoint]:
-    """Run an S3 server that checks signatures.
-
-    Yields:
-        The server and the keys to it.
-
-    Raises:
-        ProgramMissingError: If no Docker daemon answers.
-    """
+    """Run an S3 server that checks signatures."""
     port, console_port = free_ports(2)
     endpoint = S3Endpoint(f"http://{HOST}:{port}", access_key="chs3", secret_key="chs3-test-bed")
     container = _container(S3_IMAGE)

@@ -35,11 +35,7 @@ class Options:
 
 
 def describe(nodes: int, folder: Path, loader: User = LOADER) -> list[RunningNode]:
-    """Return nodes that do not run yet, each with free ports of this machine and a folder.
-
-    Returns:
-        The nodes, in the order of their shards.
-    """
+    """Return nodes that do not run yet, each with free ports of this machine and a folder."""
     ports = free_ports(2 * nodes)
     names = [f"node{number}" for number in range(1, nodes + 1)]
     pairs = zip(ports[:nodes], ports[nodes:], strict=True)

@@ -65,14 +65,7 @@ _PORTS = _PortRegister()
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports of 127.0.0.1 on which nothing listens and that are kept for this process until it ends.
-
-    Returns:
-        Distinct ports; no other process with a test bed is given them, even while nothing listens there yet.
-
-    Raises:
-        RuntimeError: If too few are free.
-    """
+    """Return ports of 127.0.0.1 on which nothing listens and that are kept for this process until it ends."""
     shuffled = random.sample(range(_FIRST_PORT, _LAST_PORT), _LAST_PORT - _FIRST_PORT)
     ports = list(islice(filter(_PORTS.take, shuffled), count))
     if len(ports) < count:
@@ -129,11 +122,7 @@ class LocalServer(Stoppable):
 def spawn(
     module: str, *arguments: str, log: Path, environment: Mapping[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
-    """Run a module of the test bed, one that calls `die_with_parent`, in a separate process.
-
-    Returns:
-        The process, which may not answer yet.
-    """
+    """Run a module of the test bed, one that calls `die_with_parent`, in a separate process."""
     with log.open("ab") as output:
         return subprocess.Popen(
             [sys.executable, "-m", module, *arguments],
@@ -181,11 +170,7 @@ def _await_end(process: subprocess.Popen[bytes]) -> None:
 def wait_until(
     ready: Callable[[], bool], *, process: subprocess.Popen[bytes], name: str, logs: list[Path], timeout_seconds: float
 ) -> None:
-    """Wait until a spawned server answers.
-
-    Raises:
-        RuntimeError: If the process ended or did not answer in time; with the end of its logs.
-    """
+    """Wait until a spawned server answers."""
     deadline = time.monotonic() + timeout_seconds
     while process.poll() is None and time.monotonic() < deadline:
         if ready():

@@ -27,14 +27,7 @@ SELECT sleepEachRow(1) FROM system.numbers FORMAT Null SETTINGS max_block_size =
 
 
 def start(folder: Path, time_zone: str = "UTC") -> subprocess.Popen[bytes]:
-    """Start the node whose configuration is in `<folder>/.clickhouse-local/config.xml`.
-
-    Returns:
-        The process. It may not answer yet.
-
-    Raises:
-        RuntimeError: If the `chdb-core` wheel is not installed.
-    """
+    """Start the node whose configuration is in `<folder>/.clickhouse-local/config.xml`."""
     _wheel_folder()
     environment = {"HOME": str(folder), "TZ": time_zone}
     return spawn(__name__, str(folder / "data"), log=folder / "engine.log", environment=environment)

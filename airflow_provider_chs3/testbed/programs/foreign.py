@@ -30,11 +30,7 @@ def spawn_program(
     stop_signal: signal.Signals = signal.SIGKILL,
     is_unprivileged: bool = False,
 ) -> subprocess.Popen[bytes]:
-    """Run a program that ends with this process.
-
-    Returns:
-        The process, which may not answer yet. `processes.terminate` ends it.
-    """
+    """Run a program that ends with this process."""
     who = _UNPRIVILEGED if is_unprivileged and os.getuid() == 0 else ""
     return spawn(__name__, str(int(stop_signal)), who, *command, log=log, environment=environment)
 

