@@ -351,30 +351,17 @@ class Table:
         return self._runner().run(find_grain(self._request(), may_lack=may_lack))[0]
 
     def due(self, load: Load) -> FreshBy | None:
-        """Return when the periods of a load are due; None if it does not say so.
-
-        Args:
-            load: The load. Without a `timezone`, its periods end where the table's partition key ends them.
-        """
+        """Return when the periods of a load are due, else in the zone of the partition key; None if it does not say."""
         if not load.fresh_by or load.timezone:
             return load.due
         return replace(load, timezone=self._runner().run(find_zone(self._request()))).due
 
     def source(self, load: Load, listing: Listing) -> Source:
-        """Return where the objects are, with the credentials that the servers read them with.
-
-        Args:
-            load: The load.
-            listing: What `load.store.listing()` returned.
-        """
+        """Return where the objects are, with the credentials that the servers read them with."""
         return self.store(load).source(listing)
 
     def store(self, load: Load) -> Storage:
-        """Return the place of a load's objects, beside the table's servers.
-
-        Args:
-            load: The load.
-        """
+        """Return the place of a load's objects, beside the table's servers."""
         return load.store.beside(lambda: (self.session.options.namespace, self.located()))
 
     def located(self) -> dict[str, Any]:

@@ -192,14 +192,7 @@ class Session:
         return made
 
     def test_hosts(self) -> list[tuple[bool, str]]:
-        """Try every host, as `test_connection` does.
-
-        Returns:
-            For each host whether it works, and its version and node, or the problem and how to fix it.
-
-        Raises:
-            ConfigurationError: If a field of the connection is wrong.
-        """
+        """Return for each host whether it works, and its version and node, or the problem and how to fix it."""
         return [self._test_address(address) for address in self.options.hosts]
 
     def _test_address(self, address: Address) -> tuple[bool, str]:

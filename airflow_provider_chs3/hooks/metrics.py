@@ -67,11 +67,7 @@ def count_merges(task: Task, merges: Mapping[str, Any], *, waited_seconds: float
 
 
 def running_seconds(context: Context) -> float | None:
-    """Return the seconds since a task started, deferred and rescheduled time included.
-
-    Returns:
-        The seconds; None if Airflow does not provide them.
-    """
+    """Return the seconds since a task started, deferred and rescheduled time included; None if nobody knows."""
     try:
         ti = context["ti"]
         began = ti.get_first_reschedule_date(context) or ti.start_date
