@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,12 +20,10 @@ from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.plugin.api import schemas
 from airflow_provider_chs3.plugin.api.cluster import ClusterAnswer, cluster_answers
 from airflow_provider_chs3.plugin.api.period_details import (
-    changes_as_json,
+    SeenDetails,
     details_as_json,
     look_at_details,
     look_with,
-    objects_as_json,
-    parts_as_json,
     question_of,
 )
 from airflow_provider_chs3.plugin.api.periods import PeriodsAnswer, period_answers, question_about
@@ -33,9 +31,9 @@ from airflow_provider_chs3.plugin.api.periods_answer import periods_answer
 from airflow_provider_chs3.plugin.api.throughput import Days, ThroughputAnswer, throughput_answers
 from airflow_provider_chs3.plugin.cache import SharedAnswers
 from airflow_provider_chs3.plugin.connections import connection_ids
-from airflow_provider_chs3.plugin.observation.changes import look_at_changes
-from airflow_provider_chs3.plugin.observation.objects import look_at_objects
-from airflow_provider_chs3.plugin.observation.speed.period_parts import look_at_period_parts
+from airflow_provider_chs3.plugin.observation.changes import Changes, look_at_changes
+from airflow_provider_chs3.plugin.observation.objects import Objects, look_at_objects
+from airflow_provider_chs3.plugin.observation.speed.period_parts import PeriodParts, look_at_period_parts
 from airflow_provider_chs3.plugin.security import (
     MAY_SEE_PAGE,
     LogsOf,
@@ -174,10 +172,12 @@ def _join_clusters(connections: Iterable[Mapping[str, Any]]) -> list[dict[str, A
 def _add_period_routes(app: FastAPI, pool: Executor) -> None:
     """Add the routes that the panel of one period requests."""
     logs_seconds = _LOGS_FRESH_FACTOR * PAGE_CACHE_SECONDS
-    details = SharedAnswers(look_with(look_at_details), pool=pool, seconds=PAGE_CACHE_SECONDS)
-    histories = SharedAnswers(look_with(look_at_period_parts), pool=pool, seconds=logs_seconds)
-    of_objects = SharedAnswers(look_with(look_at_objects), pool=pool, seconds=PAGE_CACHE_SECONDS)
-    changed = SharedAnswers(look_with(look_at_changes), pool=pool, seconds=logs_seconds)
+    look_at_parts = look_with(look_at_period_parts, partial(PeriodParts, begun_at=None, now=None, nodes=[]))
+    look_at_objects_of = look_with(look_at_objects, partial(Objects, objects=[], is_cut=False))
+    details = SharedAnswers(look_with(look_at_details, partial(SeenDetails, None)), pool=pool, seconds=PAGE_CACHE_SECONDS)
+    histories = SharedAnswers(look_at_parts, pool=pool, seconds=logs_seconds)
+    of_objects = SharedAnswers(look_at_objects_of, pool=pool, seconds=PAGE_CACHE_SECONDS)
+    changed = SharedAnswers(look_with(look_at_changes, partial(Changes, nodes=[])), pool=pool, seconds=logs_seconds)
 
     @app.get("/api/period", response_model=schemas.PeriodDetails, response_model_exclude_unset=True)
     async def period(
@@ -193,17 +193,17 @@ def _add_period_routes(app: FastAPI, pool: Executor) -> None:
             raise HTTPException(status_code=404, detail="Not Found")
         return answer
 
-    @app.get("/api/parts", response_model=schemas.PeriodParts)
-    async def parts(question: OfPeriod) -> dict[str, Any]:
-        return parts_as_json(await histories.get(question))
+    @app.get("/api/parts")
+    async def parts(question: OfPeriod) -> PeriodParts:
+        return await histories.get(question)
 
-    @app.get("/api/objects", response_model=schemas.Objects)
-    async def objects(question: OfPeriod) -> dict[str, Any]:
-        return objects_as_json(await of_objects.get(question))
+    @app.get("/api/objects")
+    async def objects(question: OfPeriod) -> Objects:
+        return await of_objects.get(question)
 
-    @app.get("/api/changes", response_model=schemas.Changes)
-    async def changes(question: OfPeriod) -> dict[str, Any]:
-        return changes_as_json(await changed.get(question))
+    @app.get("/api/changes")
+    async def changes(question: OfPeriod) -> Changes:
+        return await changed.get(question)
 
 
 @cache

@@ -6,9 +6,9 @@ import json
 import logging
 from collections.abc import Callable, Collection, Container, Mapping
 from dataclasses import asdict
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from airflow_provider_chs3.core.model.models import Node, TableName
+from airflow_provider_chs3.core.model.models import TableName
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.steps.driving import in_order
 from airflow_provider_chs3.core.steps.operations import Steps
@@ -18,10 +18,7 @@ from airflow_provider_chs3.plugin.api.periods import is_of_dag_in, task_as_json
 from airflow_provider_chs3.plugin.api.schemas import Past
 from airflow_provider_chs3.plugin.cache import carry_out
 from airflow_provider_chs3.plugin.connections import hook_of
-from airflow_provider_chs3.plugin.observation.changes import NodeChange
-from airflow_provider_chs3.plugin.observation.objects import PeriodObjects
 from airflow_provider_chs3.plugin.observation.period_details import Entry, PastEvent, PeriodDetails, look_at_period
-from airflow_provider_chs3.plugin.observation.speed.period_parts import PeriodParts
 from airflow_provider_chs3.plugin.xcom import insert_sql
 
 _LOG = logging.getLogger(__name__)
@@ -29,37 +26,29 @@ T = TypeVar("T")
 Look: TypeAlias = Callable[[str | None, TableName, Period], Steps[T]]
 
 
-class Seen(NamedTuple, Generic[T]):
-    """The answer of a look-up of one period, or why there is none.
+class SeenDetails(NamedTuple):
+    """The state of a period, or why it is not known, and the insert of its newest load."""
 
-    Args:
-        what: The answer; None if there is none.
-        error: The reason for that; empty if there is an answer.
-    """
-
-    what: T | None
+    details: PeriodDetails | None
+    insert_sql: str = ""
     error: str = ""
 
 
-class SeenDetails(NamedTuple):
-    """The state of a period, and the insert of its newest load."""
+def look_with(look: Look[T], nothing: Callable[..., T]) -> Callable[[str], T]:
+    """Return a function that takes a look at the period of a question, as `question_of` names it; it may block.
 
-    details: PeriodDetails
-    insert_sql: str
+    After an error, `nothing` makes the answer that has it.
+    """
 
-
-def look_with(look: Look[T]) -> Callable[[str], Seen[T]]:
-    """Return a function that takes a look at the period of a question, as `question_of` names it; it may block."""
-
-    def look_at(question: str) -> Seen[T]:
+    def look_at(question: str) -> T:
         conn_id, database, name, text = json.loads(question)
         period = Period.parse(text)
         try:
             hook = hook_of(conn_id)
-            return Seen(carry_out(look(hook.options.cluster, TableName(database, name), period), hook))
+            return carry_out(look(hook.options.cluster, TableName(database, name), period), hook)
         except Chs3Error as error:
             _LOG.info("The page cannot read %s of %s: %s", period, conn_id, error)
-            return Seen(None, str(error))
+            return nothing(error=str(error))
 
     return look_at
 
@@ -72,17 +61,17 @@ def look_at_details(cluster: str | None, target: TableName, period: Period) -> S
 
 
 def details_as_json(
-    seen: Seen[SeenDetails],
+    seen: SeenDetails,
     *,
     readable_dags: Collection[str],
     readable_logs: Container[str],
     readable_xcoms: Container[str],
 ) -> dict[str, Any] | None:
     """Return what `api.schemas.PeriodDetails` is made of; None of a period that does not exist."""
-    if seen.what is None:
+    details, sql, error = seen
+    if details is None:
         unknown = dict.fromkeys(("load", "inserting", "failure", "last_finished"))
-        return unknown | {"error": seen.error, "nodes": [], "history": [], "insert_sql": ""}
-    details, sql = seen.what
+        return unknown | {"error": error, "nodes": [], "history": [], "insert_sql": ""}
     if not details.is_known:
         return None
     return {
@@ -102,35 +91,6 @@ def details_as_json(
         ],
         "insert_sql": sql if sql and is_of_dag_in(details.owner, readable_xcoms) else "",
     }
-
-
-def parts_as_json(seen: Seen[PeriodParts]) -> dict[str, Any]:
-    """Return what `api.schemas.PeriodParts` is made of."""
-    if seen.what is None:
-        return {"error": seen.error, "begun_at": None, "now": None, "nodes": []}
-    begun_at, until, of_nodes, silent = seen.what
-    nodes = {node: [(point.at, point.parts) for point in points] for node, points in of_nodes.items()}
-    return {
-        "error": "",
-        "begun_at": begun_at,
-        "now": until,
-        "nodes": [
-            {"name": str(node), "error": silent.get(node, ""), "parts": nodes.get(node, [])}
-            for node in sorted([*nodes, *silent])
-        ],
-    }
-
-
-def changes_as_json(seen: Seen[dict[Node, NodeChange]]) -> dict[str, Any]:
-    """Return what `api.schemas.Changes` is made of."""
-    changed = [{"name": str(node), "change": change} for node, change in sorted((seen.what or {}).items())]
-    return {"error": seen.error, "nodes": changed}
-
-
-def objects_as_json(seen: Seen[PeriodObjects]) -> dict[str, Any]:
-    """Return what `api.schemas.Objects` is made of."""
-    objects, is_cut, why_not = seen.what or PeriodObjects()
-    return {"error": seen.error or why_not, "objects": objects, "is_cut": is_cut}
 
 
 def question_of(conn_id: str, table: TableName, period: str) -> str:

@@ -9,9 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from airflow_provider_chs3.plugin.observation.changes import NodeChange
 from airflow_provider_chs3.plugin.observation.cluster import InsertOverview, NodeOverview
-from airflow_provider_chs3.plugin.observation.objects import ObjectRow
 from airflow_provider_chs3.plugin.observation.period_details import FinishedLoad, NodeShare
 from airflow_provider_chs3.plugin.observation.periods import PeriodRow, Task, UnreadPeriods
 from airflow_provider_chs3.plugin.observation.speed.costs import TableCost
@@ -211,14 +209,6 @@ class Past(BaseModel):
     is_kept: bool
 
 
-class Objects(BaseModel):
-    """The objects of a period."""
-
-    error: str
-    objects: list[ObjectRow]
-    is_cut: bool
-
-
 class PeriodDetails(BaseModel):
     """One period in detail; its SQL is empty if Airflow has none, or only for those who may read XComs."""
 
@@ -230,35 +220,6 @@ class PeriodDetails(BaseModel):
     last_finished: FinishedLoad | None
     history: list[Past]
     insert_sql: str
-
-
-class ChangeOfNode(BaseModel):
-    """A node, and what was done to a period there."""
-
-    name: str
-    change: NodeChange
-
-
-class Changes(BaseModel):
-    """Changes of a period since it was published."""
-
-    error: str
-    nodes: list[ChangeOfNode]
-
-
-class NodePartsSince(NodeError):
-    """The parts of a period on a node: Unix time and the number from then on; none, with the reason, without a log."""
-
-    parts: list[tuple[float, int]]
-
-
-class PeriodParts(BaseModel):
-    """The parts of a period over time; times are of Unix."""
-
-    error: str
-    begun_at: float | None
-    now: float | None
-    nodes: list[NodePartsSince]
 
 
 class ClusterNode(NodeError):

@@ -6,9 +6,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from operator import attrgetter
 
+from pydantic import BaseModel
+
 from airflow_provider_chs3.core.ledger.partition_state import Mutation
 from airflow_provider_chs3.core.ledger.records import IS_STATE, NEWEST_FIRST
-from airflow_provider_chs3.core.model.models import Node, TableName
+from airflow_provider_chs3.core.model.models import TableName
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, literals
 from airflow_provider_chs3.core.steps.fan_out import query_reachable
@@ -63,7 +65,21 @@ class NodeChange:
         return bool(self.statements) or self.rows != (self.published_rows or 0)
 
 
-def look_at_changes(cluster: str | None, target: TableName, period: Period) -> Steps[dict[Node, NodeChange]]:
+class ChangeOfNode(BaseModel):
+    """A node, and what was done to a period there."""
+
+    name: str
+    change: NodeChange
+
+
+class Changes(BaseModel):
+    """Changes of a period since it was published."""
+
+    error: str
+    nodes: list[ChangeOfNode]
+
+
+def look_at_changes(cluster: str | None, target: TableName, period: Period) -> Steps[Changes]:
     """Read what was done to a period since it was published, of each node that answers and has changed."""
     ledgers = yield from find_ledgers(cluster)
     of_period = own_parts(target, period, ledgers)
@@ -78,8 +94,9 @@ def look_at_changes(cluster: str | None, target: TableName, period: Period) -> S
         "Read which parts came", {node: _parts(target, of_period[node], at) for node, at in begun.items()}
     )
     queries = yield from ask_log("Read who changed it", {node: _queries(target, at) for node, at in begun.items()})
-    changes = {node: _change(answer, parts[node], queries[node]) for node, answer in answers.items()}
-    return {node: change for node, change in changes.items() if change.is_change}
+    changes = ((node, _change(answers[node], parts[node], queries[node])) for node in sorted(answers))
+    nodes = [ChangeOfNode(name=str(node), change=change) for node, change in changes if change.is_change]
+    return Changes(error="", nodes=nodes)
 
 
 def _state_query(target: TableName, period: Period, ledgers: Collection[str], of_period: str) -> Sql:

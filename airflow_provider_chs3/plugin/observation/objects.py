@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 from pydantic import BaseModel
 
@@ -34,15 +34,15 @@ class ObjectRow(BaseModel):
     loaded_at: float
 
 
-class PeriodObjects(NamedTuple):
+class Objects(BaseModel):
     """The objects of a period."""
 
-    objects: tuple[ObjectRow, ...] = ()
-    is_cut: bool = False
-    why_not: str = ""
+    error: str
+    objects: list[ObjectRow]
+    is_cut: bool
 
 
-def look_at_objects(cluster: str | None, target: TableName, period: Period) -> Steps[PeriodObjects]:
+def look_at_objects(cluster: str | None, target: TableName, period: Period) -> Steps[Objects]:
     """Read the objects of a period from one node with a ledger: each records all of them."""
     ledgers = yield from find_ledgers(cluster)
     having = {node: databases for node, databases in ledgers.databases.items() if databases}
@@ -50,12 +50,12 @@ def look_at_objects(cluster: str | None, target: TableName, period: Period) -> S
         sql = Sql(" UNION ALL ".join(_of_ledger(target, period, database) for database in databases))
         answer = (yield from ask_log("Read the objects", {node: sql}))[node]
         if isinstance(answer, str):
-            return PeriodObjects(why_not=f"{OBJECTS_TABLE}: {answer}")
+            return Objects(error=f"{OBJECTS_TABLE}: {answer}", objects=[], is_cut=False)
         objects = sorted(
             _objects(answer), key=lambda loaded: (_ORDER.index(loaded.state), -loaded.loaded_at, loaded.path)
         )
-        return PeriodObjects(tuple(objects[:MOST]), len(objects) > MOST)
-    return PeriodObjects()
+        return Objects(error="", objects=objects[:MOST], is_cut=len(objects) > MOST)
+    return Objects(error="", objects=[], is_cut=False)
 
 
 def _of_ledger(target: TableName, period: Period, database: str) -> str:

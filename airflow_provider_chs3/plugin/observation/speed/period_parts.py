@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import NamedTuple
+
+from pydantic import BaseModel
 
 from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.model.period import Period
@@ -21,21 +21,21 @@ DAYS = 7
 _DAY_SECONDS = 86_400
 
 
-@dataclass(frozen=True, slots=True)
-class PartsSince:
-    """The parts of a period on a node from one time to the next."""
+class NodePartsSince(BaseModel):
+    """The parts of a period on a node: Unix time and the number from then on; none, with the reason, without a log."""
 
-    at: float
-    parts: int
+    name: str
+    error: str
+    parts: list[tuple[float, int]]
 
 
-class PeriodParts(NamedTuple):
-    """The parts of one period over time."""
+class PeriodParts(BaseModel):
+    """The parts of a period over time; times are of Unix."""
 
+    error: str
     begun_at: float | None
     now: float | None
-    nodes: Mapping[Node, tuple[PartsSince, ...]]
-    silent: Mapping[Node, str]
+    nodes: list[NodePartsSince]
 
 
 def look_at_period_parts(cluster: str | None, target: TableName, period: Period) -> Steps[PeriodParts]:
@@ -44,8 +44,9 @@ def look_at_period_parts(cluster: str | None, target: TableName, period: Period)
     of_period = own_parts(target, period, ledgers)
     counts = {node: _state_query(target, condition) for node, condition in of_period.items()}
     answers = yield from query_reachable(f"Count the parts of {period}", counts, ledgers.down)
+    known, silent = dict[Node, list[tuple[float, int]]](), texts_of(ledgers.down)
     if not answers:
-        return PeriodParts(begun_at=None, now=None, nodes={}, silent=texts_of(ledgers.down))
+        return PeriodParts(error="", begun_at=None, now=None, nodes=_nodes(known, silent))
     until = max(rows[0][0] for rows in answers.values())
     begun_at = until - DAYS * _DAY_SECONDS
     changes = {
@@ -53,17 +54,19 @@ def look_at_period_parts(cluster: str | None, target: TableName, period: Period)
         for node in answers
     }
     logs = yield from ask_log(f"Read the history of the parts of {period}", changes)
-    return PeriodParts(
-        begun_at=begun_at,
-        now=until,
-        nodes={
-            node: parts_since(answers[node][0][1], rows, until=until)
-            for node, rows in logs.items()
-            if not isinstance(rows, str)
-        },
-        silent=texts_of(ledgers.down)
-        | {node: f"system.part_log: {reason}" for node, reason in logs.items() if isinstance(reason, str)},
-    )
+    for node, log in logs.items():
+        if isinstance(log, str):
+            silent[node] = f"system.part_log: {log}"
+        else:
+            known[node] = parts_since(answers[node][0][1], log, until=until)
+    return PeriodParts(error="", begun_at=begun_at, now=until, nodes=_nodes(known, silent))
+
+
+def _nodes(known: Mapping[Node, list[tuple[float, int]]], silent: Mapping[Node, str]) -> list[NodePartsSince]:
+    return [
+        NodePartsSince(name=str(node), error=silent.get(node, ""), parts=known.get(node, []))
+        for node in sorted([*known, *silent])
+    ]
 
 
 def _state_query(target: TableName, condition: str) -> Sql:
@@ -73,13 +76,13 @@ def _state_query(target: TableName, condition: str) -> Sql:
     )
 
 
-def parts_since(parts: int, changes: Iterable[Row], *, until: float) -> tuple[PartsSince, ...]:
+def parts_since(parts: int, changes: Iterable[Row], *, until: float) -> list[tuple[float, int]]:
     """Return the parts over time, the oldest first, from the time on from which they are known."""
-    changed: list[PartsSince] = []
+    changed: list[tuple[float, int]] = []
     for *_, at, difference in changes:
-        changed.append(PartsSince(at, parts))
+        changed.append((at, parts))
         parts -= difference
         # Events are missing, such as the last ones of a server that was killed: what was before is not known.
         if parts < 0:
             break
-    return tuple(reversed(changed)) or (PartsSince(until, parts),)
+    return changed[::-1] or [(until, parts)]

@@ -9,7 +9,7 @@ PERIOD, LOG = ("d", "t", "202610"), ("", "", "")
 
 def history(parts: int, *changes: tuple[tuple[str, str, str], int, int]) -> list[tuple[float, int]]:
     rows = [(*partition, at, difference) for partition, at, difference in changes]
-    return [(each.at, each.parts) for each in parts_since(parts, rows, until=100)]
+    return parts_since(parts, rows, until=100)
 
 
 def test_they_rise_with_a_load_and_fall_with_merges() -> None:
