@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Collection, Container, Mapping
-from dataclasses import asdict
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from airflow_provider_chs3.core.model.models import TableName
@@ -15,7 +14,6 @@ from airflow_provider_chs3.core.steps.operations import Steps
 from airflow_provider_chs3.core.tuning.insert_settings import TUNED_NAMES, YOURS
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.plugin.api.periods import is_of_dag_in, task_as_json
-from airflow_provider_chs3.plugin.api.schemas import Past
 from airflow_provider_chs3.plugin.cache import carry_out
 from airflow_provider_chs3.plugin.connections import hook_of
 from airflow_provider_chs3.plugin.observation.period_details import Entry, PastEvent, PeriodDetails, look_at_period
@@ -98,15 +96,6 @@ def question_of(conn_id: str, table: TableName, period: str) -> str:
     return json.dumps([conn_id, table.database, table.table, period])
 
 
-def _entry_as_json(entry: Entry) -> dict[str, Any]:
-    return {
-        "attempt": entry.attempt,
-        "recorded_at": entry.recorded_at,
-        "objects": entry.objects,
-        "source_bytes": entry.source_bytes,
-    }
-
-
 def _load(entry: Entry, readable_logs: Container[str]) -> dict[str, Any]:
     """Return what `api.schemas.Load` is made of: all that the load recorded, which the schema chooses from."""
     details = entry.details
@@ -115,8 +104,7 @@ def _load(entry: Entry, readable_logs: Container[str]) -> dict[str, Any]:
     hidden = {} if is_of_dag_in(details["owner"], readable_logs) else {"found": None}
     return {
         **details,
-        **_entry_as_json(entry),
-        "rows": entry.rows,
+        **entry._asdict(),
         "rows_per_second": round(details["loaded_rows"] / seconds) if seconds else None,
         "bytes_per_second": round(details["loaded_bytes"] / seconds) if seconds else None,
         "object_changes": dict(details["object_changes"]),
@@ -131,10 +119,7 @@ def _past(event: PastEvent, readable_dags: Collection[str], readable_logs: Conta
     is_full = is_of_dag_in(event.owner, readable_logs)
     reason = event.error if is_full and event.error else event.error_hint or event.reason
     task = task_as_json(event.owner, readable_dags)
-    return {name: value for name, value in asdict(event).items() if name in Past.model_fields} | {
-        "why": reason,
-        "task": task,
-    }
+    return {**event._asdict(), "why": reason, "task": task}
 
 
 def _settings(text: str) -> list[dict[str, Any]]:
@@ -156,7 +141,7 @@ def _inserting(entry: Entry) -> dict[str, Any]:
         spent["insert"] = inserting
     return {
         **details,
-        **_entry_as_json(entry),
+        **entry._asdict(),
         "seconds_by_step": in_order(spent),
         "settings": _settings(details["settings"]),
     }
@@ -168,7 +153,7 @@ def _failure(entry: Entry, readable_logs: Container[str]) -> dict[str, Any]:
     # Errors that come from no server have fewer fields.
     said = {name: details[f"error_{name}"] or None for name in ("type", "code", "name", "host", "query_id")}
     return {
-        **_entry_as_json(entry),
+        **entry._asdict(),
         **said,
         "message": details["error"] if is_full else None,
         "hint": details["error_hint"],

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from airflow_provider_chs3.core.ledger.records import NEWEST_FIRST
 from airflow_provider_chs3.core.load.kept_versions import PREFIX
@@ -61,8 +61,7 @@ _OF_SOMEBODY = "event IN ('forgotten', 'discarded') OR event = 'published' AND (
 _STANDING = ("intent", "published", "forgotten", "unchanged")
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """The newest record of one event of a period, in the ledger of one node."""
 
     event: str
@@ -95,8 +94,7 @@ class FinishedLoad:
     published_at: float
 
 
-@dataclass(frozen=True, slots=True)
-class PastEvent:
+class PastEvent(NamedTuple):
     """An event of the period: a load, or that somebody restored, forgot, discarded or adopted it."""
 
     recorded_at: str
