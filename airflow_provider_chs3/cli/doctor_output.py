@@ -129,7 +129,7 @@ def _nodes(nodes: tuple[NodeReport, ...]) -> str:
             node.node,
             node.version or "does not answer",
             _milliseconds(node.answer_seconds),
-            _ahead(node.clock_ahead_seconds),
+            None if node.clock_ahead_seconds is None else f"{node.clock_ahead_seconds:+,.3f} s",
             node.cores,
             size(node.memory_bytes) if node.memory_bytes else None,
             node.source,
@@ -144,7 +144,3 @@ def _nodes(nodes: tuple[NodeReport, ...]) -> str:
 
 def _milliseconds(seconds: float | None) -> str | None:
     return None if seconds is None else f"{seconds * 1000:,.0f} ms"
-
-
-def _ahead(seconds: float | None) -> str | None:
-    return None if seconds is None else f"{seconds:+,.3f} s"

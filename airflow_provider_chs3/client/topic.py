@@ -72,10 +72,11 @@ class Topic:
         milliseconds = int(at.timestamp() * 1000)
         asked = [TopicPartition(self.name, partition, milliseconds) for partition in self.partitions()]
         offsets = self._answer_of(lambda: self._consumer.offsets_for_times(asked, timeout=_ANSWER_SECONDS))
+        if error := next(filter(None, (offset.error for offset in offsets)), None):
+            raise TransientError(f"Kafka did not return the offsets of topic {self.name!r}: {error.str()}.")
         return {
             offset.partition: offset.offset if offset.offset >= 0 else self.held(offset.partition)[1]
             for offset in offsets
-            if not self._is_failed(offset.error)
         }
 
     def held(self, partition: int) -> tuple[int, int]:
@@ -141,11 +142,6 @@ class Topic:
 
     def _is_missing(self, error: Any) -> SourceError:
         return SourceError(f"Kafka has no topic {self.name!r} for this connection: {error.str()}.")
-
-    def _is_failed(self, error: Any) -> bool:
-        if error is not None:
-            raise TransientError(f"Kafka did not return the offsets of topic {self.name!r}: {error.str()}.")
-        return False
 
     def _note(self, error: Any) -> None:
         from confluent_kafka import KafkaError

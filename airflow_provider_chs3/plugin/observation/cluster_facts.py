@@ -40,11 +40,6 @@ NAMED = 10
 POOL_METRICS = ("BackgroundMergesAndMutationsPoolTask", "BackgroundMergesAndMutationsPoolSize")
 
 
-def size_query() -> Sql:
-    """Return the query for a node's version, uptime and size."""
-    return Sql(f"SELECT version(), uptime(), {SIZE}")
-
-
 def state_query(facts: NodeFacts) -> Sql:
     """Return the query for memory, disks, the tables nearest to their limits, merges, replicas and inserts."""
     limits = one_of("name", Limits.__slots__)
@@ -100,7 +95,7 @@ def look_at_cluster(cluster: str | None, specs: Declared) -> Steps[ClusterOvervi
     """Read the state of every node; one that does not answer is reported as down."""
     nodes = yield from nodes_of(cluster)
     down: dict[Node, Chs3Error] = {}
-    size = size_query()
+    size = Sql(f"SELECT version(), uptime(), {SIZE}")
     sizes = yield from query_reachable("Read the size of the nodes", dict.fromkeys(nodes, size), down)
     facts = {node: _facts(*rows[0][2:]) for node, rows in sizes.items()}
     statements: dict[Node, Sql] = {node: state_query(node_facts) for node, node_facts in facts.items()}

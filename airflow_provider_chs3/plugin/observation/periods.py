@@ -211,7 +211,12 @@ def _table_overview(seen: ClusterSnapshot, table: TableName, known: Mapping[str,
     unread = seen.choices.tables[table].unread
     # Rows that no load has recorded may be between those that were read alone.
     missing = [] if seen.choices.are_some else _gaps({*known, *unread})
-    shown = {period: _never_loaded(period) for period in missing if not unread or seen.choices.shows(period)}
+    never, why = PeriodState.NEVER_LOADED, ComparisonStatus.NEW.value
+    shown = {
+        period: PeriodOverview(period=period, state=never, why=why)
+        for period in missing
+        if not unread or seen.choices.shows(period)
+    }
     rows = {node.shard_num: of_tables[table].rows for node, of_tables in seen.summaries.items() if table in of_tables}
     summaries = [of_tables[table] for of_tables in seen.summaries.values() if table in of_tables]
     return TableOverview(
@@ -245,10 +250,6 @@ def _gaps(names: Collection[str]) -> list[str]:
     is_of_one_length = len({parsed(name).grain for name in names}) < 2
     ordered = sorted(names) if is_of_one_length else sorted(names, key=parsed)
     return [name for before, after in pairwise(ordered) for name in _between(before, after)]
-
-
-def _never_loaded(period: str) -> PeriodOverview:
-    return PeriodOverview(period=period, state=PeriodState.NEVER_LOADED, why=ComparisonStatus.NEW.value)
 
 
 # There are few periods, and each is one of many tables.

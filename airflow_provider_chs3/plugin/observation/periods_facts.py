@@ -223,7 +223,12 @@ def with_contents(seen: ClusterSnapshot, tables: Collection[TableName]) -> Steps
     nodes = {
         node: replace(
             snapshot,
-            partitions={**snapshot.partitions, **_index_by_id(hashes[node])},
+            partitions={
+                **snapshot.partitions,
+                **{
+                    name: {row[0]: row[1:] for row in rows} for name, rows in _group_by_table(hashes[node]).items()
+                },
+            },
             sources={(TableName(*of), key): tuple(Part(*part) for part in parts) for *of, key, parts in joined[node]},
         )
         if node in joined
@@ -231,10 +236,6 @@ def with_contents(seen: ClusterSnapshot, tables: Collection[TableName]) -> Steps
         for node, snapshot in seen.nodes.items()
     }
     return replace(seen, nodes=nodes)
-
-
-def _index_by_id(partitions: Iterable[Row]) -> dict[TableName, dict[str, Row]]:
-    return {table: {row[0]: row[1:] for row in rows} for table, rows in _group_by_table(partitions).items()}
 
 
 def _gone(
@@ -251,7 +252,9 @@ def _gone(
 def _node_snapshot(named: Collection[TableName], rest: Row) -> NodeSnapshot:
     tables, merges, mutations, limits, replicated_limits, policies, disks, pool, broken, replicas, queue = rest[:11]
     staging, processes, all_mutations, unrecorded, structures, uptime, at_seconds = rest[11:]
-    facts = {name: _target(row) for row in tables if (name := TableName(*row[:2])) in named}
+    facts = {
+        name: target_of(*row[2:5], partition_key=row[6]) for row in tables if (name := TableName(*row[:2])) in named
+    }
     free = {policy: max((dict(disks).get(name, 0) for name in names), default=0) for policy, names in policies}
     return NodeSnapshot(
         tables=facts,
@@ -291,11 +294,6 @@ def _grouped(rows: Iterable[Row], size: int) -> dict[tuple[str, ...], list[Row]]
     for row in rows:
         grouped[row[:size]].append(row[size:])
     return grouped
-
-
-def _target(row: Row) -> TableFacts:
-    engine, engine_full, uuid, _, partition_key = row[2:7]
-    return target_of(engine, engine_full, uuid, partition_key=partition_key)
 
 
 def target_of(engine: str, engine_full: str, uuid: str, *, partition_key: str = "") -> TableFacts:

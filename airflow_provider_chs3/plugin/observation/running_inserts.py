@@ -6,9 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.steps.insert_progress import progress_of
-from airflow_provider_chs3.core.steps.operations import Row
 from airflow_provider_chs3.plugin.observation.periods_records import InsertRecord
 from airflow_provider_chs3.plugin.observation.snapshots import ClusterSnapshot
 
@@ -113,10 +111,8 @@ def running_insert(seen: ClusterSnapshot, insert: InsertRecord) -> RunningInsert
         seconds=seconds,
         rows_per_second=round(progress.read_rows / max(seconds, 0.001)),
         nodes=tuple(
-            _describe_node(node, process) for node, process in of_insert if not process[1] or len(of_insert) == 1
+            NodeInsert(name=str(node), read_rows=process[2], written_rows=process[6], memory_bytes=process[4])
+            for node, process in of_insert
+            if not process[1] or len(of_insert) == 1
         ),
     )
-
-
-def _describe_node(node: Node, process: Row) -> NodeInsert:
-    return NodeInsert(name=str(node), read_rows=process[2], written_rows=process[6], memory_bytes=process[4])

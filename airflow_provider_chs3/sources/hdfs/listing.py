@@ -29,7 +29,11 @@ class WebHdfsListing(WritableListing):
                 folder = folders.pop()
                 for statuses in client.folder(folder):
                     named = [(f"{folder}/{status['pathSuffix']}".lstrip("/"), status) for status in statuses]
-                    files = [(key, status) for key, status in named if _is_file(key, status, wanted)]
+                    files = [
+                        (key, status)
+                        for key, status in named
+                        if status["type"] == "FILE" and key.startswith(tuple(wanted))
+                    ]
                     yield ObjectPage.of(
                         [_file(f"{bucket}/{key}", status, client.is_cut(key, status)) for key, status in files]
                     )
@@ -69,10 +73,6 @@ class WebHdfsListing(WritableListing):
         from airflow.providers.common.compat.sdk import BaseHook
 
         return WebHdfsAccess.of(BaseHook.get_connection(self.webhdfs_conn_id))
-
-
-def _is_file(key: str, status: dict[str, Any], wanted: Sequence[str]) -> bool:
-    return status["type"] == "FILE" and key.startswith(tuple(wanted))
 
 
 def _is_folder(key: str, status: dict[str, Any], wanted: Sequence[str]) -> bool:
