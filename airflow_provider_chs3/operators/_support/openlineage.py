@@ -130,30 +130,24 @@ class LoadLineage(PeriodTask):
         return {"inputStatistics": InputStatisticsInputDatasetFacet(fileCount=objects, size=size_bytes)}
 
     def _output(self, *, with_schema: bool) -> OutputDataset:
-        from openlineage.client.event_v2 import OutputDataset
-
-        table = self.on_connection(self.hook())
-        facets = self._schema(table.name) if with_schema else {}
-        facets |= _checked(self.results)
-        output_facets: dict[str, Any] = {}
-        if written := [result for result in self.results if result["status"] == "published"]:
-            facets |= _overwritten()
-            output_facets = _written(written)
-        namespace = table.session.options.namespace
-        return OutputDataset(namespace, str(table.name), facets=facets, outputFacets=output_facets)
+        table = self.on_connection(self.hook()).name
+        facets = self._schema(table) if with_schema else {}
+        return self._written_to(table, self.results, facets | _checked(self.results))
 
     def _outputs_of_views(self) -> Iterator[OutputDataset]:
+        for table in dict.fromkeys(result.target for result in self.followed):
+            yield self._written_to(table, [result.as_json() for result in self.followed if result.target == table], {})
+
+    def _written_to(
+        self, table: TableName, results: Sequence[Mapping[str, Any]], facets: dict[str, DatasetFacet]
+    ) -> OutputDataset:
+        """Return a table, with how much of it was written, if anything was."""
         from openlineage.client.event_v2 import OutputDataset
 
-        for table in dict.fromkeys(result.target for result in self.followed):
-            results = [result.as_json() for result in self.followed if result.target == table]
-            written = [result for result in results if result["status"] == "published"]
-            yield OutputDataset(
-                self.hook().options.namespace,
-                str(table),
-                facets=_overwritten() if written else {},
-                outputFacets=_written(written) if written else {},
-            )
+        namespace, output_facets = self.hook().options.namespace, dict[str, Any]()
+        if written := [result for result in results if result["status"] == "published"]:
+            facets, output_facets = facets | _overwritten(), _written(written)
+        return OutputDataset(namespace, str(table), facets=facets, outputFacets=output_facets)
 
     def _schema(self, table: TableName) -> dict[str, DatasetFacet]:
         from openlineage.client.facet_v2 import schema_dataset
