@@ -21,12 +21,15 @@ from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from airflow_provider_chs3.core.model.error_codes import is_terminal
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.triggers.servers import Server, server
+
+if TYPE_CHECKING:
+    from airflow_provider_chs3.client.runner import ProgressLog
 
 _Item = TypeVar("_Item", bound=Hashable)
 _Answer = TypeVar("_Answer")
@@ -64,19 +67,13 @@ class Subject(ABC, Generic[_Item, _Answer]):
         """
 
 
-class _Log(Protocol):
-    """A standard logger, or Airflow's."""
-
-    def warning(self, message: str, /, *args: Any) -> None: ...
-
-
 async def answer(
     subject: Subject[_Item, _Answer],
     item: _Item,
     *,
     after_seconds: float,
     at_least_seconds: float | None = None,
-    log: _Log,
+    log: ProgressLog,
 ) -> _Answer:
     """Wait, then poll.
 
