@@ -60,13 +60,13 @@ class Storage(ABC):
     @classmethod
     def arguments(cls) -> dict[str, Argument]:
         """Return its fields as arguments, in the order of its docstring, with the help from there."""
-        entries = re.findall(r"^    (\w+): (.*?)(?=^    \w|\Z)", cleandoc(cls.__doc__ or ""), re.MULTILINE | re.DOTALL)
+        entry = re.compile(r"^    (\w+): (.*?)(?=^    \w|^\S|\Z)", re.MULTILINE | re.DOTALL)
         by_name = {field.name: field for field in fields(cls)}
         return {
             name: Argument(
                 name=name, help=" ".join(text.split()), type=str(by_name[name].type), default=by_name[name].default
             )
-            for name, text in entries
+            for name, text in entry.findall(cleandoc(cls.__doc__ or ""))
             if name in by_name
         }
 
