@@ -18,17 +18,17 @@ from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.defaults import PAGE_CACHE_SECONDS
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.plugin.api import schemas
-from airflow_provider_chs3.plugin.api.cluster import ClusterAnswer, cluster_answers
+from airflow_provider_chs3.plugin.api.cluster import cluster_answers
 from airflow_provider_chs3.plugin.api.period_details import (
+    PeriodOfTable,
     SeenDetails,
     details_as_json,
     look_at_details,
     look_with,
-    question_of,
 )
-from airflow_provider_chs3.plugin.api.periods import PeriodsAnswer, period_answers, question_about
+from airflow_provider_chs3.plugin.api.periods import PeriodsQuestion, period_answers
 from airflow_provider_chs3.plugin.api.periods_answer import periods_answer
-from airflow_provider_chs3.plugin.api.throughput import Days, ThroughputAnswer, throughput_answers
+from airflow_provider_chs3.plugin.api.throughput import Days, throughput_answers
 from airflow_provider_chs3.plugin.cache import SharedAnswers
 from airflow_provider_chs3.plugin.connections import connection_ids
 from airflow_provider_chs3.plugin.observation.changes import Changes, look_at_changes
@@ -76,14 +76,14 @@ Until = Annotated[PeriodName | None, Query(description="only periods until this 
 Quick = Annotated[bool, Query(description="where there are many periods, only the newest of each table")]
 
 
-async def _of_period(conn_id: Name, database: Name, table: Name, period: PeriodName) -> str:
+async def _of_period(conn_id: Name, database: Name, table: Name, period: PeriodName) -> PeriodOfTable:
     if conn_id not in await asyncio.to_thread(connection_ids):
         raise HTTPException(status_code=404, detail="Not Found")
-    return question_of(conn_id, TableName(database, table), period)
+    return PeriodOfTable(conn_id, TableName(database, table), Period.parse(period))
 
 
-#: The period of a query, as `question_of` names it; its connection is one that Airflow has.
-OfPeriod = Annotated[str, Depends(_of_period)]
+#: The period of a query; its connection is one that Airflow has.
+OfPeriod = Annotated[PeriodOfTable, Depends(_of_period)]
 
 
 def create_app() -> FastAPI:
@@ -113,9 +113,9 @@ def create_app() -> FastAPI:
 def _add_view_routes(app: FastAPI) -> None:
     """Add the routes that the views request."""
     pool = ThreadPoolExecutor(max_workers=_LOOKS_AT_ONCE, thread_name_prefix="chs3-page")
-    looks: SharedAnswers[PeriodsAnswer] = SharedAnswers(period_answers().look, pool=pool, seconds=PAGE_CACHE_SECONDS)
-    nodes: SharedAnswers[ClusterAnswer] = SharedAnswers(cluster_answers().look, pool=pool, seconds=PAGE_CACHE_SECONDS)
-    loads: dict[Days, SharedAnswers[ThroughputAnswer]] = {
+    looks = SharedAnswers(period_answers().look, pool=pool, seconds=PAGE_CACHE_SECONDS)
+    nodes = SharedAnswers(cluster_answers().look, pool=pool, seconds=PAGE_CACHE_SECONDS)
+    loads = {
         days: SharedAnswers(throughput_answers(days).look, pool=pool, seconds=_LOGS_FRESH_FACTOR * PAGE_CACHE_SECONDS)
         for days in Days
     }
@@ -125,8 +125,8 @@ def _add_view_routes(app: FastAPI) -> None:
         scope: ReadableScope, rights: RightsOnPeriods, until: Until = None, quick: Quick = False
     ) -> Response:
         conn_ids = await asyncio.get_running_loop().run_in_executor(pool, connection_ids)
-        is_quick = quick and not scope and not until
-        asked = (question_about(conn_id, scope=scope, until=until or "", is_quick=is_quick) for conn_id in conn_ids)
+        question = partial(PeriodsQuestion.about, scope=scope, until=until or "", is_quick=quick and not (scope or until))
+        asked = map(question, conn_ids)
         seen = await asyncio.gather(*map(looks.get, asked))
         # Others' requests are served meanwhile: there may be thousands of periods.
         answer = await asyncio.to_thread(periods_answer, seen, scope=scope, rights=rights, are_newest=not until)
@@ -143,7 +143,7 @@ def _add_view_routes(app: FastAPI) -> None:
     async def cluster(readable_dags: ReadableDags) -> dict[str, Any]:
         conn_ids = await asyncio.get_running_loop().run_in_executor(pool, connection_ids)
         seen = await asyncio.gather(
-            *(asyncio.gather(nodes.get(conn_id), looks.get(question_about(conn_id))) for conn_id in conn_ids)
+            *(asyncio.gather(nodes.get(conn_id), looks.get(PeriodsQuestion(conn_id))) for conn_id in conn_ids)
         )
         answers = (answer.as_json(periods, readable_dags=readable_dags) for answer, periods in seen)
         return {"connections": _join_clusters(answers)}

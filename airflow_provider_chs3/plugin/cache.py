@@ -7,7 +7,7 @@ import gc
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -20,6 +20,7 @@ from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 
 T = TypeVar("T")
+Question = TypeVar("Question", bound=Hashable)
 
 
 @dataclass(frozen=True)
@@ -28,29 +29,29 @@ class _Shared(Generic[T]):
     begun_at: float
 
 
-class SharedAnswers(Generic[T]):
-    """One answer for each name, kept for a few seconds in this process."""
+class SharedAnswers(Generic[Question, T]):
+    """One answer to each question, kept for a few seconds in this process."""
 
-    def __init__(self, look: Callable[[str], T], *, pool: Executor, seconds: float) -> None:
+    def __init__(self, look: Callable[[Question], T], *, pool: Executor, seconds: float) -> None:
         self._look = look
         self._pool = pool
         self._seconds = seconds
         self._lock = threading.Lock()
-        self._looks: dict[str, _Shared[T]] = {}
+        self._looks: dict[Question, _Shared[T]] = {}
 
-    async def get(self, name: str) -> T:
+    async def get(self, question: Question) -> T:
         """Return the answer: a valid one, one already on its way, or a new one."""
         # A user who leaves must not cancel the query of the others.
-        return await asyncio.shield(asyncio.wrap_future(self._answer(name)))
+        return await asyncio.shield(asyncio.wrap_future(self._answer(question)))
 
-    def _answer(self, name: str) -> Future[T]:
+    def _answer(self, question: Question) -> Future[T]:
         at = time.monotonic()
         with self._lock:
-            # Names come from outside: forget those that nobody requests any more.
+            # Questions come from outside: forget those that nobody asks any more.
             self._looks = {other: look for other, look in self._looks.items() if self._is_good(look, at)}
-            look = self._looks.get(name)
+            look = self._looks.get(question)
             if look is None:
-                look = self._looks[name] = _Shared(self._pool.submit(self._look, name), at)
+                look = self._looks[question] = _Shared(self._pool.submit(self._look, question), at)
             return look.answer
 
     def _is_good(self, look: _Shared[T], at: float) -> bool:
@@ -78,7 +79,7 @@ class Answer:
 S = TypeVar("S", bound=Answer)
 
 
-class LastAnswers(Generic[S]):
+class LastAnswers(Generic[Question, S]):
     """A memory of the last answer of each connection, which is returned with the error if a new query fails.
 
     Args:
@@ -86,16 +87,16 @@ class LastAnswers(Generic[S]):
         nothing: The answer for a connection that never answered.
     """
 
-    def __init__(self, look: Callable[[str], S], *, nothing: Callable[[str], S]) -> None:
+    def __init__(self, look: Callable[[Question], S], *, nothing: Callable[[Question], S]) -> None:
         self._look = look
         self._nothing = nothing
-        self._last: dict[str, S] = {}
+        self._last: dict[Question, S] = {}
 
-    def last(self, question: str) -> S | None:
+    def last(self, question: Question) -> S | None:
         """Return the last answer to a question, if there was one."""
         return self._last.get(question)
 
-    def look(self, question: str) -> S:
+    def look(self, question: Question) -> S:
         """Query a connection; the question is its id, or begins with it."""
         last = self._last.pop(question, None)
         try:
@@ -130,4 +131,4 @@ def without_collections() -> Iterator[None]:
 
 def carry_out(steps: Steps[T], hook: ClickHouseHook) -> T:
     """Run a workflow that only reads."""
-    return Runner(session=hook, listing=None, log=_LOG, progress_interval_seconds=10).run(steps)
+    return Runner(session=hook, log=_LOG).run(steps)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +11,7 @@ import pytest
 
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.plugin.api import periods
-from airflow_provider_chs3.plugin.api.periods import PeriodsAnswer
+from airflow_provider_chs3.plugin.api.periods import PeriodsAnswer, PeriodsQuestion
 from airflow_provider_chs3.plugin.cache import SharedAnswers
 
 
@@ -77,13 +76,13 @@ def test_whoever_goes_away_does_not_end_the_look_of_others(pool: ThreadPoolExecu
 def test_a_quick_answer_and_the_one_after_it_stand_for_each_other(
     monkeypatch: pytest.MonkeyPatch, is_quick: bool
 ) -> None:
-    def look(question: str) -> PeriodsAnswer:
-        if json.loads(question)[-1] is is_quick:
+    def look(question: PeriodsQuestion) -> PeriodsAnswer:
+        if question.is_quick is is_quick:
             raise Chs3Error("down")
         return PeriodsAnswer(conn_id="c", nodes={}, tables={}, seen_at=1.0)
 
     monkeypatch.setattr(periods, "look_at_periods", look)
     answers = periods.period_answers()
     for each in (not is_quick, is_quick):
-        found = answers.look(periods.question_about("c", is_quick=each))
+        found = answers.look(PeriodsQuestion("c", is_quick=each))
     assert (found.seen_at, found.error) == (1.0, "down")

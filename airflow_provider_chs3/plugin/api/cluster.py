@@ -37,7 +37,7 @@ class ClusterAnswer(Answer):
         }
 
 
-def cluster_answers() -> LastAnswers[ClusterAnswer]:
+def cluster_answers() -> LastAnswers[str, ClusterAnswer]:
     """Return the remembered states of nodes."""
     return LastAnswers(_look, nothing=lambda conn_id: ClusterAnswer(conn_id=conn_id))
 

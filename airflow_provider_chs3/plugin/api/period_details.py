@@ -32,18 +32,22 @@ class SeenDetails(NamedTuple):
     error: str = ""
 
 
-def look_with(look: Look[T], nothing: Callable[..., T]) -> Callable[[str], T]:
-    """Return a function that takes a look at the period of a question, as `question_of` names it; it may block.
+class PeriodOfTable(NamedTuple):
+    """A period of a table behind a connection: many users who open it share one query."""
 
-    After an error, `nothing` makes the answer that has it.
-    """
+    conn_id: str
+    table: TableName
+    period: Period
 
-    def look_at(question: str) -> T:
-        conn_id, database, name, text = json.loads(question)
-        period = Period.parse(text)
+
+def look_with(look: Look[T], nothing: Callable[..., T]) -> Callable[[PeriodOfTable], T]:
+    """Return a function that takes a look at a period; it may block. After an error, `nothing` makes the answer."""
+
+    def look_at(question: PeriodOfTable) -> T:
+        conn_id, table, period = question
         try:
             hook = hook_of(conn_id)
-            return carry_out(look(hook.options.cluster, TableName(database, name), period), hook)
+            return carry_out(look(hook.options.cluster, table, period), hook)
         except Chs3Error as error:
             _LOG.info("The page cannot read %s of %s: %s", period, conn_id, error)
             return nothing(error=str(error))
@@ -89,11 +93,6 @@ def details_as_json(
         ],
         "insert_sql": sql if sql and is_of_dag_in(details.owner, readable_xcoms) else "",
     }
-
-
-def question_of(conn_id: str, table: TableName, period: str) -> str:
-    """Return one name for a period of a table, so that many users who open it share one query."""
-    return json.dumps([conn_id, table.database, table.table, period])
 
 
 def _load(entry: Entry, readable_logs: Container[str]) -> dict[str, Any]:

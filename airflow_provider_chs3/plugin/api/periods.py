@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from airflow_provider_chs3.core.arguments.merge_arguments import Thresholds
 from airflow_provider_chs3.core.model.models import Node, TableName
@@ -114,25 +114,31 @@ def _proved_as_json(proved: ProvedPeriod) -> dict[str, Any]:
     }
 
 
-def question_about(conn_id: str, *, scope: Scope | None = None, until: str = "", is_quick: bool = False) -> str:
-    """Return a question of `look_at_periods` as text, by which answers are shared."""
-    place = scope and [scope.dag_id, scope.run_id, scope.task_id, scope.map_index]
-    named = (
-        sorted((subject.table, subject.period) for subject in scope.named if subject.conn_id == conn_id)
-        if scope
-        else []
-    )
-    return json.dumps([conn_id, place, named, until, is_quick])
+class PeriodsQuestion(NamedTuple):
+    """A question of `look_at_periods`, by which answers are shared."""
+
+    conn_id: str
+    task: Task | None = None
+    named: frozenset[tuple[TableName, str | None]] = frozenset()
+    until: str = ""
+    is_quick: bool = False
+
+    @classmethod
+    def about(cls, conn_id: str, scope: Scope | None, *, until: str, is_quick: bool) -> PeriodsQuestion:
+        """Return the question about a scope; about everything without one."""
+        if scope is None:
+            return cls(conn_id, until=until, is_quick=is_quick)
+        task = Task(scope.dag_id, scope.run_id, scope.task_id, scope.map_index)
+        named = frozenset((subject.table, subject.period) for subject in scope.named if subject.conn_id == conn_id)
+        return cls(conn_id, task, named, until, is_quick)
 
 
-def look_at_periods(question: str) -> PeriodsAnswer:
+def look_at_periods(question: PeriodsQuestion) -> PeriodsAnswer:
     """Read the state of the tables that a connection leads to; it may block for some seconds."""
-    conn_id, place, named, until, is_quick = json.loads(question)
+    conn_id, task, named, until, is_quick = question
     hook, changed, proved = hook_of(conn_id), changed_in_storage(conn_id), proved_periods(conn_id)
     unlike = [key for key, proof in proved.items() if not proof.is_equal]
-    named_periods = {(TableName(*table), period) for table, period in named}
-    task = Task(*place) if place else None
-    wanted = Wanted(is_quick=is_quick, until=until, task=task, named={*named_periods, *changed, *unlike})
+    wanted = Wanted(is_quick=is_quick, until=until, task=task, named={*named, *changed, *unlike})
     with without_collections():
         seen = carry_out(look_at_all_tables(hook.options.cluster, wanted), hook)
         tasks, thresholds = tasks_of(owners_to_ask_for(seen)), Thresholds()
@@ -179,14 +185,13 @@ def missed_nodes(answered: Iterable[Node], down: Iterable[Node]) -> set[Node]:
     return {node for node in down if node.shard_num not in shards}
 
 
-def period_answers() -> LastAnswers[PeriodsAnswer]:
+def period_answers() -> LastAnswers[PeriodsQuestion, PeriodsAnswer]:
     """Return the remembered states of periods."""
 
-    def nothing(question: str) -> PeriodsAnswer:
-        *about, is_quick = json.loads(question)
+    def nothing(question: PeriodsQuestion) -> PeriodsAnswer:
         # A quick answer and the one after it stand for each other.
-        other = answers.last(json.dumps([*about, not is_quick]))
-        return other or PeriodsAnswer(conn_id=about[0], nodes={}, tables={})
+        other = answers.last(question._replace(is_quick=not question.is_quick))
+        return other or PeriodsAnswer(conn_id=question.conn_id, nodes={}, tables={})
 
     answers = LastAnswers(look_at_periods, nothing=nothing)
     return answers

@@ -59,7 +59,7 @@ class ThroughputAnswer(Answer):
         }
 
 
-def throughput_answers(days: Days) -> LastAnswers[ThroughputAnswer]:
+def throughput_answers(days: Days) -> LastAnswers[str, ThroughputAnswer]:
     """Return the remembered speeds of loads."""
 
     def look(conn_id: str) -> ThroughputAnswer:

@@ -22,7 +22,7 @@ from airflow_provider_chs3.operators.ledger import (
 from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.operators.prove import ProvePeriodsOperator
-from airflow_provider_chs3.plugin.api.periods import period_answers, question_about
+from airflow_provider_chs3.plugin.api.periods import PeriodsQuestion, period_answers
 from airflow_provider_chs3.plugin.observation.periods import PeriodState
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
@@ -251,7 +251,7 @@ def test_plans_ledgers_merge_health_and_the_page_need_no_privilege_to_write_or_t
     assert ClickHouseMergeHealthSensor(task_id="wait", periods=[PERIOD], **where).poke({})
 
     log_in(own_lake, WATCHER, monkeypatch)
-    look = period_answers().look(question_about("chs3_default"))
+    look = period_answers().look(PeriodsQuestion("chs3_default"))
     assert (look.error, set(look.nodes.values())) == ("", {""})
     assert [period.state for period in look.tables[TableName("lake", "trips")].periods] == [PeriodState.PUBLISHED]
 
