@@ -38,37 +38,28 @@ class _Landed:
     periods: set[Period] = field(default_factory=set)
 
 
+@dataclass(kw_only=True)
 class Landing:
     """Land what a request asks for. Every write leaves a state from which another try can continue.
 
     The offsets at both points in time are recorded before the first object is written, and whoever records them first
     decides for all: the runs before and behind, and each later try. Objects are named after their offsets, and are
     never replaced. So a message is in exactly one object.
-
     """
 
-    def __init__(
-        self,
-        *,
-        request: LandingRequest,
-        topic: Topic,
-        objects: SharedObjects,
-        lands_the_rest: bool,
-        log: ProgressLog,
-    ) -> None:
-        self._request = request
-        self._topic = topic
-        self._objects = objects
-        self._lands_the_rest = lands_the_rest
-        self._log = log
-        self._landed = _Landed()
+    request: LandingRequest
+    topic: Topic
+    objects: SharedObjects
+    lands_the_rest: bool
+    log: ProgressLog
+    _landed: _Landed = field(default_factory=_Landed, init=False)
 
     def run(self) -> dict[str, Any]:
         """Land, and return the result."""
         started = time.monotonic()
-        request = self._request
-        if (done := self._objects.get(request.done_key)) is not None:
-            self._log.info("An earlier run has landed all of it.")
+        request = self.request
+        if (done := self.objects.get(request.done_key)) is not None:
+            self.log.info("An earlier run has landed all of it.")
             return {**json.loads(done), "status": "unchanged"}
         if request.end > datetime.now(UTC):
             raise NotReadyError(
@@ -81,84 +72,84 @@ class Landing:
         for messages in ranges_between(starts, ends):
             self._land(messages, self._first_held(messages))
         result = {**self._result(), "seconds": round(time.monotonic() - started, 3)}
-        self._objects.put(request.done_key, json.dumps(result).encode())
+        self.objects.put(request.done_key, json.dumps(result).encode())
         return result
 
     def _check_topic(self) -> None:
         """Check that the topic is the one that was landed before."""
-        topic_id = self._topic.identity()
+        topic_id = self.topic.identity()
         if topic_id is not None:
-            recorded = self._objects.agreed(self._request.topic_key, self._request.identity(topic_id))
-            self._request.check_identity(recorded, topic_id)
+            recorded = self.objects.agreed(self.request.topic_key, self.request.identity(topic_id))
+            self.request.check_identity(recorded, topic_id)
 
     def _check_logs(self, *recorded: Offsets) -> None:
         """Check that no log ends before an offset that it had: so it is, too, where brokers give topics no ids."""
-        present = self._topic.partitions()
+        present = self.topic.partitions()
         for partition in sorted(set().union(*recorded)):
             offset = max(offsets.get(partition, 0) for offsets in recorded)
-            end = self._topic.held(partition)[1] if partition in present else 0
+            end = self.topic.held(partition)[1] if partition in present else 0
             if end < offset:
                 raise SourceError(
-                    f"Offset {offset} of topic {self._request.topic!r}, partition {partition}, is recorded, but the "
+                    f"Offset {offset} of topic {self.request.topic!r}, partition {partition}, is recorded, but the "
                     f"log ends at {end}: the topic was created again, or lost messages. Land it under another key."
                 )
 
     def _claim(self) -> None:
         """Record the run; of two that overlap, at least one sees the other."""
-        request = self._request
-        request.check_overlaps(self._objects.listed(request.runs))
-        request.check_layout(self._objects.agreed(request.run_key, request.layout()))
-        request.check_overlaps(self._objects.listed(request.runs))
+        request = self.request
+        request.check_overlaps(self.objects.listed(request.runs))
+        request.check_layout(self.objects.agreed(request.run_key, request.layout()))
+        request.check_overlaps(self.objects.listed(request.runs))
 
     def _offsets_at(self, at: datetime) -> dict[int, int]:
-        key = self._request.point_key(at)
-        if (recorded := self._objects.get(key)) is not None:
+        key = self.request.point_key(at)
+        if (recorded := self.objects.get(key)) is not None:
             return offsets_of_json(recorded)
-        offsets = self._topic.offsets_at(at)
-        earlier_key, later_key = neighbours(list(self._objects.listed(self._request.points)), key)
+        offsets = self.topic.offsets_at(at)
+        earlier_key, later_key = neighbours(list(self.objects.listed(self.request.points)), key)
         earlier, later = self._recorded(earlier_key), self._recorded(later_key)
-        if at == self._request.start and earlier is not None:
+        if at == self.request.start and earlier is not None:
             skipped = sum(messages.offsets for messages in ranges_between(earlier, offsets))
-            self._log.warning(
+            self.log.warning(
                 "No run has landed the %d offsets between %s and this run's start. If you want these messages, run the "
                 "missing intervals.",
                 skipped,
                 earlier_key,
             )
         ordered = kept_in_order(offsets, earlier=earlier, later=later)
-        return offsets_of_json(self._objects.agreed(key, offsets_as_json(ordered)))
+        return offsets_of_json(self.objects.agreed(key, offsets_as_json(ordered)))
 
     def _recorded(self, key: str | None) -> dict[int, int] | None:
-        recorded = self._objects.get(key) if key is not None else None
+        recorded = self.objects.get(key) if key is not None else None
         return None if recorded is None else offsets_of_json(recorded)
 
     def _first_held(self, offsets: OffsetRange) -> int:
         """Return the first offset of a range that Kafka still has."""
-        topic = f"topic {self._request.topic!r}, partition {offsets.partition}"
-        first, _ = self._topic.held(offsets.partition)
+        topic = f"topic {self.request.topic!r}, partition {offsets.partition}"
+        first, _ = self.topic.held(offsets.partition)
         if first <= offsets.first:
             return offsets.first
         lost = min(first, offsets.end) - offsets.first
         expired = f"{lost} offsets of {topic}, from {offsets.first} on, have expired"
-        if not self._lands_the_rest:
+        if not self.lands_the_rest:
             raise SourceError(
                 f"{expired}: they are no longer in Kafka, which begins at {first}. on_expired='land_rest' lands what "
                 "is left; set a retention longer than the delay of runs."
             )
-        self._log.warning("%s.", expired)
+        self.log.warning("%s.", expired)
         return min(first, offsets.end)
 
     def _land(self, offsets: OffsetRange, first_held: int) -> None:
         """Write the objects of a partition. They are cut by offsets alone, so that each try cuts them alike."""
-        self._log.info("Partition %d: offsets %d to %d", offsets.partition, offsets.first, offsets.end - 1)
+        self.log.info("Partition %d: offsets %d to %d", offsets.partition, offsets.first, offsets.end - 1)
         if first_held >= offsets.end:
             return
-        most = self._request.messages_per_object
+        most = self.request.messages_per_object
         readable = OffsetRange(offsets.partition, first_held, offsets.end)
         pieces = list(offsets.cut(most))
-        with closing(self._topic.messages(readable)) as messages:
+        with closing(self.topic.messages(readable)) as messages:
             for number, of_piece in groupby(messages, lambda message: (message.offset() - offsets.first) // most):
-                with MessageFiles(self._request.grain, self._request.timezone) as files:
+                with MessageFiles(self.request.grain, self.request.timezone) as files:
                     for message in of_piece:
                         files.add(message)
                     self._write(files, pieces[number])
@@ -166,17 +157,17 @@ class Landing:
     def _write(self, files: MessageFiles, offsets: OffsetRange) -> None:
         landed = self._landed
         for period, path, messages in files.finished():
-            key = self._request.object_key(period, offsets)
+            key = self.request.object_key(period, offsets)
             with path.open("rb") as body:
-                is_new = self._objects.put(key, body)
+                is_new = self.objects.put(key, body)
             landed.messages += messages
             landed.objects += 1
             landed.size_bytes += path.stat().st_size
             landed.periods.add(period)
-            self._log.info("%s: %d messages%s", key, messages, "" if is_new else ", unchanged")
+            self.log.info("%s: %d messages%s", key, messages, "" if is_new else ", unchanged")
 
     def _result(self) -> dict[str, Any]:
-        request, landed = self._request, self._landed
+        request, landed = self.request, self._landed
         return {
             "status": "landed",
             "topic": request.topic,

@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -284,10 +285,22 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask, takes=()):
 
     def _wait(self, context: Context, step: Insert) -> None:
         """Defer to the triggerer: this raises TaskDeferred."""
-        from airflow_provider_chs3.operators._support.deferral import insert_trigger
+        from airflow_provider_chs3.core.load.cancel import StopRequest
+        from airflow_provider_chs3.triggers.load import InsertTrigger
 
         assert self._request is not None  # set before the load starts
-        trigger = insert_trigger(self, context, step, self._request)
+        load = StopRequest.of(self._request, [self._request.period])
+        trigger = InsertTrigger(
+            query_id=step.query_id,
+            cluster=step.cluster,
+            total_rows=step.total_rows,
+            **InsertTrigger.times_of(self, context),
+            # The attempt that is waited for may be another process's.
+            load=replace(load, nonce=step.attempt).as_json(),
+            clickhouse_conn_id=self.clickhouse_conn_id,
+            poll_interval_seconds=self.progress_interval_seconds,
+            cancel_on_kill=self.cancel_on_kill,
+        )
         self.defer(trigger=trigger, method_name="execute_complete")
 
 
