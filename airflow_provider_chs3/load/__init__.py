@@ -8,39 +8,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from airflow_provider_chs3.core.arguments import load_arguments
 from airflow_provider_chs3.core.arguments.arrivals import is_by_arrival
 from airflow_provider_chs3.core.arguments.declaration import CONFIGURED, Group, declared, field_of, is_of_a_run
-from airflow_provider_chs3.core.arguments.load_arguments import (
-    AWS_CONN_ID,
-    BUCKET,
-    CASTS,
-    CHECKS,
-    CLICKHOUSE_CONN_ID,
-    CLUSTER,
-    COLUMNS,
-    COMPARED,
-    CREATE_TABLE,
-    CSV,
-    DATABASE,
-    DISTRIBUTION,
-    FILES,
-    FRESH_BY,
-    GROUPS,
-    INCREMENTS,
-    KEY,
-    NAME,
-    OBJECTS,
-    POLICIES,
-    SELECT,
-    SETTINGS,
-    STAGING_DATABASE,
-    TABLE,
-    TIMEZONE,
-    TUNING,
-    VIEWS,
-    check_groups,
-    check_place,
-)
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 if TYPE_CHECKING:
@@ -61,31 +31,31 @@ class Load(Group):
         ConfigurationError: If a value is wrong, or it is not clear where the objects are.
     """
 
-    name: str | None = field_of(NAME)
-    table: str = field_of(TABLE)
-    key: str | None = field_of(KEY)
-    bucket: str | None = field_of(BUCKET)
-    aws_conn_id: str | None = field_of(AWS_CONN_ID)
-    objects: Storage | None = field_of(OBJECTS)  # noqa: RUF009 - a field, whatever its type
-    database: str | None = field_of(DATABASE)
-    cluster: str | None = field_of(CLUSTER)
-    staging_database: str | None = field_of(STAGING_DATABASE)
-    clickhouse_conn_id: str = field_of(CLICKHOUSE_CONN_ID)
-    timezone: str | None = field_of(TIMEZONE)
-    columns: Sequence[str] | None = field_of(COLUMNS)
-    select: Mapping[str, str] | str | None = field_of(SELECT)
-    csv: Mapping[str, Any] | str | None = field_of(CSV)
-    files: Mapping[str, Any] | str | None = field_of(FILES)
-    casts: Mapping[str, Any] | str | None = field_of(CASTS)
-    distribution: str = field_of(DISTRIBUTION)
-    settings: Mapping[str, str | int | float | bool] | str | None = field_of(SETTINGS)
-    create_table: str = field_of(CREATE_TABLE)
-    views: str = field_of(VIEWS)
-    fresh_by: str | None = field_of(FRESH_BY)
-    policies: Mapping[str, Any] | str | None = field_of(POLICIES)
-    checks: Mapping[str, Any] | str | None = field_of(CHECKS)
-    increments: Mapping[str, Any] | str | None = field_of(INCREMENTS)
-    tuning: Mapping[str, Any] | str | None = field_of(TUNING)
+    name: str | None = field_of(load_arguments.NAME)
+    table: str = field_of(load_arguments.TABLE)
+    key: str | None = field_of(load_arguments.KEY)
+    bucket: str | None = field_of(load_arguments.BUCKET)
+    aws_conn_id: str | None = field_of(load_arguments.AWS_CONN_ID)
+    objects: Storage | None = field_of(load_arguments.OBJECTS)  # noqa: RUF009 - a field, whatever its type
+    database: str | None = field_of(load_arguments.DATABASE)
+    cluster: str | None = field_of(load_arguments.CLUSTER)
+    staging_database: str | None = field_of(load_arguments.STAGING_DATABASE)
+    clickhouse_conn_id: str = field_of(load_arguments.CLICKHOUSE_CONN_ID)
+    timezone: str | None = field_of(load_arguments.TIMEZONE)
+    columns: Sequence[str] | None = field_of(load_arguments.COLUMNS)
+    select: Mapping[str, str] | str | None = field_of(load_arguments.SELECT)
+    csv: Mapping[str, Any] | str | None = field_of(load_arguments.CSV)
+    files: Mapping[str, Any] | str | None = field_of(load_arguments.FILES)
+    casts: Mapping[str, Any] | str | None = field_of(load_arguments.CASTS)
+    distribution: str = field_of(load_arguments.DISTRIBUTION)
+    settings: Mapping[str, str | int | float | bool] | str | None = field_of(load_arguments.SETTINGS)
+    create_table: str = field_of(load_arguments.CREATE_TABLE)
+    views: str = field_of(load_arguments.VIEWS)
+    fresh_by: str | None = field_of(load_arguments.FRESH_BY)
+    policies: Mapping[str, Any] | str | None = field_of(load_arguments.POLICIES)
+    checks: Mapping[str, Any] | str | None = field_of(load_arguments.CHECKS)
+    increments: Mapping[str, Any] | str | None = field_of(load_arguments.INCREMENTS)
+    tuning: Mapping[str, Any] | str | None = field_of(load_arguments.TUNING)
 
     def __post_init__(self) -> None:
         if self.key is not None:
@@ -95,11 +65,11 @@ class Load(Group):
             value = getattr(self, name)
             if not argument.may_be_a_file and not is_of_a_run(value):
                 object.__setattr__(self, name, argument.checked(value))
-        check_groups(self.arguments)
-        for name, group in GROUPS.items():
+        load_arguments.check_groups(self.arguments)
+        for name, group in load_arguments.GROUPS.items():
             if isinstance(value := getattr(self, name), Mapping) and not is_of_a_run(value):
                 group.of(value)
-        check_place(vars(self))
+        load_arguments.check_place(vars(self))
         if self.bucket and "://" in (self.key or "") and not is_of_a_run([self.bucket, self.key]):
             self.store.location  # noqa: B018 - the key names a bucket, too
         self._check_columns()
@@ -218,7 +188,7 @@ class Load(Group):
     @property
     def definition(self) -> dict[str, Any]:
         """The arguments that plans and proofs compare by, without defaults."""
-        names = {argument.name for argument in COMPARED}
+        names = {argument.name for argument in load_arguments.COMPARED}
         return {name: value for name, value in self.arguments.items() if name in names}
 
     @property
