@@ -26,30 +26,9 @@ from airflow_provider_chs3.core.model.models import Node, ObjectPage
 from airflow_provider_chs3.core.model.table_snapshot import TableSnapshot
 from airflow_provider_chs3.core.sql.complete_answers import OF_FEW_ROWS
 from airflow_provider_chs3.core.sql.quoting import Sql
+from airflow_provider_chs3.core.steps import operations
 from airflow_provider_chs3.core.steps.driving import drive
 from airflow_provider_chs3.core.steps.insert_progress import InsertProgress, ProgressLines, progress_of, progress_query
-from airflow_provider_chs3.core.steps.operations import (
-    AnyStep,
-    CheckHosts,
-    Gather,
-    Insert,
-    InsertSideBySide,
-    InsertStats,
-    ListObjects,
-    ListSnapshot,
-    Log,
-    Query,
-    QueryNodes,
-    ReadBytes,
-    ReadClock,
-    Row,
-    Sleep,
-    SourceRead,
-    Steps,
-    TimedAnswer,
-    TimeQueryNodes,
-    TryQueryNodes,
-)
 from airflow_provider_chs3.core.target.topology import ONLY_NODE
 from airflow_provider_chs3.core.watch.optimize_request import ENDED, GOES_ON, StartOnNodes
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError, ClickHouseServerError
@@ -88,23 +67,23 @@ class _Outcome:
 
     read_rows: int = 0
     read_bytes: int = 0
-    source: SourceRead | None = None
+    source: operations.SourceRead | None = None
     error: Exception | None = None
     done: threading.Event = field(default_factory=threading.Event)
 
 
-def announce(step: Insert, log: ProgressLog) -> None:
+def announce(step: operations.Insert, log: ProgressLog) -> None:
     """Log which insert is about to be sent, with its query id."""
     log.info("%s: query id %s", step.name, step.query_id)
     log.info("%s", shown_sql(step))
 
 
-def shown_sql(step: Insert) -> str:
+def shown_sql(step: operations.Insert) -> str:
     """Return the statement for the log: without secrets, and shortened."""
     return textwrap.shorten(step.sql.masked, _SHOWN_SQL_CHARACTERS, placeholder=" …")
 
 
-def _insert(step: Insert, session: Session, settings: Mapping[str, str | int], outcome: _Outcome) -> None:
+def _insert(step: operations.Insert, session: Session, settings: Mapping[str, str | int], outcome: _Outcome) -> None:
     try:
         outcome.read_rows, outcome.read_bytes, counters = session.insert_select(
             step.sql.text, query_id=step.query_id, settings=settings, secrets=step.sql.secrets
@@ -116,7 +95,7 @@ def _insert(step: Insert, session: Session, settings: Mapping[str, str | int], o
         outcome.done.set()
 
 
-def _check_progress(step: Insert, session: Session) -> InsertProgress:
+def _check_progress(step: operations.Insert, session: Session) -> InsertProgress:
     try:
         rows = session.query(progress_query([step.query_id], step.cluster).text)
     except Chs3Error:
@@ -139,7 +118,7 @@ _QUIET_SECONDS = 0.5
 _START_SECONDS = 2.0
 
 
-def _read_side_by_side(listing: WritableListing, step: ReadBytes) -> Iterator[bytes]:
+def _read_side_by_side(listing: WritableListing, step: operations.ReadBytes) -> Iterator[bytes]:
     """Yield bytes in their order, while the next ones are read: one connection has a part of the storage's speed."""
     end = step.start + step.length
     starts = iter(range(step.start, end, _RANGE_BYTES))
@@ -154,7 +133,7 @@ def _read_side_by_side(listing: WritableListing, step: ReadBytes) -> Iterator[by
             ranges.extend(pool.submit(read, start) for start in islice(starts, 1))
 
 
-def _timed(ask: Callable[[], Any]) -> TimedAnswer:
+def _timed(ask: Callable[[], Any]) -> operations.TimedAnswer:
     """Return the answer or the error, with its duration."""
     began_at, began = time.time(), time.monotonic()
     answer: Any
@@ -162,7 +141,7 @@ def _timed(ask: Callable[[], Any]) -> TimedAnswer:
         answer = ask()
     except Chs3Error as error:
         answer = error
-    return TimedAnswer(answer, began_at, time.monotonic() - began)
+    return operations.TimedAnswer(answer, began_at, time.monotonic() - began)
 
 
 #: As Linux and macOS say that a name is unknown, or that no packet comes back. A node that refuses is there, and down.
@@ -190,15 +169,15 @@ class Runner:
         self.log = log
         self.progress_interval_seconds = progress_interval_seconds
         self.in_turns = in_turns
-        self.inserts: list[Insert] = []
+        self.inserts: list[operations.Insert] = []
         # Read here, because Airflow's context is not available in the threads that query nodes.
         self.log_comment = {"log_comment": session.log_comment}
 
-    def run(self, steps: Steps[T]) -> T:
+    def run(self, steps: operations.Steps[T]) -> T:
         """Run a workflow to its end."""
         return drive(steps, self.perform)
 
-    def perform(self, step: AnyStep) -> Any:
+    def perform(self, step: operations.AnyStep) -> Any:
         """Perform one step, and return its result."""
         self.session.deadline.check()
         try:
@@ -208,23 +187,23 @@ class Runner:
             raise
 
     @singledispatchmethod
-    def _perform(self, step: AnyStep) -> Any:
+    def _perform(self, step: operations.AnyStep) -> Any:
         raise NotImplementedError(type(step).__name__)
 
     @_perform.register
-    def _(self, step: Log) -> None:
+    def _(self, step: operations.Log) -> None:
         self.log.info("%s", step)
 
     @_perform.register
-    def _(self, step: Sleep) -> None:
+    def _(self, step: operations.Sleep) -> None:
         self.session.deadline.sleep(step.seconds)
 
     @_perform.register
-    def _(self, step: ReadClock) -> float:
+    def _(self, step: operations.ReadClock) -> float:
         return time.monotonic()
 
     @_perform.register
-    def _(self, step: ListObjects) -> Any:
+    def _(self, step: operations.ListObjects) -> Any:
         assert self.listing is not None  # the source lists through ClickHouse otherwise
         self.log.info("%s", step.name)
         pages = self.listing.pages(step.bucket, step.prefix, None if self.in_turns else step.narrower)
@@ -234,24 +213,24 @@ class Runner:
         count = 0
         for page in pages:
             count += len(page.paths)
-            self.log.debug("%s", Log(name=name, done=count, unit="listed"))
+            self.log.debug("%s", operations.Log(name=name, done=count, unit="listed"))
             yield page
 
     @_perform.register
-    def _(self, step: ReadBytes) -> Iterator[bytes]:
+    def _(self, step: operations.ReadBytes) -> Iterator[bytes]:
         assert isinstance(self.listing, WritableListing)  # no other source has objects for the worker
         for piece in _read_side_by_side(self.listing, step):
             self.session.deadline.check()
             yield piece
 
     @_perform.register
-    def _(self, step: ListSnapshot) -> TableSnapshot:
+    def _(self, step: operations.ListSnapshot) -> TableSnapshot:
         assert isinstance(self.listing, SnapshotListing)  # only its source asks for snapshots
         self.log.info("%s", step.name)
         return self.listing.snapshot(step.snapshot, step.periods)
 
     @_perform.register
-    def _(self, step: Query) -> list[Row]:
+    def _(self, step: operations.Query) -> list[operations.Row]:
         self.log.debug("%s: %s", step.name, step.sql.masked)
         settings = {**OF_FEW_ROWS, **step.settings, **self.log_comment}
         return self.session.query(
@@ -262,24 +241,24 @@ class Runner:
         )
 
     @_perform.register
-    def _(self, step: QueryNodes) -> dict[Node, list[Row]]:
+    def _(self, step: operations.QueryNodes) -> dict[Node, list[operations.Row]]:
         self.log.debug("%s on %s", step.name, ", ".join(map(str, step.sql)))
         return self._of_each(step.sql, lambda node: self._ask_node(node, step.sql[node], step))
 
     @_perform.register
-    def _(self, step: TryQueryNodes) -> dict[Node, list[Row] | Chs3Error]:
-        timed = self.perform(TimeQueryNodes(name=step.name, sql=step.sql))
+    def _(self, step: operations.TryQueryNodes) -> dict[Node, list[operations.Row] | Chs3Error]:
+        timed = self.perform(operations.TimeQueryNodes(name=step.name, sql=step.sql))
         return {node: timed_answer.answer for node, timed_answer in timed.items()}
 
     @_perform.register
-    def _(self, step: TimeQueryNodes) -> dict[Node, TimedAnswer]:
-        ask = QueryNodes(name=step.name, sql=step.sql, settings=step.settings)
+    def _(self, step: operations.TimeQueryNodes) -> dict[Node, operations.TimedAnswer]:
+        ask = operations.QueryNodes(name=step.name, sql=step.sql, settings=step.settings)
         self.log.debug("%s on %s", step.name, ", ".join(map(str, step.sql)))
 
         return self._of_each(step.sql, lambda node: _timed(lambda: self._ask_node(node, step.sql[node], ask)))
 
     @_perform.register
-    def _(self, step: Gather) -> list[Any]:
+    def _(self, step: operations.Gather) -> list[Any]:
         self.log.debug("%s", step.name)
         if self.in_turns or not step.workflows:
             return [self.run(workflow) for workflow in step.workflows]
@@ -309,7 +288,7 @@ class Runner:
         return ENDED
 
     @_perform.register
-    def _(self, step: CheckHosts) -> list[tuple[bool, str]]:
+    def _(self, step: operations.CheckHosts) -> list[tuple[bool, str]]:
         return self.session.test_hosts()
 
     def _of_each(self, nodes: Iterable[Node], ask: Callable[[Node], T]) -> dict[Node, T]:
@@ -329,7 +308,7 @@ class Runner:
     def _address_of(self, node: Node) -> Address | None:
         return None if node == ONLY_NODE else self.session.options.worker_address(node.host, node.port)
 
-    def _ask_node(self, node: Node, sql: Sql, step: QueryNodes) -> list[Row]:
+    def _ask_node(self, node: Node, sql: Sql, step: operations.QueryNodes) -> list[operations.Row]:
         # Several statements of an attempt do the same, and a server still lists one for some milliseconds after it has
         # answered: it would refuse the next of the same id (216).
         query_id = f"{step.query_id}_{node.shard_num}_{node.replica_num}_{uuid4().hex[:8]}" if step.query_id else None
@@ -366,7 +345,7 @@ class Runner:
             check_one_server(names, node="" if node == ONLY_NODE else str(node))
 
     @_perform.register
-    def _(self, step: Insert) -> InsertStats:
+    def _(self, step: operations.Insert) -> operations.InsertStats:
         self.inserts.append(step)
         if step.cluster:
             return self.insert(step)
@@ -374,7 +353,7 @@ class Runner:
             return self.insert(step)
 
     @_perform.register
-    def _(self, step: InsertSideBySide) -> tuple[InsertStats, ...]:
+    def _(self, step: operations.InsertSideBySide) -> tuple[operations.InsertStats, ...]:
         self.log.debug("%s", step.name)
         with ThreadPoolExecutor(max_workers=len(step.inserts)) as pool:
             running = [
@@ -382,11 +361,11 @@ class Runner:
             ]
         return tuple(future.result() for future in running)
 
-    def insert(self, step: Insert) -> InsertStats:
+    def insert(self, step: operations.Insert) -> operations.InsertStats:
         """Run an insert to its end; it is cancelled if this process dies."""
         return self._run_insert(step, self.log, self.progress_interval_seconds)
 
-    def _run_insert(self, step: Insert, log: ProgressLog, interval_seconds: float) -> InsertStats:
+    def _run_insert(self, step: operations.Insert, log: ProgressLog, interval_seconds: float) -> operations.InsertStats:
         announce(step, log)
         outcome, session = _Outcome(), self.session
         settings = {**step.settings, **self.log_comment}
@@ -406,4 +385,4 @@ class Runner:
         if outcome.error is not None:
             raise outcome.error
         seconds = time.monotonic() - started
-        return InsertStats(seconds, outcome.read_rows, peak_memory_bytes, outcome.source, outcome.read_bytes)
+        return operations.InsertStats(seconds, outcome.read_rows, peak_memory_bytes, outcome.source, outcome.read_bytes)
