@@ -11,18 +11,8 @@ from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_chs3 import __version__
+from airflow_provider_chs3.core.arguments import load_arguments
 from airflow_provider_chs3.core.arguments.declaration import REQUIRED, Argument, declared
-from airflow_provider_chs3.core.arguments.load_arguments import (
-    CLUSTER,
-    CSV,
-    DATABASE,
-    KEY,
-    OLDER_THAN_SECONDS,
-    STAGING_DATABASE,
-    TABLE,
-    VERSION,
-    Files,
-)
 from airflow_provider_chs3.core.arguments.proof_arguments import OBJECT_COLUMN, SAMPLE
 from airflow_provider_chs3.core.doctor.privileges import PURPOSES
 from airflow_provider_chs3.core.model.period import Period, grain_of
@@ -52,7 +42,7 @@ _EXIT_CODES = """exit codes:
 """
 
 _OLDER_THAN_HOURS = replace(
-    OLDER_THAN_SECONDS,
+    load_arguments.OLDER_THAN_SECONDS,
     name="older_than_hours",
     help="Minimum age of the staging: pass more than the longest load takes.",
     default=24,
@@ -199,10 +189,10 @@ _TABLE = (
     ),
     _Option("--dag", metavar="ID", help="DAG whose loads it is about, instead of --table: their tasks say all the rest"),
     _Option("--task", metavar="ID", help="with --dag: only this task or group of tasks"),
-    _declared(TABLE),
-    _declared(DATABASE),
-    _declared(CLUSTER),
-    _declared(STAGING_DATABASE, metavar="DATABASE"),
+    _declared(load_arguments.TABLE),
+    _declared(load_arguments.DATABASE),
+    _declared(load_arguments.CLUSTER),
+    _declared(load_arguments.STAGING_DATABASE, metavar="DATABASE"),
 )
 _ACCESS = (
     _Option("--aws-conn-id", help="AWS connection; empty for a public bucket ([chs3] aws_conn_id)"),
@@ -212,7 +202,7 @@ _ACCESS = (
     _Option("--endpoint-url", metavar="URL", help="URL of the storage, as seen from the servers"),
 )
 _SOURCE = (
-    _declared(KEY),
+    _declared(load_arguments.KEY),
     _Option("--bucket", help="bucket of the objects, or container, unless --key names it"),
     *_ACCESS,
     *_storage(STORAGES),
@@ -275,7 +265,7 @@ _COMMANDS: Mapping[str, tuple[Any, ...]] = {
     "restore": (
         "publish an earlier version of periods, and pin them: loads leave them until chs3 unpin",
         *(*_TABLE, *_PERIODS),
-        _declared(VERSION, metavar="ATTEMPT"),
+        _declared(load_arguments.VERSION, metavar="ATTEMPT"),
         _Option(
             "--replace-changed",
             action="store_true",
@@ -321,8 +311,8 @@ _COMMANDS: Mapping[str, tuple[Any, ...]] = {
             metavar="DATABASE.TABLE",
             help="table whose replicas, disks and settings it copies; without it, a MergeTree",
         ),
-        _declared(STAGING_DATABASE, metavar="DATABASE"),
-        _declared(CLUSTER),
+        _declared(load_arguments.STAGING_DATABASE, metavar="DATABASE"),
+        _declared(load_arguments.CLUSTER),
         _Option("--clean", action="store_true", help="only remove what killed rehearsals left behind"),
         *(*_ACCESS, *_storage(OBJECT_STORAGES)),
     ),
@@ -330,8 +320,8 @@ _COMMANDS: Mapping[str, tuple[Any, ...]] = {
         "print CREATE TABLE for the files of a period, with the reason of each choice; nothing is written",
         *(*_TABLE, *_SOURCE),
         _Option("--period", required=True, metavar="2026-10", help="period whose files define the columns"),
-        _declared(declared(Files)["file_format"], metavar="NAME"),
-        _declared(CSV, type=_json_object, metavar="JSON"),
+        _declared(declared(load_arguments.Files)["file_format"], metavar="NAME"),
+        _declared(load_arguments.CSV, type=_json_object, metavar="JSON"),
     ),
     "schema": ("print the JSON schema of files of loads, by which editors check them",),
 }
