@@ -119,9 +119,9 @@ def judged(loads: Sequence[LoadSpeed]) -> tuple[LoadSpeed, ...]:
     of_tables: dict[TableName, list[LoadSpeed]] = defaultdict(list)
     for load in loads:
         of_tables[load.table_name].append(load)
-    judgements = {
-        load.attempt: judgement
+    reasons = {
+        load.attempt: reason
         for table in of_tables.values()
-        for load, judgement in zip(table, judge([load.timing for load in table]), strict=True)
+        for load, reason in zip(table, judge([load.timing for load in table]), strict=True)
     }
-    return tuple(load.model_copy(update={"why_slow": judgements[load.attempt].reason}) for load in loads)
+    return tuple(load.model_copy(update={"why_slow": reasons[load.attempt]}) for load in loads)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.steps.operations import Row
-
-_DAY_SECONDS = 86_400
-#: Points for each node, whatever the range.
-_POINTS = 144
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,22 +18,25 @@ class PartsAt:
 
 
 def parts_over_time(
-    parts: Mapping[Hashable, int],
-    changes: Iterable[tuple[Hashable, float, int]],
-    *,
-    begun_at: float,
-    known_since: float,
-    until: float,
-    step_seconds: int,
+    parts: Sequence[Row], changes: Sequence[Row], *, begun_at: float, until: float, step_seconds: int
 ) -> tuple[PartsAt, ...]:
     """Return the parts of a node over time, the oldest first; the last is of now.
 
     Each point is at the beginning of its step, so that the points of all nodes have the same times.
+
+    Args:
+        parts: The parts of each partition, as `throughput_queries.now` finds them.
+        changes: The answer to `throughput_queries.changes`.
     """
-    by_step: dict[int, list[tuple[Hashable, int]]] = {}
-    for partition, at, difference in changes:
-        by_step.setdefault(int(at) // step_seconds, []).append((partition, difference))
-    counts = dict(parts)
+    known_since = until
+    if changes:
+        database, *_, known_since, _ = changes[-1]
+        # Without the row for the log's beginning there were too many changes: those of the oldest step are not all.
+        known_since += step_seconds if database else 0
+    by_step: dict[int, list[tuple[tuple[str, ...], int]]] = {}
+    for *partition, at, difference in changes:
+        by_step.setdefault(int(at) // step_seconds, []).append((tuple(partition), difference))
+    counts: dict[tuple[str, ...], int] = {tuple(partition): count for *partition, count in parts}
     total = sum(counts.values())
     backlog = sum(_beyond_one(count) for count in counts.values())
     samples = [PartsAt(until, total, backlog)]
@@ -55,39 +54,3 @@ def parts_over_time(
 
 def _beyond_one(parts: int) -> int:
     return max(0, parts - 1)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PartsHistory:
-    """The period that is shown."""
-
-    now: float
-    days: int
-
-    @property
-    def begun_at(self) -> float:
-        """Its beginning, as Unix time."""
-        return self.now - self.days * _DAY_SECONDS
-
-    @property
-    def step_seconds(self) -> int:
-        """Seconds between two points."""
-        return self.days * _DAY_SECONDS // _POINTS
-
-    def of(self, state: Row, changes: list[Row]) -> tuple[PartsAt, ...]:
-        """Return the parts of a node, from the answers to `throughput_queries.now` and `.changes`."""
-        return parts_over_time(
-            {(database, table, partition): parts for database, table, partition, parts in state[1]},
-            [((database, table, partition), at, difference) for database, table, partition, at, difference in changes],
-            begun_at=self.begun_at,
-            known_since=self._known_since(changes),
-            until=self.now,
-            step_seconds=self.step_seconds,
-        )
-
-    def _known_since(self, changes: list[Row]) -> float:
-        if not changes:
-            return self.now
-        database, *_, at, _ = changes[-1]
-        # Without the row for the log's beginning there were too many changes: those of the oldest step are not all.
-        return at + self.step_seconds if database else at

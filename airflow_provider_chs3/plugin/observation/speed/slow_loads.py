@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from statistics import median
 
 from airflow_provider_chs3.core.steps.driving import STEP_NAMES
@@ -50,16 +50,8 @@ class LoadTiming:
         return sum(seconds for step, seconds in self.seconds.items() if step not in _BESIDE)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Judgement:
-    """The judgement of a load."""
-
-    slow_steps: Mapping[str, float] = field(default_factory=dict)
-    reason: str = ""
-
-
-def judge(loads: Sequence[LoadTiming]) -> list[Judgement]:
-    """Judge each load of one table against all of them.
+def judge(loads: Sequence[LoadTiming]) -> list[str]:
+    """Say for each load of one table why it was slow, against all of them.
 
     A load is slow if it took, from listing to publishing, more than twice the usual time, and at least two seconds more
     than usual; or if the merges after it did. Usual is the larger of two: the median of the seconds, and the median of
@@ -67,13 +59,13 @@ def judge(loads: Sequence[LoadTiming]) -> list[Judgement]:
     With fewer than three loads, nothing is usual. The same rule finds the slow steps that explain it.
 
     Returns:
-        A judgement for each, in the same order.
+        The reason for each, in the same order: "" for a load that was not slow.
     """
     known: dict[str, list[tuple[int, float]]] = defaultdict(list)
     for load in loads:
         for step, seconds in _all_seconds(load).items():
             known[step].append((load.rows, seconds))
-    usual = {step: _Usual.of(timings) for step, timings in known.items() if len(timings) >= MIN_LOADS}
+    usual = {step: _usual(timings) for step, timings in known.items() if len(timings) >= MIN_LOADS}
     return [_judge(load, usual) for load in loads]
 
 
@@ -82,43 +74,30 @@ def _all_seconds(load: LoadTiming) -> dict[str, float]:
     return {**dict.fromkeys(STEP_NAMES, 0.0), **load.seconds, _WHOLE: load.whole}
 
 
-@dataclass(frozen=True, slots=True)
-class _Usual:
-    """The usual time of a step.
-
-    Args:
-        seconds: Seconds, regardless of the rows.
-        seconds_for_a_row: Seconds for each row.
-    """
-
-    seconds: float
-    seconds_for_a_row: float
-
-    @classmethod
-    def of(cls, known: Sequence[tuple[int, float]]) -> _Usual:
-        """Return the medians of rows and seconds."""
-        for_a_row = [seconds / rows for rows, seconds in known if rows]
-        return cls(median(seconds for _, seconds in known), median(for_a_row) if for_a_row else 0.0)
-
-    def beyond(self, load: LoadTiming, seconds: float) -> float:
-        """Return the seconds of a load beyond the usual."""
-        return seconds - max(self.seconds, self.seconds_for_a_row * load.rows)
+def _usual(known: Sequence[tuple[int, float]]) -> tuple[float, float]:
+    """Return the usual seconds of a step, whatever the rows, and its usual seconds for each row."""
+    for_a_row = [seconds / rows for rows, seconds in known if rows]
+    return median(seconds for _, seconds in known), median(for_a_row) if for_a_row else 0.0
 
 
-def _judge(load: LoadTiming, usual: Mapping[str, _Usual]) -> Judgement:
+def _judge(load: LoadTiming, usual: Mapping[str, tuple[float, float]]) -> str:
     seconds = _all_seconds(load)
-    beyond = {step: usual[step].beyond(load, took) for step, took in seconds.items() if step in usual}
+    beyond = {
+        step: seconds[step] - max(for_all, for_a_row * load.rows)
+        for step, (for_all, for_a_row) in usual.items()
+        if step in seconds
+    }
     slow = {step for step, more in beyond.items() if _is_slow(seconds[step], more)}
     if not slow & {_WHOLE, MERGES}:
-        return Judgement()
+        return ""
     # If no single step is slow, the one with the largest excess explains it.
     explained = slow - {_WHOLE} or {max(beyond.keys() - {_WHOLE}, key=lambda step: beyond[step])}
-    steps = {step: beyond[step] for step in sorted(explained, key=lambda step: -beyond[step])}
+    steps = sorted(explained, key=lambda step: -beyond[step])
     texts = [f"{_WORDS[step]} took {_took(seconds[step], beyond[step])}" for step in steps]
     if _WHOLE in slow:
         texts[0] = f"it took {_took(seconds[_WHOLE], beyond[_WHOLE])}: {texts[0]}"
     text = "; ".join(texts)
-    return Judgement(slow_steps=steps, reason=f"{text[0].upper()}{text[1:]}.")
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def _is_slow(seconds: float, beyond: float) -> bool:

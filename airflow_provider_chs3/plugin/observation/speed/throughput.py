@@ -15,7 +15,11 @@ from airflow_provider_chs3.plugin.observation.speed import throughput_queries
 from airflow_provider_chs3.plugin.observation.speed.costs import TableCost, add_up_costs
 from airflow_provider_chs3.plugin.observation.speed.load_history import LoadSpeed, judged, loads_of
 from airflow_provider_chs3.plugin.observation.speed.logs import Log, ask_log, silent_logs
-from airflow_provider_chs3.plugin.observation.speed.parts_over_time import PartsAt, PartsHistory
+from airflow_provider_chs3.plugin.observation.speed.parts_over_time import PartsAt, parts_over_time
+
+_DAY_SECONDS = 86_400
+#: Points for each node, whatever the range.
+_POINTS = 144
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,9 +83,10 @@ def _look_at_logs(
     """Return the loads with what logs say of them, the parts of each node over time, and the logs that say nothing."""
     tables = sorted({load.table_name for load in loads})
     first, last = min(load.begun_at for load in loads), loads[-1].published_at
-    history = PartsHistory(now=max(row[0] for row in states.values()), days=days)
+    until = max(row[0] for row in states.values())
+    begun_at, step_seconds = until - days * _DAY_SECONDS, days * _DAY_SECONDS // _POINTS
     inserts_of = throughput_queries.inserts([load.attempt for load in loads], begun_at=first, ended_at=last)
-    changes_of = throughput_queries.changes(tables, begun_at=history.begun_at, step_seconds=history.step_seconds)
+    changes_of = throughput_queries.changes(tables, begun_at=begun_at, step_seconds=step_seconds)
     inserts = yield from ask_log("Read how long inserts waited for the storage", dict.fromkeys(states, inserts_of))
     merges_of = throughput_queries.merges(tables, begun_at=first)
     merges = yield from ask_log("Read the merges", dict.fromkeys(states, merges_of))
@@ -100,7 +105,11 @@ def _look_at_logs(
         )
         for load in loads
     ]
-    parts = {node: history.of(states[node], rows) for node, rows in changes.items() if not isinstance(rows, str)}
+    parts = {
+        node: parts_over_time(states[node][1], rows, begun_at=begun_at, until=until, step_seconds=step_seconds)
+        for node, rows in changes.items()
+        if not isinstance(rows, str)
+    }
     return judged(with_logs), parts, silent_logs({"system.query_log": inserts, "system.part_log": merges})
 
 

@@ -8,7 +8,9 @@ from airflow_provider_chs3.plugin.observation.speed.parts_over_time import Parts
 def history(
     parts: dict[str, int], *changes: tuple[str, float, int], now: float = 35, known_since: float = 10
 ) -> list[tuple[float, int, int]]:
-    points = parts_over_time(parts, changes, begun_at=5, known_since=known_since, until=now, step_seconds=10)
+    rows = [("db", "trips", partition, count) for partition, count in parts.items()]
+    log = [("db", "trips", *change) for change in changes] + [("", "", "", known_since, 0)]
+    points = parts_over_time(rows, log, begun_at=5, until=now, step_seconds=10)
     return [(point.at, point.parts, point.backlog) for point in points]
 
 
@@ -35,8 +37,7 @@ def test_there_are_never_less_than_none() -> None:
 
 
 def test_the_last_point_is_now() -> None:
-    (*_, last) = parts_over_time({"a": 2}, (), begun_at=5, known_since=10, until=12.5, step_seconds=10)
-    assert last == PartsAt(12.5, 2, 1)
+    assert history({"a": 2}, now=12.5)[-1] == (12.5, 2, 1)
 
 
 def test_what_is_known_since_the_middle_of_a_step_stands_at_its_beginning() -> None:
@@ -49,3 +50,4 @@ def test_a_point_is_not_before_the_period() -> None:
 
 def test_of_a_log_without_changes_the_present_is_all_that_is_known() -> None:
     assert history({"a": 3}, known_since=25, now=25) == [(25, 3, 2)]
+    assert parts_over_time([("db", "trips", "a", 3)], [], begun_at=5, until=25, step_seconds=10) == (PartsAt(25, 3, 2),)
