@@ -8,10 +8,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import copy_context
-from dataclasses import dataclass, field
 from functools import cached_property, singledispatchmethod
 from itertools import islice
 from typing import Any, Protocol, TypeVar
@@ -61,17 +60,6 @@ class _Quiet:
         self.warning = log.warning
 
 
-@dataclass
-class _Outcome:
-    """The outcome of an insert in a thread."""
-
-    read_rows: int = 0
-    read_bytes: int = 0
-    source: operations.SourceRead | None = None
-    error: Exception | None = None
-    done: threading.Event = field(default_factory=threading.Event)
-
-
 def announce(step: operations.Insert, log: ProgressLog) -> None:
     """Log which insert is about to be sent, with its query id."""
     log.info("%s: query id %s", step.name, step.query_id)
@@ -81,18 +69,6 @@ def announce(step: operations.Insert, log: ProgressLog) -> None:
 def shown_sql(step: operations.Insert) -> str:
     """Return the statement for the log: without secrets, and shortened."""
     return textwrap.shorten(step.sql.masked, _SHOWN_SQL_CHARACTERS, placeholder=" …")
-
-
-def _insert(step: operations.Insert, session: Session, settings: Mapping[str, str | int], outcome: _Outcome) -> None:
-    try:
-        outcome.read_rows, outcome.read_bytes, counters = session.insert_select(
-            step.sql.text, query_id=step.query_id, settings=settings, secrets=step.sql.secrets
-        )
-        outcome.source = source_read_of(counters, step.bytes_event)
-    except Exception as error:
-        outcome.error = error
-    finally:
-        outcome.done.set()
 
 
 def _check_progress(step: operations.Insert, session: Session) -> InsertProgress:
@@ -367,22 +343,32 @@ class Runner:
 
     def _run_insert(self, step: operations.Insert, log: ProgressLog, interval_seconds: float) -> operations.InsertStats:
         announce(step, log)
-        outcome, session = _Outcome(), self.session
-        settings = {**step.settings, **self.log_comment}
+        session, settings = self.session, {**step.settings, **self.log_comment}
+        ended: Future[tuple[int, int, Mapping[str, int]]] = Future()
+
+        def insert() -> None:
+            try:
+                ended.set_result(
+                    session.insert_select(
+                        step.sql.text, query_id=step.query_id, settings=settings, secrets=step.sql.secrets
+                    )
+                )
+            except Exception as error:
+                ended.set_exception(error)
+
         started = time.monotonic()
         # A daemon: a killed task must not hang on a query that its on_kill is about to end.
-        threading.Thread(target=_insert, args=(step, session, settings, outcome), daemon=True).start()
+        threading.Thread(target=insert, daemon=True).start()
         peak_memory_bytes: int | None = None
         lines = ProgressLines(step.total_rows)
         wait_seconds = min(_FIRST_CHECK_SECONDS, interval_seconds)
-        while not outcome.done.wait(session.deadline.within(wait_seconds)):
+        while wait([ended], session.deadline.within(wait_seconds)).not_done:
             session.deadline.check()
             wait_seconds = interval_seconds
             progress = _check_progress(step, session)
             if nodes := progress.nodes:
                 peak_memory_bytes = max(peak_memory_bytes or 0, *(node.peak_memory_bytes for node in nodes))
                 log.info("%s", lines.line(progress, seconds=time.monotonic() - started))
-        if outcome.error is not None:
-            raise outcome.error
-        seconds = time.monotonic() - started
-        return operations.InsertStats(seconds, outcome.read_rows, peak_memory_bytes, outcome.source, outcome.read_bytes)
+        read_rows, read_bytes, counters = ended.result()
+        seconds, source = time.monotonic() - started, source_read_of(counters, step.bytes_event)
+        return operations.InsertStats(seconds, read_rows, peak_memory_bytes, source, read_bytes)
