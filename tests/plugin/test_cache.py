@@ -79,7 +79,7 @@ def test_a_quick_answer_and_the_one_after_it_stand_for_each_other(
     def look(question: PeriodsQuestion) -> PeriodsAnswer:
         if question.is_quick is is_quick:
             raise Chs3Error("down")
-        return PeriodsAnswer(conn_id="c", nodes={}, tables={}, seen_at=1.0)
+        return PeriodsAnswer(conn_id="c", nodes=(), tables={}, seen_at=1.0)
 
     monkeypatch.setattr(periods, "look_at_periods", look)
     answers = periods.period_answers()

@@ -40,8 +40,7 @@ class PeriodsAnswer(Answer):
     """The state of the periods of all tables."""
 
     cluster: str | None = None
-    nodes: Mapping[str, str]
-    missed: Collection[str] = ()
+    nodes: Sequence[Mapping[str, Any]]
     tables: Mapping[TableName, TableOverview]
     axis: Sequence[str] = ()
     are_some: bool = False
@@ -72,9 +71,7 @@ class PeriodsAnswer(Answer):
         return {
             **self._as_json(),
             "cluster": self.cluster,
-            "nodes": [
-                {"name": name, "error": error, "is_missed": name in self.missed} for name, error in self.nodes.items()
-            ],
+            "nodes": self.nodes,
             "tables": tables,
             "axis": self.axis if scope is None else [],
             "are_some": self.are_some,
@@ -141,16 +138,18 @@ def look_at_periods(question: PeriodsQuestion) -> PeriodsAnswer:
     wanted = Wanted(is_quick=is_quick, until=until, task=task, named={*named, *changed, *unlike})
     with without_collections():
         seen = carry_out(look_at_all_tables(hook.options.cluster, wanted), hook)
-        tasks, thresholds = tasks_of(owners_to_ask_for(seen)), Thresholds()
-        at = datetime.now(UTC)
+        tasks, thresholds, at = tasks_of(owners_to_ask_for(seen)), Thresholds(), datetime.now(UTC)
+        missed = missed_nodes(seen.nodes, seen.down)
         tables = carry_out(judge_tables(seen, tasks=tasks, thresholds=thresholds, at=at), hook)
         return PeriodsAnswer(
             conn_id=conn_id,
             unread=seen.unread,
             seen_at=time.time(),
             cluster=seen.cluster,
-            nodes={str(node): seen.down.get(node, "") for node in sorted([*seen.nodes, *seen.down])},
-            missed={str(node) for node in missed_nodes(seen.nodes, seen.down)},
+            nodes=[
+                {"name": str(node), "error": seen.down.get(node, ""), "is_missed": node in missed}
+                for node in sorted([*seen.nodes, *seen.down])
+            ],
             tables=tables,
             axis=seen.choices.axis,
             are_some=seen.choices.are_some,
@@ -191,7 +190,7 @@ def period_answers() -> LastAnswers[PeriodsQuestion, PeriodsAnswer]:
     def nothing(question: PeriodsQuestion) -> PeriodsAnswer:
         # A quick answer and the one after it stand for each other.
         other = answers.last(question._replace(is_quick=not question.is_quick))
-        return other or PeriodsAnswer(conn_id=question.conn_id, nodes={}, tables={})
+        return other or PeriodsAnswer(conn_id=question.conn_id, nodes=(), tables={})
 
     answers = LastAnswers(look_at_periods, nothing=nothing)
     return answers
