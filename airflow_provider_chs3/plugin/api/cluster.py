@@ -14,7 +14,7 @@ from airflow_provider_chs3.plugin.observation.cluster import ClusterOverview
 from airflow_provider_chs3.plugin.observation.cluster_facts import look_at_cluster
 from airflow_provider_chs3.plugin.observation.period_state import PeriodState
 
-_NOTHING = ClusterOverview(cluster=None, nodes={}, processes={}, down={})
+_NOTHING = ClusterOverview(cluster=None, nodes={}, inserts=(), down={})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from airflow_provider_chs3.core.model.models import Node, NodeSpec
-from airflow_provider_chs3.core.steps.insert_progress import progress_of
-from airflow_provider_chs3.core.steps.operations import Row
 from airflow_provider_chs3.core.target.node_capacity import SizedNode
 
 #: The state of inserts into a table.
@@ -124,29 +122,5 @@ class ClusterOverview:
 
     cluster: str | None
     nodes: Mapping[Node, NodeOverview]
-    processes: Mapping[Node, tuple[Row, ...]]
+    inserts: tuple[InsertOverview, ...]
     down: Mapping[Node, str]
-
-    @property
-    def inserts(self) -> tuple[InsertOverview, ...]:
-        """The running inserts of loads, in the order of their query ids."""
-        rows = [
-            (query_id, is_initial, node.shard_num, *figures)
-            for node, processes in self.processes.items()
-            for query_id, is_initial, *figures in processes
-        ]
-        return tuple(self._insert(query_id, rows) for query_id in sorted({row[0] for row in rows}))
-
-    def _insert(self, query_id: str, rows: Iterable[Row]) -> InsertOverview:
-        of_insert = [row for row in rows if row[0] == query_id]
-        progress = progress_of(query_id, [row[:8] for row in of_insert], self.cluster)
-        seconds = max(row[8] for row in of_insert)
-        return InsertOverview(
-            query_id=query_id,
-            read_rows=progress.read_rows,
-            read_bytes=progress.read_bytes,
-            memory_bytes=sum(node.memory_bytes for node in progress.nodes),
-            peak_memory_bytes=max((node.peak_memory_bytes for node in progress.nodes), default=0),
-            seconds=seconds,
-            rows_per_second=round(progress.read_rows / max(seconds, 0.001)),
-        )
