@@ -23,12 +23,6 @@ T = TypeVar("T")
 Question = TypeVar("Question", bound=Hashable)
 
 
-@dataclass(frozen=True)
-class _Shared(Generic[T]):
-    answer: Future[T]
-    begun_at: float
-
-
 class SharedAnswers(Generic[Question, T]):
     """One answer to each question, kept for a few seconds in this process."""
 
@@ -37,7 +31,8 @@ class SharedAnswers(Generic[Question, T]):
         self._pool = pool
         self._seconds = seconds
         self._lock = threading.Lock()
-        self._looks: dict[Question, _Shared[T]] = {}
+        #: With the times at which they began.
+        self._looks: dict[Question, tuple[Future[T], float]] = {}
 
     async def get(self, question: Question) -> T:
         """Return the answer: a valid one, one already on its way, or a new one."""
@@ -48,14 +43,14 @@ class SharedAnswers(Generic[Question, T]):
         at = time.monotonic()
         with self._lock:
             # Questions come from outside: forget those that nobody asks any more.
-            self._looks = {other: look for other, look in self._looks.items() if self._is_good(look, at)}
-            look = self._looks.get(question)
-            if look is None:
-                look = self._looks[question] = _Shared(self._pool.submit(self._look, question), at)
-            return look.answer
-
-    def _is_good(self, look: _Shared[T], at: float) -> bool:
-        return not look.answer.done() or at - look.begun_at < self._seconds
+            self._looks = {
+                other: (answer, begun_at)
+                for other, (answer, begun_at) in self._looks.items()
+                if not answer.done() or at - begun_at < self._seconds
+            }
+            if question not in self._looks:
+                self._looks[question] = self._pool.submit(self._look, question), at
+            return self._looks[question][0]
 
 
 #: Answers that are remembered of all questions.

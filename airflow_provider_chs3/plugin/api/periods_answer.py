@@ -34,14 +34,14 @@ def periods_answer(
     mark_waiting(connections, schedules, datetime.now(UTC), are_newest=are_newest)
     # Beside one DAG, others matter only if they load its periods.
     loaders = {*dag_ids, *([scope.dag_id] if scope else [])}
-    runs = newest_runs({*loaders, ACTIONS_DAG}, with_loaders=scope is None)
+    busy, failed = newest_runs({*loaders, ACTIONS_DAG}, with_loaders=scope is None)
     # No period shows the actions, but whoever asked for one follows it.
-    failed = [run for run in runs.failed if run["dag_id"] in readable_dags and run["dag_id"] != ACTIONS_DAG]
+    failed = [run for run in failed if run["dag_id"] in readable_dags and run["dag_id"] != ACTIONS_DAG]
     return _ANY.dump_json(
         {
             "connections": connections,
             "owners": owners_of({*dag_ids, *(run["dag_id"] for run in failed)}),
-            "busy_dags": sorted(runs.busy & set(readable_dags)),
+            "busy_dags": sorted(busy & set(readable_dags)),
             "failed_runs": failed,
             "editable_dags": sorted(_dags_of(connections, (PeriodState.PAUSED,), rights.editable)),
             "startable_dags": sorted(_startable(connections, rights)),

@@ -82,21 +82,12 @@ def schedules_of(dag_ids: Collection[str]) -> dict[str, Schedule]:
     }
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NewestRuns:
-    """The DAGs with active runs, and the runs that failed.
+def newest_runs(dag_ids: Collection[str], *, with_loaders: bool) -> tuple[set[str], list[dict[str, Any]]]:
+    """Return the DAGs with active runs, and the newest runs that failed, also of paused DAGs.
 
-    Args:
-        busy: The DAGs that have a run which is queued or running; those of a paused DAG wait.
-        failed: The run of each DAG that began last, if it failed: it may have done so before a load that records why.
+    Active are runs that are queued or running; those of a paused DAG wait. The newest run of a DAG is the one that
+    began last: it may have failed before a load that records why.
     """
-
-    busy: frozenset[str]
-    failed: tuple[dict[str, Any], ...]
-
-
-def newest_runs(dag_ids: Collection[str], *, with_loaders: bool) -> NewestRuns:
-    """Return which DAGs have active runs, and whose newest run failed, also while they are paused."""
     is_busy = and_(DagRun.state.in_(State.unfinished_dr_states), ~DagModel.is_paused)
     asked = (
         select(DagRun.dag_id, DagRun.run_id, DagRun.state, DagRun.end_date)
@@ -110,14 +101,12 @@ def newest_runs(dag_ids: Collection[str], *, with_loaders: bool) -> NewestRuns:
     )
     with create_session() as session:
         rows = session.execute(asked).all()
-    return NewestRuns(
-        busy=frozenset(row.dag_id for row in rows if row.state != DagRunState.FAILED),
-        failed=tuple(
-            {"dag_id": dag_id, "run_id": run_id, "ended_at": ended_at.timestamp() if ended_at else None}
-            for dag_id, run_id, state, ended_at in rows
-            if state == DagRunState.FAILED
-        ),
-    )
+    failed = [
+        {"dag_id": dag_id, "run_id": run_id, "ended_at": ended_at.timestamp() if ended_at else None}
+        for dag_id, run_id, state, ended_at in rows
+        if state == DagRunState.FAILED
+    ]
+    return {row.dag_id for row in rows if row.state != DagRunState.FAILED}, failed
 
 
 def _is_newest() -> ColumnElement[bool]:
