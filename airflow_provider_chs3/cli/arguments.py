@@ -187,7 +187,7 @@ _TABLE = (
         metavar=("FILE", "NAME"),
         help="file of loads, instead of --table, and the names of those that it is about (all)",
     ),
-    _Option("--dag", metavar="ID", help="DAG whose loads it is about, instead of --table: their tasks say all the rest"),
+    _Option("--dag", metavar="ID", help="DAG whose loads it is about, instead of --table: its tasks say all the rest"),
     _Option("--task", metavar="ID", help="with --dag: only this task or group of tasks"),
     _declared(load_arguments.TABLE),
     _declared(load_arguments.DATABASE),

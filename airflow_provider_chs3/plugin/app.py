@@ -125,9 +125,9 @@ def _add_view_routes(app: FastAPI) -> None:
         scope: ReadableScope, rights: RightsOnPeriods, until: Until = None, quick: Quick = False
     ) -> Response:
         conn_ids = await asyncio.get_running_loop().run_in_executor(pool, connection_ids)
-        question = partial(PeriodsQuestion.about, scope=scope, until=until or "", is_quick=quick and not (scope or until))
-        asked = map(question, conn_ids)
-        seen = await asyncio.gather(*map(looks.get, asked))
+        is_quick = quick and not (scope or until)
+        about = partial(PeriodsQuestion.about, scope=scope, until=until or "", is_quick=is_quick)
+        seen = await asyncio.gather(*(looks.get(about(conn_id)) for conn_id in conn_ids))
         # Others' requests are served meanwhile: there may be thousands of periods.
         answer = await asyncio.to_thread(periods_answer, seen, scope=scope, rights=rights, are_newest=not until)
         return Response(answer, media_type="application/json")
@@ -174,7 +174,8 @@ def _add_period_routes(app: FastAPI, pool: Executor) -> None:
     logs_seconds = _LOGS_FRESH_FACTOR * PAGE_CACHE_SECONDS
     look_at_parts = look_with(look_at_period_parts, partial(PeriodParts, begun_at=None, now=None, nodes=[]))
     look_at_objects_of = look_with(look_at_objects, partial(Objects, objects=[], is_cut=False))
-    details = SharedAnswers(look_with(look_at_details, partial(SeenDetails, None)), pool=pool, seconds=PAGE_CACHE_SECONDS)
+    look_at_one = look_with(look_at_details, partial(SeenDetails, None))
+    details = SharedAnswers(look_at_one, pool=pool, seconds=PAGE_CACHE_SECONDS)
     histories = SharedAnswers(look_at_parts, pool=pool, seconds=logs_seconds)
     of_objects = SharedAnswers(look_at_objects_of, pool=pool, seconds=PAGE_CACHE_SECONDS)
     changed = SharedAnswers(look_with(look_at_changes, partial(Changes, nodes=[])), pool=pool, seconds=logs_seconds)

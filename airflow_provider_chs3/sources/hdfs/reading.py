@@ -82,7 +82,7 @@ class HdfsSource(ObjectSource):
         return self.name_node_url
 
     def check_access(self, manifest: Manifest, *, settings: SettingValues) -> Steps[None]:
-        """Check that a name node answers the servers: by themselves they try for 20 s, or for minutes if it is silent."""
+        """Check that a name node answers the servers: they would try for 20 s, or for minutes if it is silent."""
         glob = self.glob_of(manifest.objects[0].path)
         sql = self.table_function(glob, file_format="One").between(f"SELECT {self.kind.path} FROM ", " LIMIT 1")
         name = f"Look for {self.name_node_url} from ClickHouse"
