@@ -43,9 +43,7 @@ def _ledger(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
     freshness = None if periods else chosen.table.status(chosen.load).freshness
     return Report(
         header=["period", "partition", "state", "rows", "size", "objects", "published (UTC)", "rows/s", "attempt"],
-        rows=[
-            [of.period, of.partition_id, of.state, of.rows, size(of.size_bytes), *_published(of)] for of in listed
-        ],
+        rows=[[of.period, of.partition_id, of.state, of.rows, size(of.size_bytes), *_published(of)] for of in listed],
         values=[period.as_json() for period in listed],
         summary=f"{changed} of {quantity(len(listed), 'period')} not as published",
         is_fine=not changed and (freshness is None or freshness.is_fresh),

@@ -225,9 +225,7 @@ def with_contents(seen: ClusterSnapshot, tables: Collection[TableName]) -> Steps
             snapshot,
             partitions={
                 **snapshot.partitions,
-                **{
-                    name: {row[0]: row[1:] for row in rows} for name, rows in _group_by_table(hashes[node]).items()
-                },
+                **{name: {row[0]: row[1:] for row in rows} for name, rows in _group_by_table(hashes[node]).items()},
             },
             sources={(TableName(*of), key): tuple(Part(*part) for part in parts) for *of, key, parts in joined[node]},
         )

@@ -22,11 +22,8 @@ def parts_over_time(
 ) -> tuple[PartsAt, ...]:
     """Return the parts of a node over time, the oldest first; the last is of now.
 
-    Each point is at the beginning of its step, so that the points of all nodes have the same times.
-
-    Args:
-        parts: The parts of each partition, as `throughput_queries.now` finds them.
-        changes: The answer to `throughput_queries.changes`.
+    Each point is at the beginning of its step, so that the points of all nodes have the same times. The parts now, of
+    each partition, and their changes are as `throughput_queries.now` and `.changes` find them.
     """
     known_since = until
     if changes:
