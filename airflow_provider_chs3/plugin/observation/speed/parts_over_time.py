@@ -31,9 +31,9 @@ def parts_over_time(
         # Without the row for the log's beginning there were too many changes: those of the oldest step are not all.
         known_since += step_seconds if database else 0
     by_step: dict[int, list[tuple[tuple[str, ...], int]]] = {}
-    for *partition, at, difference in changes:
-        by_step.setdefault(int(at) // step_seconds, []).append((tuple(partition), difference))
-    counts: dict[tuple[str, ...], int] = {tuple(partition): count for *partition, count in parts}
+    for *names, at, difference in changes:
+        by_step.setdefault(int(at) // step_seconds, []).append((tuple(names), difference))
+    counts: dict[tuple[str, ...], int] = {tuple(names): count for *names, count in parts}
     total = sum(counts.values())
     backlog = sum(_beyond_one(count) for count in counts.values())
     samples = [PartsAt(until, total, backlog)]
