@@ -36,7 +36,8 @@ from airflow_provider_chs3.core.sql.server_casts import (
 
 #: Types with fractions.
 _FRACTIONS = (*FLOATS, "Decimal")
-_ALL_TIMES = (*DATES, *TIMES, *TIMES_OF_DAY)
+_WITH_SECONDS = (*TIMES, *TIMES_OF_DAY)
+_ALL_TIMES = (*DATES, *_WITH_SECONDS)
 
 
 @dataclass(frozen=True)
@@ -112,18 +113,12 @@ _SCALARS: tuple[
         number_casts.to_decimal,
     ),
     (lambda source, other: source.name == "Decimal" and is_integer(other), number_casts.decimal_to_integer),
-    (
-        lambda source, other: source.name in (*TIMES, *TIMES_OF_DAY) and other.name in TIMES_OF_DAY,
-        time_casts.to_time_of_day,
-    ),
+    (lambda source, other: source.name in _WITH_SECONDS and other.name in TIMES_OF_DAY, time_casts.to_time_of_day),
     (lambda source, other: source.name in TIMES_OF_DAY and other.name in (*DATES, *TIMES), time_casts.never),
     (lambda source, other: source.name == "Bool" and other.name in _ALL_TIMES, time_casts.never),
     (lambda source, other: source.name in _ALL_TIMES and other.name in ("Bool", *ENUMS), time_casts.never),
-    (
-        lambda source, other: source.name in (*TIMES, *TIMES_OF_DAY) and other.name == "Decimal",
-        time_casts.time_to_decimal,
-    ),
-    (lambda source, other: source.name in (*TIMES, *TIMES_OF_DAY) and other.name in FLOATS, time_casts.time_to_float),
+    (lambda source, other: source.name in _WITH_SECONDS and other.name == "Decimal", time_casts.time_to_decimal),
+    (lambda source, other: source.name in _WITH_SECONDS and other.name in FLOATS, time_casts.time_to_float),
     (
         lambda source, other: source.name in _FRACTIONS and other.name in ("DateTime64", "Time64"),
         time_casts.number_to_time,
@@ -133,7 +128,7 @@ _SCALARS: tuple[
     (lambda source, other: source.name in DATES and other.name in DATES, time_casts.compared),
     (lambda source, other: source.name in DATES and other.name in TIMES, time_casts.date_to_time),
     (lambda source, other: is_integer(source) and other.name in _ALL_TIMES, cast_back),
-    (lambda source, other: source.name in (*TIMES, *TIMES_OF_DAY) and is_integer(other), time_casts.time_to_integer),
+    (lambda source, other: source.name in _WITH_SECONDS and is_integer(other), time_casts.time_to_integer),
     (lambda source, other: source.name in DATES and is_integer(other), cast_back),
     (lambda source, other: is_integer(source) and other.name == "IPv4", number_casts.number_to_address),
 )

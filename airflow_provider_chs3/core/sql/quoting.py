@@ -87,7 +87,6 @@ class Sql:
     """A statement or a part of one.
 
     `text` is only for the server. Printing, even by accident, shows `[HIDDEN]` in place of each secret.
-
     """
 
     text: str = field(repr=False)
