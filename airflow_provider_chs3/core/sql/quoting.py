@@ -176,6 +176,12 @@ def elements(text: str) -> list[str]:
     return values
 
 
+def arguments_of(definition: str) -> list[str]:
+    """Return the arguments of an engine, which its definition begins with, as written."""
+    head, name = top_level(definition).partition(" ")[0], definition.partition("(")[0]
+    return items(without_parentheses(definition[len(name) : len(head)]))
+
+
 def after(keyword: str, text: str) -> str:
     """Return the text after the last clause with this keyword; empty if there is none."""
     at = top_level(text).rfind(f" {keyword} ")
