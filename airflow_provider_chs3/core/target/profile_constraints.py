@@ -101,10 +101,9 @@ def find_constraints(nodes: Iterable[Node], needed: SettingValues, *, user_setti
 
 
 def _ask(nodes: Iterable[Node]) -> Steps[dict[Node, Row]]:
-    ask = QueryNodes(
+    answers = yield from QueryNodes(
         name="Ask what the user's profile allows", sql=dict.fromkeys(nodes, Sql(_QUERY)), is_under_profile=True
     )
-    answers = yield from ask
     # An offset in the profile leaves no row: then the next statement says what is wrong.
     return {node: rows[0] for node, rows in answers.items() if rows}
 
