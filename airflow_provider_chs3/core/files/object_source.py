@@ -192,20 +192,20 @@ class ObjectSource(Source):
         return self.template.finest.grain
 
     def arrivals(self, period: Period) -> tuple[str, Callable[[Unit], bool]]:
-        """Return how the paths of a period's objects begin; see `SourceListing.arrivals`."""
+        """Return how the paths of a period's objects begin; see `Source.arrivals`."""
         keys, start = self._at(period.grain).template.keys_of(period), len(self.base)
         return f"{self.base}{keys.prefix}", lambda unit: keys.select(unit.path[start:], unit.size_bytes)
 
     def arrival_of(self, unit: Unit) -> str:
-        """Return in which period an object came; see `SourceListing.arrival_of`."""
+        """Return in which period an object came; see `Source.arrival_of`."""
         return str(self.template.finest.period_of(unit.path[len(self.base) :]) or "")
 
     def holding(self, held: HeldObjects) -> Self:
-        """Return the source as it lists periods of the table; see `SourceListing.holding`."""
+        """Return the source as it lists periods of the table; see `Source.holding`."""
         return replace(self, held=held)
 
     def recorded_rows(self, path: str) -> int | None:
-        """Return the rows of an object in all periods of the table; see `SourceProof.recorded_rows`."""
+        """Return the rows of an object in all periods of the table; see `Source.recorded_rows`."""
         return self.held.rows.get(path) if self.held else None
 
     def _list_held(self, held: HeldObjects, periods: Collection[Period]) -> Steps[dict[Period, Manifest]]:
@@ -217,7 +217,7 @@ class ObjectSource(Source):
         }
 
     def list_again(self, paths: Collection[str]) -> Steps[dict[str, Unit]]:
-        """List objects wherever they are, by their paths; see `SourceListing.list_again`."""
+        """List objects wherever they are, by their paths; see `Source.list_again`."""
         folders = sorted({path[len(self.base) : path.rfind("/") + 1] for path in paths})
         listings = tuple(self._listed(folder, levels_below=0) for folder in folders)
         listed = yield from Gather(name=f"List {len(folders)} folders", workflows=listings)
