@@ -28,7 +28,7 @@ from airflow_provider_chs3.core.watch.optimize_request import (
     StartOnNodes,
     query_id_of,
 )
-from airflow_provider_chs3.core.watch.poll_interval import grown_seconds
+from airflow_provider_chs3.core.watch.watch import grown_seconds
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError
 
 #: A statement that finds nothing to do fails (388), and no replica waits for the others: their queues show the
