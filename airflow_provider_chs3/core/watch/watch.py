@@ -1,4 +1,4 @@
-"""Watch the merges of periods: each observation is compared with the previous one, and comes later if nothing changes."""
+"""Watch the merges of periods from one observation to the next: how fast they go, and when to look again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from airflow_provider_chs3.core.arguments.merge_arguments import Reactions, Thresholds
 from airflow_provider_chs3.core.watch.health import Verdict, is_over, judge
 from airflow_provider_chs3.core.watch.observation import MergeState
-
 
 #: Factor by which each observation without a change extends the interval: a change is noticed after at most half of
 #: the time that nothing had changed before it.
