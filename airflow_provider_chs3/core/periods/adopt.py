@@ -18,8 +18,7 @@ from airflow_provider_chs3.core.load.period_check import look_at_period, no_obje
 from airflow_provider_chs3.core.load.period_load import PeriodLoad
 from airflow_provider_chs3.core.model.models import AsJson
 from airflow_provider_chs3.core.model.period import Period
-from airflow_provider_chs3.core.periods.adopt_arrivals import prove_arrivals, record_arrivals
-from airflow_provider_chs3.core.periods.adopted_records import records_as_loaded
+from airflow_provider_chs3.core.periods.adopt_arrivals import prove_arrivals, record_arrivals, records_as_loaded
 from airflow_provider_chs3.core.periods.prove import ProofOptions, is_as_before, prove_period
 from airflow_provider_chs3.core.periods.proved_period import EQUAL
 from airflow_provider_chs3.core.sql.quoting import Sql, table
