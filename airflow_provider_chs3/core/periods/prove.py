@@ -64,7 +64,7 @@ from airflow_provider_chs3.exceptions import (
 #: The expression that groups the rows of objects, by how they are read.
 KeyOfRows = Callable[[FileGroup, Batch], str]
 #: Errors of one period that do not concern the others.
-_REFUSALS = (NotReadyError, ObjectsChangedError, SourceError, TargetChangedError)
+REFUSALS = (NotReadyError, ObjectsChangedError, SourceError, TargetChangedError)
 #: Objects that a text names: more would hide the first.
 _MOST_SHOWN = 5
 
@@ -138,7 +138,7 @@ def prove_periods(requests: Sequence[LoadRequest], options: ProofOptions) -> Ste
             )
             proved_period = yield from prove_period(load, options)
             proved_period = _limit_to_recorded(proved_period, request, recorded.get(period))
-        except _REFUSALS as error:
+        except REFUSALS as error:
             proved_period = ProvedPeriod(period=period, status=REFUSED, reason=str(error))
         proved.append(proved_period)
         done_bytes = sum(sizes.get(done.period, 0) for done in proved)
