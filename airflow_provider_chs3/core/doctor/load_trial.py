@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -87,16 +87,12 @@ def check_table(context: Target, nodes: Collection[Node], *, user_settings: Sett
         pass
     table_facts = context.table_facts
     summary = f"{context.target}: {table_facts.engine} PARTITION BY {table_facts.partition_key}"
-    return Check(name="table", summary=summary, remarks=tuple(_power_cut_remarks(context)))
-
-
-def _power_cut_remarks(context: Target) -> Iterator[str]:
-    table_facts = context.table_facts
-    if table_facts.is_replicated and not _IS_DURABLE.search(table_facts.settings):
-        yield (
-            "a power cut of all replicas of a shard at once may lose periods that count as published; the next run "
-            f"loads them again. fsync_after_insert = 1 on {context.target} prevents that"
-        )
+    may_be_lost = (
+        "a power cut of all replicas of a shard at once may lose periods that count as published; the next run "
+        f"loads them again. fsync_after_insert = 1 on {context.target} prevents that"
+    )
+    is_durable = not table_facts.is_replicated or _IS_DURABLE.search(table_facts.settings)
+    return Check(name="table", summary=summary, remarks=() if is_durable else (may_be_lost,))
 
 
 def choose_period(request: DoctorRequest, context: Target) -> Steps[Period | None]:

@@ -14,7 +14,7 @@ from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, is_table, literal, table
 from airflow_provider_chs3.core.steps.operations import QueryNodes, Steps
-from airflow_provider_chs3.core.target.node_facts import NodeFacts, Target, inspect_target
+from airflow_provider_chs3.core.target.node_facts import Target, inspect_target
 from airflow_provider_chs3.core.target.replication import create_table as make_table
 from airflow_provider_chs3.core.target.replication import find_replicas
 from airflow_provider_chs3.core.target.table_facts import family, remember
@@ -132,29 +132,20 @@ def _hindrances(where: Where, context: Target) -> Iterator[str]:
 
 def _engine(where: Where, context: Target, node: Node) -> str:
     facts = context.nodes[node]
-    settings = _settings_of(facts.target.settings if facts.target else "")
+    settings = facts.target.settings if facts.target else ""
     comment = literal("table of a rehearsal; can be dropped")
-    is_replicated = facts.keeper is not None
-    engine = context.engine_beside(node, where.target.table) if is_replicated else _engine_like(facts)
-    return f"{engine} PARTITION BY toYYYYMM(ts) ORDER BY id{settings} COMMENT {comment}"
-
-
-def _engine_like(facts: NodeFacts) -> str:
-    return f"{family(facts.target.engine) if facts.target else ''}MergeTree"
-
-
-def _settings_of(settings: str) -> str:
-    return f" SETTINGS {settings}" if settings else ""
+    engine = f"{family(facts.target.engine) if facts.target else ''}MergeTree"
+    if facts.keeper is not None:
+        engine = context.engine_beside(node, where.target.table)
+    clause = settings and f" SETTINGS {settings}"
+    return f"{engine} PARTITION BY toYYYYMM(ts) ORDER BY id{clause} COMMENT {comment}"
 
 
 def read_table(where: Where, cluster: str | None) -> Sql:
     """Read all rows of the rehearsal's table, once for each shard."""
-    target = where.target
-    source = (
-        f"cluster({literal(cluster)}, {identifier(target.database)}, {identifier(target.table)})"
-        if cluster
-        else table(target)
-    )
+    source = table(where.target)
+    if cluster:
+        source = f"cluster({', '.join((literal(cluster), *map(identifier, where.target)))})"
     return Sql(f"SELECT {', '.join(_TYPES)} FROM {source} ORDER BY id")
 
 
