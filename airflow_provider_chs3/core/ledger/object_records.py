@@ -45,7 +45,7 @@ def record_objects(context: Target, periods: Sequence[ObjectsOfPeriod], *, attem
     """Record the objects that an attempt reads, on every node. They count once the ledger says it was published."""
     # The last column is text, empty where rows are not known.
     counted = ((period, recorded) for period in periods for recorded in _pair_rows(period))
-    for batch in _batches(counted):
+    while batch := list(islice(counted, _OBJECTS_PER_STATEMENT)):
         # Once for all nodes: of many objects it is megabytes.
         arrays = [
             (period, _arrays([recorded for _, recorded in counted_units]))
@@ -62,14 +62,6 @@ def record_objects(context: Target, periods: Sequence[ObjectsOfPeriod], *, attem
             settings=context.record_settings,
             query_id=query_id,
         )
-
-
-def _batches(
-    objects: Iterable[tuple[ObjectsOfPeriod, _Recorded]],
-) -> Iterator[list[tuple[ObjectsOfPeriod, _Recorded]]]:
-    remaining = iter(objects)
-    while batch := list(islice(remaining, _OBJECTS_PER_STATEMENT)):
-        yield batch
 
 
 def _arrays(objects: Collection[_Recorded]) -> str:

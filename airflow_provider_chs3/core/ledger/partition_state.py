@@ -62,19 +62,6 @@ class Part:
         return self.data_version if self.data_version > self.max_block else 0
 
 
-def _state_columns(*, with_content: bool = True) -> str:
-    """Return the columns of a SELECT from `system.parts` for active parts; `PartitionState.of` parses the answer.
-
-    Parts without rows do not count: REPLACE PARTITION covers the old parts with one, which is active again after a
-    restart. A lightweight update leaves the parts unchanged, and writes patches beside them.
-    """
-    part = _part(CONTENT if with_content else _NOT_ASKED)
-    return (
-        f"sumIf(rows, {_OWN}), countIf({_OWN}), sumIf(bytes_on_disk, {_OWN}), minIf(min_block_number, {_OWN}), "
-        f"maxIf(max_block_number, {_OWN}), max(data_version), groupArrayIf({MOST_PARTS + 1})({part}, rows > 0)"
-    )
-
-
 def _part(content: str) -> str:
     """Return the fields of `Part` as a tuple."""
     return (
@@ -95,16 +82,21 @@ def sources_query(of_parts: str, *, by: str = "") -> str:
 def partition_states(of_tables: str, *, by: str = "", with_content: bool = True, more: str = "") -> str:
     """Return the one statement that reads partitions as the ledger compares them.
 
+    Parts without rows do not count: REPLACE PARTITION covers the old parts with one, which is active again after a
+    restart. A lightweight update leaves the parts unchanged, and writes patches beside them.
+
     Returns:
-        A SELECT that returns a tuple `found` for each partition: `by`, its id, `_state_columns` as a tuple, and `more`.
+        A SELECT that returns a tuple `found` for each partition: `by`, its id, a tuple that `PartitionState.of` parses,
+        and `more`.
     """
-    keys = f"{by}, " if by else ""
+    keys, part = f"{by}, " if by else "", _part(CONTENT if with_content else "''")
+    state = (
+        f"sumIf(rows, {_OWN}), countIf({_OWN}), sumIf(bytes_on_disk, {_OWN}), minIf(min_block_number, {_OWN}), "
+        f"maxIf(max_block_number, {_OWN}), max(data_version), groupArrayIf({MOST_PARTS + 1})({part}, rows > 0)"
+    )
     # Not `partition`, which is a column.
-    columns = f"{keys}{PARTITION} AS id, ({_state_columns(with_content=with_content)}){more and f', {more}'}"
+    columns = f"{keys}{PARTITION} AS id, ({state}){more and f', {more}'}"
     return f"SELECT ({columns}) AS found FROM system.parts WHERE {of_tables} AND active GROUP BY {keys}id"
-
-
-_NOT_ASKED = "''"
 
 
 @dataclass(frozen=True, slots=True)
