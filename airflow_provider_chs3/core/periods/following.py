@@ -307,18 +307,14 @@ def _view(request: LoadRequest, base: Target, row: Row, of_base: Mapping[Period,
                     "policies={'on_target_changed': 'reload', 'replace_unknown': True}."
                 )
     except PreflightError as error:
-        raise _cannot_follow(name, base.target, error) from error
+        raise PreflightError(
+            f"The table of the materialized view {name} cannot follow {base.target}, so nothing was loaded: {error} Or "
+            "set views='warn', which leaves the tables of views as they are."
+        ) from error
     view = View(
         name=name, base=base.target, table=table, source=source, periods=periods, columns=columns, planned=planned
     )
     return view, context
-
-
-def _cannot_follow(view: TableName, base: TableName, error: Chs3Error) -> PreflightError:
-    return PreflightError(
-        f"The table of the materialized view {view} cannot follow {base}, so nothing was loaded: {error} Or set "
-        "views='warn', which leaves the tables of views as they are."
-    )
 
 
 def _named(request: LoadRequest, target: TableName, cluster: str | None) -> TableRequest:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from airflow_provider_chs3.core.ledger.object_records import objects_table
 from airflow_provider_chs3.core.ledger.records import IS_STATE, newest
@@ -54,9 +53,7 @@ def list_objects(request: LedgerRequest) -> Steps[list[LoadedObject]]:
         "ORDER BY period, path, loaded_at"
     )
     rows = yield from context.on_coordinator(name="List the objects that were loaded", sql=sql)
-    return [_loaded_object(*row) for row in rows]
-
-
-def _loaded_object(period: str, *fields: Any) -> LoadedObject:
-    values = dict(zip(LoadedObject.__dataclass_fields__, (Period.parse(period), *fields), strict=True))
-    return LoadedObject(**values | {"is_current": bool(values["is_current"])})
+    return [
+        LoadedObject(Period.parse(period), *fields, bool(is_current), arrival)
+        for period, *fields, is_current, arrival in rows
+    ]

@@ -12,7 +12,6 @@ from airflow_provider_chs3.core.files.source import Source
 from airflow_provider_chs3.core.files.table_creation import create_if_missing
 from airflow_provider_chs3.core.files.table_suggestion import NewTableRequest
 from airflow_provider_chs3.core.ledger.comparison import (
-    Comparison,
     ComparisonStatus,
     ExpectedPeriod,
     compare,
@@ -319,8 +318,10 @@ def _facts_of(
     wanted: ExpectedPeriod,
 ) -> Steps[PeriodFacts]:
     comparison, reason = compare(nodes, wanted, context.table_facts), None
-    if is_table := period == WHOLE_TABLE and was_published(nodes):
-        reason = yield from _explain_read_of_table(request, context, nodes, comparison)
+    is_table = period == WHOLE_TABLE and was_published(nodes)
+    if is_table and comparison.status is ComparisonStatus.OBJECTS_CHANGED and not request.reload:
+        key = LedgerKey.on(context, context.coordinator, WHOLE_TABLE)
+        reason = yield from why_table_is_read(request.source, request.policies, context, key, nodes)
     held, why_not_held = held_version(nodes, wanted, context.table_facts)
     facts = PeriodFacts(
         comparison=comparison, held=held, why_not_held=why_not_held, why_whole=reason, is_published_table=is_table
@@ -464,18 +465,6 @@ def _planned(
         is_as_published=isinstance(decision, Skip) and comparison.status is ComparisonStatus.UNCHANGED,
         new_bytes=_new_bytes(objects, records) if has_changed else objects.size_bytes,
     )
-
-
-def _explain_read_of_table(
-    request: PlanRequest,
-    context: Target,
-    nodes: Mapping[Node, PeriodOnNode],
-    comparison: Comparison,
-) -> Steps[str | None]:
-    if comparison.status is not ComparisonStatus.OBJECTS_CHANGED or request.reload:
-        return None
-    key = LedgerKey.on(context, context.coordinator, WHOLE_TABLE)
-    return (yield from why_table_is_read(request.source, request.policies, context, key, nodes))
 
 
 def _new_bytes(objects: PeriodObjects, records: Sequence[Record]) -> int:

@@ -47,7 +47,7 @@ from airflow_provider_chs3.core.steps.operations import Log, Query, Row, Steps
 from airflow_provider_chs3.core.target.node_capacity import ask_nodes_now
 from airflow_provider_chs3.core.target.node_facts import Target, inspect_target
 from airflow_provider_chs3.core.target.partition_key import is_of_period, parts_of_key, time_of_key
-from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions, partitions_of
+from airflow_provider_chs3.core.target.period_partitions import partitions_of
 from airflow_provider_chs3.core.target.privileges import OF_A_PERIOD, check_all_seen
 from airflow_provider_chs3.core.target.table_facts import Column
 from airflow_provider_chs3.core.target.target_checks import check_target
@@ -119,7 +119,8 @@ def prove_periods(requests: Sequence[LoadRequest], options: ProofOptions) -> Ste
     if not requests:
         return [*not_loaded]
     owns = yield from partitions_of(context, sorted(request.period for request in requests))
-    recorded = (yield from _recorded(context, owns)) if options.is_as_recorded else {}
+    published = (yield from look_up_periods(context, owns)) if options.is_as_recorded else {}
+    recorded = {period: structures_of(nodes) for period, nodes in published.items()}
     requests = [as_recorded(request, recorded.get(request.period, ()), context) for request in requests]
     context = yield from knowing_settings_of(requests, context)
     listed = yield from list_ready(requests[0], [request.period for request in requests])
@@ -154,11 +155,6 @@ def _inspect(request: LoadRequest, options: ProofOptions) -> Steps[Target]:
         check_object_column(options.object_column, context.target, context.table_facts.columns)
     yield from check_all_seen(context.nodes, context.target)
     return context
-
-
-def _recorded(context: Target, owns: Mapping[Period, PeriodPartitions]) -> Steps[dict[Period, list[Structure]]]:
-    published = yield from look_up_periods(context, owns)
-    return {period: structures_of(nodes) for period, nodes in published.items()}
 
 
 def _limit_to_recorded(
@@ -232,7 +228,8 @@ def read_objects(load: PeriodLoad, options: ProofOptions, key: KeyOfRows) -> Ste
     try:
         reading = yield from _read_files(load, options)
         compared, left_out = _compared(load, reading, options)
-        plan = yield from _planned(load, reading)
+        states = yield from ask_nodes_now(load.context, load.period_partitions.parts)
+        plan = yield from capturing_logs(plan_insert(load, states, reading, TableHistory()), [])
         digests = yield from _digest_objects(load, plan, compared, key)
     except (ClickHouseServerError, SourceError):
         yield from check_objects(load)
@@ -311,11 +308,6 @@ def _explain_not_compared(
     if selection.null_as_default and column.default_expression:
         return "NULL becomes its default"
     return ""
-
-
-def _planned(load: PeriodLoad, reading: Reading) -> Steps[InsertPlan]:
-    states = yield from ask_nodes_now(load.context, load.period_partitions.parts)
-    return (yield from capturing_logs(plan_insert(load, states, reading, TableHistory()), []))
 
 
 def _digest_objects(

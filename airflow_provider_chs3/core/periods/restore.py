@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedPeriod, compare_unpinned
 from airflow_provider_chs3.core.ledger.object_records import make_objects_table
-from airflow_provider_chs3.core.ledger.partition_state import CONTENT, PartitionState
+from airflow_provider_chs3.core.ledger.partition_state import CONTENT, PartitionState, rows_of_shards
 from airflow_provider_chs3.core.ledger.queries import look_up_periods
 from airflow_provider_chs3.core.ledger.recording import Renewal, Values, renew
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Restored, restored_of
@@ -175,7 +175,8 @@ def unpin_periods(request: LedgerRequest) -> Steps[list[RestoredPeriod]]:
     on_nodes = yield from look_up_periods(context, owns)
     unpinned = list[RestoredPeriod]()
     for period, nodes in on_nodes.items():
-        restored, rows = restored_of(nodes), _rows(nodes)
+        restored = restored_of(nodes)
+        rows = sum(rows_of_shards({node: on_node.state for node, on_node in nodes.items()}).values())
         if restored and restored.is_pinned:
             sql = _unpinned(context, period, nodes, replace(restored, is_pinned=False))
             once = {node: sql[node] for node in context.recorders if node in sql}
@@ -284,10 +285,6 @@ def _visible_rows(context: Target, version: Version) -> Steps[int]:
         return version.rows
     name = TableName(context.staging_database, version.table)
     return (yield from _count_rows(context, name, {state.partition_id for state in states}))
-
-
-def _rows(nodes: Mapping[Node, PeriodOnNode]) -> int:
-    return sum({node.shard_num: on_node.state.rows for node, on_node in nodes.items()}.values())
 
 
 def _chosen(

@@ -265,7 +265,7 @@ def list_periods_of(context: Target, wanted: Collection[Period] | None) -> Steps
     periods = [
         period
         for period in sorted(known if wanted is None else wanted)
-        if period in known or _has_rows(on_nodes[period])
+        if period in known or any(on_node.state.rows for on_node in on_nodes[period].values())
     ]
     loads = yield from _ask_for_loads(context)
     listed = []
@@ -281,10 +281,6 @@ def list_periods_of(context: Target, wanted: Collection[Period] | None) -> Steps
     }
     with_rows = {partition for states in partitions.values() for partition in states}
     return listed + [_unknown(partition, partitions) for partition in sorted(with_rows - owned)]
-
-
-def _has_rows(nodes: _Nodes) -> bool:
-    return any(node.state.rows for node in nodes.values())
 
 
 def _ask(context: Target) -> Steps[tuple[_Records, _States]]:

@@ -70,12 +70,14 @@ def _values(compared: Sequence[Column]) -> list[tuple[str, str]]:
 def _read(
     load: PeriodLoad, before: Mapping[Node, PeriodOnNode], columns: str, condition: str, grouped: str
 ) -> Steps[Mapping[Node, list[Row]]]:
-    sql = {
-        node: Sql(
-            f"SELECT {columns} FROM {table(load.context.target)} "
-            f"WHERE {one_of('_partition_id', _partitions(before[node]))}{condition}{grouped}"
-        )
+    ids = {
+        node: sorted({partition.partition_id for partition in before[node].each if partition.state.rows})
         for node in _readers(load.context, before)
+    }
+    rows = f"SELECT {columns} FROM {table(load.context.target)}"
+    sql = {
+        node: Sql(f"{rows} WHERE {one_of('_partition_id', of_node)}{condition}{grouped}")
+        for node, of_node in ids.items()
     }
     return (
         yield from QueryNodes(
@@ -99,12 +101,6 @@ def _readers(context: Target, before: Mapping[Node, PeriodOnNode]) -> list[Node]
         for node in context.nodes
         if node in first.values() or not contents[node].has_parts_of(contents[first[node.shard_num]])
     ]
-
-
-def _partitions(period: PeriodOnNode) -> list[str]:
-    return sorted(
-        {partition.state.partition_id or partition.partition_id for partition in period.each if partition.state.rows}
-    )
 
 
 def _sum_shards(load: PeriodLoad, digests: Mapping[Node, Mapping[str, Digest]]) -> dict[str, Digest]:
