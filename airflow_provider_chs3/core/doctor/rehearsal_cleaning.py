@@ -49,11 +49,7 @@ def clean_after(location: TableLocation) -> Steps[Cleaned]:
 
 
 def clean_database(where: Where) -> Steps[Cleaned]:
-    """Drop the tables of all rehearsals in a database, with their staging and records.
-
-    Raises:
-        Chs3Error: If the server that the connection leads to cannot name the nodes.
-    """
+    """Drop the tables of all rehearsals in a database, with their staging and records."""
     location = yield from resolve_table(where)
     database = where.target.database
     sql = Sql(

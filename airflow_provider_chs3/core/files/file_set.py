@@ -88,11 +88,7 @@ class Files:
         return self.source.batches(self.manifest)
 
     def check_restored(self) -> Steps[None]:
-        """Check that archived objects can be read by now: servers try for two minutes, and do not say why it fails.
-
-        Raises:
-            SourceError: If one cannot.
-        """
+        """Check that archived objects can be read by now: servers try for two minutes, and do not say why it fails."""
         for unit in self.manifest.objects:
             place = self.source.for_worker(unit.path) if unit.is_archived else None
             if place is not None:

@@ -111,11 +111,7 @@ class KeyTemplate:
             self._check_tells_apart()
 
     def at(self, grain: Grain) -> KeyTemplate:
-        """Return the template for periods of a length.
-
-        Raises:
-            ConfigurationError: If it does not tell such periods apart.
-        """
+        """Return the template for periods of a length."""
         return _at(self, grain)
 
     @property

@@ -72,11 +72,7 @@ def selection_of(
     csv: Mapping[str, Any] | None = None,
     casts: Mapping[str, Any] | None = None,
 ) -> Selection:
-    """Create the selection from a user's arguments; empty ones count as not set.
-
-    Raises:
-        ConfigurationError: If one is wrong.
-    """
+    """Create the selection from a user's arguments; empty ones count as not set."""
     return Selection.merged(
         Casts.of(casts),
         columns=COLUMNS.checked(columns) or (),

@@ -116,9 +116,6 @@ class ObjectSource(Source):
 
         Returns:
             The source, with its base known from now on, and the manifest of each period.
-
-        Raises:
-            SourceError: If ClickHouse cannot read an object because of its key.
         """
         if not periods:
             return self, {}

@@ -59,11 +59,7 @@ class AdoptedPeriod(AsJson):
 
 
 def adopt_periods(requests: Sequence[LoadRequest], *, proves: bool = False) -> Steps[list[AdoptedPeriod]]:
-    """Adopt periods one by one; a refused period does not stop the others.
-
-    Raises:
-        Chs3Error: Any problem that concerns all of them.
-    """
+    """Adopt periods one by one; a refused period does not stop the others."""
     if requests and requests[0].policies.on_other_periods == SPREAD:
         return (yield from _adopt_arrivals(requests[0]))
     adopted = []

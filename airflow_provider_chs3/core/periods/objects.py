@@ -31,11 +31,7 @@ class LoadedObject(AsJson):
 
 
 def list_objects(request: LedgerRequest) -> Steps[list[LoadedObject]]:
-    """List the objects of published loads, by period, path and time.
-
-    Raises:
-        PreflightError: If the cluster or the table is missing, or not fit.
-    """
+    """List the objects of published loads, by period, path and time."""
     context = yield from look_at_table(request)
     node = context.coordinator
     if not (context.nodes[node].objects and context.nodes[node].has_ledger):

@@ -104,11 +104,7 @@ class PlannedPeriod:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanRequest(TableRequest):
-    """A request for a plan.
-
-    In addition to the table's arguments:
-
-    """
+    """A request for a plan."""
 
     source: Source
     periods: WantedPeriods
@@ -138,10 +134,6 @@ def plan_loads(request: PlanRequest) -> Steps[list[PlannedPeriod]]:
 
     Returns:
         All periods that were compared, in order.
-
-    Raises:
-        SourceError: If all periods of a bucket were requested, and it has none.
-        PreflightError: If the cluster or the table is missing.
     """
     reload = request.reload
     if reload and (yield from reload.leaves_out_table(request.target, request.cluster)):
@@ -173,10 +165,6 @@ def compare_periods(request: PlanRequest) -> Steps[tuple[list[PlannedPeriod], Ta
 
     Returns:
         All periods that were compared, in order; and the facts of the nodes, None where the table is missing.
-
-    Raises:
-        SourceError: If all periods of a bucket were requested, and it has none.
-        PreflightError: If the cluster or the table is missing.
     """
     if request.policies.on_other_periods == SPREAD:
         return (yield from _compare_arrivals(request))

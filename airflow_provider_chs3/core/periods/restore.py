@@ -64,11 +64,7 @@ _TO_SETTLE = (
 
 @dataclass(frozen=True, kw_only=True)
 class RestoreRequest(LedgerRequest):
-    """A request to restore periods of a table.
-
-    In addition to the ledger's:
-
-    """
+    """A request to restore periods of a table."""
 
     version: str | None
     by: str
@@ -102,11 +98,7 @@ class ListedVersion(AsJson):
 
 
 def list_versions(request: LedgerRequest) -> Steps[list[ListedVersion]]:
-    """List the versions of a table's periods, the newest of each first.
-
-    Raises:
-        PreflightError: If the cluster or the table is missing, or not fit.
-    """
+    """List the versions of a table's periods, the newest of each first."""
     context = yield from look_at_table(request)
     parts = f"(SELECT groupUniqArray({CONTENT}) FROM system.parts WHERE active AND {in_table(context.target)})"
     versions, answers = yield from find_versions(context, beside=parts)

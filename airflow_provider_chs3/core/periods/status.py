@@ -168,11 +168,7 @@ _States: TypeAlias = Mapping[Node, Mapping[str, PartitionState]]
 
 
 def look_at_table(request: LedgerRequest) -> Steps[Target]:
-    """Find the nodes and the table, and check that it can be loaded.
-
-    Raises:
-        PreflightError: If the cluster or the table is missing, or not fit.
-    """
+    """Find the nodes and the table, and check that it can be loaded."""
     context = yield from inspect_target(request, policies_on=OF_A_PERIOD)
     check_target(context)
     return context
@@ -183,9 +179,6 @@ def list_ledger(request: LedgerRequest) -> Steps[list[PeriodInLedger]]:
 
     Returns:
         The periods in order, then partitions whose period no ledger knows (only if no periods were named).
-
-    Raises:
-        PreflightError: If the cluster or the table is missing, or not fit: a load would say the same.
     """
     context = yield from look_at_table(request)
     return (yield from list_periods_of(context, request.periods))
@@ -198,9 +191,6 @@ def look_at_freshness(request: LedgerRequest, fresh_by: FreshBy | None, at: date
         request: The table.
         fresh_by: When its periods are due; None for what its newest load said.
         at: The moment, in UTC.
-
-    Raises:
-        PreflightError: If the cluster or the table is missing, or not fit.
     """
     context = yield from look_at_table(request)
     listed = yield from list_periods_of(context, None)

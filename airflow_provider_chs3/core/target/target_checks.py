@@ -217,11 +217,7 @@ def zone_findings(context: Target, settings: SettingValues) -> Iterator[str]:
 def find_grain(
     request: TableRequest, *, may_lack: bool = False, policies_on: Collection[str] = ()
 ) -> Steps[tuple[Grain, Target | None]]:
-    """Return how long the periods are that a table is partitioned by, and the facts of its nodes.
-
-    Raises:
-        PreflightError: If it is missing, or partitioned by something else.
-    """
+    """Return how long the periods are that a table is partitioned by, and the facts of its nodes."""
     context = yield from inspect_target(request, policies_on=policies_on)
     if may_lack and not any(facts.target for facts in context.nodes.values()):
         return Grain.MONTH, None

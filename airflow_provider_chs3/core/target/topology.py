@@ -221,9 +221,6 @@ def _local_table(
 
 def _expanded(cluster: str | None) -> Steps[str | None]:
     """Return a cluster's name with the macros of the connection's server in place of `{…}`, as the server expands them.
-
-    Raises:
-        PreflightError: If it has no such macro.
     """
     if not cluster or "{" not in cluster:
         return cluster

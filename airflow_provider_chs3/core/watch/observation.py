@@ -90,9 +90,6 @@ def observe_periods(
 
     Returns:
         The state of each partition of each period on each node.
-
-    Raises:
-        PreflightError: If the table is missing on a node, or is not partitioned by period.
     """
     context = yield from inspect_table(request)
     owns = {} if known is None else known.setdefault(context.table_facts, {})

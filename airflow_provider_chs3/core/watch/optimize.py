@@ -45,9 +45,6 @@ def find_work(request: OptimizeRequest) -> Steps[dict[str, dict[str, Any]]]:
     Returns:
         Period, with the id of the partition if it has several → `partition_id`, and `parts` on each such node, as
         JSON-safe values: the input of `merge`.
-
-    Raises:
-        PreflightError: If the table is missing on a node, or is not partitioned by period.
     """
     context = yield from inspect_table(request)
     sql = Sql(
@@ -105,10 +102,6 @@ def merge(request: OptimizeRequest, work: Mapping[str, Mapping[str, Any]]) -> St
     Returns:
         Parts before and after, bytes and seconds of each period on each node, as JSON-safe values; with the reason if a
         period was not merged.
-
-    Raises:
-        MergeHealthError: If a person must act, once all else is merged.
-        TransientError: If a disk had too little free space, once all else is merged.
     """
     context = yield from inspect_table(request)
     partitions = {values["partition_id"]: _period_in(name) for name, values in work.items()}
@@ -227,9 +220,6 @@ def stop_merging(request: OptimizeRequest, work: Mapping[str, Mapping[str, Any]]
     KILL QUERY alone does not stop an OPTIMIZE whose merge has begun (seen on 26.9: `is_cancelled` is set, but the merge
     finishes). SYSTEM STOP MERGES does, but stops all merges of the table on that node. So it is sent only to nodes
     where no other period of the table merges, and reverted at once. The parts stay as they were before the merge.
-
-    Raises:
-        PreflightError: If the table is missing on a node.
     """
     context = yield from inspect_table(request)
     partition_ids = [values["partition_id"] for values in work.values()]

@@ -54,11 +54,7 @@ class MergeWatch:
         return " | ".join(map(str, self.verdicts))
 
     def is_over(self) -> bool:
-        """Check whether the wait is over.
-
-        Raises:
-            MergeHealthError: If a person must act.
-        """
+        """Check whether the wait is over."""
         return is_over(self.verdicts, self._reactions)
 
 
