@@ -191,17 +191,21 @@ def is_empty(files: Files, path: str) -> Steps[bool]:
     """Check whether nothing is in a file: of those without a byte, only compressed ones are listed."""
     if files.compression_of(path) == "none":
         return False
-    function = files.read(
-        files.source.glob_of(path), file_format="LineAsString", structure="line String", on_cluster=False
-    )
-    sql = function.between("SELECT 1 FROM ", f" WHERE {files.source.condition_of(path)} LIMIT 1")
     try:
+        sql = _first_line("1", files, path)
         return not (yield from files.look(f"Look whether {path} is empty", sql, on_cluster=False))
     except ClickHouseServerError as error:
         if is_of_servers(error):
             raise
         # It has something that cannot be read either.
         return False
+
+
+def _first_line(value: str, files: Files, path: str) -> Sql:
+    """Return the SELECT of a value of the first line of a file, which it calls `line`."""
+    glob, condition = files.source.glob_of(path), files.source.condition_of(path)
+    function = files.read(glob, file_format="LineAsString", structure="line String", on_cluster=False)
+    return function.between(f"SELECT {value} FROM ", f" WHERE {condition} LIMIT 1")
 
 
 def check_servers_read(path: str, compression: str) -> None:
@@ -226,10 +230,7 @@ def check_beginning(files: Files, path: str) -> Steps[None]:
         SourceError: If it begins with one of them.
     """
     is_plain, is_skipped = files.compression_of(path) == "none", int(files.look_settings.get(_SKIPPED_LINES, 0))
-    glob = files.source.glob_of(path)
-    function = files.read(glob, file_format="LineAsString", structure="line String", on_cluster=False)
-    condition = f" WHERE {files.source.condition_of(path)} LIMIT 1"
-    sql = function.between("SELECT hex(substring(line, 1, 6)) FROM ", condition)
+    sql = _first_line("hex(substring(line, 1, 6))", files, path)
     try:
         rows = yield from files.look(f"Read the first bytes of {path}", sql, on_cluster=False)
     except ClickHouseServerError as error:
@@ -368,13 +369,9 @@ def _memory_bytes(files: Files, reading: Reading) -> int:
         # Footers count values as they are encoded: a repeated one, a time or a number may take more in memory.
         return max(reading.uncompressed_bytes, reading.rows * row_width_bytes(reading.types))
     ratio = _JSON_RATIO if files.format.name == "JSONEachRow" else 1.0
-    return int(sum(unit.size_bytes * ratio * _ratio(files, unit.key) for unit in files.manifest.objects))
-
-
-def _ratio(files: Files, key: str) -> float:
-    if files.format.is_typed:
-        return 1.0
-    return _RATIOS.get(files.compression_of(key), 1.0)
+    ratios: Mapping[str, float] = {} if files.format.is_typed else _RATIOS
+    sizes = (unit.size_bytes * ratios.get(files.compression_of(unit.key), 1.0) for unit in files.manifest.objects)
+    return int(ratio * sum(sizes))
 
 
 def row_width_bytes(types: Mapping[str, str]) -> int:

@@ -94,7 +94,11 @@ def _read_text(files: Files, selection: Selection, wanted: Sequence[Column]) -> 
             types,
             settings=files.look_settings,
             by_file=by_file,
-            fields=_text_fields(types, names, files, selection),
+            fields=TextFields(
+                types,
+                null=selection.csv.null if files.format.is_csv else "",
+                first="" if files.format.names_columns else next(iter(names), ""),
+            ),
         )
         if files.format.name == "JSONEachRow":
             types, loaded = with_whole_objects(types, loaded)
@@ -115,11 +119,6 @@ def _read_text(files: Files, selection: Selection, wanted: Sequence[Column]) -> 
         defaults={name: field.default for name, field in fields.items() if field.default},
     )
     return Reading((group,), names=tuple(names) if by_file else None)
-
-
-def _text_fields(types: Collection[str], names: Sequence[str], files: Files, selection: Selection) -> TextFields:
-    null = selection.csv.null if files.format.is_csv else ""
-    return TextFields(types, null=null, first="" if files.format.names_columns else next(iter(names), ""))
 
 
 def _field(column: Column, files: Files, selection: Selection) -> TextField:
@@ -281,10 +280,6 @@ def without_rows(files: Files, batch: Batch, answered: Collection[str]) -> Steps
     """Return the files that servers find, and that are missing in an answer by file, as they have no rows."""
     if set(batch.paths) <= set(answered):
         return set()
-    return (yield from _found(files, batch)).intersection(batch.paths).difference(answered)
-
-
-def _found(files: Files, batch: Batch) -> Steps[set[str]]:
-    """Return the files of a batch that servers find."""
     sql = files.read(batch.glob, file_format="One").between(f"SELECT DISTINCT {batch.path} FROM ")
-    return {path for (path,) in (yield from files.look(f"Look for {len(batch.paths)} files", sql))}
+    found_by_servers = {path for (path,) in (yield from files.look(f"Look for {len(batch.paths)} files", sql))}
+    return found_by_servers.intersection(batch.paths).difference(answered)

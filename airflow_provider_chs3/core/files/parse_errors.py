@@ -105,7 +105,10 @@ def unreadable(
     where = f"row {number:,} of {path}" if number else path
     column = f", column {key[1]!r}" if key else ""
     if escaped:
-        return _escaped_sentence(f"{where}{column}", escaped[1])
+        return (
+            f"{where}{column} has the key '{escaped[1]}', written with escapes, which ClickHouse does not recognize as "
+            "a Tuple's element. Write keys as UTF-8: json.dumps(…, ensure_ascii=False) in Python."
+        )
     way_out = next((way for pattern, way in _WAYS_OUT if re.search(pattern, error.message)), None)
     if way_out is None:
         way_out = "Fix the file."
@@ -114,10 +117,3 @@ def unreadable(
         elif file_format.is_csv:
             way_out = "Fix the file, or describe how its fields are written in csv={…}."
     return f"{where}{column} cannot be read as {file_format.name}: {reason_of(error)}. {way_out}"
-
-
-def _escaped_sentence(where: str, key: str) -> str:
-    return (
-        f"{where} has the key '{key}', written with escapes, which ClickHouse does not recognize as a Tuple's "
-        "element. Write keys as UTF-8: json.dumps(…, ensure_ascii=False) in Python."
-    )

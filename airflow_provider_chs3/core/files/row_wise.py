@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from airflow_provider_chs3.core.files.field_values import FieldValues
 from airflow_provider_chs3.core.files.loaded_columns import (
@@ -109,14 +109,12 @@ def check_row_wise(
             row[1],
             kept=written[column.name].holds or "",
             written=written[column.name].value,
-            depends_on=_first_lookup(functions[column.name], user_functions),
+            depends_on=next(
+                (call for call in functions[column.name] if call in user_functions or _LOOKUPS.fullmatch(call)), ""
+            ),
         )
         for column, row in zip(columns, described, strict=True)
     ]
-
-
-def _first_lookup(functions: Iterable[str], user_functions: Collection[str]) -> str:
-    return next((name for name in functions if name in user_functions or _LOOKUPS.fullmatch(name)), "")
 
 
 def names_in(select: Mapping[str, str]) -> Steps[list[str]]:
