@@ -357,12 +357,7 @@ def forecast_text(planned: Sequence[PlannedPeriod]) -> str:
 
 
 def due_text(planned: Sequence[PlannedPeriod], fresh_by: FreshBy, at: datetime) -> str:
-    """Describe when the newest period of a plan that has ended is due, and whether the loads will be in time.
-
-    Args:
-        planned: The periods.
-        fresh_by: When they are due.
-        at: The moment at which the loads begin, in UTC.
+    """Describe when the newest period of a plan that has ended is due, and whether loads that begin then are in time.
 
     Returns:
         The sentence; empty if none has ended.

@@ -145,15 +145,7 @@ class _Newest:
 
 
 class _LastLoad(NamedTuple):
-    """The newest load of a period.
-
-    Args:
-        attempt: The load that published it last.
-        insert_seconds: The duration of its insert, in seconds.
-        loaded_rows: The rows that it read.
-        looked_at: The last time that a load compared the period with its objects.
-        fresh_by: When it is due, as `FreshBy` writes it.
-    """
+    """The newest load of a period; `looked_at` is the last time that one compared it with its objects."""
 
     attempt: str = ""
     insert_seconds: float | None = None
@@ -185,13 +177,7 @@ def list_ledger(request: LedgerRequest) -> Steps[list[PeriodInLedger]]:
 
 
 def look_at_freshness(request: LedgerRequest, fresh_by: FreshBy | None, at: datetime) -> Steps[TableStatus]:
-    """Check whether a table has the periods that are due.
-
-    Args:
-        request: The table.
-        fresh_by: When its periods are due; None for what its newest load said.
-        at: The moment, in UTC.
-    """
+    """Check whether a table has the periods that are due, by default as its newest load said."""
     context = yield from look_at_table(request)
     listed = yield from list_periods_of(context, None)
     freshness = _freshness_of(listed, (yield from _ask_for_arrivals(context)), fresh_by, at)
@@ -216,17 +202,7 @@ def _freshness_of(
     fresh_by: FreshBy | None,
     at: datetime,
 ) -> Freshness | None:
-    """Judge a table by its periods.
-
-    Args:
-        listed: All of them.
-        arrivals: When a load last looked at each arrival, and when they are due; none if the table is loaded by period.
-        fresh_by: When they are due; None for what the newest load said.
-        at: The moment, in UTC.
-
-    Returns:
-        The judgment; None if nothing says when they are due.
-    """
+    """Judge a table by its arrivals, or, if it has none, by its periods; None if nothing says when they are due."""
     looks = {
         period.period: (period.looked_at, period.fresh_by)
         for period in listed
