@@ -107,10 +107,13 @@ def _read_text(files: Files, selection: Selection, wanted: Sequence[Column]) -> 
         # Nobody says that the files have them.
         wanted = [column for column in wanted if column.default_kind != "EPHEMERAL"]
     fields = {column.name: _field(column, files, selection) for column in wanted if not by_file or column.name in names}
-    loaded = plain_columns(wanted, {name: field.type for name, field in fields.items()}, by_file)
-    _check_any(loaded, names)
     types = {name: field.type for name, field in fields.items()}
-    loaded = [_read_as_field(column, fields[column.column.name]) for column in loaded]
+    loaded = plain_columns(wanted, types, by_file)
+    _check_any(loaded, names)
+    loaded = [
+        replace(column, source=(field := fields[column.column.name]).source, kept=field.kept, null=field.null)
+        for column in loaded
+    ]
     if files.format.name == "JSONEachRow" and has_whole_objects(types):
         types, loaded = with_whole_objects(types, loaded)
     group = FileGroup(
@@ -130,10 +133,6 @@ def _field(column: Column, files: Files, selection: Selection) -> TextField:
         may_be_null=selection.null_as_default,
         has_exact_doubles=str(files.neutral.get("precise_float_parsing")) != "0",
     )
-
-
-def _read_as_field(column: LoadedColumn, text: TextField) -> LoadedColumn:
-    return replace(column, source=text.source, source_type=text.source_type, kept=text.kept, null=text.null)
 
 
 def _needs_names(file_format: Format, selection: Selection) -> bool:
