@@ -94,11 +94,7 @@ def _read_text(files: Files, selection: Selection, wanted: Sequence[Column]) -> 
             types,
             settings=files.look_settings,
             by_file=by_file,
-            fields=TextFields(
-                types,
-                null=selection.csv.null if files.format.is_csv else "",
-                first="" if files.format.names_columns else next(iter(names), ""),
-            ),
+            fields=_text_fields(types, names, files, selection),
         )
         if files.format.name == "JSONEachRow":
             types, loaded = with_whole_objects(types, loaded)
@@ -122,6 +118,11 @@ def _read_text(files: Files, selection: Selection, wanted: Sequence[Column]) -> 
         defaults={name: field.default for name, field in fields.items() if field.default},
     )
     return Reading((group,), names=tuple(names) if by_file else None)
+
+
+def _text_fields(types: Collection[str], names: Sequence[str], files: Files, selection: Selection) -> TextFields:
+    null = selection.csv.null if files.format.is_csv else ""
+    return TextFields(types, null=null, first="" if files.format.names_columns else next(iter(names), ""))
 
 
 def _field(column: Column, files: Files, selection: Selection) -> TextField:
