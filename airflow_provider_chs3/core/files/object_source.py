@@ -155,7 +155,12 @@ class ObjectSource(Source):
         """Return the results of all passes: at the same time, unless each is a query to one server."""
         from_worker = not self.lists_through_clickhouse
         passes = [list_pass(listing) for listing in _passes_of(self.template, periods, may_join=from_worker)]
-        return (yield from _run(passes, at_once=from_worker))
+        if len(passes) > 1 and from_worker:
+            return (yield from Gather(name=f"List {len(passes)} prefixes", workflows=tuple(passes)))
+        results = []
+        for listing in passes:
+            results.append((yield from listing))
+        return results
 
     def _list(self, each_pass: _Pass) -> Steps[tuple[Self, dict[Period, Manifest]]]:
         periods = each_pass.periods or ()
@@ -375,16 +380,6 @@ def _passes_of(template: KeyTemplate, periods: Collection[Period] | None, *, may
         keys, narrower = template.together(periods)
         return [_Pass(keys, periods, narrower)]
     return [_Pass(template.keys_of(min(joined)), joined) for joined in by_prefix.values()]
-
-
-def _run(passes: Sequence[Steps[T]], *, at_once: bool) -> Steps[list[T]]:
-    """Return the results of passes."""
-    if len(passes) == 1 or not at_once:
-        results = []
-        for listing in passes:
-            results.append((yield from listing))
-        return results
-    return (yield from Gather(name=f"List {len(passes)} prefixes", workflows=tuple(passes)))
 
 
 def read_a_little(source: ObjectSource, objects: Sequence[Unit]) -> Sql | None:
