@@ -199,13 +199,12 @@ def _await_others(request: LoadRequest, periods: Sequence[Period]) -> Steps[None
     """Wait until no load has staged anything of periods, for a bounded time: a load that died leaves its staging."""
     attempts = (Attempt(request.target, (period,), request.nonce) for period in periods)
     staged = " OR ".join(f"startsWith(name, {literal(attempt.prefix)})" for attempt in attempts)
-    sql, waited_seconds = Sql(f"SELECT count() FROM system.tables WHERE {staged}"), 0
-    while waited_seconds < _LONGEST_WAIT_SECONDS:
+    sql = Sql(f"SELECT count() FROM system.tables WHERE {staged}")
+    for _ in range(_LONGEST_WAIT_SECONDS // _POLL_SECONDS):
         rows = yield from Query(name=f"Look for other loads of {request.target}", sql=sql)
         if not rows[0][0]:
             return
         yield from Sleep(name=f"Wait for other loads of {request.target}", seconds=_POLL_SECONDS)
-        waited_seconds += _POLL_SECONDS
 
 
 def _periods_of(view: View, results: Iterable[LoadResult], reload: Reload | None) -> list[Period]:

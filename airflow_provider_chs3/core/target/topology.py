@@ -340,16 +340,11 @@ def _check_absent(
         answering = {name for _, name, _ in of_shard}
         # Where Keeper itself is down, no replica is active.
         if not of_shard or any(set(active) != answering for _, _, active in of_shard):
-            raise ClickHouseConnectionError(
-                _explain_need(error, node, has_others=bool(of_shard)), error.host, error.query_id
-            )
-
-
-def _explain_need(error: ClickHouseConnectionError, node: Node, *, has_others: bool) -> str:
-    if not has_others:
-        return error.message
-    return (
-        f"{error.message} Another replica of shard {node.shard_num} is up, but Keeper counts this one as alive. If it "
-        "is down, loads continue without it once its session has expired (session_timeout_ms, 30 s by default). If it "
-        "is up, workers must reach it."
-    )
+            message = error.message
+            if of_shard:
+                message = (
+                    f"{message} Another replica of shard {node.shard_num} is up, but Keeper counts this one as alive. "
+                    "If it is down, loads continue without it once its session has expired (session_timeout_ms, 30 s "
+                    "by default). If it is up, workers must reach it."
+                )
+            raise ClickHouseConnectionError(message, error.host, error.query_id)
