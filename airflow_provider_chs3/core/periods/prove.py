@@ -247,10 +247,20 @@ def compare_period(
     """Compare the rows that a period's objects have for it with those of the table."""
     is_sample = options.sample is not None
     in_table = yield from digest_table(load, before, read.compared, options.object_column, is_sample=is_sample)
-    findings = yield from _find_objects(load, before, read.compared, in_table, in_objects, options)
-    names = [column.name for column in read.compared]
+    held, wanted = Digest.total(in_table.values()), Digest.total(in_objects.values())
+    # The objects by which the period differs, as far as rows tell.
+    if options.object_column:
+        findings = findings_by_column(in_table, in_objects, has_all=not is_sample)
+    else:
+        findings = findings_by_difference(held.without(wanted), in_objects)
+    if not (findings or options.object_column) and options.names_incomplete and held.rows < wanted.rows:
+        findings = [
+            ObjectFinding(path=path, status="incomplete", source_rows=in_objects[path].rows, rows=None)
+            for path in (yield from find_absent(load, before, read.compared, in_objects))
+        ]
+    sample = f" of {quantity(len(in_objects), 'object')} in a sample" if is_sample else ""
     return replace(
-        _judged(load, in_table, in_objects, findings, names, options),
+        _judged(load, held, wanted, findings, [column.name for column in read.compared], sample),
         left_out=dict(read.left_out),
         compared_objects=len(load.files.manifest.objects),
         as_of=AsOf.of(load.context.target, before),
@@ -426,54 +436,18 @@ def is_as_before(before: PeriodOnNode, after: PeriodOnNode, load: PeriodLoad) ->
     )
 
 
-def _find_objects(
-    load: PeriodLoad,
-    before: Mapping[Node, PeriodOnNode],
-    compared: Sequence[Column],
-    in_table: Mapping[str, Digest],
-    in_objects: Mapping[str, Digest],
-    options: ProofOptions,
-) -> Steps[list[ObjectFinding]]:
-    """Return the objects by which the period differs, as far as rows tell."""
-    if options.object_column:
-        return findings_by_column(in_table, in_objects, has_all=options.sample is None)
-    held, wanted = Digest.total(in_table.values()), Digest.total(in_objects.values())
-    findings = findings_by_difference(held.without(wanted), in_objects)
-    if findings or held.rows >= wanted.rows or not options.names_incomplete:
-        return findings
-    absent = yield from find_absent(load, before, compared, in_objects)
-    return [
-        ObjectFinding(path=path, status="incomplete", source_rows=in_objects[path].rows, rows=None) for path in absent
-    ]
-
-
 def _judged(
-    load: PeriodLoad,
-    in_table: Mapping[str, Digest],
-    in_objects: Mapping[str, Digest],
-    findings: Sequence[ObjectFinding],
-    names: Sequence[str],
-    options: ProofOptions,
+    load: PeriodLoad, held: Digest, wanted: Digest, findings: Sequence[ObjectFinding], names: Sequence[str], sample: str
 ) -> ProvedPeriod:
-    held, wanted = Digest.total(in_table.values()), Digest.total(in_objects.values())
+    proved = partial(ProvedPeriod, period=load.period, rows=held.rows, source_rows=wanted.rows)
     if held.is_of(wanted) and not findings:
-        of = "" if options.sample is None else f" of {quantity(len(in_objects), 'object')} in a sample"
-        reason = f"{quantity(held.rows, 'row')}{of}"
-        return ProvedPeriod(period=load.period, status=EQUAL, reason=reason, rows=held.rows, source_rows=wanted.rows)
+        return proved(status=EQUAL, reason=f"{quantity(held.rows, 'row')}{sample}")
     columns = held.columns_unlike(wanted, names) if held.rows == wanted.rows and held.rows else ()
     reason = _describe_difference(held, wanted, columns, findings)
     facts = load.context.table_facts
     if held.rows < wanted.rows and not facts.keeps_every_row:
         reason += f". A {facts.engine}{' with a TTL' if facts.rows_expire else ''} may have removed rows itself"
-    return ProvedPeriod(
-        period=load.period,
-        status=DIFFERS,
-        reason=reason,
-        rows=held.rows,
-        source_rows=wanted.rows,
-        columns=columns,
-        objects=tuple(findings),
-    )
+    return proved(status=DIFFERS, reason=reason, columns=columns, objects=tuple(findings))
 
 
 def _describe_difference(
