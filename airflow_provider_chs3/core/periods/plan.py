@@ -344,10 +344,8 @@ def forecast_text(planned: Sequence[PlannedPeriod]) -> str:
     forecasts = [(period, period.forecast) for period in planned if period.forecast]
     if not forecasts:
         return ""
-    seconds, staged = (
-        sum(forecast.seconds for _, forecast in forecasts),
-        max(forecast.staged_bytes for _, forecast in forecasts),
-    )
+    seconds = sum(forecast.seconds for _, forecast in forecasts)
+    staged = max(forecast.staged_bytes for _, forecast in forecasts)
     together = f"about {duration_text(seconds)} one after another" if seconds >= 1 else "under a second"
     return (
         f"{quantity(len(forecasts), 'period')} to load, {size_text(sum(period.new_bytes for period, _ in forecasts))}: "

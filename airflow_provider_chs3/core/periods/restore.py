@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -186,26 +187,12 @@ def _unpinned(
     context: Target, period: Period, nodes: Mapping[Node, PeriodOnNode], restored: Restored
 ) -> dict[Node, Sql]:
     """Return the statement for each node that adds the period's records again, as not pinned."""
-    records = {
-        node: [partition.record for partition in on_node.recorded if partition.record]
-        for node, on_node in nodes.items()
-    }
-    return {
-        node: renew(
-            context.ledger,
-            [
-                Renewal(
-                    LedgerKey.on(context, node, period, record.partition_id),
-                    record.attempt,
-                    {"restored": restored.as_text()},
-                    record.structure,
-                )
-                for record in of_node
-            ],
-        )
-        for node, of_node in records.items()
-        if of_node
-    }
+    evidence, renewals = {"restored": restored.as_text()}, defaultdict[Node, list[Renewal]](list)
+    for node, on_node in nodes.items():
+        for record in (partition.record for partition in on_node.recorded if partition.record):
+            key = LedgerKey.on(context, node, period, record.partition_id)
+            renewals[node].append(Renewal(key, record.attempt, evidence, record.structure))
+    return {node: renew(context.ledger, of_node) for node, of_node in renewals.items()}
 
 
 def _restore(request: RestoreRequest, item: Publication) -> Steps[RestoredPeriod]:
