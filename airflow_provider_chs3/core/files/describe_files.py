@@ -12,6 +12,7 @@ from airflow_provider_chs3.core.files.parse_errors import unreadable
 from airflow_provider_chs3.core.files.text_fields import TEXT_TYPE
 from airflow_provider_chs3.core.model.models import SettingValues
 from airflow_provider_chs3.core.model.store_kind import Format
+from airflow_provider_chs3.core.sql.column_types import ColumnType
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal
 from airflow_provider_chs3.core.steps.operations import Gather, Log, Query, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError, SourceError
@@ -297,7 +298,6 @@ _JSON_RATIO = 0.5
 
 _WIDTHS = {"Date": 2, "Date32": 4, "DateTime": 4, "DateTime64": 8, "UUID": 16, "IPv4": 4, "IPv6": 16, "Bool": 1}
 _SIZED = re.compile(r"(?:U?Int|Float|BFloat|Enum|Decimal)(\d+)")
-_WRAPPERS = re.compile(r"^(?:LowCardinality|Nullable)\(")
 #: Bytes of a value of all other types, and of the length of a string.
 _LEAST_WIDTH = 8
 
@@ -357,7 +357,6 @@ def row_width_bytes(types: Mapping[str, str]) -> int:
 
 
 def _width(column_type: str) -> int:
-    inner = _WRAPPERS.sub("", _WRAPPERS.sub("", column_type))
-    word = re.split(r"[(),\s]", inner, maxsplit=1)[0]
-    sized = _SIZED.fullmatch(word)
-    return int(sized[1]) // 8 if sized else _WIDTHS.get(word, _LEAST_WIDTH)
+    name = ColumnType(column_type).bare.name
+    sized = _SIZED.fullmatch(name)
+    return int(sized[1]) // 8 if sized else _WIDTHS.get(name, _LEAST_WIDTH)

@@ -14,6 +14,7 @@ from dataclasses import astuple, dataclass, field, replace
 from typing import Any, Self, TypeAlias
 
 from airflow_provider_chs3.core.model.models import Node
+from airflow_provider_chs3.core.sql.quoting import without_quoted
 
 #: A partition with more parts is recorded without them: at that number, servers refuse INSERTs, and merges continue.
 MOST_PARTS = 3_000
@@ -258,7 +259,6 @@ def rows_of_shards(states: Mapping[Node, PartitionState]) -> dict[int, int]:
     return {node.shard_num: state.rows for node, state in sorted(states.items(), reverse=True)}
 
 
-_QUOTED = re.compile(r"'(?:[^'\\]|\\.|'')*'|`(?:[^`\\]|\\.)*`|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 _TEXT = re.compile(r"'(?:[^'\\]|\\.|'')*'", re.DOTALL)
 _DROP = re.compile(r"\(?DROP COLUMN (?:IF EXISTS )?(?:`((?:[^`\\]|\\.)+)`|([\w.]+))\)?")
 _NAME = r"(?:`(?:[^`\\]|\\.)+`|[\w.]+)"
@@ -314,7 +314,7 @@ class Mutation:
     @property
     def renames(self) -> bool:
         """Return whether it renames a column."""
-        return bool(_RENAME.search(_QUOTED.sub("?", self.command)))
+        return bool(_RENAME.search(without_quoted(self.command)))
 
     def counts_in(self, partition_id: str) -> bool:
         """Check whether its number counts the blocks of a partition."""
@@ -368,8 +368,7 @@ def are_elsewhere(mutations: Iterable[Mutation], partition_id: str, *, after: in
 
 def _is_of_another(command: str, partition_id: str) -> bool:
     """Check whether a command names another partition, in a form that is understood."""
-    blank = _QUOTED.sub(lambda quoted: "?" * len(quoted[0]), command)
-    scopes = [match.start() for match in _SCOPE.finditer(blank)]
+    scopes = [match.start() for match in _SCOPE.finditer(without_quoted(command))]
     matched = _OF_ONE.match(command, scopes[0]) if len(scopes) == 1 else None
     if matched is None:
         return False
