@@ -9,11 +9,9 @@ from airflow_provider_chs3.core.files.source import Source
 from airflow_provider_chs3.core.sql.casts import CONTAINERS, elements_of, has_elements_of, shape_for
 from airflow_provider_chs3.core.sql.column_types import COMPOUND, ColumnType
 from airflow_provider_chs3.core.sql.quoting import identifier
+from airflow_provider_chs3.core.sql.server_casts import TEXTS
 from airflow_provider_chs3.core.target.table_facts import Column
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
-
-#: Types that take a text of any form.
-_TEXTS = ("String", "FixedString")
 
 
 def check_elements(columns: Iterable[Column], by_file: Mapping[str, Mapping[str, str]]) -> None:
@@ -84,7 +82,7 @@ def check_no_containers(loaded: Iterable[LoadedColumn], source: Source) -> None:
     for column in (loaded_column.column for loaded_column in loaded):
         bare, of = ColumnType(column.type).bare, columns[column.name]
         is_text = bare.name in COMPOUND and ColumnType(of.clickhouse_type).bare.name not in COMPOUND
-        if is_text or (of.is_container and bare.name not in _TEXTS):
+        if is_text or (of.is_container and bare.name not in TEXTS):
             raise ConfigurationError(
                 f"Column {column.name!r} is {column.type}, but {of.type} in "
                 f"{source.place}: only a String can hold its text. Set an expression with select={{…}}, or leave "
