@@ -42,7 +42,7 @@ class DeclaredValues:
     def of_expression(self, column: Column, expression: str, used: Iterable[str]) -> Cast:
         """Return an expression over columns as they are declared; see `FieldValues`."""
         used = list(used)
-        made = self.fields.of_expression(column, expression, used)
+        made = self.fields(column, expression, used)
         names = used_fields(used, self.types)
         apart = {name: self._as_declared(name) for name in names if name in self.declared}
         kept = (f"ifNull({holds}, 1)" for name in names if (holds := self._kept(name)))

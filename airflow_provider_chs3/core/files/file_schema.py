@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from airflow_provider_chs3.core.files.declared_values import DeclaredValues
 from airflow_provider_chs3.core.files.describe_files import check_servers_read, describe, refuse_mark, row_width_bytes
-from airflow_provider_chs3.core.files.field_values import TextFields
+from airflow_provider_chs3.core.files.field_values import FieldValues, text_fields
 from airflow_provider_chs3.core.files.file_kinds import FileKind, kinds_of, split_kinds
 from airflow_provider_chs3.core.files.file_set import Files, Reading, try_on_files
 from airflow_provider_chs3.core.files.loaded_columns import (
@@ -119,9 +119,9 @@ def _read_text(files: Files, selection: Selection, wanted: Sequence[Column]) -> 
     return Reading((group,), names=tuple(names) if by_file else None)
 
 
-def _text_fields(types: Collection[str], names: Sequence[str], files: Files, selection: Selection) -> TextFields:
+def _text_fields(types: Collection[str], names: Sequence[str], files: Files, selection: Selection) -> FieldValues:
     null = selection.csv.null if files.format.is_csv else ""
-    return TextFields(types, null=null, first="" if files.format.names_columns else next(iter(names), ""))
+    return text_fields(types, null=null, first="" if files.format.names_columns else next(iter(names), ""))
 
 
 def _field(column: Column, files: Files, selection: Selection) -> TextField:
@@ -185,13 +185,15 @@ def _read_alike(
 ) -> Steps[list[LoadedColumn]]:
     """Find what columns are loaded from in files that are read together."""
     naive = NaiveTimestamps.of(kinds, types, meaning=selection.naive_timestamps, zone=files.zone)
-    values = DeclaredValues(fields=naive, types=types, declared=kinds[0].declared, altered=kinds[0].altered)
+    values = DeclaredValues(
+        fields=naive.of_expression, types=types, declared=kinds[0].declared, altered=kinds[0].altered
+    )
     if not selection.select:
         loaded = plain_columns(wanted, types, {kinds[0].example: types})
         return naive.with_zones(values.of_columns(loaded))
     in_each = {name: of for name, of in types.items() if all(name in kind.types for kind in kinds)}
     loaded = yield from check_row_wise(
-        selection.select, wanted, in_each, settings=files.look_settings, by_file=by_file, fields=values
+        selection.select, wanted, in_each, settings=files.look_settings, by_file=by_file, fields=values.of_expression
     )
     return values.with_doubts(loaded)
 

@@ -83,7 +83,7 @@ def check_row_wise(
     for column in columns:
         name, expression = column.name, select[column.name]
         functions[name], used = yield from _names_in(name, expression)
-        written[name] = fields.of_expression(column, expression, used) if fields else Cast(expression)
+        written[name] = fields(column, expression, used) if fields else Cast(expression)
     # Under names of their own: under the target's, an expression would see another one in the place of a file's column.
     made = {name: f"(\n{strict(cast.value)}\n)" for name, cast in written.items()}
     listed = ",\n".join(f"{text} AS `select {number}`" for number, text in enumerate(made.values()))
