@@ -128,11 +128,7 @@ def choose_period(request: DoctorRequest, context: Target) -> Steps[Period | Non
 def check_period(
     doctor: DoctorRequest, source: Source, period: Period, context: Target
 ) -> Steps[tuple[Check, list[Setting]]]:
-    """Do everything that a load of the period does before it writes.
-
-    Returns:
-        The check, and the settings that the load would send; none if there is a problem.
-    """
+    """Do everything that a load of the period does before it writes; return the settings that it would send, too."""
     warnings: list[str] = []
     try:
         request = LoadRequest(

@@ -170,11 +170,7 @@ def look_at_servers(where: Where, nodes: Sequence[Node]) -> Steps[tuple[tuple[st
 
 
 def remember_passed(where: Where, staging_database: str | None) -> Steps[TableName | None]:
-    """Record that the rehearsal has passed, if loads into tables of its engine require one.
-
-    Returns:
-        The ledger with the record; None if the engine needs no rehearsal.
-    """
+    """Record that the rehearsal has passed, and return the ledger; None if loads into such tables require no record."""
     if where.like is None:
         return None
     ledger = TableName(staging_database or where.like.database, LEDGER_TABLE)

@@ -112,11 +112,7 @@ class ObjectSource(Source):
         return self._located(glob).between(f"{name}({first}", f", {in_order})")
 
     def list_periods(self, periods: Collection[Period]) -> Steps[tuple[Self, dict[Period, Manifest]]]:
-        """List the objects of periods, in one pass over each prefix that they share.
-
-        Returns:
-            The source, with its base known from now on, and the manifest of each period.
-        """
+        """List the objects of periods, in one pass over each prefix that they share; see `Source.list_periods`."""
         if not periods:
             return self, {}
         if self.held is not None:

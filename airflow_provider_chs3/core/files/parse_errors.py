@@ -95,11 +95,7 @@ def reason_of(error: ClickHouseServerError) -> str:
 def unreadable(
     path: str, file_format: Format, error: ClickHouseServerError, *, names_lines: int = 0, is_guessed: bool = False
 ) -> str:
-    """Return the message about a file that cannot be read.
-
-    Returns:
-        Object, row and column as far as they are known, ClickHouse's reason, and what to do.
-    """
+    """Return the message about a file that cannot be read: the place, ClickHouse's reason, and what to do."""
     row, key, escaped = (pattern.search(error.message) for pattern in (_ROW, _KEY, _ESCAPED_KEY))
     number = int(row[1]) - names_lines if row else 0
     where = f"row {number:,} of {path}" if number else path

@@ -75,11 +75,7 @@ class Pace:
         return usual | {_INSERT: seconds * size_bytes / sum(load.loaded_bytes for load in self.loads)}
 
     def forecast(self, size_bytes: int) -> Forecast | None:
-        """Forecast a load of so many bytes.
-
-        Returns:
-            The forecast; None if there are too few past loads.
-        """
+        """Forecast a load of so many bytes; None if there are too few past loads."""
         if not self.is_known:
             return None
         whole = sum(load.source_bytes for load in self.loads)

@@ -178,11 +178,7 @@ def own_tables(rows: Iterable[Row], name: str) -> list[str]:
 
 
 def cluster_of_ledgers() -> Steps[str | None]:
-    """Return the cluster of earlier loads, from the ledgers of the server that the connection leads to.
-
-    Returns:
-        The cluster; None if no ledger names one, or they name several.
-    """
+    """Return the cluster of earlier loads, by the ledgers of the connection's server; None unless they name one."""
     rows = yield from Query(name="Find the ledgers", sql=ledgers_query())
     if not (databases := own_tables(rows, LEDGER_TABLE)):
         return None

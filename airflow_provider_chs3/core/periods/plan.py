@@ -133,11 +133,7 @@ def compared_by(loaded: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def plan_loads(request: PlanRequest) -> Steps[list[PlannedPeriod]]:
-    """Compare the periods' objects with what was published.
-
-    Returns:
-        All periods that were compared, in order.
-    """
+    """Compare the periods' objects with what was published, and log what is found."""
     reload = request.reload
     if reload and (yield from reload.leaves_out_table(request.target, request.cluster)):
         yield from Log(name=f"Nothing to load into {request.target}: this run reloads {reload}.")
@@ -358,11 +354,7 @@ def forecast_text(planned: Sequence[PlannedPeriod]) -> str:
 
 
 def due_text(planned: Sequence[PlannedPeriod], fresh_by: FreshBy, at: datetime) -> str:
-    """Describe when the newest period of a plan that has ended is due, and whether loads that begin then are in time.
-
-    Returns:
-        The sentence; empty if none has ended.
-    """
+    """Describe whether loads that begin at a moment bring the newest ended period in time; empty if none has ended."""
     ended = [(complete, period) for period in planned if (complete := fresh_by.completed_at(period.period, at))]
     if not ended:
         return ""
@@ -458,11 +450,7 @@ def _new_bytes(objects: PeriodObjects, records: Sequence[Record]) -> int:
 
 
 def group_periods(planned: Sequence[PlannedPeriod], *, most_periods: int, most_groups: int) -> list[list[Period]]:
-    """Group periods to load, in their order, so that each group is small.
-
-    Returns:
-        The groups; a large period is one by itself, if there are not too many.
-    """
+    """Group periods to load, in their order, into small groups; large ones are alone, if there are not too many."""
     to_load = sorted((period for period in planned if period.is_to_load), key=lambda period: period.period)
     most_bytes, all_bytes = _MOST_BYTES, sum(period.objects.size_bytes for period in to_load)
     while len(groups := _groups(to_load, most_periods, most_bytes)) > most_groups and most_bytes < all_bytes:

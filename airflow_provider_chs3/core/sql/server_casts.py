@@ -70,11 +70,7 @@ def is_back(made: str, value: str, source: ColumnType) -> str:
 
 
 def all_hold(conditions: Iterable[str | None]) -> str | None:
-    """Join conditions that must all hold.
-
-    Returns:
-        One condition; None if all of them always hold.
-    """
+    """Join conditions that must all hold; None if all of them always hold."""
     return " AND ".join(filter(None, conditions)) or None
 
 

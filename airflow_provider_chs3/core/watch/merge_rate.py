@@ -47,11 +47,7 @@ class MergeRate:
 
 
 def merge_rate_of(state: MergeState, *, most_parts: int, before: MergeState | None = None) -> MergeRate:
-    """Estimate the merge rate of a period on a node.
-
-    Returns:
-        The merge rate; an empty one if nothing progresses.
-    """
+    """Estimate the merge rate of a period on a node; it is empty if nothing progresses."""
     running = [merge for merge in state.merges if merge.seconds > 0 and merge.progress > 0]
     bytes_per_second = sum(merge.size_bytes * merge.progress / merge.seconds for merge in running)
     of_merges = [merge.seconds * (1 - merge.progress) / merge.progress for merge in running]

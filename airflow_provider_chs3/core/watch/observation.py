@@ -86,11 +86,7 @@ def observe_periods(
     *,
     known: dict[TableFacts, dict[Period, PeriodPartitions]] | None = None,
 ) -> Steps[tuple[MergeState, ...]]:
-    """Find the nodes and partitions, and observe their merges.
-
-    Returns:
-        The state of each partition of each period on each node.
-    """
+    """Find the nodes and partitions, and observe the merges of each partition on each node."""
     context = yield from inspect_table(request)
     owns = {} if known is None else known.setdefault(context.table_facts, {})
     if missing := [period for period in periods if period not in owns]:

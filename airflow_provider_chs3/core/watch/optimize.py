@@ -167,11 +167,7 @@ def _count_others(context: Target, jobs: Iterable[Job], running: Mapping[Node, l
 
 
 def _start(context: Target, jobs: list[Job], limit: int) -> Steps[tuple[list[Job], bool]]:
-    """Start as many jobs as the limit allows: the oldest periods first, and one per node at a time.
-
-    Returns:
-        The jobs, and whether one of them ended at once.
-    """
+    """Start as many jobs as allowed: the oldest periods first, one per node; return also whether one ended at once."""
     chosen = list(_chosen(jobs, limit))
     if not chosen:
         return jobs, False

@@ -32,11 +32,7 @@ class MergeWatch:
         self._poll_interval_seconds = poll_interval_seconds
 
     def judge(self, states: Iterable[MergeState]) -> str:
-        """Judge an observation.
-
-        Returns:
-            The verdicts as a log line.
-        """
+        """Judge an observation, and return the verdicts as a log line."""
         before = self.verdicts
         earlier = {
             (verdict.state.node, verdict.state.period, verdict.state.partition_id): verdict.state for verdict in before
