@@ -54,11 +54,7 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """The pace of a table's loads: the insert takes time by the size of the objects, all other steps a fixed time.
-
-    Args:
-        loads: The newest past loads, in any order.
-    """
+    """The pace of a table's newest loads: the insert takes time by the objects' size, all other steps a fixed time."""
 
     loads: Sequence[PastLoad]
 

@@ -37,13 +37,7 @@ from airflow_provider_chs3.core.target.topology import TableRequest
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerRequest(TableRequest):
-    """A request for periods of a table, as its ledgers know them.
-
-    In addition to the table's arguments:
-
-    Args:
-        periods: The periods; None means all that the ledgers know.
-    """
+    """A request for periods of a table, or for all that its ledgers know."""
 
     periods: tuple[Period, ...] | None
 

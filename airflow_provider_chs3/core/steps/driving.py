@@ -108,12 +108,7 @@ def interpose(steps: Steps[T], perform: Callable[[AnyStep], Steps[Any]]) -> Step
 
 
 class Running(Generic[T]):
-    """A workflow that waits for the answer to a step; without a step, it has ended with a result.
-
-    Attributes:
-        step: The step that waits for its answer; None once the workflow has ended.
-        result: The result of a workflow that has ended.
-    """
+    """A workflow that waits for the answer to a step; without a step, it has ended with a result."""
 
     step: AnyStep | None
     result: T

@@ -22,16 +22,7 @@ _UNITS = {"": 1} | {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    """Part limits of a table; its own settings override the server's.
-
-    Args:
-        parts_to_delay_insert: Parts of a partition at which inserts are slowed down.
-        parts_to_throw_insert: Parts of a partition at which inserts into the table are refused.
-        max_parts_in_total: Parts of the table at which inserts are refused.
-        max_bytes_to_merge_at_max_space_in_pool: Size of the largest part that merges make, in bytes.
-        max_avg_part_size_for_too_many_parts: Average part size of a partition, in bytes, above which the number of
-            parts neither delays nor refuses inserts.
-    """
+    """Part limits of a table, as the settings of their names; its own override the server's."""
 
     parts_to_delay_insert: int
     parts_to_throw_insert: int

@@ -81,13 +81,7 @@ class TableRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class PassedRequest(TableRequest, AsJson):
-    """A request for periods of a table that is passed to a trigger, as JSON.
-
-    In addition to the table's arguments:
-
-    Args:
-        periods: The periods; None stands for all.
-    """
+    """A request for periods of a table, or for all of them, that is passed to a trigger as JSON."""
 
     periods: tuple[Period, ...] | None
 
