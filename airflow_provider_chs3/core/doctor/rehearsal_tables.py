@@ -45,13 +45,7 @@ _TAGS: tuple[tuple[str, ...], ...] = ((), ("a",), ("a,b", ""), ("]", "'"))
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Where(TableRequest):
-    """The place of a rehearsal.
-
-    In addition to the table's arguments:
-
-    Args:
-        like: A table whose engine, replicas and settings it copies; None creates a plain MergeTree.
-    """
+    """The place of a rehearsal, whose table is like another one, or else a plain MergeTree."""
 
     like: TableName | None = None
 

@@ -117,12 +117,7 @@ def load_of(
 
 @dataclass(frozen=True, kw_only=True)
 class Followed:
-    """Results and errors of the loads of views' tables.
-
-    Args:
-        results: Table and period → the result of its load.
-        errors: Table → why it is behind.
-    """
+    """Results of the loads of views' tables, by table and period, and why tables are behind."""
 
     results: dict[tuple[TableName, Period], LoadResult] = field(default_factory=dict)
     errors: dict[TableName, Chs3Error] = field(default_factory=dict)

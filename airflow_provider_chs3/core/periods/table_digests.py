@@ -25,12 +25,7 @@ def digest_table(
 ) -> Steps[dict[str, Digest]]:
     """Read the period's rows of one replica of each shard, and of others whose parts differ from its.
 
-    Args:
-        load: The period, with its objects.
-        before: The period as the nodes have it.
-        compared: The columns to compare.
-        object_column: The column that names the object of a row, if there is one.
-        is_sample: Whether to read the rows of the load's objects only.
+    Of a sample, only the rows of the load's objects are read.
 
     Returns:
         The digest of the rows of each object, as the column calls it; of all rows under no name without a column.
