@@ -240,7 +240,7 @@ def check_destination(key: Any, bucket: str | None) -> None:
 
 
 def is_of_a_run(value: Any) -> bool:
-    """Check whether only a run knows a value: a template of Jinja, or the output of another task, or a dict with one."""
+    """Check whether only a run knows a value: a template of Jinja, the output of another task, or a dict with one."""
     if isinstance(value, str):
         return "{{" in value or "{%" in value
     if isinstance(value, Mapping):
