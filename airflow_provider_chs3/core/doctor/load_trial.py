@@ -194,11 +194,7 @@ def _simulate_load(
 
 
 def _look_at_values(load: PeriodLoad, plan: InsertPlan) -> Steps[str]:
-    """Convert the values of a sample as the insert does, and return what was looked at.
-
-    Raises:
-        SourceError: If the insert would fail.
-    """
+    """Convert the values of a sample as the insert does, and return what was looked at."""
     source, objects = load.files.source, load.manifest.objects
     if not source.has_files:
         return "values were not checked: a load finds those that do not fit their columns"

@@ -60,11 +60,7 @@ _MAGIC = {"1F8B": "gzip", "28B52FFD": "zstd", "04224D18": "lz4", "FD377A585A00":
 
 
 def describe(files: Files, paths: Sequence[str], *, is_of_names: bool = True) -> Steps[dict[str, dict[str, str]]]:
-    """Read the columns of single files: path → name → type. Text without even its line of names is left out.
-
-    Raises:
-        SourceError: If one cannot be read.
-    """
+    """Read the columns of single files: path → name → type. Text without even its line of names is left out."""
     if len(paths) > _AT_A_TIME:
         yield from Log(name=f"Read the columns of {len(paths)} files, {_AT_A_TIME} at a time")
     lanes = tuple(
@@ -188,11 +184,7 @@ def _first_line(value: str, files: Files, path: str) -> Sql:
 
 
 def check_servers_read(path: str, compression: str) -> None:
-    """Refuse bzip2: the servers that this was tried on are built without it.
-
-    Raises:
-        SourceError: If servers do not read it.
-    """
+    """Refuse bzip2: the servers that this was tried on are built without it."""
     if compression == "bz2":
         raise SourceError(
             f"{path} is compressed with bzip2, which ClickHouse (25.8, 26.9) does not read: compress it with gzip or "

@@ -58,11 +58,7 @@ class FileKind:
 def kinds_of(
     files: Files, wanted: Sequence[Column], select: Mapping[str, str] | None = None
 ) -> Steps[tuple[list[FileKind], Footers | None]]:
-    """Find the kinds of the period's files, and their footers if they are Parquet.
-
-    Raises:
-        SourceError: If a file cannot be read.
-    """
+    """Find the kinds of the period's files, and their footers if they are Parquet."""
     paths = [unit.path for unit in files.manifest.objects]
     footers: Footers | None = None
     examples: dict[str, tuple[str, ...]] = {}

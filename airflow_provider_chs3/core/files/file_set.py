@@ -98,11 +98,7 @@ class Files:
                 next((yield from ReadBytes(name=name, bucket=bucket, key=key, start=0, length=1, connections=1)))
 
     def check_found(self, paths: Collection[str]) -> None:
-        """Check that servers found all objects.
-
-        Raises:
-            SourceError: If one is missing.
-        """
+        """Check that servers found all objects."""
         wanted = [unit.path for unit in self.manifest.objects]
         missing = [path for path in wanted if path not in paths]
         if missing:

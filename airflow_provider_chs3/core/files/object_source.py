@@ -305,11 +305,7 @@ class ObjectSource(Source):
         return ObjectTrial(self, period)
 
     def check_readable(self, unit: Unit, key: str) -> None:
-        """Check that ClickHouse can read an object.
-
-        Raises:
-            SourceError: If something in its key means something else to ClickHouse.
-        """
+        """Check that ClickHouse can read an object."""
         if unreadable := next((part for part in self.kind.unreadable if part in key), ""):
             raise SourceError(
                 f"ClickHouse cannot read {unit.path}: {unreadable!r} in a key has a special meaning for it. Copy the "

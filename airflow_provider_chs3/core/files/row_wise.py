@@ -118,11 +118,7 @@ def check_row_wise(
 
 
 def names_in(select: Mapping[str, str]) -> Steps[list[str]]:
-    """Return the columns that expressions may read: the identifiers in them, and what these may be parts of.
-
-    Raises:
-        ConfigurationError: If one is not a single row-wise expression.
-    """
+    """Return the columns that expressions may read: the identifiers in them, and what these may be parts of."""
     names: dict[str, None] = {}
     for name, expression in select.items():
         _, used = yield from _names_in(name, expression)

@@ -15,11 +15,7 @@ from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
 
 
 def check_elements(columns: Iterable[Column], by_file: Mapping[str, Mapping[str, str]]) -> None:
-    """Refuse structs that lack a field for a named element of their column.
-
-    Raises:
-        SourceError: If a file lacks one; it names the file.
-    """
+    """Refuse structs that lack a field for a named element of their column."""
     for column in columns:
         for path, types in by_file.items():
             if lacking := _lacking(ColumnType(types[column.name]), ColumnType(column.type)):
@@ -52,11 +48,7 @@ def _fields(of: ColumnType) -> Iterator[tuple[str, str]]:
 
 
 def check_orders(by_file: Iterable[tuple[str, Sequence[LoadedColumn]]]) -> None:
-    """Refuse structs with the same fields in different orders for a Tuple without names: values would swap places.
-
-    Raises:
-        SourceError: If two files differ; it names both.
-    """
+    """Refuse structs with the same fields in different orders for a Tuple without names: values would swap places."""
     orders: dict[object, tuple[str, tuple[str, ...]]] = {}
     for path, loaded in by_file:
         for loaded_column in loaded:
@@ -73,11 +65,7 @@ def check_orders(by_file: Iterable[tuple[str, Sequence[LoadedColumn]]]) -> None:
 
 
 def check_no_containers(loaded: Iterable[LoadedColumn], source: Source) -> None:
-    """Refuse containers of a source that knows its columns: databases write arrays and rows in ways of their own.
-
-    Raises:
-        ConfigurationError: If a column is one, on either side, and does not take its text.
-    """
+    """Refuse containers of a source that knows its columns: databases write arrays and rows in ways of their own."""
     columns = {column.name: column for column in source.known_columns}
     for column in (loaded_column.column for loaded_column in loaded):
         bare, of = ColumnType(column.type).bare, columns[column.name]

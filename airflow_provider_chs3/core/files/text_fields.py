@@ -21,11 +21,7 @@ from airflow_provider_chs3.exceptions import ConfigurationError
 
 @dataclass(frozen=True, kw_only=True)
 class Dialect(Group):
-    """The dialect of CSV files.
-
-    Raises:
-        ConfigurationError: If a value is not allowed.
-    """
+    """The dialect of CSV files."""
 
     group = "csv"
 

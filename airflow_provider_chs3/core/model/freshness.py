@@ -32,11 +32,7 @@ class FreshBy:
 
     @classmethod
     def parse(cls, text: str, timezone: str | None) -> FreshBy:
-        """Parse `07:00`, or `6h`.
-
-        Raises:
-            ConfigurationError: If it is neither, or the time zone is not known.
-        """
+        """Parse `07:00`, or `6h`."""
         timezone = timezone or "UTC"
         zone_of(timezone)
         if matched := _TIME.fullmatch(text):

@@ -323,11 +323,7 @@ def _explain_not_compared(
 def _digest_objects(
     load: PeriodLoad, plan: InsertPlan, compared: Sequence[Column], key: KeyOfRows
 ) -> Steps[dict[str, dict[Any, Digest]]]:
-    """Return the digests of the rows of each object, by their key.
-
-    Raises:
-        SourceError: If an insert would fail, or fewer rows were read than the file says that it has.
-    """
+    """Return the digests of the rows of each object, by their key."""
     files, by_path = load.files, dict[str, dict[Any, Digest]]()
     if files.manifest.objects:
         yield from Log(name=f"Reading {files.manifest.sizes} of {load.period}.")

@@ -269,11 +269,7 @@ def _visible_rows(context: Target, version: Version) -> Steps[int]:
 def _chosen(
     request: RestoreRequest, versions: Sequence[Version], before: Mapping[Node, PeriodOnNode], item: Publication
 ) -> Version:
-    """Return the version to restore.
-
-    Raises:
-        PreflightError: If there is none, or something is missing of it.
-    """
+    """Return the version to restore."""
     records = [on_node.record for on_node in before.values() if on_node.record]
     dead = next((record.restored for record in records if record.event == "intent" and record.restored), "")
     wanted = request.version or (dead and Restored.of_text(dead).version)
@@ -312,11 +308,7 @@ def _chosen(
 
 
 def _follow_structure(context: Target, version: Version) -> Steps[None]:
-    """Add the columns to a version that the table got since; its partitions fit only a table of the same structure.
-
-    Raises:
-        PreflightError: If anything else was changed.
-    """
+    """Add the columns to a version that the table got since; its partitions fit only a table of the same structure."""
     name, target = TableName(context.staging_database, version.table), context.table_facts
     comment = f"SELECT comment FROM system.tables WHERE {is_table(name)}"
     sql = Sql(f"SELECT {target_query(name)}, ({comment})")

@@ -33,11 +33,7 @@ def literal(text: str) -> str:
 
 
 def identifier(name: str) -> str:
-    """Quote an identifier; any name but the empty one is fine.
-
-    Raises:
-        ConfigurationError: If the name is empty.
-    """
+    """Quote an identifier; any name but the empty one is fine."""
     if not name:
         raise ConfigurationError("A database, table or column has an empty name: set its name.")
     return f"`{name.translate(_BACKTICK_ESCAPES)}`"

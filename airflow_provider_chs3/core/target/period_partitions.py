@@ -159,11 +159,7 @@ def _explain_misfit(periods: Sequence[Period], rows: Sequence[Row]) -> str:
 
 
 def grain_of_key(context: Target) -> Steps[Grain]:
-    """Return how long the periods are that the target is partitioned by, as the servers compute its key.
-
-    Raises:
-        PreflightError: If it is partitioned by something else.
-    """
+    """Return how long the periods are that the target is partitioned by, as the servers compute its key."""
     table_facts, of_time = context.table_facts, time_of_key(context)
     if not table_facts.is_partitioned:
         return Grain.ALL

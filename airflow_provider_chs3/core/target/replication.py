@@ -161,21 +161,13 @@ def find_replicas(context: Target) -> Steps[Target]:
 
 
 def check_databases(context: Target) -> None:
-    """Check that statements of a load take effect where they are sent, and on all servers that share the table.
-
-    Raises:
-        PreflightError: If a database of engine Replicated is not fit for it, or the cluster leaves out servers of it.
-    """
+    """Check that statements of a load take effect where they are sent, and on all servers that share the table."""
     if findings := [*_databases(context)]:
         raise PreflightError(*findings)
 
 
 def check_shards(context: Target) -> Steps[None]:
-    """Check that no two shards have the same rows, and all replicas of one do, if the target is replicated.
-
-    Raises:
-        PreflightError: If the nodes do not replicate as the cluster's definition says.
-    """
+    """Check that no two shards have the same rows, and all replicas of one do, if the target is replicated."""
     if context.table_facts.is_replicated:
         yield from _find_places(context)
 

@@ -124,11 +124,7 @@ def _look_up(request: TableRequest) -> Steps[tuple[Sequence[Row], Sequence[Row] 
 
 
 def check_distribution(location: TableLocation, *, distribution: str, target: TableName) -> Steps[None]:
-    """Check that a required sharding key exists, and that each row is written once.
-
-    Raises:
-        PreflightError: If there is none, or if the cluster writes each row on every replica.
-    """
+    """Check that a required sharding key exists, and that each row is written once."""
     if distribution != "sharding_key":
         return
     if location.sharding_key:
@@ -223,11 +219,7 @@ def _expanded(cluster: str | None) -> Steps[str | None]:
 
 
 def with_macros(cluster: str, macros: Mapping[str, str]) -> str:
-    """Return a cluster's name with macros in place of `{…}`.
-
-    Raises:
-        PreflightError: If there is no such macro.
-    """
+    """Return a cluster's name with macros in place of `{…}`."""
     expanded = cluster
     for _ in range(_MACROS_IN_MACROS):
         names = _MACRO.findall(expanded)
@@ -264,11 +256,7 @@ def _nodes_of(cluster: str | None, rows: Sequence[Row]) -> tuple[Node, ...]:
 
 
 def check_versions(nodes: tuple[Node, ...]) -> Steps[None]:
-    """Check the version of every node.
-
-    Raises:
-        PreflightError: If a server is too old.
-    """
+    """Check the version of every node."""
     answers = yield from QueryNodes(
         name="Check the version of every node", sql=dict.fromkeys(nodes, Sql("SELECT version()"))
     )

@@ -124,11 +124,7 @@ def observe(context: Target, partitions: Mapping[str, Period]) -> Steps[tuple[Me
 
 
 def inspect_table(request: TableRequest) -> Steps[Target]:
-    """Inspect a table, which every node must have.
-
-    Raises:
-        PreflightError: If the table is missing on a node.
-    """
+    """Inspect a table, which every node must have."""
     context = yield from inspect_target(request)
     if finding := context.missing_target("create it there, or check table, database and cluster"):
         raise PreflightError(finding)
