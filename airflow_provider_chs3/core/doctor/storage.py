@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from airflow_provider_chs3.core.doctor.report import Check, describe_error, in_lines
@@ -39,15 +39,15 @@ class StorageProbe:
 def look_at_storage(source: Source, period: Period | None, nodes: Iterable[Node]) -> Steps[StorageProbe]:
     """List a few objects from the worker and every node, and read a small part of one on every node."""
     trial, nodes = source.access_trial(period), tuple(nodes)
-    look = StorageProbe(trial.where, trial.options)
-    if (listing := trial.list_from_worker()) is not None:
-        look = replace(look, from_worker=(yield from _timed(listing)))
+    lists, reads = dict[Node, TimedAnswer](), dict[Node, TimedAnswer]()
+    listing = trial.list_from_worker()
+    worker = None if listing is None else (yield from _timed(listing))
     if nodes and (sql := trial.list_on_server()):
-        look = replace(look, lists=(yield from _ask("List the first objects on every node", sql, nodes, source)))
-    if (sql := trial.read_on_server(_objects(look))) is None:
-        return look
-    look = replace(look, has_object=True)
-    return replace(look, reads=(yield from _ask("Read a little on every node", sql, nodes, source))) if nodes else look
+        lists = yield from _ask("List the first objects on every node", sql, nodes, source)
+    sql = trial.read_on_server(_objects(worker, lists))
+    if nodes and sql:
+        reads = yield from _ask("Read a little on every node", sql, nodes, source)
+    return StorageProbe(trial.where, trial.options, worker, lists, sql is not None, reads)
 
 
 def _timed(listing: Steps[Sequence[Unit]]) -> Steps[TimedAnswer]:
@@ -66,10 +66,10 @@ def _ask(name: str, sql: Sql, nodes: Iterable[Node], source: Source) -> TimeQuer
     return TimeQueryNodes(name=name, sql=dict.fromkeys(nodes, sql), settings=settings)
 
 
-def _objects(look: StorageProbe) -> Sequence[Unit]:
-    if look.from_worker and not isinstance(look.from_worker.answer, Chs3Error):
-        return list(look.from_worker.answer)
-    rows = next((listing.answer for listing in look.lists.values() if not isinstance(listing.answer, Chs3Error)), ())
+def _objects(worker: TimedAnswer | None, lists: Mapping[Node, TimedAnswer]) -> Sequence[Unit]:
+    if worker and not isinstance(worker.answer, Chs3Error):
+        return list(worker.answer)
+    rows = next((listing.answer for listing in lists.values() if not isinstance(listing.answer, Chs3Error)), ())
     return [
         Unit(path, size, etag.strip('"'), datetime.fromtimestamp(written, UTC)) for path, size, etag, written in rows
     ]

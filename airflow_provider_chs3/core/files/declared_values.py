@@ -92,13 +92,12 @@ def alterations_of(
     """Return what the reader may have altered in each column of a file: column → keys of `ALTERATIONS`."""
     of_all = _OF_OLDER_READERS if has_older_readers else _OF_READERS
     halves = schema.halves if schema and has_older_readers else frozenset()
-    candidates = {name: ("half",) if name in halves else of_all.get(file_format, ()) for name in types}
-    parsed = {name: ColumnType(of) for name, of in types.items()}
-    apt = {
-        name: tuple(alteration for alteration in alterations if _is_altered(parsed[name], alteration))
-        for name, alterations in candidates.items()
-    }
-    return {name: alterations for name, alterations in apt.items() if alterations}
+    altered = dict[str, tuple[str, ...]]()
+    for name, of in types.items():
+        parsed, candidates = ColumnType(of), ("half",) if name in halves else of_all.get(file_format, ())
+        if apt := tuple(alteration for alteration in candidates if _is_altered(parsed, alteration)):
+            altered[name] = apt
+    return altered
 
 
 def _is_altered(of: ColumnType, alteration: str) -> bool:
