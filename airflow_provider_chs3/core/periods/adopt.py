@@ -20,7 +20,7 @@ from airflow_provider_chs3.core.load.period_load import PeriodLoad
 from airflow_provider_chs3.core.model.models import AsJson
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.periods.adopt_arrivals import prove_arrivals, record_arrivals, records_as_loaded
-from airflow_provider_chs3.core.periods.prove import REFUSALS, ProofOptions, is_as_before, prove_period
+from airflow_provider_chs3.core.periods.prove import REFUSALS, ProofOptions, check_objects, check_table, prove_period
 from airflow_provider_chs3.core.periods.proved_period import EQUAL
 from airflow_provider_chs3.core.sql.quoting import Sql, table
 from airflow_provider_chs3.core.steps.operations import Log, QueryNodes, Steps
@@ -131,7 +131,9 @@ def adopt_period(request: LoadRequest, *, proves: bool = False) -> Steps[Adopted
     yield from make_ledger(load.context, load.context.nodes)
     load = replace(load, context=load.context.with_ledger())
     as_loaded = yield from records_as_loaded([(load, counted.reading)])
-    yield from _check_unchanged(load)
+    if (yield from check_objects(load)):
+        raise ObjectsChangedError(f"Objects of {load.period} came while its rows were counted: try again")
+    yield from check_table(load, load.before)
     # Only its rows were counted: no increment may build on it.
     records = [(node, key, {**values, "base": "", "is_adopted": True}) for node, key, values in as_loaded]
     yield from add_records(load.context, "published", records, name=f"Record {load.period} as published")
@@ -203,16 +205,3 @@ def _way_out(facts: PeriodFacts, policies: Policies) -> str:
     if isinstance(decision, Hold):
         return decision.reason
     return f"load it with policies={allowed}" if allowed else "load it"
-
-
-def _check_unchanged(load: PeriodLoad) -> Steps[None]:
-    period = load.period
-    _, manifest = yield from load.files.source.list_period(period)
-    if manifest.fingerprint != load.files.manifest.fingerprint:
-        raise ObjectsChangedError(f"Objects of {period} changed while its rows were counted: try again")
-    after = yield from load.look_up()
-    for node, on_node in after.items():
-        if not is_as_before(load.before[node], on_node, load):
-            raise TargetChangedError(
-                f"Somebody wrote to {load.context.target} on {node} while the rows of {period} were counted: try again"
-            )

@@ -191,7 +191,7 @@ def prove_period(load: PeriodLoad, options: ProofOptions) -> Steps[ProvedPeriod]
     other_rows = sum(of_object.get(0, NO_ROWS).rows for of_object in read.digests.values())
     proof = yield from compare_period(load, before, read, in_objects, options)
     added = yield from check_objects(load)
-    yield from _check_table(load, before)
+    yield from check_table(load, before)
     said = [proof.reason]
     # Of arrivals, it is no news that they have rows of other periods.
     if other_rows and load.policies.on_other_periods != SPREAD:
@@ -412,7 +412,8 @@ def check_objects(load: PeriodLoad) -> Steps[int]:
     return read.added_in(listed)
 
 
-def _check_table(load: PeriodLoad, before: Mapping[Node, PeriodOnNode]) -> Steps[None]:
+def check_table(load: PeriodLoad, before: Mapping[Node, PeriodOnNode]) -> Steps[None]:
+    """Check that nobody has written to a period since a look at it."""
     for node, on_node in (yield from load.look_up(with_records=False)).items():
         if not is_as_before(before[node], on_node, load):
             raise TargetChangedError(
