@@ -22,12 +22,11 @@ from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.periods.adopt_arrivals import prove_arrivals, record_arrivals, records_as_loaded
 from airflow_provider_chs3.core.periods.prove import REFUSALS, ProofOptions, check_objects, check_table, prove_period
 from airflow_provider_chs3.core.periods.proved_period import EQUAL
+from airflow_provider_chs3.core.periods.status import look_at_table
 from airflow_provider_chs3.core.sql.quoting import Sql, table
 from airflow_provider_chs3.core.steps.operations import Log, QueryNodes, Steps
-from airflow_provider_chs3.core.target.node_facts import inspect_target
 from airflow_provider_chs3.core.target.period_partitions import partitions_of_one
-from airflow_provider_chs3.core.target.privileges import OF_A_PERIOD, check_all_seen
-from airflow_provider_chs3.core.target.target_checks import check_target
+from airflow_provider_chs3.core.target.privileges import check_all_seen
 from airflow_provider_chs3.exceptions import ObjectsChangedError, TargetChangedError
 
 #: The policies with which a load is not refused.
@@ -76,8 +75,7 @@ def adopt_periods(requests: Sequence[LoadRequest], *, proves: bool = False) -> S
 
 def _adopt_arrivals(request: LoadRequest) -> Steps[list[AdoptedPeriod]]:
     """Adopt all periods of a table that was loaded by arrival, whose values are always compared."""
-    context = yield from inspect_target(request, needs_all=True, policies_on=OF_A_PERIOD)
-    check_target(context)
+    context = yield from look_at_table(request, needs_all=True)
     yield from check_all_seen(context.nodes, context.target)
     loads = yield from prove_arrivals(request, context)
     yield from record_arrivals(loads)
@@ -142,8 +140,7 @@ def adopt_period(request: LoadRequest, *, proves: bool = False) -> Steps[Adopted
 
 def _inspect_period(request: LoadRequest) -> Steps[PeriodLoad]:
     source, manifest = yield from list_ready_period(request)
-    context = yield from inspect_target(request, needs_all=True, policies_on=OF_A_PERIOD)
-    check_target(context)
+    context = yield from look_at_table(request, needs_all=True)
     partitions = yield from partitions_of_one(context, request.period)
     return PeriodLoad.of(
         request, context, period=request.period, source=source, manifest=manifest, period_partitions=partitions

@@ -41,7 +41,6 @@ from airflow_provider_chs3.core.steps.driving import Batch
 from airflow_provider_chs3.core.steps.operations import Log, QueryNodes, Steps
 from airflow_provider_chs3.core.target.node_facts import Target, inspect_target
 from airflow_provider_chs3.core.target.period_partitions import partitions_of
-from airflow_provider_chs3.core.target.privileges import OF_A_PERIOD
 from airflow_provider_chs3.core.target.replication import find_replicas
 from airflow_provider_chs3.core.target.table_facts import Column, differences, target_facts, target_query
 from airflow_provider_chs3.core.target.target_checks import check_target
@@ -138,8 +137,7 @@ def restore_periods(request: RestoreRequest) -> Steps[list[RestoredPeriod]]:
         TargetChangedError: If somebody changed the period since it was published.
     """
     settings = (EMPTY_SOURCE, ADAPTIVE_BUFFERS, *DDL_SETTINGS)
-    context = yield from inspect_target(request, settings=settings, needs_all=True, policies_on=OF_A_PERIOD)
-    check_target(context)
+    context = yield from look_at_table(request, settings=settings, needs_all=True)
     context = yield from find_replicas(context)
     periods = sorted(set(request.periods or ()))
     owns = yield from partitions_of(context, periods)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from statistics import median
@@ -153,9 +153,9 @@ _Records: TypeAlias = Mapping[Node, Mapping[Period, _Newest]]
 _States: TypeAlias = Mapping[Node, Mapping[str, PartitionState]]
 
 
-def look_at_table(request: LedgerRequest) -> Steps[Target]:
+def look_at_table(request: TableRequest, *, settings: Iterable[str] = (), needs_all: bool = False) -> Steps[Target]:
     """Find the nodes and the table, and check that it can be loaded."""
-    context = yield from inspect_target(request, policies_on=OF_A_PERIOD)
+    context = yield from inspect_target(request, settings=settings, needs_all=needs_all, policies_on=OF_A_PERIOD)
     check_target(context)
     return context
 
