@@ -10,7 +10,6 @@ from airflow_provider_chs3.core.sql.quoting import identifier, literal
 from airflow_provider_chs3.core.sql.server_casts import Cast
 from airflow_provider_chs3.core.target.table_facts import Column
 
-
 #: Makes an expression of the user for a column, which uses some names, one over other values than servers read. With it
 #: comes the condition that it has the values of the file; none if it always has.
 FieldValues: TypeAlias = Callable[[Column, str, Iterable[str]], Cast]

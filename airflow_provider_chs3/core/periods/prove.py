@@ -25,7 +25,7 @@ from airflow_provider_chs3.core.load.planning import TableHistory, plan_insert
 from airflow_provider_chs3.core.load.recorded_load import as_recorded, is_known, knowing_settings_of, structures_of
 from airflow_provider_chs3.core.load.row_counts import prove_whole
 from airflow_provider_chs3.core.model.models import Manifest, Node
-from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period
+from airflow_provider_chs3.core.model.period import WHOLE_TABLE
 from airflow_provider_chs3.core.model.quantities import quantity
 from airflow_provider_chs3.core.periods.digests import (
     NO_ROWS,
