@@ -206,7 +206,7 @@ def _read_nothing(wanted: Sequence[Column]) -> Reading:
 
 
 def _check_int96(files: Files, groups: Sequence[FileGroup], kinds: Sequence[FileKind]) -> Steps[None]:
-    """Refuse times as INT96 that older readers read as others, by a reader that fails on these and is no default yet."""
+    """Refuse times as INT96 that older readers read as others, by a reader that fails on these, no default as yet."""
     names = frozenset[str]().union(*(kind.int96 for kind in kinds)) if files.has_older_readers else ()
     for group, batch in Reading(_put_largest_first(groups)).batches(files) if names else ():
         read = {

@@ -50,6 +50,6 @@ def list_objects(request: LedgerRequest) -> Steps[list[LoadedObject]]:
     )
     rows = yield from context.on_coordinator(name="List the objects that were loaded", sql=sql)
     return [
-        LoadedObject(Period.parse(period), *fields, bool(is_current), arrival)
+        LoadedObject(*(Period.parse(period), *fields, bool(is_current), arrival))
         for period, *fields, is_current, arrival in rows
     ]

@@ -109,8 +109,8 @@ def _node_now(row: Row, facts: NodeFacts) -> NodeNow:
     memory_bytes, inserts = processes[0]
     others = None
     if facts.target is not None:
-        parts, fullest = parts_of_others[0]
-        others = OtherParts(parts, *fullest, Limits.of(dict(limits), facts.target.settings))
+        parts, (fullest_parts, fullest_bytes) = parts_of_others[0]
+        others = OtherParts(parts, fullest_parts, fullest_bytes, Limits.of(dict(limits), facts.target.settings))
     return NodeNow(
         memory_in_use_bytes=max(0, int(memory_bytes)),
         inserts=int(inserts),

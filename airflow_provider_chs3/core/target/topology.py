@@ -210,7 +210,7 @@ def _local_table(
 
 
 def _expanded(cluster: str | None) -> Steps[str | None]:
-    """Return a cluster's name with the macros of the connection's server in place of `{…}`, as the server expands them."""
+    """Return a cluster's name with the macros of the connection's server in place of `{…}`, as the server does."""
     if not cluster or "{" not in cluster:
         return cluster
     rows = yield from Query(name="Read the server's macros", sql=Sql("SELECT macro, substitution FROM system.macros"))
