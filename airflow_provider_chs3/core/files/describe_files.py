@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from airflow_provider_chs3.core.files.file_set import Files, Reading, try_on_files
+from airflow_provider_chs3.core.files.file_set import Files, Reading
 from airflow_provider_chs3.core.files.loaded_columns import LoadedColumn, structure_of
 from airflow_provider_chs3.core.files.parse_errors import unreadable
 from airflow_provider_chs3.core.files.text_fields import TEXT_TYPE
+from airflow_provider_chs3.core.model.error_codes import is_of_servers
 from airflow_provider_chs3.core.model.models import SettingValues
 from airflow_provider_chs3.core.model.store_kind import Format
 from airflow_provider_chs3.core.sql.column_types import ColumnType
@@ -99,8 +100,13 @@ def with_left_out(
 def _leaves_out(files: Files, path: str) -> Steps[bool]:
     """Check whether servers leave out columns of a file of Arrow."""
     sql = files.read(files.source.glob_of(path), on_cluster=False).between("DESCRIBE TABLE ")
-    look = files.look(f"Look for further columns of {path}", sql, _ALL, on_cluster=False)
-    return isinstance((yield from try_on_files(look)), ClickHouseServerError)
+    try:
+        yield from files.look(f"Look for further columns of {path}", sql, _ALL, on_cluster=False)
+    except ClickHouseServerError as error:
+        if is_of_servers(error):
+            raise
+        return True
+    return False
 
 
 def _is_of_nulls(files: Files, path: str, name: str) -> Steps[bool]:
@@ -109,11 +115,15 @@ def _is_of_nulls(files: Files, path: str, name: str) -> Steps[bool]:
     sql = files.read(files.source.glob_of(path), structure=structure, on_cluster=False).between(
         "SELECT * FROM ", " LIMIT 1"
     )
-    look = files.look(f"Look for column {name} of {path}", sql, _ALL, on_cluster=False)
-    answer = yield from try_on_files(look)
-    if isinstance(answer, ClickHouseServerError) and answer.code != _NO_SUCH_COLUMN:
-        raise SourceError(unreadable(path, files.format, answer)) from answer
-    return not isinstance(answer, ClickHouseServerError)
+    try:
+        yield from files.look(f"Look for column {name} of {path}", sql, _ALL, on_cluster=False)
+    except ClickHouseServerError as error:
+        if is_of_servers(error):
+            raise
+        if error.code == _NO_SUCH_COLUMN:
+            return False
+        raise SourceError(unreadable(path, files.format, error)) from error
+    return True
 
 
 def _describe_each(files: Files, paths: Sequence[str], *, is_of_names: bool) -> Steps[dict[str, dict[str, str]]]:
@@ -132,16 +142,21 @@ def _describe(files: Files, path: str, *, is_of_names: bool) -> Steps[dict[str, 
     if has_line_of_names and is_of_names:
         # Only that line counts; by default 25,000 lines are read to guess types.
         of_names = {**of_names, "input_format_max_rows_to_read_for_schema_inference": 1}
-    answer = yield from try_on_files(files.look(f"Read the columns of {path}", sql, of_names, on_cluster=False))
-    if not isinstance(answer, ClickHouseServerError):
-        names = {row[0]: row[1] for row in answer}
-    elif has_line_of_names:
+    try:
+        rows = yield from Query(
+            name=f"Read the columns of {path}", sql=sql, settings={**files.look_settings, **of_names}
+        )
+    except ClickHouseServerError as error:
+        if is_of_servers(error):
+            raise
+        if not has_line_of_names:
+            yield from check_beginning(files, path)
+            if not files.format.has_footer and (yield from is_empty(files, path)):
+                return {}
+            raise SourceError(unreadable(path, files.format, error, is_guessed=not is_of_names)) from error
         names = yield from _names_alone(files, glob, path)
     else:
-        yield from check_beginning(files, path)
-        if not files.format.has_footer and (yield from is_empty(files, path)):
-            return {}
-        raise SourceError(unreadable(path, files.format, answer, is_guessed=not is_of_names)) from answer
+        names = {row[0]: row[1] for row in rows}
     if any(isinstance(name, bytes) for name in names):
         yield from check_beginning(files, path)
     _check_names(path, names)
@@ -152,12 +167,15 @@ def _names_alone(files: Files, glob: str, path: str) -> Steps[dict[str, str]]:
     """Read the columns from the line of names alone: no rows follow, or the first ones do not fit it."""
     function = files.read(glob, file_format=files.format.name.removesuffix(_WITH_NAMES), on_cluster=False)
     sql = function.between("SELECT * FROM ", f" WHERE {files.source.condition_of(path)} LIMIT 1")
-    rows = yield from try_on_files(files.look(f"Read the names of {path}", sql, _AS_TEXT, on_cluster=False))
-    if isinstance(rows, ClickHouseServerError):
+    try:
+        rows = yield from Query(name=f"Read the names of {path}", sql=sql, settings={**files.look_settings, **_AS_TEXT})
+    except ClickHouseServerError as error:
+        if is_of_servers(error):
+            raise
         yield from check_beginning(files, path)
         if (yield from is_empty(files, path)):
             return {}
-        raise SourceError(unreadable(path, files.format, rows, names_lines=1)) from rows
+        raise SourceError(unreadable(path, files.format, error, names_lines=1)) from error
     if rows and not any(rows[0]):
         raise SourceError(
             f"{path} begins with an empty line where the names of its columns should be. Write the file again, or set "
@@ -170,10 +188,14 @@ def is_empty(files: Files, path: str) -> Steps[bool]:
     """Check whether nothing is in a file: of those without a byte, only compressed ones are listed."""
     if files.compression_of(path) == "none":
         return False
-    look = files.look(f"Look whether {path} is empty", _first_line("1", files, path), on_cluster=False)
-    answer = yield from try_on_files(look)
-    # With an error, it has something that cannot be read either.
-    return not isinstance(answer, ClickHouseServerError) and not answer
+    try:
+        sql = _first_line("1", files, path)
+        return not (yield from files.look(f"Look whether {path} is empty", sql, on_cluster=False))
+    except ClickHouseServerError as error:
+        if is_of_servers(error):
+            raise
+        # It has something that cannot be read either.
+        return False
 
 
 def _first_line(value: str, files: Files, path: str) -> Sql:
@@ -202,10 +224,11 @@ def check_beginning(files: Files, path: str) -> Steps[None]:
     """
     is_plain, is_skipped = files.compression_of(path) == "none", int(files.look_settings.get(_SKIPPED_LINES, 0))
     sql = _first_line("hex(substring(line, 1, 6))", files, path)
-    rows = yield from try_on_files(files.look(f"Read the first bytes of {path}", sql, on_cluster=False))
-    if isinstance(rows, ClickHouseServerError):
-        if is_plain:
-            raise rows
+    try:
+        rows = yield from files.look(f"Read the first bytes of {path}", sql, on_cluster=False)
+    except ClickHouseServerError as error:
+        if is_plain or is_of_servers(error):
+            raise
         return
     for (beginning,) in rows:
         if files.format.name == "CSV" and not is_skipped and beginning.startswith(_MARK_AND_QUOTE):

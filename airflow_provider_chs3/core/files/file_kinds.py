@@ -8,11 +8,12 @@ from dataclasses import dataclass, field, replace
 
 from airflow_provider_chs3.core.files.declared_values import alterations_of, with_uuids
 from airflow_provider_chs3.core.files.describe_files import describe, with_left_out
-from airflow_provider_chs3.core.files.file_set import Files, Reading, plain_prefix, try_on_files
+from airflow_provider_chs3.core.files.file_set import Files, Reading, plain_prefix
 from airflow_provider_chs3.core.files.loaded_columns import FileGroup
 from airflow_provider_chs3.core.files.parquet_footers import Footers, FooterSchema, parquet_footers
 from airflow_provider_chs3.core.files.row_wise import names_in
 from airflow_provider_chs3.core.files.structs import with_fields
+from airflow_provider_chs3.core.model.error_codes import is_of_servers
 from airflow_provider_chs3.core.sql.casts import Casting, elements_of, has_elements_of
 from airflow_provider_chs3.core.sql.column_types import COMPOUND, ColumnType
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal
@@ -303,9 +304,15 @@ def common_type(name: str, types: Sequence[str]) -> Steps[str | None]:
     """Return the type that the server takes for all of some types, perhaps wider than each; None if there is none."""
     values = ", ".join(f"defaultValueOfTypeName({literal(column_type)})" for column_type in types)
     sql = Sql(f"SELECT toTypeName([{values}])")
-    query = Query(name=f"Find a type for column {name}", sql=sql, settings={"use_variant_as_common_type": 0})
-    rows = yield from try_on_files(query)
-    return None if isinstance(rows, ClickHouseServerError) else str(rows[0][0])[len("Array(") : -1]
+    try:
+        rows = yield from Query(
+            name=f"Find a type for column {name}", sql=sql, settings={"use_variant_as_common_type": 0}
+        )
+    except ClickHouseServerError as error:
+        if is_of_servers(error):
+            raise
+        return None
+    return str(rows[0][0])[len("Array(") : -1]
 
 
 def _without_widths(of: ColumnType) -> object:

@@ -9,7 +9,7 @@ from airflow_provider_chs3.core.files.declared_values import DeclaredValues
 from airflow_provider_chs3.core.files.describe_files import check_servers_read, describe, refuse_mark, row_width_bytes
 from airflow_provider_chs3.core.files.field_values import FieldValues, text_fields
 from airflow_provider_chs3.core.files.file_kinds import FileKind, kinds_of, split_kinds
-from airflow_provider_chs3.core.files.file_set import Files, Reading, try_on_files
+from airflow_provider_chs3.core.files.file_set import Files, Reading
 from airflow_provider_chs3.core.files.loaded_columns import (
     VIRTUAL_COLUMNS,
     FileGroup,
@@ -27,6 +27,7 @@ from airflow_provider_chs3.core.files.row_wise import check_row_wise
 from airflow_provider_chs3.core.files.source import Batch
 from airflow_provider_chs3.core.files.structs import check_elements, check_no_containers, check_orders
 from airflow_provider_chs3.core.files.text_fields import TEXT_TYPE, TextField, read_as
+from airflow_provider_chs3.core.model.error_codes import is_of_servers
 from airflow_provider_chs3.core.model.store_kind import Format
 from airflow_provider_chs3.core.sql.quoting import identifier
 from airflow_provider_chs3.core.steps.operations import Steps
@@ -219,8 +220,11 @@ def _check_int96(files: Files, groups: Sequence[FileGroup], kinds: Sequence[File
         function = files.read(batch.glob, structure=structure_of(read))
         condition = f" WHERE {files.source.rows_of(batch)} AND NOT ignore({', '.join(map(identifier, read))})"
         sql = function.between("SELECT count() FROM ", condition)
-        look = files.look("Check times as INT96", sql, {"input_format_parquet_use_native_reader_v3": 1})
-        if isinstance(error := (yield from try_on_files(look)), ClickHouseServerError):
+        try:
+            yield from files.look("Check times as INT96", sql, {"input_format_parquet_use_native_reader_v3": 1})
+        except ClickHouseServerError as error:
+            if is_of_servers(error):
+                raise
             path = files.source.path_in_error(file_of(error)) or batch.paths[0]
             raise SourceError(unreadable(path, files.format, error)) from error
 

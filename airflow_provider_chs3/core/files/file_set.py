@@ -12,14 +12,13 @@ from typing import Any
 from airflow_provider_chs3.core.files.key_template import shared_prefix
 from airflow_provider_chs3.core.files.loaded_columns import FileGroup, LoadedColumn
 from airflow_provider_chs3.core.files.source import Batch, Source
-from airflow_provider_chs3.core.model.error_codes import is_of_servers
 from airflow_provider_chs3.core.model.models import Manifest, SettingValues
 from airflow_provider_chs3.core.model.store_kind import Format, compression_of_key
 from airflow_provider_chs3.core.sql.complete_answers import passed_on
 from airflow_provider_chs3.core.sql.quoting import PARSED, Sql
-from airflow_provider_chs3.core.steps.operations import Query, ReadBytes, Row, Steps
+from airflow_provider_chs3.core.steps.operations import Query, ReadBytes, Steps
 from airflow_provider_chs3.core.target.table_facts import Column
-from airflow_provider_chs3.exceptions import ClickHouseServerError, SourceError
+from airflow_provider_chs3.exceptions import SourceError
 
 #: Settings of statements that inspect files before anything is loaded.
 LOOK_SETTINGS: SettingValues = {
@@ -205,16 +204,6 @@ class Reading:
 
 def _parse_column(values: Mapping[str, Any]) -> LoadedColumn:
     return LoadedColumn(**{**values, "column": Column(**values["column"]), "altered": tuple(values["altered"])})
-
-
-def try_on_files(query: Query) -> Steps[list[Row] | ClickHouseServerError]:
-    """Return the rows of a statement, or its error if that says something about the files."""
-    try:
-        return (yield from query)
-    except ClickHouseServerError as error:
-        if is_of_servers(error):
-            raise
-        return error
 
 
 #: Characters that are literal in every table function; all others are matched by a glob.
