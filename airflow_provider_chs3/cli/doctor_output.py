@@ -12,8 +12,9 @@ from airflow_provider_chs3.cli.tables import rendered, size
 from airflow_provider_chs3.client.connection import check_settings
 from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.client.session import Session
+from airflow_provider_chs3.core.doctor.load_trial import DoctorRequest
 from airflow_provider_chs3.core.doctor.report import Check, CheckOutcome, Diagnosis, NodeReport
-from airflow_provider_chs3.core.doctor.run import DoctorRequest, examine
+from airflow_provider_chs3.core.doctor.run import examine
 from airflow_provider_chs3.core.files.source import Source
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.model.quantities import quantity

@@ -16,9 +16,14 @@ from airflow_provider_chs3.cli.rehearsed_objects import CLEAN, RehearsedObjects,
 from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.core.arguments.merge_arguments import Reactions, Thresholds
 from airflow_provider_chs3.core.doctor import rehearsal_tables as scratch
-from airflow_provider_chs3.core.doctor.rehearsal_cleaning import Cleaned, clean_database
-from airflow_provider_chs3.core.doctor.rehearsal_report import Scenario, ScenarioResult
-from airflow_provider_chs3.core.doctor.rehearsal_tables import PERIOD, Where
+from airflow_provider_chs3.core.doctor.rehearsal_tables import (
+    PERIOD,
+    Cleaned,
+    Scenario,
+    ScenarioResult,
+    Where,
+    clean_database,
+)
 from airflow_provider_chs3.core.load.protocol import LoadsOutcome, load_periods
 from airflow_provider_chs3.core.model.error_codes import S3_ERROR, sentence, with_hint
 from airflow_provider_chs3.core.model.models import Node, TableName

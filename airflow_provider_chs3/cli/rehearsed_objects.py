@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from airflow_provider_chs3.client.listing import WritableListing
 from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.core.doctor import rehearsal_tables as scratch
-from airflow_provider_chs3.core.doctor.rehearsal_cleaning import clean_after
-from airflow_provider_chs3.core.doctor.rehearsal_tables import PERIOD, Where
+from airflow_provider_chs3.core.doctor.rehearsal_tables import PERIOD, Where, clean_after
 from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.target.table_facts import NAME_PREFIX
 from airflow_provider_chs3.core.target.topology import TableLocation

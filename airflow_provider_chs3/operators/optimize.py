@@ -77,7 +77,7 @@ class OptimizePartitionOperator(OnLoadsPage, BaseOperator, takes=load_arguments.
         self.is_ended = self.cancel_on_kill
         if self._running is None or not self.cancel_on_kill:
             return
-        from airflow_provider_chs3.core.watch.optimize_cancel import stop_merging
+        from airflow_provider_chs3.core.watch.optimize import stop_merging
 
         self.log.info("Ending the OPTIMIZEs of this task.")
         self.runner(in_turns=True).run(stop_merging(*self._running))

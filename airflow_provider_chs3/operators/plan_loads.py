@@ -125,7 +125,7 @@ class PlanLoadsOperator(PeriodOperator, takes=OF_PLANS):
         return int(conf.getint("core", "max_map_length", fallback=1_024))
 
     def _groups(self, planned: Sequence[PlannedPeriod], *, most_periods: int) -> list[list[str]]:
-        from airflow_provider_chs3.core.periods.period_groups import group_periods
+        from airflow_provider_chs3.core.periods.plan import group_periods
 
         groups_of_periods = group_periods(planned, most_periods=most_periods, most_groups=self._most_tasks)
         groups = [[str(period) for period in group] for group in groups_of_periods]

@@ -13,8 +13,7 @@ from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.core.model.error_codes import is_terminal, with_hint
 from airflow_provider_chs3.core.steps.driving import drive_async
 from airflow_provider_chs3.core.steps.operations import AnyStep, Log, Sleep, Steps
-from airflow_provider_chs3.core.watch.optimize import merge
-from airflow_provider_chs3.core.watch.optimize_cancel import stop_merging
+from airflow_provider_chs3.core.watch.optimize import merge, stop_merging
 from airflow_provider_chs3.core.watch.optimize_request import OptimizeRequest
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook

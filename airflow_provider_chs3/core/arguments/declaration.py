@@ -63,7 +63,7 @@ class Argument:
         """
         if "None" in self.kinds and value in (None, ""):
             return None
-        read = _READ.get(self._kind, _as_is)(value)
+        read = _READ[self._kind](value) if self._kind in _READ else value
         if read is None or not self._is_allowed(read):
             raise ConfigurationError(f"{self.written}={value!r} is not allowed: use {self.wanted}.")
         return read
@@ -99,10 +99,6 @@ class Argument:
             and (self.above is None or value > self.above)
             and (self.most is None or value <= self.most)
         )
-
-
-def _as_is(value: Any) -> Any:
-    return value
 
 
 def _boolean(value: Any) -> bool | None:
@@ -244,11 +240,7 @@ def check_destination(key: Any, bucket: str | None) -> None:
 
 
 def is_of_a_run(value: Any) -> bool:
-    """Check whether only a run knows a value: a template of Jinja, or the output of another task, or a dict with one.
-
-    Args:
-        value: The value.
-    """
+    """Check whether only a run knows a value: a template of Jinja, the output of another task, or a dict with one."""
     if isinstance(value, str):
         return "{{" in value or "{%" in value
     if isinstance(value, Mapping):

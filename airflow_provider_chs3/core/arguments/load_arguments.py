@@ -211,9 +211,9 @@ def _group(name: str, help: str) -> Argument:
     return Argument(name=name, help=f"{help}: {names}.", type="Mapping[str, Any] | str | None")
 
 
-def _conn_id(name: str, option: str, help: str, *, type: str = "str") -> Argument:
-    without = f"Airflow's `[chs3] {option}`, `{option.removesuffix('_conn_id').replace('clickhouse', 'chs3')}_default`"
-    return Argument(name=name, help=help, type=type, default=CONFIGURED, option=f"chs3.{option}", without=without)
+def _conn_id(name: str, help: str, *, type: str = "str") -> Argument:
+    without = f"Airflow's `[chs3] {name}`, `{name.removesuffix('_conn_id').replace('clickhouse', 'chs3')}_default`"
+    return Argument(name=name, help=help, type=type, default=CONFIGURED, option=f"chs3.{name}", without=without)
 
 
 NAME = Argument(
@@ -248,9 +248,8 @@ CLUSTER = Argument(
 STAGING_DATABASE = Argument(
     name="staging_database", help="Database of staging and ledger, on every node.", without="the table's"
 )
-CLICKHOUSE_CONN_ID = _conn_id("clickhouse_conn_id", "clickhouse_conn_id", "Connection of type `chs3`.")
+CLICKHOUSE_CONN_ID = _conn_id("clickhouse_conn_id", "Connection of type `chs3`.")
 AWS_CONN_ID = _conn_id(
-    "aws_conn_id",
     "aws_conn_id",
     "AWS connection for listing, and for the servers' reads. None: a public bucket, read without keys.",
     type="str | None",

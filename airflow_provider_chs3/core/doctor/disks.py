@@ -20,11 +20,7 @@ _LOW_FREE_FRACTION = 0.1
 
 
 def check_room(nodes: Iterable[Node]) -> Steps[tuple[Check, dict[Node, int]]]:
-    """Check the free space of local disks.
-
-    Returns:
-        The check, and the free bytes of each node.
-    """
+    """Check the free space of local disks, and return that of each node, too."""
     errors: dict[Node, Chs3Error] = {}
     sql = Sql(
         f"SELECT name, free_space, total_space, ({KEPT_BYTES}) FROM system.disks "

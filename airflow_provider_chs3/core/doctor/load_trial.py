@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from airflow_provider_chs3.core.arguments.arrivals import SPREAD
+from airflow_provider_chs3.core.arguments.arrivals import SPREAD, is_by_arrival
 from airflow_provider_chs3.core.doctor.report import Check, describe_error, in_a_line
 from airflow_provider_chs3.core.files.describe_files import DataVolume
 from airflow_provider_chs3.core.files.source import Source
@@ -38,6 +38,7 @@ from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.period_partitions import grain_of_key, part_of_time, partitions_of_one
 from airflow_provider_chs3.core.target.replication import check_databases, check_shards
 from airflow_provider_chs3.core.target.target_checks import check_target
+from airflow_provider_chs3.core.target.topology import TableRequest
 from airflow_provider_chs3.core.tuning.insert_settings import REQUIRED_SETTINGS, load_settings, without_exact
 from airflow_provider_chs3.core.tuning.resource_share import ShareOptions, resource_share_of, smallest
 from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError, PreflightError, SourceError
@@ -52,16 +53,25 @@ _IS_DURABLE = re.compile(r"\bfsync_after_insert\s*=\s*1\b")
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrialSetup:
-    """The setup of a load that is not started."""
+class DoctorRequest(TableRequest):
+    """A request for a diagnosis, of a load that is not started if there is a source."""
 
-    context: Target
-    states: Mapping[Node, NodeNow]
-    specs: Mapping[Node, NodeSpec]
+    now: datetime
     store: StoreKind
-    user_settings: SettingValues
-    declared: Mapping[str, NodeSpec]
-    definition: Mapping[str, Any] | None
+    source: Source | None = None
+    source_error: str = ""
+    period: Period | None = None
+    declared: Mapping[str, NodeSpec] = field(default_factory=dict)
+    addresses: tuple[str, ...] = ()
+    settings: SettingValues = field(default_factory=dict)
+    definition: Mapping[str, Any] | None = None
+    purposes: tuple[str, ...] = ("load",)
+    creates_table: bool = False
+
+    @property
+    def has_table(self) -> bool:
+        """Return whether a table was named."""
+        return bool(self.target.table)
 
 
 def check_table(context: Target, nodes: Collection[Node], *, user_settings: SettingValues) -> Steps[Check]:
@@ -77,38 +87,30 @@ def check_table(context: Target, nodes: Collection[Node], *, user_settings: Sett
         pass
     table_facts = context.table_facts
     summary = f"{context.target}: {table_facts.engine} PARTITION BY {table_facts.partition_key}"
-    return Check(name="table", summary=summary, remarks=tuple(_power_cut_remarks(context)))
+    may_be_lost = (
+        "a power cut of all replicas of a shard at once may lose periods that count as published; the next run "
+        f"loads them again. fsync_after_insert = 1 on {context.target} prevents that"
+    )
+    is_durable = not table_facts.is_replicated or _IS_DURABLE.search(table_facts.settings)
+    return Check(name="table", summary=summary, remarks=() if is_durable else (may_be_lost,))
 
 
-def _power_cut_remarks(context: Target) -> Iterator[str]:
-    table_facts = context.table_facts
-    if table_facts.is_replicated and not _IS_DURABLE.search(table_facts.settings):
-        yield (
-            "a power cut of all replicas of a shard at once may lose periods that count as published; the next run "
-            f"loads them again. fsync_after_insert = 1 on {context.target} prevents that"
-        )
-
-
-def choose_period(
-    context: Target,
-    source: Source,
-    named: Period | None,
-    *,
-    is_of_a_load: bool,
-    by_arrival: bool,
-    at: datetime,
-) -> Steps[Period | None]:
+def choose_period(request: DoctorRequest, context: Target) -> Steps[Period | None]:
     """Return the period to check: of the load's own length, as one command is about tables of several lengths.
 
     Returns:
         The newest that has objects, in the period that was named for a load, or of the last three; if there is none,
         the named one, or None.
     """
+    source, named, definition = request.source, request.period, request.definition
+    if source is None or not request.has_table or (named and definition is None):
+        return named
     try:
-        if (named and not is_of_a_load) or not all(facts.target for facts in context.nodes.values()):
+        if not all(facts.target for facts in context.nodes.values()):
             return named
+        by_arrival = is_by_arrival((definition or {}).get("policies"))
         grain = source.arrival_grain if by_arrival else (yield from grain_of_key(context))
-        newest = Period.of(at.replace(tzinfo=None), grain)
+        newest = Period.of(request.now.replace(tzinfo=None), grain)
         parts = named.parts(grain) if named else tuple(newest.shifted(-back) for back in range(_PERIODS_BACK))
         if named and parts:
             # Its own, unless a later one in it has objects.
@@ -124,21 +126,29 @@ def choose_period(
 
 
 def check_period(
-    scene: TrialSetup, source: Source, period: Period, *, at: datetime
+    doctor: DoctorRequest, source: Source, period: Period, context: Target
 ) -> Steps[tuple[Check, list[Setting]]]:
-    """Do everything that a load of the period does before it writes.
-
-    Returns:
-        The check, and the settings that the load would send; none if there is a problem.
-    """
+    """Do everything that a load of the period does before it writes; return the settings that it would send, too."""
     warnings: list[str] = []
     try:
-        request = _request(scene, source, period, at)
-        structures = [] if scene.definition is not None else (yield from newest_structures(scene.context))
-        request = as_recorded(request, structures, scene.context)
-        scene = replace(scene, context=(yield from knowing_settings_of([request], scene.context)))
-        is_told = scene.definition is not None or is_known(structures)
-        settings, summary = yield from _simulate_load(scene, request, warnings, is_told=is_told)
+        request = LoadRequest(
+            **parsed_definition(doctor.definition or {}),
+            period=period,
+            source=source,
+            target=context.target,
+            cluster=context.cluster,
+            default_cluster=None,
+            staging_database=context.staging_database,
+            nonce="doctor",
+            now=doctor.now,
+            settings=doctor.settings,
+            connection_node_specs=doctor.declared,
+        )
+        structures = [] if doctor.definition is not None else (yield from newest_structures(context))
+        request = as_recorded(request, structures, context)
+        context = yield from knowing_settings_of([request], context)
+        is_told = doctor.definition is not None or is_known(structures)
+        settings, summary = yield from _simulate_load(context, request, warnings, is_told=is_told)
     except PreflightError as error:
         return Check(name=f"period {period}", findings=tuple(map(in_a_line, error.findings))), []
     except Chs3Error as error:
@@ -148,10 +158,9 @@ def check_period(
 
 
 def _simulate_load(
-    scene: TrialSetup, request: LoadRequest, warnings: list[str], *, is_told: bool
+    context: Target, request: LoadRequest, warnings: list[str], *, is_told: bool
 ) -> Steps[tuple[list[Setting], str]]:
-    context, period = scene.context, request.period
-    by_arrival = request.policies.on_other_periods == SPREAD
+    period, by_arrival = request.period, request.policies.on_other_periods == SPREAD
     partitions = (yield from part_of_time(context)) if by_arrival else (yield from partitions_of_one(context, period))
     source, manifest = yield from request.source.list_period(period)
     load = PeriodLoad.of(
@@ -185,11 +194,7 @@ def _simulate_load(
 
 
 def _look_at_values(load: PeriodLoad, plan: InsertPlan) -> Steps[str]:
-    """Convert the values of a sample as the insert does, and return what was looked at.
-
-    Raises:
-        SourceError: If the insert would fail.
-    """
+    """Convert the values of a sample as the insert does, and return what was looked at."""
     source, objects = load.files.source, load.manifest.objects
     if not source.has_files:
         return "values were not checked: a load finds those that do not fit their columns"
@@ -210,55 +215,33 @@ def _look_at_values(load: PeriodLoad, plan: InsertPlan) -> Steps[str]:
     return f"the values in the first {_SAMPLED_ROWS:,} rows of {of} fit their columns; a load checks every value"
 
 
-def _request(scene: TrialSetup, source: Source, period: Period, at: datetime) -> LoadRequest:
-    return LoadRequest(
-        **parsed_definition(scene.definition or {}),
-        period=period,
-        source=source,
-        target=scene.context.target,
-        cluster=scene.context.cluster,
-        default_cluster=None,
-        staging_database=scene.context.staging_database,
-        nonce="doctor",
-        now=at,
-        settings=scene.user_settings,
-        connection_node_specs=scene.declared,
-    )
-
-
-def settings_of_any_period(scene: TrialSetup) -> list[Setting]:
-    """Return the settings of a load when only the nodes are known.
-
-    Raises:
-        ConfigurationError: If a node does not know one of the connection's settings.
-    """
-    if not scene.specs:
-        return []
-    data = DataVolume(is_on_remote_disk=any(state.is_on_remote_disk for state in scene.states.values()))
-    share = resource_share_of(smallest(scene.specs.values()), ShareOptions(), data, scene.states.values())
-    settings = load_settings(
-        share=share,
-        data=data,
-        known=scene.context.known_settings,
-        user_settings=scene.user_settings,
-        null_as_default=False,
-        store=scene.store,
-    )
-    return without_exact(settings, scene.store)
-
-
-def check_settings(scene: TrialSetup, settings: list[Setting], *, period: Period | None) -> tuple[Check, list[Setting]]:
-    """Report the settings that a load would send."""
+def check_settings(
+    request: DoctorRequest,
+    context: Target,
+    states: Mapping[Node, NodeNow],
+    specs: Mapping[Node, NodeSpec],
+    settings: list[Setting],
+) -> tuple[Check, list[Setting]]:
+    """Report the settings that a load would send; those of any period where only the nodes are known."""
     name = "settings"
-    if len(scene.specs) < len(scene.states):
+    if len(specs) < len(states):
         return Check(name=name, skipped="fix the node specs above first"), []
     if settings:
-        return Check(name=name, summary=f"{len(settings)} for {period}, each with its reason below"), settings
+        return Check(name=name, summary=f"{len(settings)} for {request.period}, each with its reason below"), settings
+    if not specs:
+        return Check(name=name, skipped="no node reported its capacity"), []
+    data = DataVolume(is_on_remote_disk=any(state.is_on_remote_disk for state in states.values()))
     try:
-        settings = settings_of_any_period(scene)
+        every = load_settings(
+            share=resource_share_of(smallest(specs.values()), ShareOptions(), data, states.values()),
+            data=data,
+            known=context.known_settings,
+            user_settings=request.settings,
+            null_as_default=False,
+            store=request.store,
+        )
     except Chs3Error as error:
         return Check(name=name, findings=(in_a_line(error),)), []
-    if not settings:
-        return Check(name=name, skipped="no node reported its capacity"), []
+    settings = without_exact(every, request.store)
     summary = f"{len(settings)} for a period of any size: they change once its data is known"
     return Check(name=name, summary=summary), settings

@@ -15,7 +15,7 @@ from airflow_provider_chs3.core.sql.quoting import Sql, in_table, one_of, readab
 from airflow_provider_chs3.core.steps.fan_out import query_reachable
 from airflow_provider_chs3.core.steps.operations import Row, Steps
 from airflow_provider_chs3.core.target.node_facts import Target
-from airflow_provider_chs3.core.watch.health import Health, Verdict, judge
+from airflow_provider_chs3.core.watch.health import Health, judge
 from airflow_provider_chs3.core.watch.observation import observe
 from airflow_provider_chs3.exceptions import Chs3Error
 
@@ -37,22 +37,16 @@ def check_merges_of(context: Target) -> Steps[Check]:
     except Chs3Error as error:
         return Check(name=_NAME).with_errors({context.coordinator: error})
     verdicts = [judge(state, Thresholds()) for state in states]
-    return _describe_verdicts(f"{target}, {quantity(len(set(periods.values())), 'period')}", verdicts).with_errors(
-        errors
-    )
-
-
-def _describe_verdicts(of: str, verdicts: Iterable[Verdict]) -> Check:
-    verdicts = list(verdicts)
     bad = (Health.STUCK, Health.SETTLED_WITH_TOO_MANY_PARTS)
     counts = Counter(str(verdict.health).replace("_", " ") for verdict in verdicts)
     seen = ", ".join(f"{count} {health}" for health, count in sorted(counts.items())) or "no parts"
-    return Check(
+    check = Check(
         name=_NAME,
-        summary=f"{of}, on all nodes: {seen}",
+        summary=f"{target}, {quantity(len(set(periods.values())), 'period')}, on all nodes: {seen}",
         findings=tuple(in_a_line(f"{verdict}.") for verdict in verdicts if verdict.health in bad),
         remarks=tuple(in_a_line(verdict) for verdict in verdicts if verdict.health is Health.SETTLING),
     )
+    return check.with_errors(errors)
 
 
 def check_backlog(nodes: Iterable[Node]) -> Steps[Check]:

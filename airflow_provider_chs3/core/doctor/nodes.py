@@ -51,11 +51,7 @@ class Clock:
 
 
 def probe_nodes(nodes: Iterable[Node]) -> Steps[tuple[dict[Node, NodeProbe], dict[Node, Chs3Error]]]:
-    """Ask every node for its version, user and time.
-
-    Returns:
-        The nodes that answered, and the errors of the others.
-    """
+    """Ask every node for its version, user and time; return those that answered, and the errors of the others."""
     sql = Sql("SELECT version(), currentUser(), toFloat64(now64(6))")
     answers = yield from TimeQueryNodes(name="Ask every node for its version", sql=dict.fromkeys(nodes, sql))
     errors = {node: timed.answer for node, timed in answers.items() if isinstance(timed.answer, Chs3Error)}

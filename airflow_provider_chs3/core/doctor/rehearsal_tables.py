@@ -1,25 +1,30 @@
-"""The rows and the table of a rehearsal: few rows, with values that are easily changed or lost."""
+"""A rehearsal: its few rows, of values that are easily changed or lost, its table, and what is left of it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TypeAlias
 
+from airflow_provider_chs3.core.ledger.object_records import objects_table
 from airflow_provider_chs3.core.ledger.table import make_ledger
+from airflow_provider_chs3.core.load.end_attempts import end_earlier_attempts
+from airflow_provider_chs3.core.load.staging_tables import Attempt
 from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.model.quantities import quantity
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, is_table, literal, table
+from airflow_provider_chs3.core.steps.fan_out import query_reachable
 from airflow_provider_chs3.core.steps.operations import QueryNodes, Steps
-from airflow_provider_chs3.core.target.node_facts import NodeFacts, Target, inspect_target
+from airflow_provider_chs3.core.target.node_facts import Target, inspect_target, look_at
 from airflow_provider_chs3.core.target.replication import create_table as make_table
-from airflow_provider_chs3.core.target.replication import find_replicas
-from airflow_provider_chs3.core.target.table_facts import family, remember
-from airflow_provider_chs3.core.target.topology import LEDGER_TABLE, TableLocation, TableRequest
-from airflow_provider_chs3.exceptions import PreflightError
+from airflow_provider_chs3.core.target.replication import find_replicas, run_ddl
+from airflow_provider_chs3.core.target.table_facts import NAME_PREFIX, family, remember
+from airflow_provider_chs3.core.target.topology import LEDGER_TABLE, TableLocation, TableRequest, resolve_table
+from airflow_provider_chs3.exceptions import Chs3Error, PreflightError
 
 #: Long ago, so that no real data is there.
 PERIOD = Period.of_month(2001, 2)
@@ -40,13 +45,7 @@ _TAGS: tuple[tuple[str, ...], ...] = ((), ("a",), ("a,b", ""), ("]", "'"))
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Where(TableRequest):
-    """The place of a rehearsal.
-
-    In addition to the table's arguments:
-
-    Args:
-        like: A table whose engine, replicas and settings it copies; None creates a plain MergeTree.
-    """
+    """The place of a rehearsal, whose table is like another one, or else a plain MergeTree."""
 
     like: TableName | None = None
 
@@ -132,29 +131,20 @@ def _hindrances(where: Where, context: Target) -> Iterator[str]:
 
 def _engine(where: Where, context: Target, node: Node) -> str:
     facts = context.nodes[node]
-    settings = _settings_of(facts.target.settings if facts.target else "")
+    settings = facts.target.settings if facts.target else ""
     comment = literal("table of a rehearsal; can be dropped")
-    is_replicated = facts.keeper is not None
-    engine = context.engine_beside(node, where.target.table) if is_replicated else _engine_like(facts)
-    return f"{engine} PARTITION BY toYYYYMM(ts) ORDER BY id{settings} COMMENT {comment}"
-
-
-def _engine_like(facts: NodeFacts) -> str:
-    return f"{family(facts.target.engine) if facts.target else ''}MergeTree"
-
-
-def _settings_of(settings: str) -> str:
-    return f" SETTINGS {settings}" if settings else ""
+    engine = f"{family(facts.target.engine) if facts.target else ''}MergeTree"
+    if facts.keeper is not None:
+        engine = context.engine_beside(node, where.target.table)
+    clause = settings and f" SETTINGS {settings}"
+    return f"{engine} PARTITION BY toYYYYMM(ts) ORDER BY id{clause} COMMENT {comment}"
 
 
 def read_table(where: Where, cluster: str | None) -> Sql:
     """Read all rows of the rehearsal's table, once for each shard."""
-    target = where.target
-    source = (
-        f"cluster({literal(cluster)}, {identifier(target.database)}, {identifier(target.table)})"
-        if cluster
-        else table(target)
-    )
+    source = table(where.target)
+    if cluster:
+        source = f"cluster({', '.join((literal(cluster), *map(identifier, where.target)))})"
     return Sql(f"SELECT {', '.join(_TYPES)} FROM {source} ORDER BY id")
 
 
@@ -174,11 +164,7 @@ def look_at_servers(where: Where, nodes: Sequence[Node]) -> Steps[tuple[tuple[st
 
 
 def remember_passed(where: Where, staging_database: str | None) -> Steps[TableName | None]:
-    """Record that the rehearsal has passed, if loads into tables of its engine require one.
-
-    Returns:
-        The ledger with the record; None if the engine needs no rehearsal.
-    """
+    """Record that the rehearsal has passed, and return the ledger; None if loads into such tables require no record."""
     if where.like is None:
         return None
     ledger = TableName(staging_database or where.like.database, LEDGER_TABLE)
@@ -199,3 +185,109 @@ def _inspect_target(where: Where, target: TableName, *, staging_database: str) -
         staging_database=staging_database,
     )
     return (yield from inspect_target(request, needs_all=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """The result of a clean-up."""
+
+    tables: tuple[str, ...]
+    unreached: Mapping[Node, Chs3Error]
+
+    @property
+    def left(self) -> str:
+        """The tables that may be left, and on which nodes; empty if none are."""
+        if not self.unreached:
+            return ""
+        nodes = ", ".join(f"{node} ({error})" for node, error in self.unreached.items())
+        return f"left on {nodes}: {', '.join(self.tables) or 'tables of rehearsals'}, with staging and records"
+
+
+def clean_after(location: TableLocation) -> Steps[Cleaned]:
+    """Drop a rehearsal's table, the staging of its loads and their records, on every node that answers.
+
+    The tables of records are also dropped if they contain no other records.
+    """
+    down: dict[Node, Chs3Error] = {}
+    up = yield from query_reachable("Check which nodes answer", dict.fromkeys(location.nodes, Sql("SELECT 1")), down)
+    if up:
+        yield from _drop(replace(location, nodes=tuple(up)))
+    return Cleaned((location.target.table,), down)
+
+
+def clean_database(where: Where) -> Steps[Cleaned]:
+    """Drop the tables of all rehearsals in a database, with their staging and records."""
+    location = yield from resolve_table(where)
+    database = where.target.database
+    sql = Sql(
+        f"SELECT name FROM system.tables WHERE database = {literal(database)} "
+        f"AND startsWith(name, {literal(NAME_PREFIX)})"
+    )
+    down: dict[Node, Chs3Error] = {}
+    answers = yield from query_reachable("Find the tables of rehearsals", dict.fromkeys(location.nodes, sql), down)
+    names = sorted({name for rows in answers.values() for (name,) in rows})
+    for name in names:
+        yield from _drop(replace(location, target=TableName(database, name), nodes=tuple(answers)))
+    return Cleaned(tuple(names), down)
+
+
+def _drop(location: TableLocation) -> Steps[None]:
+    context = yield from look_at(location, settings=())
+    target = location.target
+    yield from end_earlier_attempts(context, Attempt(target, (PERIOD,), ""))
+    drop = Sql(f"DROP TABLE IF EXISTS {table(target)} SYNC")
+    yield from run_ddl(context, dict.fromkeys(context.nodes, drop), name=f"Drop {target}")
+    ledger, objects = location.ledger, objects_table(location.ledger)
+    nodes = {node: context.nodes[node] for node in context.recorders}
+    yield from _delete_records(context, ledger, [node for node, facts in nodes.items() if facts.has_ledger])
+    yield from _delete_records(context, objects, [node for node, facts in nodes.items() if facts.objects])
+    yield from _delete_records(context, context.loads, [node for node, facts in nodes.items() if facts.loads])
+
+
+def _delete_records(context: Target, records: TableName, nodes: Collection[Node]) -> Steps[None]:
+    """Delete the records of a rehearsal's table, or drop the table of records if it contains no other records."""
+    others = Sql(f"SELECT countIf(NOT startsWith(target_table, {literal(NAME_PREFIX)})) FROM {table(records)}")
+    answers = yield from QueryNodes(name="Count the records of other tables", sql=dict.fromkeys(nodes, others))
+    target = context.target
+    of_target = f"target_table = {literal(target.table)}"
+    delete = Sql(f"ALTER TABLE {table(records)} DELETE WHERE {of_target} SETTINGS mutations_sync = 1")
+    drop = Sql(f"DROP TABLE IF EXISTS {table(records)} SYNC")
+    kept = [node for node, rows in answers.items() if rows[0][0]]
+    name = f"Delete the records of {target} from {records}"
+    yield from QueryNodes(name=name, sql=dict.fromkeys(kept, delete))
+    yield from run_ddl(context, dict.fromkeys(answers.keys() - kept, drop), name=name)
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """The result of one scenario."""
+
+    name: str
+    seconds: float
+    is_exact: bool
+    found: str
+
+    def __str__(self) -> str:
+        return f"{'ok' if self.is_exact else 'WRONG':<6} {self.seconds:6.1f} s  {self.name}: {self.found}"
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioResult:
+    """The result of a rehearsal."""
+
+    versions: tuple[str, ...]
+    nodes: int
+    shards: int
+    engine: str
+    scenes: list[Scenario]
+
+    @property
+    def is_exact(self) -> bool:
+        """Return whether every scenario was exact."""
+        return all(scene.is_exact for scene in self.scenes)
+
+    @property
+    def header(self) -> str:
+        """The servers and the table, in one line."""
+        size = f"{quantity(self.nodes, 'node')}, {quantity(self.shards, 'shard')}"
+        return f"ClickHouse {', '.join(self.versions)}, {size}, {self.engine}"

@@ -7,11 +7,9 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from airflow_provider_chs3.core.model.error_codes import hint_of
+from airflow_provider_chs3.core.model.error_codes import ACCESS_DENIED, hint_of
 from airflow_provider_chs3.core.model.models import Node, Setting
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError, ClickHouseServerError
-
-_ACCESS_DENIED = 497
 
 
 class CheckOutcome(StrEnum):
@@ -93,7 +91,7 @@ class Diagnosis:
 
 def is_denied(error: Chs3Error) -> bool:
     """Check whether the user lacks the privilege for the query."""
-    return isinstance(error, ClickHouseServerError) and error.code == _ACCESS_DENIED
+    return isinstance(error, ClickHouseServerError) and error.code == ACCESS_DENIED
 
 
 def in_a_line(text: object) -> str:

@@ -6,14 +6,11 @@ Nodes that do not answer are reported, and everything else is still checked.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import datetime
-from typing import Any
+from dataclasses import dataclass, replace
 
-from airflow_provider_chs3.core.arguments.arrivals import is_by_arrival
 from airflow_provider_chs3.core.doctor.disks import check_replication, check_room
 from airflow_provider_chs3.core.doctor.load_trial import (
-    TrialSetup,
+    DoctorRequest,
     check_period,
     check_settings,
     check_table,
@@ -32,10 +29,8 @@ from airflow_provider_chs3.core.doctor.nodes import (
 from airflow_provider_chs3.core.doctor.privileges import check_rights, privileges_by_purpose
 from airflow_provider_chs3.core.doctor.report import Check, Diagnosis, NodeReport, describe_error, in_a_line
 from airflow_provider_chs3.core.doctor.storage import StorageProbe, check_storage, look_at_storage
-from airflow_provider_chs3.core.files.source import Source
 from airflow_provider_chs3.core.model.error_codes import SETTING_CONSTRAINT
-from airflow_provider_chs3.core.model.models import Node, NodeSpec, Setting, SettingValues
-from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.model.models import Node, Setting, SettingValues
 from airflow_provider_chs3.core.model.store_kind import StoreKind
 from airflow_provider_chs3.core.sql.complete_answers import neutral_settings
 from airflow_provider_chs3.core.steps.fan_out import tolerating_errors
@@ -44,39 +39,13 @@ from airflow_provider_chs3.core.target.node_capacity import NodeNow, ask_nodes_n
 from airflow_provider_chs3.core.target.node_facts import Target, look_at
 from airflow_provider_chs3.core.target.privileges import OF_A_LOAD, find_filtered
 from airflow_provider_chs3.core.target.profile_constraints import check_passed_on, explain_refusal, find_constraints
-from airflow_provider_chs3.core.target.topology import TableLocation, TableRequest, resolve_table
+from airflow_provider_chs3.core.target.topology import TableLocation, resolve_table
 from airflow_provider_chs3.core.tuning.insert_settings import names_to_look_up, needed_settings
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, PreflightError
 
 _FIX_FIRST = "fix the findings above first"
 #: The checks of a diagnosis.
 _CHECKS = 12
-
-
-@dataclass(frozen=True, kw_only=True)
-class DoctorRequest(TableRequest):
-    """A request for a diagnosis.
-
-    In addition to the table's arguments:
-
-    """
-
-    now: datetime
-    store: StoreKind
-    source: Source | None = None
-    source_error: str = ""
-    period: Period | None = None
-    declared: Mapping[str, NodeSpec] = field(default_factory=dict)
-    addresses: tuple[str, ...] = ()
-    settings: SettingValues = field(default_factory=dict)
-    definition: Mapping[str, Any] | None = None
-    purposes: tuple[str, ...] = ("load",)
-    creates_table: bool = False
-
-    @property
-    def has_table(self) -> bool:
-        """Return whether a table was named."""
-        return bool(self.target.table)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +81,7 @@ def examine(request: DoctorRequest) -> Steps[Diagnosis]:
     yield from _checked(6)
     replication = yield from check_replication(probes)
     yield from _checked(7)
-    request = yield from _with_period(request, servers.context)
+    request = replace(request, period=(yield from choose_period(request, servers.context)))
     storage, look = yield from _check_storage(request, tuple(probes))
     yield from _checked(8)
     load, settings = yield from _check_load(request, servers, storage)
@@ -128,21 +97,6 @@ def examine(request: DoctorRequest) -> Steps[Diagnosis]:
         nodes=tuple(_node_report(node, servers, look, free) for node in location.nodes),
         settings=tuple(settings),
     )
-
-
-def _with_period(request: DoctorRequest, context: Target) -> Steps[DoctorRequest]:
-    if request.source is None or not request.has_table:
-        return request
-    is_of_a_load = request.definition is not None
-    period = yield from choose_period(
-        context,
-        request.source,
-        request.period,
-        is_of_a_load=is_of_a_load,
-        by_arrival=is_by_arrival((request.definition or {}).get("policies")),
-        at=request.now,
-    )
-    return replace(request, period=period)
 
 
 def _checked(count: int) -> Log:
@@ -231,15 +185,6 @@ def _check_load(
 ) -> Steps[tuple[tuple[Check, Check, Check], list[Setting]]]:
     """Check table, period and settings, and also return the settings."""
     context = servers.context
-    scene = TrialSetup(
-        context=context,
-        states=servers.states,
-        specs={node: size.spec for node, size in servers.sizes.nodes.items()},
-        store=request.store,
-        user_settings=request.settings,
-        declared=request.declared,
-        definition=request.definition,
-    )
     is_created = request.creates_table and any(facts.target is None for facts in context.nodes.values())
     if not request.has_table:
         table = Check(name="table", skipped="pass --table")
@@ -259,8 +204,9 @@ def _check_load(
     ):
         period = Check(name="period", skipped=_FIX_FIRST)
     else:
-        period, settings = yield from check_period(scene, request.source, request.period, at=request.now)
-    sent, settings = check_settings(scene, settings, period=request.period)
+        period, settings = yield from check_period(request, request.source, request.period, context)
+    specs = {node: size.spec for node, size in servers.sizes.nodes.items()}
+    sent, settings = check_settings(request, context, servers.states, specs, settings)
     forbidden = yield from _find_forbidden(request, context)
     sent = replace(sent, findings=(*sent.findings, *forbidden))
     if len(servers.context.nodes) < len(servers.location.nodes):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from airflow_provider_chs3.core.doctor.report import Check, describe_error, in_lines
@@ -25,20 +25,12 @@ _SETTINGS: SettingValues = {
 
 
 @dataclass(frozen=True)
-class WorkerListing:
-    """The worker's listing."""
-
-    answer: Sequence[Unit] | Chs3Error
-    seconds: float
-
-
-@dataclass(frozen=True)
 class StorageProbe:
     """The results of listing and reading."""
 
     where: str
     options: str = ""
-    from_worker: WorkerListing | None = None
+    from_worker: TimedAnswer | None = None
     lists: Mapping[Node, TimedAnswer] = field(default_factory=dict)
     has_object: bool = False
     reads: Mapping[Node, TimedAnswer] = field(default_factory=dict)
@@ -47,18 +39,18 @@ class StorageProbe:
 def look_at_storage(source: Source, period: Period | None, nodes: Iterable[Node]) -> Steps[StorageProbe]:
     """List a few objects from the worker and every node, and read a small part of one on every node."""
     trial, nodes = source.access_trial(period), tuple(nodes)
-    look = StorageProbe(trial.where, trial.options)
-    if (listing := trial.list_from_worker()) is not None:
-        look = replace(look, from_worker=(yield from _timed(listing)))
+    lists, reads = dict[Node, TimedAnswer](), dict[Node, TimedAnswer]()
+    listing = trial.list_from_worker()
+    worker = None if listing is None else (yield from _timed(listing))
     if nodes and (sql := trial.list_on_server()):
-        look = replace(look, lists=(yield from _ask("List the first objects on every node", sql, nodes, source)))
-    if (sql := trial.read_on_server(_objects(look))) is None:
-        return look
-    look = replace(look, has_object=True)
-    return replace(look, reads=(yield from _ask("Read a little on every node", sql, nodes, source))) if nodes else look
+        lists = yield from _ask("List the first objects on every node", sql, nodes, source)
+    sql = trial.read_on_server(_objects(worker, lists))
+    if nodes and sql:
+        reads = yield from _ask("Read a little on every node", sql, nodes, source)
+    return StorageProbe(trial.where, trial.options, worker, lists, sql is not None, reads)
 
 
-def _timed(listing: Steps[Sequence[Unit]]) -> Steps[WorkerListing]:
+def _timed(listing: Steps[Sequence[Unit]]) -> Steps[TimedAnswer]:
     began = yield from ReadClock(name="Read the clock")
     answer: Sequence[Unit] | Chs3Error
     try:
@@ -66,7 +58,7 @@ def _timed(listing: Steps[Sequence[Unit]]) -> Steps[WorkerListing]:
     except Chs3Error as error:
         answer = error
     ended = yield from ReadClock(name="Read the clock")
-    return WorkerListing(answer, ended - began)
+    return TimedAnswer(answer, began, ended - began)
 
 
 def _ask(name: str, sql: Sql, nodes: Iterable[Node], source: Source) -> TimeQueryNodes:
@@ -74,10 +66,10 @@ def _ask(name: str, sql: Sql, nodes: Iterable[Node], source: Source) -> TimeQuer
     return TimeQueryNodes(name=name, sql=dict.fromkeys(nodes, sql), settings=settings)
 
 
-def _objects(look: StorageProbe) -> Sequence[Unit]:
-    if look.from_worker and not isinstance(look.from_worker.answer, Chs3Error):
-        return look.from_worker.answer
-    rows = next((listing.answer for listing in look.lists.values() if not isinstance(listing.answer, Chs3Error)), ())
+def _objects(worker: TimedAnswer | None, lists: Mapping[Node, TimedAnswer]) -> Sequence[Unit]:
+    if worker and not isinstance(worker.answer, Chs3Error):
+        return list(worker.answer)
+    rows = next((listing.answer for listing in lists.values() if not isinstance(listing.answer, Chs3Error)), ())
     return [
         Unit(path, size, etag.strip('"'), datetime.fromtimestamp(written, UTC)) for path, size, etag, written in rows
     ]
@@ -88,7 +80,9 @@ def check_storage(look: StorageProbe, source: Source, *, period: Period | None) 
     worker = look.from_worker
     findings = []
     if worker and isinstance(worker.answer, Chs3Error):
-        findings.append(f"from this machine: {describe_error(worker.answer, _remedy_of_worker(look, source))}")
+        connection = source.kind.connection or f"the connection to {source.kind.title}"
+        remedy = f"Check {look.options}, and {connection}."
+        findings.append(f"from this machine: {describe_error(worker.answer, remedy)}")
     # A node that cannot list would fail to read for the same reason.
     errors = {
         node: source.explained(error) if isinstance(error, ClickHouseServerError) else error
@@ -108,11 +102,6 @@ def _remedy_for(error: Chs3Error, source: Source) -> str:
         return ""
     where = source.server_url or f"the URL of {source.named_collection}"
     return f"Check that {where} is right and reachable from there{source.kind.server_remedy}."
-
-
-def _remedy_of_worker(look: StorageProbe, source: Source) -> str:
-    """Return what to do where the worker cannot list."""
-    return f"Check {look.options}, and {source.kind.connection or f'the connection to {source.kind.title}'}."
 
 
 def _errors(timed: Mapping[Node, TimedAnswer]) -> dict[Node, Chs3Error]:

@@ -97,11 +97,7 @@ class LandingRequest:
         return json.dumps({"topic_id": topic_id}).encode()
 
     def check_identity(self, recorded: bytes, topic_id: str) -> None:
-        """Check that the topic is the one that earlier runs landed.
-
-        Raises:
-            SourceError: If it is another one of the same name.
-        """
+        """Check that the topic is the one that earlier runs landed."""
         was = json.loads(recorded)["topic_id"]
         if was != topic_id:
             raise SourceError(
@@ -115,11 +111,7 @@ class LandingRequest:
         return json.dumps(layout).encode()
 
     def check_layout(self, recorded: bytes) -> None:
-        """Check that an earlier try would have named and cut objects the same way.
-
-        Raises:
-            SourceError: If it would not.
-        """
+        """Check that an earlier try would have named and cut objects the same way."""
         was: dict[str, Any] = json.loads(recorded)
         current = json.loads(self.layout())
         if other := [
@@ -133,11 +125,7 @@ class LandingRequest:
             )
 
     def check_overlaps(self, run_keys: Iterable[str]) -> None:
-        """Check that no other run lands a part of what this one does.
-
-        Raises:
-            SourceError: If one does.
-        """
+        """Check that no other run lands a part of what this one does."""
         start, end = _text(self.start), _text(self.end)
         for key in sorted(set(run_keys) - {self.run_key}):
             other_start, _, other_end = key.removeprefix(self.runs).removesuffix(".json").partition("_")

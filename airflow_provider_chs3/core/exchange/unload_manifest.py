@@ -66,11 +66,7 @@ class UnloadManifest:
 
     @classmethod
     def of_text(cls, text: bytes, where: str) -> Self:
-        """Parse the JSON of `as_text`.
-
-        Raises:
-            SourceError: If it is something else.
-        """
+        """Parse the JSON of `as_text`."""
         try:
             fields: dict[str, Any] = json.loads(text)
             if fields["format"] != _FORMAT:

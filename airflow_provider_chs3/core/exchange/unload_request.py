@@ -19,8 +19,6 @@ _OWN = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{12}/\d+\.parquet")
 class UnloadRequest(TableRequest):
     """A period of a table, and the folder that it is written to.
 
-    Besides the table, it has these arguments.
-
     Raises:
         ConfigurationError: If the template does not end with the period's folder, or has wildcards.
     """

@@ -97,8 +97,7 @@ def _columns(context: Target) -> tuple[tuple[str, str], ...]:
         if facts.target
     }
     columns = by_node[context.coordinator]
-    facts = context.nodes[context.coordinator].target
-    if facts and any(column.name == "_partition_id" for column in facts.columns):
+    if any(column.name == "_partition_id" for column in context.table_facts.columns):
         raise PreflightError(
             f"Table {context.target} has a column '_partition_id'. It hides ClickHouse's virtual column, which "
             "finds the period's rows: rename the column."

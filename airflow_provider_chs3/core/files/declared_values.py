@@ -42,7 +42,7 @@ class DeclaredValues:
     def of_expression(self, column: Column, expression: str, used: Iterable[str]) -> Cast:
         """Return an expression over columns as they are declared; see `FieldValues`."""
         used = list(used)
-        made = self.fields.of_expression(column, expression, used)
+        made = self.fields(column, expression, used)
         names = used_fields(used, self.types)
         apart = {name: self._as_declared(name) for name in names if name in self.declared}
         kept = (f"ifNull({holds}, 1)" for name in names if (holds := self._kept(name)))
@@ -92,13 +92,12 @@ def alterations_of(
     """Return what the reader may have altered in each column of a file: column → keys of `ALTERATIONS`."""
     of_all = _OF_OLDER_READERS if has_older_readers else _OF_READERS
     halves = schema.halves if schema and has_older_readers else frozenset()
-    candidates = {name: ("half",) if name in halves else of_all.get(file_format, ()) for name in types}
-    parsed = {name: ColumnType(of) for name, of in types.items()}
-    apt = {
-        name: tuple(alteration for alteration in alterations if _is_altered(parsed[name], alteration))
-        for name, alterations in candidates.items()
-    }
-    return {name: alterations for name, alterations in apt.items() if alterations}
+    altered = dict[str, tuple[str, ...]]()
+    for name, of in types.items():
+        parsed, candidates = ColumnType(of), ("half",) if name in halves else of_all.get(file_format, ())
+        if apt := tuple(alteration for alteration in candidates if _is_altered(parsed, alteration)):
+            altered[name] = apt
+    return altered
 
 
 def _is_altered(of: ColumnType, alteration: str) -> bool:

@@ -13,6 +13,7 @@ from airflow_provider_chs3.core.files.text_fields import TEXT_TYPE
 from airflow_provider_chs3.core.model.error_codes import is_of_servers
 from airflow_provider_chs3.core.model.models import SettingValues
 from airflow_provider_chs3.core.model.store_kind import Format
+from airflow_provider_chs3.core.sql.column_types import ColumnType
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal
 from airflow_provider_chs3.core.steps.operations import Gather, Log, Query, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError, SourceError
@@ -60,11 +61,7 @@ _MAGIC = {"1F8B": "gzip", "28B52FFD": "zstd", "04224D18": "lz4", "FD377A585A00":
 
 
 def describe(files: Files, paths: Sequence[str], *, is_of_names: bool = True) -> Steps[dict[str, dict[str, str]]]:
-    """Read the columns of single files: path → name → type. Text without even its line of names is left out.
-
-    Raises:
-        SourceError: If one cannot be read.
-    """
+    """Read the columns of single files: path → name → type. Text without even its line of names is left out."""
     if len(paths) > _AT_A_TIME:
         yield from Log(name=f"Read the columns of {len(paths)} files, {_AT_A_TIME} at a time")
     lanes = tuple(
@@ -191,11 +188,8 @@ def is_empty(files: Files, path: str) -> Steps[bool]:
     """Check whether nothing is in a file: of those without a byte, only compressed ones are listed."""
     if files.compression_of(path) == "none":
         return False
-    function = files.read(
-        files.source.glob_of(path), file_format="LineAsString", structure="line String", on_cluster=False
-    )
-    sql = function.between("SELECT 1 FROM ", f" WHERE {files.source.condition_of(path)} LIMIT 1")
     try:
+        sql = _first_line("1", files, path)
         return not (yield from files.look(f"Look whether {path} is empty", sql, on_cluster=False))
     except ClickHouseServerError as error:
         if is_of_servers(error):
@@ -204,12 +198,15 @@ def is_empty(files: Files, path: str) -> Steps[bool]:
         return False
 
 
-def check_servers_read(path: str, compression: str) -> None:
-    """Refuse bzip2: the servers that this was tried on are built without it.
+def _first_line(value: str, files: Files, path: str) -> Sql:
+    """Return the SELECT of a value of the first line of a file, which it calls `line`."""
+    glob, condition = files.source.glob_of(path), files.source.condition_of(path)
+    function = files.read(glob, file_format="LineAsString", structure="line String", on_cluster=False)
+    return function.between(f"SELECT {value} FROM ", f" WHERE {condition} LIMIT 1")
 
-    Raises:
-        SourceError: If servers do not read it.
-    """
+
+def check_servers_read(path: str, compression: str) -> None:
+    """Refuse bzip2: the servers that this was tried on are built without it."""
     if compression == "bz2":
         raise SourceError(
             f"{path} is compressed with bzip2, which ClickHouse (25.8, 26.9) does not read: compress it with gzip or "
@@ -226,10 +223,7 @@ def check_beginning(files: Files, path: str) -> Steps[None]:
         SourceError: If it begins with one of them.
     """
     is_plain, is_skipped = files.compression_of(path) == "none", int(files.look_settings.get(_SKIPPED_LINES, 0))
-    glob = files.source.glob_of(path)
-    function = files.read(glob, file_format="LineAsString", structure="line String", on_cluster=False)
-    condition = f" WHERE {files.source.condition_of(path)} LIMIT 1"
-    sql = function.between("SELECT hex(substring(line, 1, 6)) FROM ", condition)
+    sql = _first_line("hex(substring(line, 1, 6))", files, path)
     try:
         rows = yield from files.look(f"Read the first bytes of {path}", sql, on_cluster=False)
     except ClickHouseServerError as error:
@@ -319,7 +313,6 @@ _JSON_RATIO = 0.5
 
 _WIDTHS = {"Date": 2, "Date32": 4, "DateTime": 4, "DateTime64": 8, "UUID": 16, "IPv4": 4, "IPv6": 16, "Bool": 1}
 _SIZED = re.compile(r"(?:U?Int|Float|BFloat|Enum|Decimal)(\d+)")
-_WRAPPERS = re.compile(r"^(?:LowCardinality|Nullable)\(")
 #: Bytes of a value of all other types, and of the length of a string.
 _LEAST_WIDTH = 8
 
@@ -368,13 +361,9 @@ def _memory_bytes(files: Files, reading: Reading) -> int:
         # Footers count values as they are encoded: a repeated one, a time or a number may take more in memory.
         return max(reading.uncompressed_bytes, reading.rows * row_width_bytes(reading.types))
     ratio = _JSON_RATIO if files.format.name == "JSONEachRow" else 1.0
-    return int(sum(unit.size_bytes * ratio * _ratio(files, unit.key) for unit in files.manifest.objects))
-
-
-def _ratio(files: Files, key: str) -> float:
-    if files.format.is_typed:
-        return 1.0
-    return _RATIOS.get(files.compression_of(key), 1.0)
+    ratios: Mapping[str, float] = {} if files.format.is_typed else _RATIOS
+    sizes = (unit.size_bytes * ratios.get(files.compression_of(unit.key), 1.0) for unit in files.manifest.objects)
+    return int(ratio * sum(sizes))
 
 
 def row_width_bytes(types: Mapping[str, str]) -> int:
@@ -383,7 +372,6 @@ def row_width_bytes(types: Mapping[str, str]) -> int:
 
 
 def _width(column_type: str) -> int:
-    inner = _WRAPPERS.sub("", _WRAPPERS.sub("", column_type))
-    word = re.split(r"[(),\s]", inner, maxsplit=1)[0]
-    sized = _SIZED.fullmatch(word)
-    return int(sized[1]) // 8 if sized else _WIDTHS.get(word, _LEAST_WIDTH)
+    name = ColumnType(column_type).bare.name
+    sized = _SIZED.fullmatch(name)
+    return int(sized[1]) // 8 if sized else _WIDTHS.get(name, _LEAST_WIDTH)

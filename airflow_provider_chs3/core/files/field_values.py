@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TypeAlias
 
 from airflow_provider_chs3.core.files.describe_files import without_mark
 from airflow_provider_chs3.core.sql.quoting import identifier, literal
 from airflow_provider_chs3.core.sql.server_casts import Cast
 from airflow_provider_chs3.core.target.table_facts import Column
 
-
-class FieldValues(Protocol):
-    """The values of fields, where servers read others."""
-
-    def of_expression(self, column: Column, expression: str, used: Iterable[str]) -> Cast:
-        """Return an expression of the user over these values.
-
-        Returns:
-            The expression, and the condition that it has the values of the file; none if it always has.
-        """
+#: Makes an expression of the user for a column, which uses some names, one over other values than servers read. With it
+#: comes the condition that it has the values of the file; none if it always has.
+FieldValues: TypeAlias = Callable[[Column, str, Iterable[str]], Cast]
 
 
 def used_fields(used: Iterable[str], names: Collection[str]) -> list[str]:
@@ -34,19 +26,15 @@ def over(expression: str, values: Mapping[str, str]) -> str:
     return f"arrayMap(({', '.join(map(identifier, values))}) -> (\n{expression}\n), {arrays})[1]"
 
 
-@dataclass(frozen=True)
-class TextFields:
-    """The fields of CSV and TSV that expressions read."""
+def text_fields(fields: Collection[str], *, null: str, first: str) -> FieldValues:
+    """Return what makes expressions over fields of CSV and TSV that are NULL where they hold the marker."""
 
-    names: Collection[str]
-    null: str = ""
-    first: str = ""
-
-    def of_expression(self, column: Column, expression: str, used: Iterable[str]) -> Cast:
-        """Return an expression over fields that are NULL where they hold the marker; see `FieldValues`."""
-        names = used_fields(used, self.names)
-        holds = without_mark(self.first) if self.first in names else None
-        if not self.null or not names:
+    def of_expression(column: Column, expression: str, used: Iterable[str]) -> Cast:
+        names = used_fields(used, fields)
+        holds = without_mark(first) if first in names else None
+        if not null or not names:
             return Cast(expression, holds)
-        values = {name: f"nullIf({identifier(name)}, {literal(self.null)})" for name in names}
+        values = {name: f"nullIf({identifier(name)}, {literal(null)})" for name in names}
         return Cast(over(expression, values), holds)
+
+    return of_expression

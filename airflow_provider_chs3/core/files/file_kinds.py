@@ -8,16 +8,16 @@ from dataclasses import dataclass, field, replace
 
 from airflow_provider_chs3.core.files.declared_values import alterations_of, with_uuids
 from airflow_provider_chs3.core.files.describe_files import describe, with_left_out
-from airflow_provider_chs3.core.files.far_times import with_far_times
-from airflow_provider_chs3.core.files.file_set import Files, plain_prefix
+from airflow_provider_chs3.core.files.file_set import Files, Reading, plain_prefix
+from airflow_provider_chs3.core.files.loaded_columns import FileGroup
 from airflow_provider_chs3.core.files.parquet_footers import Footers, FooterSchema, parquet_footers
 from airflow_provider_chs3.core.files.row_wise import names_in
 from airflow_provider_chs3.core.files.structs import with_fields
 from airflow_provider_chs3.core.model.error_codes import is_of_servers
-from airflow_provider_chs3.core.sql.casts import elements_of, has_elements_of
+from airflow_provider_chs3.core.sql.casts import Casting, elements_of, has_elements_of
 from airflow_provider_chs3.core.sql.column_types import COMPOUND, ColumnType
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal
-from airflow_provider_chs3.core.sql.server_casts import is_integer
+from airflow_provider_chs3.core.sql.server_casts import DATES, TIMES, is_integer
 from airflow_provider_chs3.core.steps.operations import Gather, Query, Steps
 from airflow_provider_chs3.core.target.table_facts import Column, with_zone
 from airflow_provider_chs3.exceptions import ClickHouseServerError, SourceError
@@ -26,6 +26,11 @@ from airflow_provider_chs3.exceptions import ClickHouseServerError, SourceError
 _RAW_BYTES = {"Int128": 16, "UInt128": 16, "IPv6": 16, "Int256": 32, "UInt256": 32}
 #: Formats that have no such types.
 _WITHOUT_WIDE_TYPES = ("Parquet", "Arrow", "ORC")
+#: Times of ORC have any year, and servers read them as nanoseconds of 64 bits. Up to their zone, if they have one; the
+#: second is the finest that holds all years to 9999.
+_NANOSECONDS = "DateTime64(9"
+_FAR = "DateTime64(7"
+_FINEST_OF_COLUMNS = 6
 
 
 @dataclass(frozen=True)
@@ -54,11 +59,7 @@ class FileKind:
 def kinds_of(
     files: Files, wanted: Sequence[Column], select: Mapping[str, str] | None = None
 ) -> Steps[tuple[list[FileKind], Footers | None]]:
-    """Find the kinds of the period's files, and their footers if they are Parquet.
-
-    Raises:
-        SourceError: If a file cannot be read.
-    """
+    """Find the kinds of the period's files, and their footers if they are Parquet."""
     paths = [unit.path for unit in files.manifest.objects]
     footers: Footers | None = None
     examples: dict[str, tuple[str, ...]] = {}
@@ -81,7 +82,7 @@ def kinds_of(
         names = (yield from names_in(select)) if select else [column.name for column in wanted]
         by_file = yield from with_left_out(files, by_file, names)
     if files.format.name == "ORC" and not (select or files.has_older_readers):
-        by_file = yield from with_far_times(files, by_file, wanted)
+        by_file = yield from _with_far_times(files, by_file, wanted)
     if footers:
         _check_times_of_day(footers, by_file, wanted)
     look = _Look(files, wanted, is_selected=bool(select))
@@ -219,6 +220,45 @@ def _check_times_of_day(footers: Footers, by_file: Mapping[str, Mapping[str, str
                 f"Column {unreadable[0]!r} in {schema.example} holds times of day, which ClickHouse reads as points "
                 f"in time in 1970: make the column a Time64, or convert it in select={{…}}."
             )
+
+
+def _with_far_times(
+    files: Files, by_file: Mapping[str, Mapping[str, str]], wanted: Sequence[Column]
+) -> Steps[dict[str, dict[str, str]]]:
+    """Return the columns of files of ORC, with times of 100 nanoseconds where a file has some beyond nanoseconds.
+
+    Only where all others of the file have no finer ones, and the column of the table is no finer than microseconds.
+    """
+    targets = {column.name: ColumnType(column.type) for column in wanted}
+    coarse = {name for name, of in targets.items() if _is_coarse(of)}
+    alike: dict[tuple[tuple[str, str], ...], list[str]] = defaultdict(list)
+    for path, types in by_file.items():
+        alike[tuple((name, of) for name, of in types.items() if name in coarse and _NANOSECONDS in of)].append(path)
+    by_path = {path: dict(types) for path, types in by_file.items()}
+    groups = tuple(FileGroup(dict(times), (), frozenset(paths)) for times, paths in alike.items() if times)
+    for group, batch in Reading(groups).batches(files) if groups else ():
+        counts = ", ".join(_counts(identifier(name), ColumnType(of)) for name, of in group.types.items())
+        sql = files.read(batch.glob, structure=group.structure).between(
+            f"SELECT {batch.path} AS file, [{counts}] FROM ", f" WHERE {batch.condition} GROUP BY file"
+        )
+        looked = yield from files.look(
+            "Look for times beyond nanoseconds", sql, {"date_time_overflow_behavior": "saturate"}
+        )
+        for path, rows in looked:
+            far = [name for name, (beyond, finer) in zip(group.types, rows, strict=True) if beyond and not finer]
+            by_path[path] |= {name: by_path[path][name].replace(_NANOSECONDS, _FAR) for name in far}
+    return by_path
+
+
+def _is_coarse(of: ColumnType) -> bool:
+    times = [*of.parts(*TIMES, *DATES)]
+    return bool(times) and all(time.scale <= _FINEST_OF_COLUMNS for time in times)
+
+
+def _counts(value: str, of: ColumnType) -> str:
+    """Count values with a time beyond nanoseconds, and those with one finer than 100 of them."""
+    beyond, finer = (Casting(altered=(alteration,)).cast(value, of, of).holds for alteration in ("saturated", "fine"))
+    return f"(countIf(NOT ifNull({beyond}, 1)), countIf(NOT ifNull({finer}, 1)))"
 
 
 def split_kinds(kinds: Sequence[FileKind], needed: Sequence[str]) -> Steps[list[tuple[dict[str, str], list[FileKind]]]]:

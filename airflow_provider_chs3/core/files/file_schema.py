@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from airflow_provider_chs3.core.files.declared_values import DeclaredValues
 from airflow_provider_chs3.core.files.describe_files import check_servers_read, describe, refuse_mark, row_width_bytes
-from airflow_provider_chs3.core.files.field_values import TextFields
+from airflow_provider_chs3.core.files.field_values import FieldValues, text_fields
 from airflow_provider_chs3.core.files.file_kinds import FileKind, kinds_of, split_kinds
 from airflow_provider_chs3.core.files.file_set import Files, Reading
 from airflow_provider_chs3.core.files.loaded_columns import (
@@ -103,10 +103,13 @@ def _read_text(files: Files, selection: Selection, wanted: Sequence[Column]) -> 
         # Nobody says that the files have them.
         wanted = [column for column in wanted if column.default_kind != "EPHEMERAL"]
     fields = {column.name: _field(column, files, selection) for column in wanted if not by_file or column.name in names}
-    loaded = plain_columns(wanted, {name: field.type for name, field in fields.items()}, by_file)
-    _check_any(loaded, names)
     types = {name: field.type for name, field in fields.items()}
-    loaded = [_read_as_field(column, fields[column.column.name]) for column in loaded]
+    loaded = plain_columns(wanted, types, by_file)
+    _check_any(loaded, names)
+    loaded = [
+        replace(column, source=(field := fields[column.column.name]).source, kept=field.kept, null=field.null)
+        for column in loaded
+    ]
     if files.format.name == "JSONEachRow" and has_whole_objects(types):
         types, loaded = with_whole_objects(types, loaded)
     group = FileGroup(
@@ -117,9 +120,9 @@ def _read_text(files: Files, selection: Selection, wanted: Sequence[Column]) -> 
     return Reading((group,), names=tuple(names) if by_file else None)
 
 
-def _text_fields(types: Collection[str], names: Sequence[str], files: Files, selection: Selection) -> TextFields:
+def _text_fields(types: Collection[str], names: Sequence[str], files: Files, selection: Selection) -> FieldValues:
     null = selection.csv.null if files.format.is_csv else ""
-    return TextFields(types, null=null, first="" if files.format.names_columns else next(iter(names), ""))
+    return text_fields(types, null=null, first="" if files.format.names_columns else next(iter(names), ""))
 
 
 def _field(column: Column, files: Files, selection: Selection) -> TextField:
@@ -131,10 +134,6 @@ def _field(column: Column, files: Files, selection: Selection) -> TextField:
         may_be_null=selection.null_as_default,
         has_exact_doubles=str(files.neutral.get("precise_float_parsing")) != "0",
     )
-
-
-def _read_as_field(column: LoadedColumn, text: TextField) -> LoadedColumn:
-    return replace(column, source=text.source, source_type=text.source_type, kept=text.kept, null=text.null)
 
 
 def _needs_names(file_format: Format, selection: Selection) -> bool:
@@ -187,13 +186,15 @@ def _read_alike(
 ) -> Steps[list[LoadedColumn]]:
     """Find what columns are loaded from in files that are read together."""
     naive = NaiveTimestamps.of(kinds, types, meaning=selection.naive_timestamps, zone=files.zone)
-    values = DeclaredValues(fields=naive, types=types, declared=kinds[0].declared, altered=kinds[0].altered)
+    values = DeclaredValues(
+        fields=naive.of_expression, types=types, declared=kinds[0].declared, altered=kinds[0].altered
+    )
     if not selection.select:
         loaded = plain_columns(wanted, types, {kinds[0].example: types})
         return naive.with_zones(values.of_columns(loaded))
     in_each = {name: of for name, of in types.items() if all(name in kind.types for kind in kinds)}
     loaded = yield from check_row_wise(
-        selection.select, wanted, in_each, settings=files.look_settings, by_file=by_file, fields=values
+        selection.select, wanted, in_each, settings=files.look_settings, by_file=by_file, fields=values.of_expression
     )
     return values.with_doubts(loaded)
 
@@ -206,11 +207,7 @@ def _read_nothing(wanted: Sequence[Column]) -> Reading:
 
 
 def _check_int96(files: Files, groups: Sequence[FileGroup], kinds: Sequence[FileKind]) -> Steps[None]:
-    """Refuse times as INT96 that older readers read as others, by a reader that fails on these and is no default yet.
-
-    Raises:
-        SourceError: If a file has one; it names the file.
-    """
+    """Refuse times as INT96 that older readers read as others, by a reader that fails on these, no default as yet."""
     names = frozenset[str]().union(*(kind.int96 for kind in kinds)) if files.has_older_readers else ()
     for group, batch in Reading(_put_largest_first(groups)).batches(files) if names else ():
         read = {
@@ -281,10 +278,6 @@ def without_rows(files: Files, batch: Batch, answered: Collection[str]) -> Steps
     """Return the files that servers find, and that are missing in an answer by file, as they have no rows."""
     if set(batch.paths) <= set(answered):
         return set()
-    return (yield from _found(files, batch)).intersection(batch.paths).difference(answered)
-
-
-def _found(files: Files, batch: Batch) -> Steps[set[str]]:
-    """Return the files of a batch that servers find."""
     sql = files.read(batch.glob, file_format="One").between(f"SELECT DISTINCT {batch.path} FROM ")
-    return {path for (path,) in (yield from files.look(f"Look for {len(batch.paths)} files", sql))}
+    found_by_servers = {path for (path,) in (yield from files.look(f"Look for {len(batch.paths)} files", sql))}
+    return found_by_servers.intersection(batch.paths).difference(answered)

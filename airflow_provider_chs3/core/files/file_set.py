@@ -88,11 +88,7 @@ class Files:
         return self.source.batches(self.manifest)
 
     def check_restored(self) -> Steps[None]:
-        """Check that archived objects can be read by now: servers try for two minutes, and do not say why it fails.
-
-        Raises:
-            SourceError: If one cannot.
-        """
+        """Check that archived objects can be read by now: servers try for two minutes, and do not say why it fails."""
         for unit in self.manifest.objects:
             place = self.source.for_worker(unit.path) if unit.is_archived else None
             if place is not None:
@@ -101,11 +97,7 @@ class Files:
                 next((yield from ReadBytes(name=name, bucket=bucket, key=key, start=0, length=1, connections=1)))
 
     def check_found(self, paths: Collection[str]) -> None:
-        """Check that servers found all objects.
-
-        Raises:
-            SourceError: If one is missing.
-        """
+        """Check that servers found all objects."""
         wanted = [unit.path for unit in self.manifest.objects]
         missing = [path for path in wanted if path not in paths]
         if missing:

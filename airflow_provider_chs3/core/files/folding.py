@@ -16,13 +16,7 @@ _MAYBE_NO_DATA = re.compile(f"/[_.{END}]")
 
 
 class FoldedPeriod:
-    """A period's objects, folded into their number, size and fingerprint.
-
-    Attributes:
-        count: Number of the objects.
-        size_bytes: Their total size, in bytes.
-        is_sorted: Whether they came in the order of their paths. Otherwise the fingerprint is none.
-    """
+    """A period's objects, folded into their number, size and fingerprint, which is none unless they came by path."""
 
     def __init__(self) -> None:
         self.count = self.size_bytes = 0
@@ -45,11 +39,7 @@ class FoldedPeriod:
 
 
 class Folding:
-    """Folds pages.
-
-    Attributes:
-        periods: Each period with objects.
-    """
+    """Folds pages into the objects of each period."""
 
     def __init__(self, template: KeyTemplate, base: str, wanted: Collection[Period] | None) -> None:
         self.periods: dict[Period, FoldedPeriod] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.files.describe_files import describe
@@ -92,14 +92,9 @@ def _widest(name: str, examples: dict[str, str]) -> Steps[str]:
             f"No type holds column {name!r} of all files: it is {shown}. Write them with one type, or load them into "
             "two tables."
         )
-    return _wide_scalar(parsed)
-
-
-def _wide_scalar(types: Iterable[ColumnType]) -> str:
-    """Return a type for scalars that have no common type on the server, such as UInt64 and Int64."""
-    types = tuple(types)
-    if all(map(is_integer, types)):
+    # Scalars that have no common type on the server, such as UInt64 and Int64.
+    if all(map(is_integer, parsed)):
         return "Int128"
-    if all(is_integer(column_type) or column_type.name in ("Float32", "Float64", "Decimal") for column_type in types):
+    if all(is_integer(column_type) or column_type.name in ("Float32", "Float64", "Decimal") for column_type in parsed):
         return "Float64"
     return "String"

@@ -111,11 +111,7 @@ class KeyTemplate:
             self._check_tells_apart()
 
     def at(self, grain: Grain) -> KeyTemplate:
-        """Return the template for periods of a length.
-
-        Raises:
-            ConfigurationError: If it does not tell such periods apart.
-        """
+        """Return the template for periods of a length."""
         return _at(self, grain)
 
     @property
@@ -141,10 +137,6 @@ class KeyTemplate:
             f"key={self.text!r} has no {self.grain} in it, so it cannot distinguish one {self.grain} from another: use "
             f"{_EXAMPLES[self.grain]} (case matters){instead}."
         )
-
-    def require_names(self) -> None:
-        """Raise a `ConfigurationError` if the template does not tell periods of its grain apart."""
-        _ = self._names
 
     def _check_tells_apart(self) -> None:
         if self.grain is Grain.ALL or not self._names & {"month", "week", "day", "hour"}:
@@ -330,7 +322,8 @@ class KeyTemplate:
 @lru_cache(maxsize=256)
 def _at(template: KeyTemplate, grain: Grain) -> KeyTemplate:
     dated = replace(template, grain=grain)
-    dated.require_names()
+    # It raises if it does not tell such periods apart.
+    _ = dated._names
     return dated
 
 

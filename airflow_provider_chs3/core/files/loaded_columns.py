@@ -12,9 +12,9 @@ from airflow_provider_chs3.core.files.text_fields import TEXT_TYPE, Dialect
 from airflow_provider_chs3.core.sql.casts import Casting
 from airflow_provider_chs3.core.sql.column_types import COMPOUND, ColumnType
 from airflow_provider_chs3.core.sql.quoting import identifier, literals
-from airflow_provider_chs3.core.sql.server_casts import Cast
+from airflow_provider_chs3.core.sql.server_casts import OR_NULL, Cast
 from airflow_provider_chs3.core.sql.strict_casts import is_unparsed
-from airflow_provider_chs3.core.sql.unfit_values import Misfits
+from airflow_provider_chs3.core.sql.unfit_values import unfit_condition
 from airflow_provider_chs3.core.target.table_facts import Column
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
 
@@ -72,11 +72,7 @@ def selection_of(
     csv: Mapping[str, Any] | None = None,
     casts: Mapping[str, Any] | None = None,
 ) -> Selection:
-    """Create the selection from a user's arguments; empty ones count as not set.
-
-    Raises:
-        ConfigurationError: If one is wrong.
-    """
+    """Create the selection from a user's arguments; empty ones count as not set."""
     return Selection.merged(
         Casts.of(casts),
         columns=COLUMNS.checked(columns) or (),
@@ -157,8 +153,8 @@ class LoadedColumn:
         """Return the condition for values that do not fit, which never fails; None for types that cannot be tested."""
         source, target = ColumnType(self.source_type), ColumnType(self.column.type)
         may_be_null = null_as_default or target.holds_null
-        misfits = Misfits(is_lossy=self.is_lossy, altered=self.altered, hides_nulls=self.hides_nulls)
-        bad = misfits.condition(self.looked_at, source, target, may_be_null=may_be_null)
+        casting = Casting(OR_NULL, self.is_lossy, self.altered, self.hides_nulls)
+        bad = unfit_condition(casting, self.looked_at, source, target, may_be_null=may_be_null)
         unparsed = self.is_unparsed if self.is_unparsed != "0" else None
         lost = f"NOT ifNull({self.kept}, 1)" if self.kept else None
         return " OR ".join(filter(None, (lost, unparsed, bad))) or None

@@ -112,14 +112,7 @@ class ObjectSource(Source):
         return self._located(glob).between(f"{name}({first}", f", {in_order})")
 
     def list_periods(self, periods: Collection[Period]) -> Steps[tuple[Self, dict[Period, Manifest]]]:
-        """List the objects of periods, in one pass over each prefix that they share.
-
-        Returns:
-            The source, with its base known from now on, and the manifest of each period.
-
-        Raises:
-            SourceError: If ClickHouse cannot read an object because of its key.
-        """
+        """List the objects of periods, in one pass over each prefix that they share; see `Source.list_periods`."""
         if not periods:
             return self, {}
         if self.held is not None:
@@ -158,7 +151,12 @@ class ObjectSource(Source):
         """Return the results of all passes: at the same time, unless each is a query to one server."""
         from_worker = not self.lists_through_clickhouse
         passes = [list_pass(listing) for listing in _passes_of(self.template, periods, may_join=from_worker)]
-        return (yield from _run(passes, at_once=from_worker))
+        if len(passes) > 1 and from_worker:
+            return (yield from Gather(name=f"List {len(passes)} prefixes", workflows=tuple(passes)))
+        results = []
+        for listing in passes:
+            results.append((yield from listing))
+        return results
 
     def _list(self, each_pass: _Pass) -> Steps[tuple[Self, dict[Period, Manifest]]]:
         periods = each_pass.periods or ()
@@ -192,20 +190,20 @@ class ObjectSource(Source):
         return self.template.finest.grain
 
     def arrivals(self, period: Period) -> tuple[str, Callable[[Unit], bool]]:
-        """Return how the paths of a period's objects begin; see `SourceListing.arrivals`."""
+        """Return how the paths of a period's objects begin; see `Source.arrivals`."""
         keys, start = self._at(period.grain).template.keys_of(period), len(self.base)
         return f"{self.base}{keys.prefix}", lambda unit: keys.select(unit.path[start:], unit.size_bytes)
 
     def arrival_of(self, unit: Unit) -> str:
-        """Return in which period an object came; see `SourceListing.arrival_of`."""
+        """Return in which period an object came; see `Source.arrival_of`."""
         return str(self.template.finest.period_of(unit.path[len(self.base) :]) or "")
 
     def holding(self, held: HeldObjects) -> Self:
-        """Return the source as it lists periods of the table; see `SourceListing.holding`."""
+        """Return the source as it lists periods of the table; see `Source.holding`."""
         return replace(self, held=held)
 
     def recorded_rows(self, path: str) -> int | None:
-        """Return the rows of an object in all periods of the table; see `SourceProof.recorded_rows`."""
+        """Return the rows of an object in all periods of the table; see `Source.recorded_rows`."""
         return self.held.rows.get(path) if self.held else None
 
     def _list_held(self, held: HeldObjects, periods: Collection[Period]) -> Steps[dict[Period, Manifest]]:
@@ -217,7 +215,7 @@ class ObjectSource(Source):
         }
 
     def list_again(self, paths: Collection[str]) -> Steps[dict[str, Unit]]:
-        """List objects wherever they are, by their paths; see `SourceListing.list_again`."""
+        """List objects wherever they are, by their paths; see `Source.list_again`."""
         folders = sorted({path[len(self.base) : path.rfind("/") + 1] for path in paths})
         listings = tuple(self._listed(folder, levels_below=0) for folder in folders)
         listed = yield from Gather(name=f"List {len(folders)} folders", workflows=listings)
@@ -307,11 +305,7 @@ class ObjectSource(Source):
         return ObjectTrial(self, period)
 
     def check_readable(self, unit: Unit, key: str) -> None:
-        """Check that ClickHouse can read an object.
-
-        Raises:
-            SourceError: If something in its key means something else to ClickHouse.
-        """
+        """Check that ClickHouse can read an object."""
         if unreadable := next((part for part in self.kind.unreadable if part in key), ""):
             raise SourceError(
                 f"ClickHouse cannot read {unit.path}: {unreadable!r} in a key has a special meaning for it. Copy the "
@@ -378,16 +372,6 @@ def _passes_of(template: KeyTemplate, periods: Collection[Period] | None, *, may
         keys, narrower = template.together(periods)
         return [_Pass(keys, periods, narrower)]
     return [_Pass(template.keys_of(min(joined)), joined) for joined in by_prefix.values()]
-
-
-def _run(passes: Sequence[Steps[T]], *, at_once: bool) -> Steps[list[T]]:
-    """Return the results of passes."""
-    if len(passes) == 1 or not at_once:
-        results = []
-        for listing in passes:
-            results.append((yield from listing))
-        return results
-    return (yield from Gather(name=f"List {len(passes)} prefixes", workflows=tuple(passes)))
 
 
 def read_a_little(source: ObjectSource, objects: Sequence[Unit]) -> Sql | None:

@@ -63,11 +63,7 @@ class Footers:
 
 
 def parquet_footers(files: Files) -> Steps[Footers]:
-    """Read the schemas, rows and uncompressed bytes of all files.
-
-    Raises:
-        SourceError: If one cannot be read, or is not found.
-    """
+    """Read the schemas, rows and uncompressed bytes of all files."""
     schemas: list[FooterSchema] = []
     size_bytes = 0
     rows: dict[str, int] = {}

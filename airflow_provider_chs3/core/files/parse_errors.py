@@ -95,17 +95,16 @@ def reason_of(error: ClickHouseServerError) -> str:
 def unreadable(
     path: str, file_format: Format, error: ClickHouseServerError, *, names_lines: int = 0, is_guessed: bool = False
 ) -> str:
-    """Return the message about a file that cannot be read.
-
-    Returns:
-        Object, row and column as far as they are known, ClickHouse's reason, and what to do.
-    """
+    """Return the message about a file that cannot be read: the place, ClickHouse's reason, and what to do."""
     row, key, escaped = (pattern.search(error.message) for pattern in (_ROW, _KEY, _ESCAPED_KEY))
     number = int(row[1]) - names_lines if row else 0
     where = f"row {number:,} of {path}" if number else path
     column = f", column {key[1]!r}" if key else ""
     if escaped:
-        return _escaped_sentence(f"{where}{column}", escaped[1])
+        return (
+            f"{where}{column} has the key '{escaped[1]}', written with escapes, which ClickHouse does not recognize as "
+            "a Tuple's element. Write keys as UTF-8: json.dumps(…, ensure_ascii=False) in Python."
+        )
     way_out = next((way for pattern, way in _WAYS_OUT if re.search(pattern, error.message)), None)
     if way_out is None:
         way_out = "Fix the file."
@@ -114,10 +113,3 @@ def unreadable(
         elif file_format.is_csv:
             way_out = "Fix the file, or describe how its fields are written in csv={…}."
     return f"{where}{column} cannot be read as {file_format.name}: {reason_of(error)}. {way_out}"
-
-
-def _escaped_sentence(where: str, key: str) -> str:
-    return (
-        f"{where} has the key '{key}', written with escapes, which ClickHouse does not recognize as a Tuple's "
-        "element. Write keys as UTF-8: json.dumps(…, ensure_ascii=False) in Python."
-    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from airflow_provider_chs3.core.files.field_values import FieldValues
 from airflow_provider_chs3.core.files.loaded_columns import (
@@ -83,7 +83,7 @@ def check_row_wise(
     for column in columns:
         name, expression = column.name, select[column.name]
         functions[name], used = yield from _names_in(name, expression)
-        written[name] = fields.of_expression(column, expression, used) if fields else Cast(expression)
+        written[name] = fields(column, expression, used) if fields else Cast(expression)
     # Under names of their own: under the target's, an expression would see another one in the place of a file's column.
     made = {name: f"(\n{strict(cast.value)}\n)" for name, cast in written.items()}
     listed = ",\n".join(f"{text} AS `select {number}`" for number, text in enumerate(made.values()))
@@ -109,22 +109,16 @@ def check_row_wise(
             row[1],
             kept=written[column.name].holds or "",
             written=written[column.name].value,
-            depends_on=_first_lookup(functions[column.name], user_functions),
+            depends_on=next(
+                (call for call in functions[column.name] if call in user_functions or _LOOKUPS.fullmatch(call)), ""
+            ),
         )
         for column, row in zip(columns, described, strict=True)
     ]
 
 
-def _first_lookup(functions: Iterable[str], user_functions: Collection[str]) -> str:
-    return next((name for name in functions if name in user_functions or _LOOKUPS.fullmatch(name)), "")
-
-
 def names_in(select: Mapping[str, str]) -> Steps[list[str]]:
-    """Return the columns that expressions may read: the identifiers in them, and what these may be parts of.
-
-    Raises:
-        ConfigurationError: If one is not a single row-wise expression.
-    """
+    """Return the columns that expressions may read: the identifiers in them, and what these may be parts of."""
     names: dict[str, None] = {}
     for name, expression in select.items():
         _, used = yield from _names_in(name, expression)

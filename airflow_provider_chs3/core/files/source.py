@@ -41,8 +41,57 @@ class AccessTrial(ABC):
         """Return the statement that reads a little of a small object; None if no object fits."""
 
 
-class SourceListing(ABC):
-    """A listing of a source: its periods, their objects, and where they are."""
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Objects that one statement reads.
+
+    Args:
+        glob: Glob relative to the source's base; matches the objects and maybe more.
+        paths: The exact objects, as they are listed.
+        path: SQL of an object's path; see `StoreKind`.
+    """
+
+    glob: str
+    paths: tuple[str, ...]
+    path: str = "_path"
+
+    @property
+    def condition(self) -> str:
+        """The condition that limits a statement to rows of exactly these objects.
+
+        It uses literals: with a subquery s3Cluster was seen to lose objects without an error.
+        """
+        return f"{self.path} IN ({', '.join(map(literal, self.paths))})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownColumn:
+    """A column that the source itself knows."""
+
+    name: str
+    type: str
+    clickhouse_type: str
+    is_container: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checksum:
+    """A sum of the values of a column: a row in place of another one would show."""
+
+    column: str
+    total: int
+
+
+class Source(ABC):
+    """The place that periods come from: a storage of objects, or a table of a database, one unit for each period.
+
+    It lists its periods and their objects, renders what reads them, and gives the facts that it knows about their rows.
+
+    Args:
+        kind: Differences of this source in ClickHouse; each class has its own.
+    """
+
+    kind: ClassVar[StoreKind]
 
     @property
     @abstractmethod
@@ -132,49 +181,6 @@ class SourceListing(ABC):
         raise ConfigurationError(
             f"policies['ready_key']={ready_key!r} names an object, and {self.place} has rows: leave it out."
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Objects that one statement reads.
-
-    Args:
-        glob: Glob relative to the source's base; matches the objects and maybe more.
-        paths: The exact objects, as they are listed.
-        path: SQL of an object's path; see `StoreKind`.
-    """
-
-    glob: str
-    paths: tuple[str, ...]
-    path: str = "_path"
-
-    @property
-    def condition(self) -> str:
-        """The condition that limits a statement to rows of exactly these objects.
-
-        It uses literals: with a subquery s3Cluster was seen to lose objects without an error.
-        """
-        return f"{self.path} IN ({', '.join(map(literal, self.paths))})"
-
-
-@dataclass(frozen=True, kw_only=True)
-class KnownColumn:
-    """A column that the source itself knows."""
-
-    name: str
-    type: str
-    clickhouse_type: str
-    is_container: bool = False
-
-
-class SourceReading(ABC):
-    """The way in which servers read a source.
-
-    Args:
-        kind: Differences of this source in ClickHouse; each class has its own.
-    """
-
-    kind: ClassVar[StoreKind]
 
     @property
     @abstractmethod
@@ -269,18 +275,6 @@ class SourceReading(ABC):
         """Return the SELECT of an insert."""
         return function.between(f"SELECT {', '.join(values)} FROM ", f" WHERE {condition}")
 
-
-@dataclass(frozen=True, kw_only=True)
-class Checksum:
-    """A sum of the values of a column: a row in place of another one would show."""
-
-    column: str
-    total: int
-
-
-class SourceProof:
-    """Facts that a source itself gives about the rows of a period; none by default."""
-
     def known_rows(self, manifest: Manifest) -> int | None:
         """Return the rows of all objects, if the source itself knows them; else None."""
         return None
@@ -300,7 +294,3 @@ class SourceProof:
     def for_worker(self, path: str) -> tuple[str, str] | None:
         """Return the bucket and the key by which the worker reads an object; None if only servers get in."""
         return None
-
-
-class Source(SourceListing, SourceReading, SourceProof):
-    """The place that periods come from: a storage of objects, or a table of a database, one unit for each period."""

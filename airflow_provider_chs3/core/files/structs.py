@@ -9,19 +9,13 @@ from airflow_provider_chs3.core.files.source import Source
 from airflow_provider_chs3.core.sql.casts import CONTAINERS, elements_of, has_elements_of, shape_for
 from airflow_provider_chs3.core.sql.column_types import COMPOUND, ColumnType
 from airflow_provider_chs3.core.sql.quoting import identifier
+from airflow_provider_chs3.core.sql.server_casts import TEXTS
 from airflow_provider_chs3.core.target.table_facts import Column
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
 
-#: Types that take a text of any form.
-_TEXTS = ("String", "FixedString")
-
 
 def check_elements(columns: Iterable[Column], by_file: Mapping[str, Mapping[str, str]]) -> None:
-    """Refuse structs that lack a field for a named element of their column.
-
-    Raises:
-        SourceError: If a file lacks one; it names the file.
-    """
+    """Refuse structs that lack a field for a named element of their column."""
     for column in columns:
         for path, types in by_file.items():
             if lacking := _lacking(ColumnType(types[column.name]), ColumnType(column.type)):
@@ -54,11 +48,7 @@ def _fields(of: ColumnType) -> Iterator[tuple[str, str]]:
 
 
 def check_orders(by_file: Iterable[tuple[str, Sequence[LoadedColumn]]]) -> None:
-    """Refuse structs with the same fields in different orders for a Tuple without names: values would swap places.
-
-    Raises:
-        SourceError: If two files differ; it names both.
-    """
+    """Refuse structs with the same fields in different orders for a Tuple without names: values would swap places."""
     orders: dict[object, tuple[str, tuple[str, ...]]] = {}
     for path, loaded in by_file:
         for loaded_column in loaded:
@@ -75,16 +65,12 @@ def check_orders(by_file: Iterable[tuple[str, Sequence[LoadedColumn]]]) -> None:
 
 
 def check_no_containers(loaded: Iterable[LoadedColumn], source: Source) -> None:
-    """Refuse containers of a source that knows its columns: databases write arrays and rows in ways of their own.
-
-    Raises:
-        ConfigurationError: If a column is one, on either side, and does not take its text.
-    """
+    """Refuse containers of a source that knows its columns: databases write arrays and rows in ways of their own."""
     columns = {column.name: column for column in source.known_columns}
     for column in (loaded_column.column for loaded_column in loaded):
         bare, of = ColumnType(column.type).bare, columns[column.name]
         is_text = bare.name in COMPOUND and ColumnType(of.clickhouse_type).bare.name not in COMPOUND
-        if is_text or (of.is_container and bare.name not in _TEXTS):
+        if is_text or (of.is_container and bare.name not in TEXTS):
             raise ConfigurationError(
                 f"Column {column.name!r} is {column.type}, but {of.type} in "
                 f"{source.place}: only a String can hold its text. Set an expression with select={{…}}, or leave "

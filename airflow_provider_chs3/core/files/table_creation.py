@@ -30,10 +30,6 @@ def create_if_missing(request: NewTableRequest, periods: Collection[Period]) -> 
 
     Returns:
         Whether the table is there now: without files none is created.
-
-    Raises:
-        SourceError: If files cannot be read, contradict each other, or no column has the period.
-        PreflightError: If the cluster is unknown.
     """
     nodes = yield from nodes_of(request.cluster)
     definitions = yield from _definitions(nodes, request.table)

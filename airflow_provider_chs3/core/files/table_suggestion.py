@@ -107,7 +107,10 @@ class NewTable:
             f"{line}{comma}{f'  -- {column.reason}' if column.reason else ''}"
             for line, comma, column in zip(lines, commas, self.columns, strict=True)
         )
-        key = ", ".join(map(identifier, self.sorting_columns))
+        key, partition = ", ".join(map(identifier, self.sorting_columns)), list[str]()
+        if self.grain is not Grain.ALL:
+            of_time = f"{KEYS[self.grain]}({identifier(self.partition_column)})"
+            partition = [f"-- {self.partition_reason}", f"PARTITION BY {of_time}"]
         return "\n".join(
             (
                 f"CREATE TABLE {quoted(self.table)}",
@@ -115,18 +118,11 @@ class NewTable:
                 *noted,
                 ")",
                 f"ENGINE = {self._engine}",
-                *self._partition,
+                *partition,
                 "-- Columns with few values, then the time. Put the columns first that your queries filter by.",
                 f"ORDER BY ({key})" if key else "ORDER BY tuple()",
             )
         )
-
-    @property
-    def _partition(self) -> tuple[str, ...]:
-        if self.grain is Grain.ALL:
-            return ()
-        key = f"{KEYS[self.grain]}({identifier(self.partition_column)})"
-        return f"-- {self.partition_reason}", f"PARTITION BY {key}"
 
     @property
     def _engine(self) -> str:

@@ -21,11 +21,7 @@ from airflow_provider_chs3.exceptions import ConfigurationError
 
 @dataclass(frozen=True, kw_only=True)
 class Dialect(Group):
-    """The dialect of CSV files.
-
-    Raises:
-        ConfigurationError: If a value is not allowed.
-    """
+    """The dialect of CSV files."""
 
     group = "csv"
 
@@ -154,7 +150,6 @@ class TextField:
 
     type: str
     source: str
-    source_type: str
     default: str = ""
     kept: str = ""
     null: str = ""
@@ -179,7 +174,7 @@ def read_as(
     if (is_json and _is_any_json(wanted.bare)) or (
         wanted.bare.name in _READ_AS_IS and wanted.bare.name not in _OF_ANY_TEXT
     ):
-        return TextField(column_type, column, column_type)
+        return TextField(column_type, column)
     if is_json:
         return _read_json(column, wanted, may_be_null=may_be_null, has_exact_doubles=has_exact_doubles)
     if wanted.bare.name == "Map":
@@ -187,23 +182,23 @@ def read_as(
     if file_format.name.startswith("TabSeparated") and wanted.bare.name in COMPOUND:
         # Its texts are escaped once, and not once more as a text.
         read = roomy_type(wanted)
-        return TextField(read.text, column, read.text)
+        return TextField(read.text, column)
     if file_format.name.startswith("TabSeparated"):
         # An Enum may have a name for an empty text.
         is_text = wanted.bare.name in (*TEXTS, *_OF_ANY_TEXT) or _HAS_EMPTY_LABEL.search(column_type)
-        return TextField(TEXT_TYPE, column if is_text else f"nullIf({column}, '')", TEXT_TYPE)
+        return TextField(TEXT_TYPE, column if is_text else f"nullIf({column}, '')")
     if may_be_null:
-        return TextField(TEXT_TYPE, f"nullIf({column}, {literal(null_marker)})", TEXT_TYPE)
+        return TextField(TEXT_TYPE, f"nullIf({column}, {literal(null_marker)})")
     # An empty field is an empty text here, so that it cannot be read as NULL. The marker may be a number, such as -1.
     null = literal(null_marker)
-    return TextField("String", column, "String", kept=f"{column} != {null}", null=null)
+    return TextField("String", column, kept=f"{column} != {null}", null=null)
 
 
 def _read_map(column: str, read: ColumnType) -> TextField:
     """Read a Map as one, because ClickHouse casts no text to a Map: an empty field of CSV shows by its default."""
     key, value = (f"defaultValueOfTypeName({literal(inner.text)})" for inner in read.inner)
     default = f"CAST([({key}, {value}), ({key}, {value})], {literal(read.text)})"
-    return TextField(read.text, column, read.text, default=default, kept=f"{column} != {default}")
+    return TextField(read.text, column, default=default, kept=f"{column} != {default}")
 
 
 def _read_json(column: str, wanted: ColumnType, *, may_be_null: bool, has_exact_doubles: bool) -> TextField:
@@ -211,21 +206,21 @@ def _read_json(column: str, wanted: ColumnType, *, may_be_null: bool, has_exact_
     if bare.name in COMPOUND:
         read = _json_container(wanted)
         if read.holds_null:
-            return TextField(read.text, column, read.text)
+            return TextField(read.text, column)
         default = f"CAST({_no_key(read)}, {literal(read.text)})"
         # Values of any type have no order.
         text, other = (f"toString({value})" if any(read.parts(*_OF_ANY_TEXT)) else value for value in (column, default))
-        return TextField(read.text, column, read.text, default=default, kept=f"{text} != {other}")
+        return TextField(read.text, column, default=default, kept=f"{text} != {other}")
     if bare.name == "JSON":
-        return TextField(TEXT_TYPE, column, TEXT_TYPE, kept="" if may_be_null else f"isNotNull({column})")
+        return TextField(TEXT_TYPE, column, kept="" if may_be_null else f"isNotNull({column})")
     if bare.name == "Bool":
-        return TextField("Nullable(Bool)", column, "Nullable(Bool)")
+        return TextField("Nullable(Bool)", column)
     if bare.name in _INTEGERS_OF_A_DOUBLE or (has_exact_doubles and _fits_a_double(bare)):
         kept = f"NOT isInfinite({column})" if bare.name.startswith(("Float", "BFloat")) else ""
-        return TextField(_NUMBER_TYPE, column, _NUMBER_TYPE, kept=kept)
+        return TextField(_NUMBER_TYPE, column, kept=kept)
     # As pandas writes integers of a column that has NULLs.
     whole = f"if(endsWith({column}, '.0'), left({column}, length({column}) - 2), {column})"
-    return TextField(TEXT_TYPE, whole if is_integer(bare) else column, TEXT_TYPE)
+    return TextField(TEXT_TYPE, whole if is_integer(bare) else column)
 
 
 def _fits_a_double(bare: ColumnType) -> bool:

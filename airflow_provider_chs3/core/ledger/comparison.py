@@ -91,10 +91,7 @@ def compare_unpinned(
     A period counts as published only if the newest record of every node says so, of one attempt, if all nodes that it
     was spread over are there, and if its partition is unchanged since.
     """
-    here = spread(periods, table_facts)
-    if _is_published_everywhere(periods, here, table_facts):
-        return _compared({node: period.record for node, period in periods.items() if period.record}, here, wanted)
-    lost = _nodes_without_history(periods, table_facts)
+    here, lost = spread(periods, table_facts), _nodes_without_history(periods, table_facts)
     unknown = tuple(node for node, period in periods.items() if node not in lost and _unknown(period))
     if unknown:
         return _found(ComparisonStatus.ROWS_UNKNOWN, unknown, _unknown_partitions(periods[unknown[0]]))
@@ -210,23 +207,6 @@ def intended_contents(record: Record) -> Contents:
 def spread(nodes: Iterable[Node], table_facts: TableFacts) -> int:
     """Return the number of nodes that a period is spread over; replicas of a shard count as one."""
     return len({node.shard_num for node in nodes} if table_facts.is_replicated else list(nodes))
-
-
-def _is_published_everywhere(periods: Mapping[Node, PeriodOnNode], here: int, table_facts: TableFacts) -> bool:
-    """Check whether every node has published a period in one attempt, and nothing of it has changed.
-
-    Most periods are like this, and need no further comparison.
-    """
-    attempts = set()
-    for period in periods.values():
-        for partition in period.recorded:
-            record = partition.record
-            if record is None or record.event != "published" or record.nodes != here:
-                return False
-            if not _is_as_recorded(record, evidence_of(record), partition.state, table_facts):
-                return False
-            attempts.add(record.attempt)
-    return len(attempts) == 1
 
 
 def _compared(published: Mapping[Node, Record], here: int, wanted: ExpectedPeriod) -> Comparison:

@@ -45,7 +45,7 @@ def record_objects(context: Target, periods: Sequence[ObjectsOfPeriod], *, attem
     """Record the objects that an attempt reads, on every node. They count once the ledger says it was published."""
     # The last column is text, empty where rows are not known.
     counted = ((period, recorded) for period in periods for recorded in _pair_rows(period))
-    for batch in _batches(counted):
+    while batch := list(islice(counted, _OBJECTS_PER_STATEMENT)):
         # Once for all nodes: of many objects it is megabytes.
         arrays = [
             (period, _arrays([recorded for _, recorded in counted_units]))
@@ -62,14 +62,6 @@ def record_objects(context: Target, periods: Sequence[ObjectsOfPeriod], *, attem
             settings=context.record_settings,
             query_id=query_id,
         )
-
-
-def _batches(
-    objects: Iterable[tuple[ObjectsOfPeriod, _Recorded]],
-) -> Iterator[list[tuple[ObjectsOfPeriod, _Recorded]]]:
-    remaining = iter(objects)
-    while batch := list(islice(remaining, _OBJECTS_PER_STATEMENT)):
-        yield batch
 
 
 def _arrays(objects: Collection[_Recorded]) -> str:
@@ -129,8 +121,8 @@ def recorded_objects(
     sql = Sql(f"SELECT period, path, size_bytes, etag, toUnixTimestamp64Milli(last_modified) FROM {published}")
     rows = (yield from QueryNodes(name="Read which objects the period was loaded from", sql={node: sql}))[node]
     units = defaultdict[str, list[Unit]](list)
-    for period, path, size_bytes, etag, milliseconds in rows:
-        units[period].append(Unit(path, size_bytes, etag, _EPOCH + milliseconds * _MILLISECOND))
+    for period, *of_unit in rows:
+        units[period].append(_unit_of(*of_unit))
     return [Manifest.of(units[str(key.period)]) for key, _ in periods]
 
 
@@ -165,14 +157,13 @@ def held_objects(ledger: TableName, node: Node, key: LedgerKey, condition: str) 
     )
     rows = (yield from QueryNodes(name="Read which objects are loaded", sql={node: sql}))[node]
     return [
-        RecordedObject(
-            Period.parse(period),
-            Unit(path, size_bytes, etag, _EPOCH + milliseconds * _MILLISECOND),
-            count,
-            arrival,
-        )
-        for period, path, size_bytes, etag, milliseconds, count, arrival in rows
+        RecordedObject(Period.parse(period), _unit_of(*of_unit), count, arrival)
+        for period, *of_unit, count, arrival in rows
     ]
+
+
+def _unit_of(path: str, size_bytes: int, etag: str, milliseconds: int) -> Unit:
+    return Unit(path, size_bytes, etag, _EPOCH + milliseconds * _MILLISECOND)
 
 
 #: Records of loads that put the rows of the recorded objects there.

@@ -34,9 +34,9 @@ def is_explained(recorded: Evidence, state: PartitionState, *, table_facts: Tabl
         return True
     explained = set[Part]()
     for patches in {part.patches for part in state.each_part}:
-        known = _Known(sorted(_of(recorded.parts, patches), key=lambda part: part.min_block))
+        known = _of(recorded.parts, patches)
         for part in _of(state.each_part, patches):
-            within = known.within(part)
+            within = _within(known, part)
             if not within or not _is_made_of(within, part, recorded, state, table_facts):
                 return False
             explained.update(within)
@@ -209,8 +209,7 @@ class _Replacement:
 
     def _before(self, part: Part) -> list[Part]:
         """Return the parts from before that a part is, or was merged of."""
-        known = _Known(sorted(_of(self.intent.parts or (), part.patches), key=lambda before: before.min_block))
-        within = known.within(part)
+        within = _within(_of(self.intent.parts or (), part.patches), part)
         is_made = within and _is_made_of(within, part, self.intent, self.state, self.table_facts)
         return within if is_made and self._may_be_merged(within, part) else []
 
@@ -231,24 +230,18 @@ class _Replacement:
         return _may_leave(merged.rows, sum(part.rows for part in parts), parts, self.table_facts)
 
 
-@dataclass(frozen=True)
-class _Known:
-    """The recorded parts in the order of their blocks, which do not overlap."""
+def _within(known: list[Part], part: Part) -> list[Part]:
+    """Return the recorded parts that were merged into a part; none if it cannot be a merge of recorded ones.
 
-    parts: list[Part]
-
-    def within(self, part: Part) -> list[Part]:
-        """Return the recorded parts that were merged into a part; none if it cannot be a merge of recorded ones.
-
-        Merges join whole parts. A part may begin lower only before the first of them: REPLACE PARTITION covers the old
-        parts with one without rows, which is merged, too, after a restart.
-        """
-        first = bisect_left(self.parts, part.min_block, key=lambda known: known.min_block)
-        end = bisect_right(self.parts, part.max_block, key=lambda known: known.max_block)
-        inner = self.parts[first:end]
-        begins = not first or self.parts[first - 1].max_block < part.min_block
-        ends = bool(inner) and inner[-1].max_block == part.max_block
-        return inner if begins and ends and (inner[0].min_block == part.min_block or not first) else []
+    Merges join whole parts. A part may begin lower only before the first of them: REPLACE PARTITION covers the old
+    parts with one without rows, which is merged, too, after a restart.
+    """
+    first = bisect_left(known, part.min_block, key=lambda recorded: recorded.min_block)
+    end = bisect_right(known, part.max_block, key=lambda recorded: recorded.max_block)
+    inner = known[first:end]
+    begins = not first or known[first - 1].max_block < part.min_block
+    ends = bool(inner) and inner[-1].max_block == part.max_block
+    return inner if begins and ends and (inner[0].min_block == part.min_block or not first) else []
 
 
 def _size(part: Part) -> tuple[int, int]:
@@ -256,7 +249,8 @@ def _size(part: Part) -> tuple[int, int]:
 
 
 def _of(parts: Iterable[Part], patches: str) -> list[Part]:
-    return [part for part in parts if part.patches == patches]
+    """Return parts in the order of their blocks, which do not overlap."""
+    return sorted((part for part in parts if part.patches == patches), key=lambda part: part.min_block)
 
 
 def fit_rows(recorded: Evidence, state: PartitionState, table_facts: TableFacts) -> bool:

@@ -14,6 +14,7 @@ from dataclasses import astuple, dataclass, field, replace
 from typing import Any, Self, TypeAlias
 
 from airflow_provider_chs3.core.model.models import Node
+from airflow_provider_chs3.core.sql.quoting import without_quoted
 
 #: A partition with more parts is recorded without them: at that number, servers refuse INSERTs, and merges continue.
 MOST_PARTS = 3_000
@@ -62,19 +63,6 @@ class Part:
         return self.data_version if self.data_version > self.max_block else 0
 
 
-def _state_columns(*, with_content: bool = True) -> str:
-    """Return the columns of a SELECT from `system.parts` for active parts; `PartitionState.of` parses the answer.
-
-    Parts without rows do not count: REPLACE PARTITION covers the old parts with one, which is active again after a
-    restart. A lightweight update leaves the parts unchanged, and writes patches beside them.
-    """
-    part = _part(CONTENT if with_content else _NOT_ASKED)
-    return (
-        f"sumIf(rows, {_OWN}), countIf({_OWN}), sumIf(bytes_on_disk, {_OWN}), minIf(min_block_number, {_OWN}), "
-        f"maxIf(max_block_number, {_OWN}), max(data_version), groupArrayIf({MOST_PARTS + 1})({part}, rows > 0)"
-    )
-
-
 def _part(content: str) -> str:
     """Return the fields of `Part` as a tuple."""
     return (
@@ -95,16 +83,21 @@ def sources_query(of_parts: str, *, by: str = "") -> str:
 def partition_states(of_tables: str, *, by: str = "", with_content: bool = True, more: str = "") -> str:
     """Return the one statement that reads partitions as the ledger compares them.
 
+    Parts without rows do not count: REPLACE PARTITION covers the old parts with one, which is active again after a
+    restart. A lightweight update leaves the parts unchanged, and writes patches beside them.
+
     Returns:
-        A SELECT that returns a tuple `found` for each partition: `by`, its id, `_state_columns` as a tuple, and `more`.
+        A SELECT that returns a tuple `found` for each partition: `by`, its id, a tuple that `PartitionState.of` parses,
+        and `more`.
     """
-    keys = f"{by}, " if by else ""
+    keys, part = f"{by}, " if by else "", _part(CONTENT if with_content else "''")
+    state = (
+        f"sumIf(rows, {_OWN}), countIf({_OWN}), sumIf(bytes_on_disk, {_OWN}), minIf(min_block_number, {_OWN}), "
+        f"maxIf(max_block_number, {_OWN}), max(data_version), groupArrayIf({MOST_PARTS + 1})({part}, rows > 0)"
+    )
     # Not `partition`, which is a column.
-    columns = f"{keys}{PARTITION} AS id, ({_state_columns(with_content=with_content)}){more and f', {more}'}"
+    columns = f"{keys}{PARTITION} AS id, ({state}){more and f', {more}'}"
     return f"SELECT ({columns}) AS found FROM system.parts WHERE {of_tables} AND active GROUP BY {keys}id"
-
-
-_NOT_ASKED = "''"
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +259,6 @@ def rows_of_shards(states: Mapping[Node, PartitionState]) -> dict[int, int]:
     return {node.shard_num: state.rows for node, state in sorted(states.items(), reverse=True)}
 
 
-_QUOTED = re.compile(r"'(?:[^'\\]|\\.|'')*'|`(?:[^`\\]|\\.)*`|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 _TEXT = re.compile(r"'(?:[^'\\]|\\.|'')*'", re.DOTALL)
 _DROP = re.compile(r"\(?DROP COLUMN (?:IF EXISTS )?(?:`((?:[^`\\]|\\.)+)`|([\w.]+))\)?")
 _NAME = r"(?:`(?:[^`\\]|\\.)+`|[\w.]+)"
@@ -322,7 +314,7 @@ class Mutation:
     @property
     def renames(self) -> bool:
         """Return whether it renames a column."""
-        return bool(_RENAME.search(_QUOTED.sub("?", self.command)))
+        return bool(_RENAME.search(without_quoted(self.command)))
 
     def counts_in(self, partition_id: str) -> bool:
         """Check whether its number counts the blocks of a partition."""
@@ -376,8 +368,7 @@ def are_elsewhere(mutations: Iterable[Mutation], partition_id: str, *, after: in
 
 def _is_of_another(command: str, partition_id: str) -> bool:
     """Check whether a command names another partition, in a form that is understood."""
-    blank = _QUOTED.sub(lambda quoted: "?" * len(quoted[0]), command)
-    scopes = [match.start() for match in _SCOPE.finditer(blank)]
+    scopes = [match.start() for match in _SCOPE.finditer(without_quoted(command))]
     matched = _OF_ONE.match(command, scopes[0]) if len(scopes) == 1 else None
     if matched is None:
         return False

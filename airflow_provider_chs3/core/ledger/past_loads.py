@@ -54,11 +54,7 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """The pace of a table's loads: the insert takes time by the size of the objects, all other steps a fixed time.
-
-    Args:
-        loads: The newest past loads, in any order.
-    """
+    """The pace of a table's newest loads: the insert takes time by the objects' size, all other steps a fixed time."""
 
     loads: Sequence[PastLoad]
 
@@ -75,11 +71,7 @@ class Pace:
         return usual | {_INSERT: seconds * size_bytes / sum(load.loaded_bytes for load in self.loads)}
 
     def forecast(self, size_bytes: int) -> Forecast | None:
-        """Forecast a load of so many bytes.
-
-        Returns:
-            The forecast; None if there are too few past loads.
-        """
+        """Forecast a load of so many bytes; None if there are too few past loads."""
         if not self.is_known:
             return None
         whole = sum(load.source_bytes for load in self.loads)

@@ -155,11 +155,7 @@ def look_up(
     with_records: bool,
     beside: str = "",
 ) -> Sql:
-    """Return the query for the newest record and the parts of periods of one table, on one node.
-
-    Returns:
-        A SELECT with one row, which `periods_on_node` parses; further columns come last.
-    """
+    """Return the query for the newest records and the parts of periods; further columns of its one row come last."""
     of_periods = f"period IN ({literals(map(str, owns))})"
     records = _records(table(ledger), of, of_periods) if with_records else "emptyArrayString()"
     is_in, values = in_table(of.target), literals(partitions.value for partitions in owns.values())

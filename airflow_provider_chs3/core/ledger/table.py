@@ -178,26 +178,19 @@ def own_tables(rows: Iterable[Row], name: str) -> list[str]:
 
 
 def cluster_of_ledgers() -> Steps[str | None]:
-    """Return the cluster of earlier loads, from the ledgers of the server that the connection leads to.
-
-    Returns:
-        The cluster; None if no ledger names one, or they name several.
-    """
+    """Return the cluster of earlier loads, by the ledgers of the connection's server; None unless they name one."""
     rows = yield from Query(name="Find the ledgers", sql=ledgers_query())
     if not (databases := own_tables(rows, LEDGER_TABLE)):
         return None
-    named = yield from Query(name="Ask the ledgers for their cluster", sql=_clusters_query(databases))
-    return named[0][0] if len(named) == 1 else None
-
-
-def _clusters_query(databases: Iterable[str]) -> Sql:
     # The one of what was published last, of each ledger.
     newest = " UNION ALL ".join(
         "SELECT toString(argMax(cluster, recorded_at)) AS cluster "
         f"FROM {table(TableName(database, LEDGER_TABLE))} WHERE event = 'published'"
         for database in databases
     )
-    return Sql(f"SELECT DISTINCT cluster FROM ({newest}) WHERE cluster != ''")
+    sql = Sql(f"SELECT DISTINCT cluster FROM ({newest}) WHERE cluster != ''")
+    named = yield from Query(name="Ask the ledgers for their cluster", sql=sql)
+    return named[0][0] if len(named) == 1 else None
 
 
 def create_ledger(ledger: TableName, *, engine: str = "MergeTree") -> Sql:
@@ -215,17 +208,12 @@ def create_records(
     partitions = f"PARTITION BY ({', '.join(filter(None, (f'toYYYYMM({time})', live)))}) " if time else ""
     days = f"if({live}, {_KEPT_DAYS_OF_TABLES}, {_KEPT_DAYS})" if live else _KEPT_DAYS
     ttl = f"TTL toDateTime({time}) + toIntervalDay({days}) " if time else ""
-    settings = (*record_settings(), *(("ttl_only_drop_parts = 1",) if time else ()))
+    limits = (f"{setting} = {value}" for setting, value in _WITHOUT_LIMITS.items())
+    settings = (*durable_settings(), *limits, *(("ttl_only_drop_parts = 1",) if time else ()))
     return Sql(
         f"CREATE TABLE IF NOT EXISTS {table(name)} ({declared}) ENGINE = {engine} {partitions}ORDER BY {key} {ttl}"
         f"SETTINGS {', '.join(settings)} COMMENT {literal(RECORDS_SCHEMA)}"
     )
-
-
-def record_settings() -> Iterator[str]:
-    """Yield the settings of a table of records, each as in a SETTINGS clause."""
-    yield from durable_settings()
-    yield from (f"{name} = {value}" for name, value in _WITHOUT_LIMITS.items())
 
 
 def durable_settings() -> Iterator[str]:

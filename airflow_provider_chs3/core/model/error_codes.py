@@ -45,119 +45,86 @@ _NO_CONTAINER = "The specified container does not exist"
 #: An error that wraps the one of the HTTP library, as 636 does for a truncated footer.
 _BROKEN_OFF = re.compile(rf"Poco::Exception\. Code: {POCO_EXCEPTION}\b|\(CANNOT_READ_FROM_ISTREAM\)")
 
-_OF_VALUES = frozenset({6, 26, 27, 41, 69, 70, 130, 131, 321, 349, 376, 407, 467, 675, 691})
+_OF_VALUES = (6, 26, 27, 41, 69, 70, 130, 131, 321, 349, 376, 407, 467, 675, 691)
 #: A retry would meet these again. Codes grouped by cause, with what to do.
-_TERMINAL: tuple[tuple[frozenset[int], str], ...] = (
-    (
-        _OF_VALUES,
-        "A value in the files does not fit its column: fix the file, widen the column, or convert in `select`.",
-    ),
-    (frozenset({117, 271}), "A file is damaged, or holds a value that cannot be read: write it again."),
-    (frozenset({8}), "A file lacks a column: name the columns in `columns`, or set the missing one in `select`."),
-    (frozenset({16, 47}), "Unknown column or name: compare `columns` and `select` with the table and the files."),
-    (
-        frozenset({BAD_ARGUMENTS, 44, 48, 49, 53, 62, 193, 215, 344, 386}),
+_TERMINAL: dict[tuple[int, ...], str] = {
+    _OF_VALUES: "A value in the files does not fit its column: fix the file, widen the column, or convert in `select`.",
+    (117, 271): "A file is damaged, or holds a value that cannot be read: write it again.",
+    (8,): "A file lacks a column: name the columns in `columns`, or set the missing one in `select`.",
+    (16, 47): "Unknown column or name: compare `columns` and `select` with the table and the files.",
+    (BAD_ARGUMENTS, 44, 48, 49, 53, 62, 193, 215, 344, 386): (
         "ClickHouse rejects this statement, mostly because of an expression in `select`, where fields of CSV, TSV and "
-        "JSON are text, or a setting of the connection or profile.",
+        "JSON are text, or a setting of the connection or profile."
     ),
-    (
-        frozenset({UNKNOWN_TABLE, UNKNOWN_DATABASE}),
-        "A table or database is missing on that node: create it on every node of the cluster, or attach it again.",
+    (UNKNOWN_TABLE, UNKNOWN_DATABASE): (
+        "A table or database is missing on that node: create it on every node of the cluster, or attach it again."
     ),
-    (frozenset({50}), "The format cannot hold that type: leave the column out, or change its type."),
-    (frozenset({107, 636}), "Files are missing or cannot be read: check the bucket, the key and the format."),
-    (frozenset({115}), "That node does not know the setting: leave it out, or upgrade the node."),
-    (frozenset({456, 457}), "A parameter of the statement is missing, or is not of its placeholder's type."),
-    (frozenset({INCOMPATIBLE_COLUMNS}), "Tables differ in structure: make its columns the same on every node."),
-    (
-        frozenset({164}),
+    (50,): "The format cannot hold that type: leave the column out, or change its type.",
+    (107, 636): "Files are missing or cannot be read: check the bucket, the key and the format.",
+    (115,): "That node does not know the setting: leave it out, or upgrade the node.",
+    (456, 457): "A parameter of the statement is missing, or is not of its placeholder's type.",
+    (INCOMPATIBLE_COLUMNS,): "Tables differ in structure: make its columns the same on every node.",
+    (164,): (
         "The user may only read: remove `readonly` from its profile and from the connection's settings (for plans and "
-        "the page, readonly = 2 is enough), or use another user.",
+        "the page, readonly = 2 is enough), or use another user."
     ),
-    (frozenset({192, ACCESS_DENIED}), "The user is unknown, or lacks a privilege: see docs/privileges.md."),
-    (
-        frozenset({516}),
+    (192, ACCESS_DENIED): "The user is unknown, or lacks a privilege: see docs/privileges.md.",
+    (516,): (
         "The login or the password is wrong: correct those of the connection or, if another node was refused, "
-        "those in the cluster's definition.",
+        "those in the cluster's definition."
     ),
-    (
-        frozenset({359}),
-        "The partition is larger than the server lets a statement drop: raise max_partition_size_to_drop.",
+    (359,): "The partition is larger than the server lets a statement drop: raise max_partition_size_to_drop.",
+    (QUERY_WAS_CANCELLED,): "Somebody ended the query. Clear the task to run it again.",
+    (SETTING_CONSTRAINT,): (
+        "The user's profile forbids that value: change this constraint of the profile, or use a user without it."
     ),
-    (frozenset({QUERY_WAS_CANCELLED}), "Somebody ended the query. Clear the task to run it again."),
-    (
-        frozenset({SETTING_CONSTRAINT}),
-        "The user's profile forbids that value: change this constraint of the profile, or use a user without it.",
-    ),
-    (
-        frozenset({158, 161, 162, 165, 167, 168, 290, 306, 307, 396, 718}),
+    (158, 161, 162, 165, 167, 168, 290, 306, 307, 396, 718): (
         "The user's profile, or the connection's settings, set a limit that is too low for this load: raise the "
-        "limit that the message names, or run loads as a user of their own.",
+        "limit that the message names, or run loads as a user of their own."
     ),
-    (frozenset({277}), "The user's profile demands an index for each statement: run loads as a user of their own."),
-    (
-        frozenset({724}),
-        "The server accepts no more tables, and a load needs one for staging: raise max_table_num_to_throw.",
-    ),
-    (frozenset({190}), "The arrays of a Nested column differ in length in a row: fix the file."),
-    (frozenset({469}), "A row breaks a constraint of the table: fix the file, or leave the row out in `select`."),
-    (frozenset({669}), "There is no such named collection on that node: create it on every node, or set keys."),
-)
+    (277,): "The user's profile demands an index for each statement: run loads as a user of their own.",
+    (724,): "The server accepts no more tables, and a load needs one for staging: raise max_table_num_to_throw.",
+    (190,): "The arrays of a Nested column differ in length in a row: fix the file.",
+    (469,): "A row breaks a constraint of the table: fix the file, or leave the row out in `select`.",
+    (669,): "There is no such named collection on that node: create it on every node, or set keys.",
+}
 
 #: Errors that may be temporary.
-_TRANSIENT: tuple[tuple[frozenset[int], str], ...] = (
-    (
-        frozenset({MEMORY_LIMIT_EXCEEDED}),
+_TRANSIENT: dict[tuple[int, ...], str] = {
+    (MEMORY_LIMIT_EXCEEDED,): (
         "Allow loads more memory (memory_share, node_specs, the limits of the server and of the user's profile), or "
-        "load fewer periods at once.",
+        "load fewer periods at once."
     ),
-    (frozenset({TOO_MANY_PARTS}), "Wait for merges; see why they lag: docs/merge-health.md."),
-    (frozenset({159, 160}), "It took too long: raise the limit that the message names, or load less at once."),
-    (
-        frozenset({341}),
+    (TOO_MANY_PARTS,): "Wait for merges; see why they lag: docs/merge-health.md.",
+    (159, 160): "It took too long: raise the limit that the message names, or load less at once.",
+    (341,): (
         "The server did not end a statement in time. In a Replicated database, it may be stuck at an earlier one: its "
-        "log says why (DDLWorker), and docs/replicas.md what to do.",
+        "log says why (DDLWorker), and docs/replicas.md what to do."
     ),
-    (
-        frozenset({3, 32, 209, 210, 236, 279, 319}),
+    (3, 32, 209, 210, 236, 279, 319): (
         "A node went away, or its merges were stopped: check that it is up; the retry first ends the queries that "
-        "are left.",
+        "are left."
     ),
-    (
-        frozenset({33, 354, 554, 561}),
-        "A file was cut off or damaged when it was read: the retry reads all objects of the period again.",
+    (33, 354, 554, 561): (
+        "A file was cut off or damaged when it was read: the retry reads all objects of the period again."
     ),
-    (frozenset({TOO_MANY_QUERIES, 203}), "The server is busy: run fewer queries at once, or load later."),
-    (frozenset({201}), "The user's quota is used up: raise it, or delay the retry until its interval is over."),
-    (
-        frozenset({700}),
-        "The user may not have so many sessions at once: raise max_sessions_for_user.",
-    ),
-    (frozenset({216}), "A query with this id still runs there: the retry ends it first."),
-    (
-        frozenset({225, 242, 999}),
+    (TOO_MANY_QUERIES, 203): "The server is busy: run fewer queries at once, or load later.",
+    (201,): "The user's quota is used up: raise it, or delay the retry until its interval is over.",
+    (700,): "The user may not have so many sessions at once: raise max_sessions_for_user.",
+    (216,): "A query with this id still runs there: the retry ends it first.",
+    (225, 242, 999): (
         "Replication waits for Keeper: look at system.replicas. A replica that was dropped there, or that Keeper has "
-        "lost, stays read-only until SYSTEM RESTORE REPLICA.",
+        "lost, stays read-only until SYSTEM RESTORE REPLICA."
     ),
-    (
-        frozenset({285, 286}),
+    (285, 286): (
         "The profile's insert_quorum requires more replicas than are available: start them, or set "
-        "settings={'insert_quorum': 0}, as a load waits for the replicas that are up before it publishes.",
+        "settings={'insert_quorum': 0}, as a load waits for the replicas that are up before it publishes."
     ),
-    (
-        frozenset({STD_EXCEPTION}),
-        "A library of the server failed, such as that of a storage or a format: the message says which.",
-    ),
-    (
-        frozenset({614}),
-        "The servers cannot log in to the database: check its address as seen from them, and the login.",
-    ),
-    (frozenset({243}), "A disk is full: free space on that node, or move the table."),
-    (
-        frozenset({OBJECT_CHANGED}),
-        "An object changed while it was read: let its writer finish first (min_object_age_seconds).",
-    ),
-)
+    (STD_EXCEPTION,): "A library of the server failed, such as that of a storage or a format: the message says which.",
+    (614,): "The servers cannot log in to the database: check its address as seen from them, and the login.",
+    (243,): "A disk is full: free space on that node, or move the table.",
+    (OBJECT_CHANGED,): "An object changed while it was read: let its writer finish first (min_object_age_seconds).",
+}
 
 #: Text in the error of a limit, which has the code of any other error of syntax.
 _MAX_QUERY_SIZE, _TOO_DEEP = "Max query size exceeded", 167
@@ -172,8 +139,8 @@ _NOT_BEGUN = "is killed in pending state"
 #: Text in MySQL's refusal, which has the code of a node that went away.
 _IS_OF_MYSQL, _NO_DATABASE = "Connections to mysql failed", 614
 
-_HINTS = {code: hint for codes, hint in (*_TERMINAL, *_TRANSIENT) for code in codes}
-_TERMINAL_CODES = frozenset(code for codes, _ in _TERMINAL for code in codes)
+_HINTS = {code: hint for codes, hint in {**_TERMINAL, **_TRANSIENT}.items() for code in codes}
+_TERMINAL_CODES = frozenset(code for codes in _TERMINAL for code in codes)
 #: Errors while files are read that say nothing about the file.
 _OF_SERVERS = frozenset(
     {81, 159, TOO_MANY_QUERIES, 203, 209, 210, MEMORY_LIMIT_EXCEEDED, 279, QUERY_WAS_CANCELLED, S3_ERROR, 516}

@@ -32,17 +32,14 @@ class FreshBy:
 
     @classmethod
     def parse(cls, text: str, timezone: str | None) -> FreshBy:
-        """Parse `07:00`, or `6h`.
-
-        Raises:
-            ConfigurationError: If it is neither, or the time zone is not known.
-        """
-        zone_of(timezone or "UTC")
+        """Parse `07:00`, or `6h`."""
+        timezone = timezone or "UTC"
+        zone_of(timezone)
         if matched := _TIME.fullmatch(text):
             after = timedelta(hours=int(matched["hour"]), minutes=int(matched["minute"]))
-            return cls(after, is_time_of_day=True, timezone=timezone or "UTC")
+            return cls(after, is_time_of_day=True, timezone=timezone)
         if matched := _HOURS.fullmatch(text):
-            return cls(timedelta(hours=int(matched["hours"])), is_time_of_day=False, timezone=timezone or "UTC")
+            return cls(timedelta(hours=int(matched["hours"])), is_time_of_day=False, timezone=timezone)
         raise ConfigurationError(
             f"fresh_by={text!r} is not allowed: set a time of the day, '07:00', or hours after the period's end, '6h'."
         )
@@ -117,13 +114,7 @@ class Freshness:
 
     @classmethod
     def of(cls, fresh_by: FreshBy, looks: Mapping[Period, datetime], at: datetime) -> Freshness:
-        """Judge a table by its periods.
-
-        Args:
-            fresh_by: The time by which they are due.
-            looks: When each period that is as published was last compared with its objects, in UTC.
-            at: The moment, in UTC.
-        """
+        """Judge a table by when each period that is as published was last compared with its objects, in UTC."""
         completed = (fresh_by.completed_at(period, looked_at) for period, looked_at in looks.items())
         complete = max(filter(None, completed), default=None)
         following = complete.shifted(1) if complete else min(looks, default=None)

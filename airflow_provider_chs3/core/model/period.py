@@ -71,11 +71,7 @@ class Period:
 
     @classmethod
     def parse(cls, text: str) -> Period:
-        """Parse a period, such as `2026-10`.
-
-        Raises:
-            ConfigurationError: If the text is no period.
-        """
+        """Parse a period, such as `2026-10`."""
         period = _parsed(text) if isinstance(text, str) else None
         if period is None:
             raise ConfigurationError(f"{text!r} is not a period: write {_FORMS}.")
@@ -162,11 +158,7 @@ def range_text(periods: Sequence[Period]) -> str:
 
 
 def zone_of(timezone: str) -> ZoneInfo:
-    """Return a time zone.
-
-    Raises:
-        ConfigurationError: If there is none of this name.
-    """
+    """Return a time zone."""
     try:
         return ZoneInfo(timezone)
     # A folder of zones, such as 'Europe', is an error of the operating system.

@@ -95,12 +95,7 @@ def format_of_key(key: str) -> Format:
 
 
 class Contents:
-    """Words for the contents of a period: objects, unless a subclass says otherwise.
-
-    Args:
-        name: The word for it: `objects` or `rows`.
-        holder: The word for what holds a value: a `file` or a `row`.
-    """
+    """Words for the contents of a period: objects, each a file that holds values, unless a subclass says otherwise."""
 
     name = "objects"
     holder = "file"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from airflow_provider_chs3.core.arguments.arrivals import SPREAD
@@ -18,22 +19,15 @@ from airflow_provider_chs3.core.load.period_check import look_at_period, no_obje
 from airflow_provider_chs3.core.load.period_load import PeriodLoad
 from airflow_provider_chs3.core.model.models import AsJson
 from airflow_provider_chs3.core.model.period import Period
-from airflow_provider_chs3.core.periods.adopt_arrivals import prove_arrivals, record_arrivals
-from airflow_provider_chs3.core.periods.adopted_records import records_as_loaded
-from airflow_provider_chs3.core.periods.prove import ProofOptions, is_as_before, prove_period
+from airflow_provider_chs3.core.periods.adopt_arrivals import prove_arrivals, record_arrivals, records_as_loaded
+from airflow_provider_chs3.core.periods.prove import REFUSALS, ProofOptions, check_objects, check_table, prove_period
 from airflow_provider_chs3.core.periods.proved_period import EQUAL
+from airflow_provider_chs3.core.periods.status import look_at_table
 from airflow_provider_chs3.core.sql.quoting import Sql, table
 from airflow_provider_chs3.core.steps.operations import Log, QueryNodes, Steps
-from airflow_provider_chs3.core.target.node_facts import inspect_target
 from airflow_provider_chs3.core.target.period_partitions import partitions_of_one
-from airflow_provider_chs3.core.target.privileges import OF_A_PERIOD, check_all_seen
-from airflow_provider_chs3.core.target.target_checks import check_target
-from airflow_provider_chs3.exceptions import (
-    NotReadyError,
-    ObjectsChangedError,
-    SourceError,
-    TargetChangedError,
-)
+from airflow_provider_chs3.core.target.privileges import check_all_seen
+from airflow_provider_chs3.exceptions import ObjectsChangedError, TargetChangedError
 
 #: The policies with which a load is not refused.
 _ALLOWS: Mapping[Refusal, Mapping[str, Any]] = {
@@ -44,8 +38,6 @@ _ALLOWS: Mapping[Refusal, Mapping[str, Any]] = {
     Refusal.SHRANK: {"max_shrink_fraction": 1},
     Refusal.WHOLE_TABLE: {"reload_whole_table": True},
 }
-#: Errors of one period that do not concern the others.
-_REFUSALS = (NotReadyError, ObjectsChangedError, SourceError, TargetChangedError)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,18 +58,14 @@ class AdoptedPeriod(AsJson):
 
 
 def adopt_periods(requests: Sequence[LoadRequest], *, proves: bool = False) -> Steps[list[AdoptedPeriod]]:
-    """Adopt periods one by one; a refused period does not stop the others.
-
-    Raises:
-        Chs3Error: Any problem that concerns all of them.
-    """
+    """Adopt periods one by one; a refused period does not stop the others."""
     if requests and requests[0].policies.on_other_periods == SPREAD:
         return (yield from _adopt_arrivals(requests[0]))
     adopted = []
     for request in requests:
         try:
             period = yield from adopt_period(request, proves=proves)
-        except _REFUSALS as error:
+        except REFUSALS as error:
             period = AdoptedPeriod(period=request.period, status="refused", reason=str(error), rows_by_node={})
         adopted.append(period)
         line = f"{period}.".replace("..", ".")
@@ -87,8 +75,7 @@ def adopt_periods(requests: Sequence[LoadRequest], *, proves: bool = False) -> S
 
 def _adopt_arrivals(request: LoadRequest) -> Steps[list[AdoptedPeriod]]:
     """Adopt all periods of a table that was loaded by arrival, whose values are always compared."""
-    context = yield from inspect_target(request, needs_all=True, policies_on=OF_A_PERIOD)
-    check_target(context)
+    context = yield from look_at_table(request, needs_all=True)
     yield from check_all_seen(context.nodes, context.target)
     loads = yield from prove_arrivals(request, context)
     yield from record_arrivals(loads)
@@ -129,40 +116,31 @@ def adopt_period(request: LoadRequest, *, proves: bool = False) -> Steps[Adopted
         return AdoptedPeriod(period=request.period, status="unchanged", reason=decision.reason, rows_by_node=rows)
     counted = yield from _count(load)
     _check_sight(load, counted)
+    outcome = partial(AdoptedPeriod, period=request.period, rows_by_node=counted.rows_by_node)
     if sum(counted.rows_by_node.values()) != counted.source_rows:
-        return AdoptedPeriod(
-            period=request.period,
-            status="refused",
-            reason=_mismatch(load, (yield from look_at_period(load)), counted),
-            rows_by_node=counted.rows_by_node,
-        )
+        return outcome(status="refused", reason=_mismatch(load, (yield from look_at_period(load)), counted))
     reason = load.files.source.kind.contents.having(load.files.manifest, "as many")
     if proves:
         proved = yield from prove_period(load, ProofOptions(needs_all_columns=True))
         is_or_not = "are" if proved.status == EQUAL else "are not"
         reason = f"its rows {is_or_not} those of its objects: {proved.reason}"
         if proved.status != EQUAL:
-            return AdoptedPeriod(
-                period=request.period, status="refused", reason=reason, rows_by_node=counted.rows_by_node
-            )
+            return outcome(status="refused", reason=reason)
     yield from make_ledger(load.context, load.context.nodes)
     load = replace(load, context=load.context.with_ledger())
-    yield from _record(load, counted)
-    return AdoptedPeriod(period=request.period, status="adopted", reason=reason, rows_by_node=counted.rows_by_node)
-
-
-def _record(load: PeriodLoad, counted: _Counted) -> Steps[None]:
     as_loaded = yield from records_as_loaded([(load, counted.reading)])
-    yield from _check_unchanged(load)
+    if (yield from check_objects(load)):
+        raise ObjectsChangedError(f"Objects of {load.period} came while its rows were counted: try again")
+    yield from check_table(load, load.before)
     # Only its rows were counted: no increment may build on it.
     records = [(node, key, {**values, "base": "", "is_adopted": True}) for node, key, values in as_loaded]
     yield from add_records(load.context, "published", records, name=f"Record {load.period} as published")
+    return outcome(status="adopted", reason=reason)
 
 
 def _inspect_period(request: LoadRequest) -> Steps[PeriodLoad]:
     source, manifest = yield from list_ready_period(request)
-    context = yield from inspect_target(request, needs_all=True, policies_on=OF_A_PERIOD)
-    check_target(context)
+    context = yield from look_at_table(request, needs_all=True)
     partitions = yield from partitions_of_one(context, request.period)
     return PeriodLoad.of(
         request, context, period=request.period, source=source, manifest=manifest, period_partitions=partitions
@@ -224,16 +202,3 @@ def _way_out(facts: PeriodFacts, policies: Policies) -> str:
     if isinstance(decision, Hold):
         return decision.reason
     return f"load it with policies={allowed}" if allowed else "load it"
-
-
-def _check_unchanged(load: PeriodLoad) -> Steps[None]:
-    period = load.period
-    _, manifest = yield from load.files.source.list_period(period)
-    if manifest.fingerprint != load.files.manifest.fingerprint:
-        raise ObjectsChangedError(f"Objects of {period} changed while its rows were counted: try again")
-    after = yield from load.look_up()
-    for node, on_node in after.items():
-        if not is_as_before(load.before[node], on_node, load):
-            raise TargetChangedError(
-                f"Somebody wrote to {load.context.target} on {node} while the rows of {period} were counted: try again"
-            )

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from airflow_provider_chs3.core.files.file_set import Reading
 from airflow_provider_chs3.core.ledger.object_records import ObjectsOfPeriod, make_objects_table, record_objects
+from airflow_provider_chs3.core.ledger.partition_state import rows_of_shards
 from airflow_provider_chs3.core.ledger.queries import look_up_periods
-from airflow_provider_chs3.core.ledger.recording import add_records
+from airflow_provider_chs3.core.ledger.recording import RecordOnNode, add_records
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.ledger.table import make_ledger
 from airflow_provider_chs3.core.load.load_request import LoadRequest
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Spread
 from airflow_provider_chs3.core.load.planning import plan_objects
+from airflow_provider_chs3.core.load.publication import values_of
+from airflow_provider_chs3.core.load.published_rows import find_lasting
 from airflow_provider_chs3.core.load.spread import objects_with_rows, rows_of_periods
 from airflow_provider_chs3.core.model.models import Manifest, Node
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.model.quantities import quantity
-from airflow_provider_chs3.core.periods.adopted_records import records_as_loaded
 from airflow_provider_chs3.core.periods.digests import NO_ROWS
 from airflow_provider_chs3.core.periods.prove import (
     KeyOfRows,
@@ -218,3 +222,23 @@ def record_arrivals(loads: Collection[PeriodLoad]) -> Steps[None]:
     first = loads[0]
     yield from record_objects(context, objects, attempt=first.attempt.nonce, query_id=f"{first.attempt.name}_objects")
     yield from add_records(context, "published", records, name="Record the periods as published")
+
+
+def records_as_loaded(loads: Sequence[tuple[PeriodLoad, Reading]]) -> Steps[list[RecordOnNode]]:
+    """Return the records of periods of one table as if these loads had published what `before` has of them."""
+    filled = defaultdict[Node, list[str]](list)
+    for load, _ in loads:
+        for node, on_node in load.before.items():
+            filled[node] += [partition.partition_id for partition in on_node.each if partition.state.rows]
+    context = loads[0][0].context
+    lasting = yield from find_lasting(context, filled)
+    records = list[RecordOnNode]()
+    for load, reading in loads:
+        shards = rows_of_shards({node: on_node.state for node, on_node in load.before.items()})
+        for node, on_node in load.before.items():
+            structure = load.structure_with(reading, node)
+            for partition in on_node.recorded:
+                state = replace(partition.state, lasts=partition.partition_id in lasting[node])
+                values = values_of(load, rows=state.rows, state=state, rows_of_shards=shards, structure=structure)
+                records.append((node, load.key_on(node, partition.partition_id), values))
+    return records

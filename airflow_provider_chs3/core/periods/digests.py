@@ -163,11 +163,7 @@ def findings_by_difference(more: Digest, in_objects: Mapping[str, Digest]) -> li
 
 
 def check_object_column(name: str, target: TableName, columns: Iterable[Column]) -> None:
-    """Check that a column can hold the path, key or name of objects.
-
-    Raises:
-        ConfigurationError: If it cannot.
-    """
+    """Check that a column can hold the path, key or name of objects."""
     types = {column.name: column.type for column in columns}
     if name not in types:
         raise ConfigurationError(f"object_column={name!r}: {target} has no such column.")

@@ -28,11 +28,7 @@ class DiscardedPeriod(AsJson):
 
 
 def discard_periods(request: LedgerRequest) -> Steps[list[DiscardedPeriod]]:
-    """Record on each node that what is held of periods is discarded, and drop it.
-
-    Raises:
-        PreflightError: If the cluster or the table is missing, or not fit.
-    """
+    """Record on each node that what is held of periods is discarded, and drop it."""
     context = yield from look_at_table(request)
     owns = yield from partitions_of(context, sorted(request.periods or ()))
     before = yield from look_up_periods(context, owns)

@@ -117,12 +117,7 @@ def load_of(
 
 @dataclass(frozen=True, kw_only=True)
 class Followed:
-    """Results and errors of the loads of views' tables.
-
-    Args:
-        results: Table and period → the result of its load.
-        errors: Table → why it is behind.
-    """
+    """Results of the loads of views' tables, by table and period, and why tables are behind."""
 
     results: dict[tuple[TableName, Period], LoadResult] = field(default_factory=dict)
     errors: dict[TableName, Chs3Error] = field(default_factory=dict)
@@ -199,13 +194,12 @@ def _await_others(request: LoadRequest, periods: Sequence[Period]) -> Steps[None
     """Wait until no load has staged anything of periods, for a bounded time: a load that died leaves its staging."""
     attempts = (Attempt(request.target, (period,), request.nonce) for period in periods)
     staged = " OR ".join(f"startsWith(name, {literal(attempt.prefix)})" for attempt in attempts)
-    sql, waited_seconds = Sql(f"SELECT count() FROM system.tables WHERE {staged}"), 0
-    while waited_seconds < _LONGEST_WAIT_SECONDS:
+    sql = Sql(f"SELECT count() FROM system.tables WHERE {staged}")
+    for _ in range(_LONGEST_WAIT_SECONDS // _POLL_SECONDS):
         rows = yield from Query(name=f"Look for other loads of {request.target}", sql=sql)
         if not rows[0][0]:
             return
         yield from Sleep(name=f"Wait for other loads of {request.target}", seconds=_POLL_SECONDS)
-        waited_seconds += _POLL_SECONDS
 
 
 def _periods_of(view: View, results: Iterable[LoadResult], reload: Reload | None) -> list[Period]:
@@ -307,18 +301,14 @@ def _view(request: LoadRequest, base: Target, row: Row, of_base: Mapping[Period,
                     "policies={'on_target_changed': 'reload', 'replace_unknown': True}."
                 )
     except PreflightError as error:
-        raise _cannot_follow(name, base.target, error) from error
+        raise PreflightError(
+            f"The table of the materialized view {name} cannot follow {base.target}, so nothing was loaded: {error} Or "
+            "set views='warn', which leaves the tables of views as they are."
+        ) from error
     view = View(
         name=name, base=base.target, table=table, source=source, periods=periods, columns=columns, planned=planned
     )
     return view, context
-
-
-def _cannot_follow(view: TableName, base: TableName, error: Chs3Error) -> PreflightError:
-    return PreflightError(
-        f"The table of the materialized view {view} cannot follow {base}, so nothing was loaded: {error} Or set "
-        "views='warn', which leaves the tables of views as they are."
-    )
 
 
 def _named(request: LoadRequest, target: TableName, cluster: str | None) -> TableRequest:

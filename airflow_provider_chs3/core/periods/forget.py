@@ -37,9 +37,6 @@ def forget_periods(request: LedgerRequest) -> Steps[list[ForgottenPeriod]]:
 
     Returns:
         The requested periods, or all that were known.
-
-    Raises:
-        PreflightError: If the cluster is missing, or the table is not fit, or missing on some nodes.
     """
     context = yield from inspect_target(request, needs_all=True)
     if not any(facts.target for facts in context.nodes.values()):

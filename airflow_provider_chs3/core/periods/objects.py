@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from airflow_provider_chs3.core.ledger.object_records import objects_table
 from airflow_provider_chs3.core.ledger.records import IS_STATE, newest
@@ -32,11 +31,7 @@ class LoadedObject(AsJson):
 
 
 def list_objects(request: LedgerRequest) -> Steps[list[LoadedObject]]:
-    """List the objects of published loads, by period, path and time.
-
-    Raises:
-        PreflightError: If the cluster or the table is missing, or not fit.
-    """
+    """List the objects of published loads, by period, path and time."""
     context = yield from look_at_table(request)
     node = context.coordinator
     if not (context.nodes[node].objects and context.nodes[node].has_ledger):
@@ -54,9 +49,7 @@ def list_objects(request: LedgerRequest) -> Steps[list[LoadedObject]]:
         "ORDER BY period, path, loaded_at"
     )
     rows = yield from context.on_coordinator(name="List the objects that were loaded", sql=sql)
-    return [_loaded_object(*row) for row in rows]
-
-
-def _loaded_object(period: str, *fields: Any) -> LoadedObject:
-    values = dict(zip(LoadedObject.__dataclass_fields__, (Period.parse(period), *fields), strict=True))
-    return LoadedObject(**values | {"is_current": bool(values["is_current"])})
+    return [
+        LoadedObject(*(Period.parse(period), *fields, bool(is_current), arrival))
+        for period, *fields, is_current, arrival in rows
+    ]

@@ -57,11 +57,6 @@ def _list_arrivals(
 
     The rows of an object in all of its periods must add up to those that it has: so no period may lack an object.
 
-    Args:
-        context: The target.
-        requests: The loads of the periods.
-        all_periods: Whether to compare all periods that hold rows of objects instead, and all arrivals.
-
     Returns:
         A load that knows the objects of all periods, the periods, and the arrivals that have objects which are not
         loaded as they are.

@@ -12,7 +12,6 @@ from airflow_provider_chs3.core.files.source import Source
 from airflow_provider_chs3.core.files.table_creation import create_if_missing
 from airflow_provider_chs3.core.files.table_suggestion import NewTableRequest
 from airflow_provider_chs3.core.ledger.comparison import (
-    Comparison,
     ComparisonStatus,
     ExpectedPeriod,
     compare,
@@ -70,6 +69,9 @@ from airflow_provider_chs3.exceptions import Chs3Error
 _NOTHING_KNOWN = PeriodFacts()
 #: With more objects, a plan does not say which changed: listing them one by one would take seconds and memory.
 _MOST_OBJECTS = 10_000
+#: Objects of one task: with more, what a task of its own costs a period is lost in what its rows take, and a failure of
+#: the insert costs more than it saves.
+_MOST_BYTES = 1024**3
 
 #: Periods, or what returns them, or all of them, once the length of the table's periods is known.
 WantedPeriods: TypeAlias = tuple[Period, ...] | Callable[[Grain], tuple[Period, ...] | Grain]
@@ -105,11 +107,7 @@ class PlannedPeriod:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanRequest(TableRequest):
-    """A request for a plan.
-
-    In addition to the table's arguments:
-
-    """
+    """A request for a plan."""
 
     source: Source
     periods: WantedPeriods
@@ -135,15 +133,7 @@ def compared_by(loaded: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def plan_loads(request: PlanRequest) -> Steps[list[PlannedPeriod]]:
-    """Compare the periods' objects with what was published.
-
-    Returns:
-        All periods that were compared, in order.
-
-    Raises:
-        SourceError: If all periods of a bucket were requested, and it has none.
-        PreflightError: If the cluster or the table is missing.
-    """
+    """Compare the periods' objects with what was published, and log what is found."""
     reload = request.reload
     if reload and (yield from reload.leaves_out_table(request.target, request.cluster)):
         yield from Log(name=f"Nothing to load into {request.target}: this run reloads {reload}.")
@@ -174,10 +164,6 @@ def compare_periods(request: PlanRequest) -> Steps[tuple[list[PlannedPeriod], Ta
 
     Returns:
         All periods that were compared, in order; and the facts of the nodes, None where the table is missing.
-
-    Raises:
-        SourceError: If all periods of a bucket were requested, and it has none.
-        PreflightError: If the cluster or the table is missing.
     """
     if request.policies.on_other_periods == SPREAD:
         return (yield from _compare_arrivals(request))
@@ -319,8 +305,10 @@ def _facts_of(
     wanted: ExpectedPeriod,
 ) -> Steps[PeriodFacts]:
     comparison, reason = compare(nodes, wanted, context.table_facts), None
-    if is_table := period == WHOLE_TABLE and was_published(nodes):
-        reason = yield from _explain_read_of_table(request, context, nodes, comparison)
+    is_table = period == WHOLE_TABLE and was_published(nodes)
+    if is_table and comparison.status is ComparisonStatus.OBJECTS_CHANGED and not request.reload:
+        key = LedgerKey.on(context, context.coordinator, WHOLE_TABLE)
+        reason = yield from why_table_is_read(request.source, request.policies, context, key, nodes)
     held, why_not_held = held_version(nodes, wanted, context.table_facts)
     facts = PeriodFacts(
         comparison=comparison, held=held, why_not_held=why_not_held, why_whole=reason, is_published_table=is_table
@@ -355,10 +343,8 @@ def forecast_text(planned: Sequence[PlannedPeriod]) -> str:
     forecasts = [(period, period.forecast) for period in planned if period.forecast]
     if not forecasts:
         return ""
-    seconds, staged = (
-        sum(forecast.seconds for _, forecast in forecasts),
-        max(forecast.staged_bytes for _, forecast in forecasts),
-    )
+    seconds = sum(forecast.seconds for _, forecast in forecasts)
+    staged = max(forecast.staged_bytes for _, forecast in forecasts)
     together = f"about {duration_text(seconds)} one after another" if seconds >= 1 else "under a second"
     return (
         f"{quantity(len(forecasts), 'period')} to load, {size_text(sum(period.new_bytes for period, _ in forecasts))}: "
@@ -368,16 +354,7 @@ def forecast_text(planned: Sequence[PlannedPeriod]) -> str:
 
 
 def due_text(planned: Sequence[PlannedPeriod], fresh_by: FreshBy, at: datetime) -> str:
-    """Describe when the newest period of a plan that has ended is due, and whether the loads will be in time.
-
-    Args:
-        planned: The periods.
-        fresh_by: When they are due.
-        at: The moment at which the loads begin, in UTC.
-
-    Returns:
-        The sentence; empty if none has ended.
-    """
+    """Describe whether loads that begin at a moment bring the newest ended period in time; empty if none has ended."""
     ended = [(complete, period) for period in planned if (complete := fresh_by.completed_at(period.period, at))]
     if not ended:
         return ""
@@ -466,19 +443,28 @@ def _planned(
     )
 
 
-def _explain_read_of_table(
-    request: PlanRequest,
-    context: Target,
-    nodes: Mapping[Node, PeriodOnNode],
-    comparison: Comparison,
-) -> Steps[str | None]:
-    if comparison.status is not ComparisonStatus.OBJECTS_CHANGED or request.reload:
-        return None
-    key = LedgerKey.on(context, context.coordinator, WHOLE_TABLE)
-    return (yield from why_table_is_read(request.source, request.policies, context, key, nodes))
-
-
 def _new_bytes(objects: PeriodObjects, records: Sequence[Record]) -> int:
     """Return how much a period grew; if it did not, or if no increment can build on it, its whole size."""
     grown = objects.size_bytes - max((record.source_bytes for record in records), default=0)
     return grown if grown > 0 and all(record.base for record in records) else objects.size_bytes
+
+
+def group_periods(planned: Sequence[PlannedPeriod], *, most_periods: int, most_groups: int) -> list[list[Period]]:
+    """Group periods to load, in their order, into small groups; large ones are alone, if there are not too many."""
+    to_load = sorted((period for period in planned if period.is_to_load), key=lambda period: period.period)
+    most_bytes, all_bytes = _MOST_BYTES, sum(period.objects.size_bytes for period in to_load)
+    while len(groups := _groups(to_load, most_periods, most_bytes)) > most_groups and most_bytes < all_bytes:
+        most_bytes *= 2
+    return groups
+
+
+def _groups(to_load: Sequence[PlannedPeriod], most_periods: int, most_bytes: int) -> list[list[Period]]:
+    groups: list[list[Period]] = []
+    size_bytes = 0
+    for period in to_load:
+        size_bytes += period.objects.size_bytes
+        if not groups or len(groups[-1]) == most_periods or size_bytes > most_bytes:
+            groups.append([])
+            size_bytes = period.objects.size_bytes
+        groups[-1].append(period.period)
+    return groups

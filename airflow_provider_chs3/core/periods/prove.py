@@ -25,7 +25,7 @@ from airflow_provider_chs3.core.load.planning import TableHistory, plan_insert
 from airflow_provider_chs3.core.load.recorded_load import as_recorded, is_known, knowing_settings_of, structures_of
 from airflow_provider_chs3.core.load.row_counts import prove_whole
 from airflow_provider_chs3.core.model.models import Manifest, Node
-from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period
+from airflow_provider_chs3.core.model.period import WHOLE_TABLE
 from airflow_provider_chs3.core.model.quantities import quantity
 from airflow_provider_chs3.core.periods.digests import (
     NO_ROWS,
@@ -47,7 +47,7 @@ from airflow_provider_chs3.core.steps.operations import Log, Query, Row, Steps
 from airflow_provider_chs3.core.target.node_capacity import ask_nodes_now
 from airflow_provider_chs3.core.target.node_facts import Target, inspect_target
 from airflow_provider_chs3.core.target.partition_key import is_of_period, parts_of_key, time_of_key
-from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions, partitions_of
+from airflow_provider_chs3.core.target.period_partitions import partitions_of
 from airflow_provider_chs3.core.target.privileges import OF_A_PERIOD, check_all_seen
 from airflow_provider_chs3.core.target.table_facts import Column
 from airflow_provider_chs3.core.target.target_checks import check_target
@@ -64,7 +64,7 @@ from airflow_provider_chs3.exceptions import (
 #: The expression that groups the rows of objects, by how they are read.
 KeyOfRows = Callable[[FileGroup, Batch], str]
 #: Errors of one period that do not concern the others.
-_REFUSALS = (NotReadyError, ObjectsChangedError, SourceError, TargetChangedError)
+REFUSALS = (NotReadyError, ObjectsChangedError, SourceError, TargetChangedError)
 #: Objects that a text names: more would hide the first.
 _MOST_SHOWN = 5
 
@@ -119,7 +119,8 @@ def prove_periods(requests: Sequence[LoadRequest], options: ProofOptions) -> Ste
     if not requests:
         return [*not_loaded]
     owns = yield from partitions_of(context, sorted(request.period for request in requests))
-    recorded = (yield from _recorded(context, owns)) if options.is_as_recorded else {}
+    published = (yield from look_up_periods(context, owns)) if options.is_as_recorded else {}
+    recorded = {period: structures_of(nodes) for period, nodes in published.items()}
     requests = [as_recorded(request, recorded.get(request.period, ()), context) for request in requests]
     context = yield from knowing_settings_of(requests, context)
     listed = yield from list_ready(requests[0], [request.period for request in requests])
@@ -138,7 +139,7 @@ def prove_periods(requests: Sequence[LoadRequest], options: ProofOptions) -> Ste
             )
             proved_period = yield from prove_period(load, options)
             proved_period = _limit_to_recorded(proved_period, request, recorded.get(period))
-        except _REFUSALS as error:
+        except REFUSALS as error:
             proved_period = ProvedPeriod(period=period, status=REFUSED, reason=str(error))
         proved.append(proved_period)
         done_bytes = sum(sizes.get(done.period, 0) for done in proved)
@@ -154,11 +155,6 @@ def _inspect(request: LoadRequest, options: ProofOptions) -> Steps[Target]:
         check_object_column(options.object_column, context.target, context.table_facts.columns)
     yield from check_all_seen(context.nodes, context.target)
     return context
-
-
-def _recorded(context: Target, owns: Mapping[Period, PeriodPartitions]) -> Steps[dict[Period, list[Structure]]]:
-    published = yield from look_up_periods(context, owns)
-    return {period: structures_of(nodes) for period, nodes in published.items()}
 
 
 def _limit_to_recorded(
@@ -195,7 +191,7 @@ def prove_period(load: PeriodLoad, options: ProofOptions) -> Steps[ProvedPeriod]
     other_rows = sum(of_object.get(0, NO_ROWS).rows for of_object in read.digests.values())
     proof = yield from compare_period(load, before, read, in_objects, options)
     added = yield from check_objects(load)
-    yield from _check_table(load, before)
+    yield from check_table(load, before)
     said = [proof.reason]
     # Of arrivals, it is no news that they have rows of other periods.
     if other_rows and load.policies.on_other_periods != SPREAD:
@@ -232,7 +228,8 @@ def read_objects(load: PeriodLoad, options: ProofOptions, key: KeyOfRows) -> Ste
     try:
         reading = yield from _read_files(load, options)
         compared, left_out = _compared(load, reading, options)
-        plan = yield from _planned(load, reading)
+        states = yield from ask_nodes_now(load.context, load.period_partitions.parts)
+        plan = yield from capturing_logs(plan_insert(load, states, reading, TableHistory()), [])
         digests = yield from _digest_objects(load, plan, compared, key)
     except (ClickHouseServerError, SourceError):
         yield from check_objects(load)
@@ -250,10 +247,20 @@ def compare_period(
     """Compare the rows that a period's objects have for it with those of the table."""
     is_sample = options.sample is not None
     in_table = yield from digest_table(load, before, read.compared, options.object_column, is_sample=is_sample)
-    findings = yield from _find_objects(load, before, read.compared, in_table, in_objects, options)
-    names = [column.name for column in read.compared]
+    held, wanted = Digest.total(in_table.values()), Digest.total(in_objects.values())
+    # The objects by which the period differs, as far as rows tell.
+    if options.object_column:
+        findings = findings_by_column(in_table, in_objects, has_all=not is_sample)
+    else:
+        findings = findings_by_difference(held.without(wanted), in_objects)
+    if not (findings or options.object_column) and options.names_incomplete and held.rows < wanted.rows:
+        findings = [
+            ObjectFinding(path=path, status="incomplete", source_rows=in_objects[path].rows, rows=None)
+            for path in (yield from find_absent(load, before, read.compared, in_objects))
+        ]
+    sample = f" of {quantity(len(in_objects), 'object')} in a sample" if is_sample else ""
     return replace(
-        _judged(load, in_table, in_objects, findings, names, options),
+        _judged(load, held, wanted, findings, [column.name for column in read.compared], sample),
         left_out=dict(read.left_out),
         compared_objects=len(load.files.manifest.objects),
         as_of=AsOf.of(load.context.target, before),
@@ -313,19 +320,10 @@ def _explain_not_compared(
     return ""
 
 
-def _planned(load: PeriodLoad, reading: Reading) -> Steps[InsertPlan]:
-    states = yield from ask_nodes_now(load.context, load.period_partitions.parts)
-    return (yield from capturing_logs(plan_insert(load, states, reading, TableHistory()), []))
-
-
 def _digest_objects(
     load: PeriodLoad, plan: InsertPlan, compared: Sequence[Column], key: KeyOfRows
 ) -> Steps[dict[str, dict[Any, Digest]]]:
-    """Return the digests of the rows of each object, by their key.
-
-    Raises:
-        SourceError: If an insert would fail, or fewer rows were read than the file says that it has.
-    """
+    """Return the digests of the rows of each object, by their key."""
     files, by_path = load.files, dict[str, dict[Any, Digest]]()
     if files.manifest.objects:
         yield from Log(name=f"Reading {files.manifest.sizes} of {load.period}.")
@@ -414,7 +412,8 @@ def check_objects(load: PeriodLoad) -> Steps[int]:
     return read.added_in(listed)
 
 
-def _check_table(load: PeriodLoad, before: Mapping[Node, PeriodOnNode]) -> Steps[None]:
+def check_table(load: PeriodLoad, before: Mapping[Node, PeriodOnNode]) -> Steps[None]:
+    """Check that nobody has written to a period since a look at it."""
     for node, on_node in (yield from load.look_up(with_records=False)).items():
         if not is_as_before(before[node], on_node, load):
             raise TargetChangedError(
@@ -434,54 +433,18 @@ def is_as_before(before: PeriodOnNode, after: PeriodOnNode, load: PeriodLoad) ->
     )
 
 
-def _find_objects(
-    load: PeriodLoad,
-    before: Mapping[Node, PeriodOnNode],
-    compared: Sequence[Column],
-    in_table: Mapping[str, Digest],
-    in_objects: Mapping[str, Digest],
-    options: ProofOptions,
-) -> Steps[list[ObjectFinding]]:
-    """Return the objects by which the period differs, as far as rows tell."""
-    if options.object_column:
-        return findings_by_column(in_table, in_objects, has_all=options.sample is None)
-    held, wanted = Digest.total(in_table.values()), Digest.total(in_objects.values())
-    findings = findings_by_difference(held.without(wanted), in_objects)
-    if findings or held.rows >= wanted.rows or not options.names_incomplete:
-        return findings
-    absent = yield from find_absent(load, before, compared, in_objects)
-    return [
-        ObjectFinding(path=path, status="incomplete", source_rows=in_objects[path].rows, rows=None) for path in absent
-    ]
-
-
 def _judged(
-    load: PeriodLoad,
-    in_table: Mapping[str, Digest],
-    in_objects: Mapping[str, Digest],
-    findings: Sequence[ObjectFinding],
-    names: Sequence[str],
-    options: ProofOptions,
+    load: PeriodLoad, held: Digest, wanted: Digest, findings: Sequence[ObjectFinding], names: Sequence[str], sample: str
 ) -> ProvedPeriod:
-    held, wanted = Digest.total(in_table.values()), Digest.total(in_objects.values())
+    proved = partial(ProvedPeriod, period=load.period, rows=held.rows, source_rows=wanted.rows)
     if held.is_of(wanted) and not findings:
-        of = "" if options.sample is None else f" of {quantity(len(in_objects), 'object')} in a sample"
-        reason = f"{quantity(held.rows, 'row')}{of}"
-        return ProvedPeriod(period=load.period, status=EQUAL, reason=reason, rows=held.rows, source_rows=wanted.rows)
+        return proved(status=EQUAL, reason=f"{quantity(held.rows, 'row')}{sample}")
     columns = held.columns_unlike(wanted, names) if held.rows == wanted.rows and held.rows else ()
     reason = _describe_difference(held, wanted, columns, findings)
     facts = load.context.table_facts
     if held.rows < wanted.rows and not facts.keeps_every_row:
         reason += f". A {facts.engine}{' with a TTL' if facts.rows_expire else ''} may have removed rows itself"
-    return ProvedPeriod(
-        period=load.period,
-        status=DIFFERS,
-        reason=reason,
-        rows=held.rows,
-        source_rows=wanted.rows,
-        columns=columns,
-        objects=tuple(findings),
-    )
+    return proved(status=DIFFERS, reason=reason, columns=columns, objects=tuple(findings))
 
 
 def _describe_difference(

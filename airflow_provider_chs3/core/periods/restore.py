@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedPeriod, compare_unpinned
 from airflow_provider_chs3.core.ledger.object_records import make_objects_table
-from airflow_provider_chs3.core.ledger.partition_state import CONTENT, PartitionState
+from airflow_provider_chs3.core.ledger.partition_state import CONTENT, PartitionState, rows_of_shards
 from airflow_provider_chs3.core.ledger.queries import look_up_periods
 from airflow_provider_chs3.core.ledger.recording import Renewal, Values, renew
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Restored, restored_of
@@ -40,7 +41,6 @@ from airflow_provider_chs3.core.steps.driving import Batch
 from airflow_provider_chs3.core.steps.operations import Log, QueryNodes, Steps
 from airflow_provider_chs3.core.target.node_facts import Target, inspect_target
 from airflow_provider_chs3.core.target.period_partitions import partitions_of
-from airflow_provider_chs3.core.target.privileges import OF_A_PERIOD
 from airflow_provider_chs3.core.target.replication import find_replicas
 from airflow_provider_chs3.core.target.table_facts import Column, differences, target_facts, target_query
 from airflow_provider_chs3.core.target.target_checks import check_target
@@ -64,11 +64,7 @@ _TO_SETTLE = (
 
 @dataclass(frozen=True, kw_only=True)
 class RestoreRequest(LedgerRequest):
-    """A request to restore periods of a table.
-
-    In addition to the ledger's:
-
-    """
+    """A request to restore periods of a table."""
 
     version: str | None
     by: str
@@ -102,11 +98,7 @@ class ListedVersion(AsJson):
 
 
 def list_versions(request: LedgerRequest) -> Steps[list[ListedVersion]]:
-    """List the versions of a table's periods, the newest of each first.
-
-    Raises:
-        PreflightError: If the cluster or the table is missing, or not fit.
-    """
+    """List the versions of a table's periods, the newest of each first."""
     context = yield from look_at_table(request)
     parts = f"(SELECT groupUniqArray({CONTENT}) FROM system.parts WHERE active AND {in_table(context.target)})"
     versions, answers = yield from find_versions(context, beside=parts)
@@ -145,8 +137,7 @@ def restore_periods(request: RestoreRequest) -> Steps[list[RestoredPeriod]]:
         TargetChangedError: If somebody changed the period since it was published.
     """
     settings = (EMPTY_SOURCE, ADAPTIVE_BUFFERS, *DDL_SETTINGS)
-    context = yield from inspect_target(request, settings=settings, needs_all=True, policies_on=OF_A_PERIOD)
-    check_target(context)
+    context = yield from look_at_table(request, settings=settings, needs_all=True)
     context = yield from find_replicas(context)
     periods = sorted(set(request.periods or ()))
     owns = yield from partitions_of(context, periods)
@@ -175,7 +166,8 @@ def unpin_periods(request: LedgerRequest) -> Steps[list[RestoredPeriod]]:
     on_nodes = yield from look_up_periods(context, owns)
     unpinned = list[RestoredPeriod]()
     for period, nodes in on_nodes.items():
-        restored, rows = restored_of(nodes), _rows(nodes)
+        restored = restored_of(nodes)
+        rows = sum(rows_of_shards({node: on_node.state for node, on_node in nodes.items()}).values())
         if restored and restored.is_pinned:
             sql = _unpinned(context, period, nodes, replace(restored, is_pinned=False))
             once = {node: sql[node] for node in context.recorders if node in sql}
@@ -193,26 +185,12 @@ def _unpinned(
     context: Target, period: Period, nodes: Mapping[Node, PeriodOnNode], restored: Restored
 ) -> dict[Node, Sql]:
     """Return the statement for each node that adds the period's records again, as not pinned."""
-    records = {
-        node: [partition.record for partition in on_node.recorded if partition.record]
-        for node, on_node in nodes.items()
-    }
-    return {
-        node: renew(
-            context.ledger,
-            [
-                Renewal(
-                    LedgerKey.on(context, node, period, record.partition_id),
-                    record.attempt,
-                    {"restored": restored.as_text()},
-                    record.structure,
-                )
-                for record in of_node
-            ],
-        )
-        for node, of_node in records.items()
-        if of_node
-    }
+    evidence, renewals = {"restored": restored.as_text()}, defaultdict[Node, list[Renewal]](list)
+    for node, on_node in nodes.items():
+        for record in (partition.record for partition in on_node.recorded if partition.record):
+            key = LedgerKey.on(context, node, period, record.partition_id)
+            renewals[node].append(Renewal(key, record.attempt, evidence, record.structure))
+    return {node: renew(context.ledger, of_node) for node, of_node in renewals.items()}
 
 
 def _restore(request: RestoreRequest, item: Publication) -> Steps[RestoredPeriod]:
@@ -286,18 +264,10 @@ def _visible_rows(context: Target, version: Version) -> Steps[int]:
     return (yield from _count_rows(context, name, {state.partition_id for state in states}))
 
 
-def _rows(nodes: Mapping[Node, PeriodOnNode]) -> int:
-    return sum({node.shard_num: on_node.state.rows for node, on_node in nodes.items()}.values())
-
-
 def _chosen(
     request: RestoreRequest, versions: Sequence[Version], before: Mapping[Node, PeriodOnNode], item: Publication
 ) -> Version:
-    """Return the version to restore.
-
-    Raises:
-        PreflightError: If there is none, or something is missing of it.
-    """
+    """Return the version to restore."""
     records = [on_node.record for on_node in before.values() if on_node.record]
     dead = next((record.restored for record in records if record.event == "intent" and record.restored), "")
     wanted = request.version or (dead and Restored.of_text(dead).version)
@@ -336,11 +306,7 @@ def _chosen(
 
 
 def _follow_structure(context: Target, version: Version) -> Steps[None]:
-    """Add the columns to a version that the table got since; its partitions fit only a table of the same structure.
-
-    Raises:
-        PreflightError: If anything else was changed.
-    """
+    """Add the columns to a version that the table got since; its partitions fit only a table of the same structure."""
     name, target = TableName(context.staging_database, version.table), context.table_facts
     comment = f"SELECT comment FROM system.tables WHERE {is_table(name)}"
     sql = Sql(f"SELECT {target_query(name)}, ({comment})")

@@ -179,7 +179,7 @@ class SelectSource(RowSource):
             *(() if self.sql else (described._check_same_on_each(context, view=self.base.target),)),
         )
         columns, *_ = yield from Gather(name=f"Check the SELECT over {self.place}", workflows=checks)
-        ids = {period: _ids_of(period, base) for period in periods}
+        ids = {period: tuple(sorted(key for key, of in base.owns.items() if of == str(period))) for period in periods}
         described = replace(described, columns=columns, partitions=ids)
         return described, {period: described._manifest(period, base) for period in periods}
 
@@ -392,9 +392,7 @@ def _spans_of(period: Period, grain: Grain, context: Target) -> Iterable[Period]
     """Return the periods of the base that make up one of the target."""
     if period.grain is Grain.ALL:
         return [period]
-    spans = [Period.of(period.begin, grain)]
-    while grain is not Grain.ALL and spans[-1].end < period.end:
-        spans.append(spans[-1].shifted(1))
+    spans = period.parts(grain)
     if grain is not Grain.ALL and (spans[0].begin, spans[-1].end) == (period.begin, period.end):
         return spans
     by = "not partitioned" if grain is Grain.ALL else f"partitioned by {grain}"
@@ -446,7 +444,3 @@ def digest_of_base(uuids: Iterable[str], shards: Mapping[int, Mapping[str, tuple
 
 def _digest(known: Sequence[object]) -> str:
     return hashlib.sha256(json.dumps(known).encode()).hexdigest()[:32]
-
-
-def _ids_of(period: Period, base: _Base) -> tuple[str, ...]:
-    return tuple(sorted(partition_id for partition_id, value in base.owns.items() if value == str(period)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from statistics import median
@@ -37,13 +37,7 @@ from airflow_provider_chs3.core.target.topology import TableRequest
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerRequest(TableRequest):
-    """A request for periods of a table, as its ledgers know them.
-
-    In addition to the table's arguments:
-
-    Args:
-        periods: The periods; None means all that the ledgers know.
-    """
+    """A request for periods of a table, or for all that its ledgers know."""
 
     periods: tuple[Period, ...] | None
 
@@ -145,15 +139,7 @@ class _Newest:
 
 
 class _LastLoad(NamedTuple):
-    """The newest load of a period.
-
-    Args:
-        attempt: The load that published it last.
-        insert_seconds: The duration of its insert, in seconds.
-        loaded_rows: The rows that it read.
-        looked_at: The last time that a load compared the period with its objects.
-        fresh_by: When it is due, as `FreshBy` writes it.
-    """
+    """The newest load of a period; `looked_at` is the last time that one compared it with its objects."""
 
     attempt: str = ""
     insert_seconds: float | None = None
@@ -167,13 +153,9 @@ _Records: TypeAlias = Mapping[Node, Mapping[Period, _Newest]]
 _States: TypeAlias = Mapping[Node, Mapping[str, PartitionState]]
 
 
-def look_at_table(request: LedgerRequest) -> Steps[Target]:
-    """Find the nodes and the table, and check that it can be loaded.
-
-    Raises:
-        PreflightError: If the cluster or the table is missing, or not fit.
-    """
-    context = yield from inspect_target(request, policies_on=OF_A_PERIOD)
+def look_at_table(request: TableRequest, *, settings: Iterable[str] = (), needs_all: bool = False) -> Steps[Target]:
+    """Find the nodes and the table, and check that it can be loaded."""
+    context = yield from inspect_target(request, settings=settings, needs_all=needs_all, policies_on=OF_A_PERIOD)
     check_target(context)
     return context
 
@@ -183,25 +165,13 @@ def list_ledger(request: LedgerRequest) -> Steps[list[PeriodInLedger]]:
 
     Returns:
         The periods in order, then partitions whose period no ledger knows (only if no periods were named).
-
-    Raises:
-        PreflightError: If the cluster or the table is missing, or not fit: a load would say the same.
     """
     context = yield from look_at_table(request)
     return (yield from list_periods_of(context, request.periods))
 
 
 def look_at_freshness(request: LedgerRequest, fresh_by: FreshBy | None, at: datetime) -> Steps[TableStatus]:
-    """Check whether a table has the periods that are due.
-
-    Args:
-        request: The table.
-        fresh_by: When its periods are due; None for what its newest load said.
-        at: The moment, in UTC.
-
-    Raises:
-        PreflightError: If the cluster or the table is missing, or not fit.
-    """
+    """Check whether a table has the periods that are due, by default as its newest load said."""
     context = yield from look_at_table(request)
     listed = yield from list_periods_of(context, None)
     freshness = _freshness_of(listed, (yield from _ask_for_arrivals(context)), fresh_by, at)
@@ -226,17 +196,7 @@ def _freshness_of(
     fresh_by: FreshBy | None,
     at: datetime,
 ) -> Freshness | None:
-    """Judge a table by its periods.
-
-    Args:
-        listed: All of them.
-        arrivals: When a load last looked at each arrival, and when they are due; none if the table is loaded by period.
-        fresh_by: When they are due; None for what the newest load said.
-        at: The moment, in UTC.
-
-    Returns:
-        The judgment; None if nothing says when they are due.
-    """
+    """Judge a table by its arrivals, or, if it has none, by its periods; None if nothing says when they are due."""
     looks = {
         period.period: (period.looked_at, period.fresh_by)
         for period in listed
@@ -265,7 +225,7 @@ def list_periods_of(context: Target, wanted: Collection[Period] | None) -> Steps
     periods = [
         period
         for period in sorted(known if wanted is None else wanted)
-        if period in known or _has_rows(on_nodes[period])
+        if period in known or any(on_node.state.rows for on_node in on_nodes[period].values())
     ]
     loads = yield from _ask_for_loads(context)
     listed = []
@@ -281,10 +241,6 @@ def list_periods_of(context: Target, wanted: Collection[Period] | None) -> Steps
     }
     with_rows = {partition for states in partitions.values() for partition in states}
     return listed + [_unknown(partition, partitions) for partition in sorted(with_rows - owned)]
-
-
-def _has_rows(nodes: _Nodes) -> bool:
-    return any(node.state.rows for node in nodes.values())
 
 
 def _ask(context: Target) -> Steps[tuple[_Records, _States]]:

@@ -25,12 +25,7 @@ def digest_table(
 ) -> Steps[dict[str, Digest]]:
     """Read the period's rows of one replica of each shard, and of others whose parts differ from its.
 
-    Args:
-        load: The period, with its objects.
-        before: The period as the nodes have it.
-        compared: The columns to compare.
-        object_column: The column that names the object of a row, if there is one.
-        is_sample: Whether to read the rows of the load's objects only.
+    Of a sample, only the rows of the load's objects are read.
 
     Returns:
         The digest of the rows of each object, as the column calls it; of all rows under no name without a column.
@@ -70,12 +65,14 @@ def _values(compared: Sequence[Column]) -> list[tuple[str, str]]:
 def _read(
     load: PeriodLoad, before: Mapping[Node, PeriodOnNode], columns: str, condition: str, grouped: str
 ) -> Steps[Mapping[Node, list[Row]]]:
-    sql = {
-        node: Sql(
-            f"SELECT {columns} FROM {table(load.context.target)} "
-            f"WHERE {one_of('_partition_id', _partitions(before[node]))}{condition}{grouped}"
-        )
+    ids = {
+        node: sorted({partition.partition_id for partition in before[node].each if partition.state.rows})
         for node in _readers(load.context, before)
+    }
+    rows = f"SELECT {columns} FROM {table(load.context.target)}"
+    sql = {
+        node: Sql(f"{rows} WHERE {one_of('_partition_id', of_node)}{condition}{grouped}")
+        for node, of_node in ids.items()
     }
     return (
         yield from QueryNodes(
@@ -99,12 +96,6 @@ def _readers(context: Target, before: Mapping[Node, PeriodOnNode]) -> list[Node]
         for node in context.nodes
         if node in first.values() or not contents[node].has_parts_of(contents[first[node.shard_num]])
     ]
-
-
-def _partitions(period: PeriodOnNode) -> list[str]:
-    return sorted(
-        {partition.state.partition_id or partition.partition_id for partition in period.each if partition.state.rows}
-    )
 
 
 def _sum_shards(load: PeriodLoad, digests: Mapping[Node, Mapping[str, Digest]]) -> dict[str, Digest]:

@@ -36,60 +36,8 @@ from airflow_provider_chs3.core.sql.server_casts import (
 
 #: Types with fractions.
 _FRACTIONS = (*FLOATS, "Decimal")
-_ALL_TIMES = (*DATES, *TIMES, *TIMES_OF_DAY)
-
-
-@dataclass(frozen=True)
-class ScalarCasting(ServerCasting):
-    """The way in which single values are cast so that no loss goes unnoticed."""
-
-    def scalar(self, value: str, source: ColumnType, target: ColumnType) -> Cast:
-        """Cast a value to the target's type."""
-        made = self._scalar(value, source, target)
-        return Cast(made.value, all_hold((*kept_of(value, source.name, self.altered), made.holds)))
-
-    def _scalar(self, value: str, source: ColumnType, target: ColumnType) -> Cast:
-        other = target.bare
-        made = self.to(value, target)
-        if source.text == other.text:
-            return Cast(made, time_casts.in_range(made, source, other) if other.name == "DateTime64" else None)
-        if source.name == "FixedString" and other.name in TEXTS:
-            # The server's own conversion drops zero bytes at the end, and fails over a file without a row.
-            return Cast(self.to(f"concat({value}, '')", target))
-        if source.name == "DateTime64" and other.name in TEXTS:
-            # Beyond the calendar the text is that of its first or last moment.
-            text = self._scalar(f"toString({value})", ColumnType("String"), target)
-            return Cast(text.value, all_hold((time_casts.in_range(value, source, source), text.holds)))
-        if other.name == "FixedString" and source.name not in TEXTS:
-            # Servers cast nothing but texts to that.
-            return self._scalar(f"toString({value})", ColumnType("String"), target)
-        if source.name in DATES and other.name in _FRACTIONS:
-            # By its days, as with integers: servers cast no Date32 to a Decimal (44).
-            return self.scalar(f"toInt32({value})", ColumnType("Int32"), target)
-        if source.name == "Decimal" and other.name in ("Time", "DateTime", *DATES, *ENUMS):
-            # Servers have no such cast (44, 70).
-            number = self._scalar(self.to(value, ColumnType("Nullable(Int64)")), ColumnType("Int64"), target)
-            return Cast(number.value, all_hold((f"trunc({value}) = {value}", number.holds)))
-        if source.name in TEXTS:
-            return self._of_text(value, source, target)
-        for applies, cast in _SCALARS:
-            if applies(source, other):
-                return cast(self, value, source, target)
-        return Cast(made)
-
-    def _of_text(self, value: str, source: ColumnType, target: ColumnType) -> Cast:
-        other, parsed = target.bare, value
-        if (source.name, other.name) == ("FixedString", "UUID"):
-            # Bytes that a file declares as a UUID; others were refused before.
-            return Cast(self.to(f"UUIDNumToString({value})", target))
-        if other.name in DATES:
-            parsed = value = without_midnight(value)
-        if other.name == "DateTime" and (target.holds_null or self.function == OR_NULL):
-            # Where NULL fits, 25.8 casts ClickHouse's own form alone.
-            zone = f", {literal(other.time_zone)}" if other.time_zone else ""
-            parsed = f"parseDateTimeBestEffortOrNull({value}{zone})"
-        made = self.to(parsed, target)
-        return Cast(made, holds_of_text(value, made, other, is_lossy=self.is_lossy))
+_WITH_SECONDS = (*TIMES, *TIMES_OF_DAY)
+_ALL_TIMES = (*DATES, *_WITH_SECONDS)
 
 
 #: Which pairs of types take more than the server's own conversion. The first that applies counts.
@@ -112,18 +60,12 @@ _SCALARS: tuple[
         number_casts.to_decimal,
     ),
     (lambda source, other: source.name == "Decimal" and is_integer(other), number_casts.decimal_to_integer),
-    (
-        lambda source, other: source.name in (*TIMES, *TIMES_OF_DAY) and other.name in TIMES_OF_DAY,
-        time_casts.to_time_of_day,
-    ),
+    (lambda source, other: source.name in _WITH_SECONDS and other.name in TIMES_OF_DAY, time_casts.to_time_of_day),
     (lambda source, other: source.name in TIMES_OF_DAY and other.name in (*DATES, *TIMES), time_casts.never),
     (lambda source, other: source.name == "Bool" and other.name in _ALL_TIMES, time_casts.never),
     (lambda source, other: source.name in _ALL_TIMES and other.name in ("Bool", *ENUMS), time_casts.never),
-    (
-        lambda source, other: source.name in (*TIMES, *TIMES_OF_DAY) and other.name == "Decimal",
-        time_casts.time_to_decimal,
-    ),
-    (lambda source, other: source.name in (*TIMES, *TIMES_OF_DAY) and other.name in FLOATS, time_casts.time_to_float),
+    (lambda source, other: source.name in _WITH_SECONDS and other.name == "Decimal", time_casts.time_to_decimal),
+    (lambda source, other: source.name in _WITH_SECONDS and other.name in FLOATS, time_casts.time_to_float),
     (
         lambda source, other: source.name in _FRACTIONS and other.name in ("DateTime64", "Time64"),
         time_casts.number_to_time,
@@ -133,7 +75,7 @@ _SCALARS: tuple[
     (lambda source, other: source.name in DATES and other.name in DATES, time_casts.compared),
     (lambda source, other: source.name in DATES and other.name in TIMES, time_casts.date_to_time),
     (lambda source, other: is_integer(source) and other.name in _ALL_TIMES, cast_back),
-    (lambda source, other: source.name in (*TIMES, *TIMES_OF_DAY) and is_integer(other), time_casts.time_to_integer),
+    (lambda source, other: source.name in _WITH_SECONDS and is_integer(other), time_casts.time_to_integer),
     (lambda source, other: source.name in DATES and is_integer(other), cast_back),
     (lambda source, other: is_integer(source) and other.name == "IPv4", number_casts.number_to_address),
 )
@@ -156,8 +98,8 @@ _DIGITS, _PLACES = 76, 38
 
 
 @dataclass(frozen=True)
-class Casting(ScalarCasting):
-    """The way in which values are cast, those of containers one by one."""
+class Casting(ServerCasting):
+    """The way in which values are cast so that no loss goes unnoticed, those of containers one by one."""
 
     hides_nulls: bool = False
     depth: int = 0
@@ -220,6 +162,54 @@ class Casting(ScalarCasting):
         """Return the name of a lambda's argument, and its cast."""
         name = f"{column}{self.depth + 1}"
         return name, cast(replace(self, depth=self.depth + 1), name)
+
+    def scalar(self, value: str, source: ColumnType, target: ColumnType) -> Cast:
+        """Cast a value to the target's type."""
+        made = self._scalar(value, source, target)
+        return Cast(made.value, all_hold((*kept_of(value, source.name, self.altered), made.holds)))
+
+    def _scalar(self, value: str, source: ColumnType, target: ColumnType) -> Cast:
+        other = target.bare
+        made = self.to(value, target)
+        if source.text == other.text:
+            return Cast(made, time_casts.in_range(made, source, other) if other.name == "DateTime64" else None)
+        if source.name == "FixedString" and other.name in TEXTS:
+            # The server's own conversion drops zero bytes at the end, and fails over a file without a row.
+            return Cast(self.to(f"concat({value}, '')", target))
+        if source.name == "DateTime64" and other.name in TEXTS:
+            # Beyond the calendar the text is that of its first or last moment.
+            text = self._scalar(f"toString({value})", ColumnType("String"), target)
+            return Cast(text.value, all_hold((time_casts.in_range(value, source, source), text.holds)))
+        if other.name == "FixedString" and source.name not in TEXTS:
+            # Servers cast nothing but texts to that.
+            return self._scalar(f"toString({value})", ColumnType("String"), target)
+        if source.name in DATES and other.name in _FRACTIONS:
+            # By its days, as with integers: servers cast no Date32 to a Decimal (44).
+            return self.scalar(f"toInt32({value})", ColumnType("Int32"), target)
+        if source.name == "Decimal" and other.name in ("Time", "DateTime", *DATES, *ENUMS):
+            # Servers have no such cast (44, 70).
+            number = self._scalar(self.to(value, ColumnType("Nullable(Int64)")), ColumnType("Int64"), target)
+            return Cast(number.value, all_hold((f"trunc({value}) = {value}", number.holds)))
+        if source.name in TEXTS:
+            return self._of_text(value, source, target)
+        for applies, cast in _SCALARS:
+            if applies(source, other):
+                return cast(self, value, source, target)
+        return Cast(made)
+
+    def _of_text(self, value: str, source: ColumnType, target: ColumnType) -> Cast:
+        other, parsed = target.bare, value
+        if (source.name, other.name) == ("FixedString", "UUID"):
+            # Bytes that a file declares as a UUID; others were refused before.
+            return Cast(self.to(f"UUIDNumToString({value})", target))
+        if other.name in DATES:
+            parsed = value = without_midnight(value)
+        if other.name == "DateTime" and (target.holds_null or self.function == OR_NULL):
+            # Where NULL fits, 25.8 casts ClickHouse's own form alone.
+            zone = f", {literal(other.time_zone)}" if other.time_zone else ""
+            parsed = f"parseDateTimeBestEffortOrNull({value}{zone})"
+        made = self.to(parsed, target)
+        return Cast(made, holds_of_text(value, made, other, is_lossy=self.is_lossy))
 
 
 def _for_nulls(made: Cast, value: str, source: ColumnType, target: ColumnType) -> str | None:

@@ -7,13 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from airflow_provider_chs3.core.sql.quoting import identifier, unquoted
+from airflow_provider_chs3.core.sql.quoting import identifier, items, unquoted
 
 #: Hold a value of another type, and add nothing to it but how it is stored, or that it may be NULL.
 _WRAPPERS = ("Nullable", "LowCardinality")
 
-#: Whatever means itself, or a quoted text as one piece.
-_PIECE = re.compile(r"'(?:[^'\\]|\\.|'')*'|`(?:[^`\\]|\\.|``)*`|\"(?:[^\"\\]|\\.)*\"|.", re.DOTALL)
 _LABELLED = re.compile(r"\s*(`(?:[^`\\]|\\.)*`|[A-Za-z_]\w*)\s+(\S.*)", re.DOTALL)
 
 #: Types that are made of others.
@@ -39,7 +37,7 @@ class ColumnType:
     def arguments(self) -> tuple[str, ...]:
         """The texts in its parentheses, between commas."""
         opening = self.text.find("(")
-        return () if opening < 0 else tuple(_split(self.text[opening + 1 : self.text.rindex(")")]))
+        return () if opening < 0 else tuple(items(self.text[opening + 1 : self.text.rindex(")")]))
 
     @cached_property
     def bare(self) -> ColumnType:
@@ -129,18 +127,3 @@ class ColumnType:
 
     def __str__(self) -> str:
         return self.text
-
-
-def _split(text: str) -> Iterator[str]:
-    """Split at commas outside of quotes and parentheses."""
-    depth, part = 0, ""
-    for match in _PIECE.finditer(text):
-        piece = match[0]
-        depth += {"(": 1, ")": -1}.get(piece, 0)
-        if piece == "," and not depth:
-            yield part.strip()
-            part = ""
-        else:
-            part += piece
-    if part.strip():
-        yield part.strip()

@@ -33,11 +33,7 @@ def literal(text: str) -> str:
 
 
 def identifier(name: str) -> str:
-    """Quote an identifier; any name but the empty one is fine.
-
-    Raises:
-        ConfigurationError: If the name is empty.
-    """
+    """Quote an identifier; any name but the empty one is fine."""
     if not name:
         raise ConfigurationError("A database, table or column has an empty name: set its name.")
     return f"`{name.translate(_BACKTICK_ESCAPES)}`"
@@ -87,7 +83,6 @@ class Sql:
     """A statement or a part of one.
 
     `text` is only for the server. Printing, even by accident, shows `[HIDDEN]` in place of each secret.
-
     """
 
     text: str = field(repr=False)
@@ -175,6 +170,12 @@ def elements(text: str) -> list[str]:
     if len(values) == 1 and name == _TUPLE and without_parentheses(inner) != inner:
         return items(without_parentheses(inner))
     return values
+
+
+def arguments_of(definition: str) -> list[str]:
+    """Return the arguments of an engine, which its definition begins with, as written."""
+    head, name = top_level(definition).partition(" ")[0], definition.partition("(")[0]
+    return items(without_parentheses(definition[len(name) : len(head)]))
 
 
 def after(keyword: str, text: str) -> str:

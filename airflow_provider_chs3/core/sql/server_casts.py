@@ -70,11 +70,7 @@ def is_back(made: str, value: str, source: ColumnType) -> str:
 
 
 def all_hold(conditions: Iterable[str | None]) -> str | None:
-    """Join conditions that must all hold.
-
-    Returns:
-        One condition; None if all of them always hold.
-    """
+    """Join conditions that must all hold; None if all of them always hold."""
     return " AND ".join(filter(None, conditions)) or None
 
 
@@ -197,12 +193,12 @@ def _time(text: str, made: str, target: ColumnType) -> str:
     same, text = f"{shown} = {text}", f"toString({text})"
     is_utc = " OR ".join(f"position({text}, '{zone}') > 0" for zone in _UTC)
     shown_there = shown if target.time_zone == "UTC" else f"if({is_utc}, toString({made}, 'UTC'), {shown})"
-    local = _spaced(f"replaceRegexpOne({text}, {_OFFSET}, '')")
+    local, without_z = _spaced(f"replaceRegexpOne({text}, {_OFFSET}, '')"), f"trimRight({text}, 'Z ')"
     missing = _MIDNIGHT[len(_MIDNIGHT) - 9 + target.scale - (not target.scale) :]
     known = f"{_begins_after_1900(text, made)} AND " if target.scale else ""
     return (
         f"{known}({same} OR {_is_whole(text, shown_there, target)} "
-        f"OR {_begins(_spaced(_without_z(text)), shown_there, missing)} OR {_unix(text, made, target)} "
+        f"OR {_begins(_spaced(without_z), shown_there, missing)} OR {_unix(text, made, target)} "
         f"OR {_begins(local, _moved(text, made, target), missing)} "
         f"OR {_has_same_numbers(text, shown, _NUMBERS_OF_TIME)})"
     )
@@ -220,10 +216,6 @@ def _is_whole(text: str, shown: str, target: ColumnType) -> str:
     ends = ", ".join(literal(zero + zone) for zero in zeros for zone in ("", "Z", "+00:00", "+00"))
     end = _LENGTH_OF_SECONDS + 1 + (target.scale and target.scale + 1)
     return f"(startsWith({_spaced(text)}, {shown}) AND substring({text}, {end}) IN ({ends}))"
-
-
-def _without_z(text: str) -> str:
-    return f"trimRight({text}, 'Z ')"
 
 
 def _spaced(text: str) -> str:
@@ -360,7 +352,7 @@ ALTERATIONS = {
     ),
     "saturated": Alteration(
         "DateTime64",
-        f"{_IN_RANGE}",
+        _IN_RANGE,
         "a time beyond the years 1678 to 2261, which nanoseconds do not hold",
     ),
     "fine": Alteration("DateTime64", f"(toUnixTimestamp64Nano({{value}}) % 100 = 0 OR NOT {_IN_RANGE})", ""),

@@ -24,7 +24,9 @@ _LITERAL = re.compile(r"\s*(?:\0+|[-+]?[0-9][0-9.eE]*)\s*")
 
 def strict(expression: str) -> str:
     """Return the same expression, which fails on a text that it cannot parse."""
-    return _rewritten(expression, lambda argument, call: f"if(isNull({argument}), NULL, {call(_not_null(argument))})")
+    return _rewritten(
+        expression, lambda argument, call: f"if(isNull({argument}), NULL, {call(f'assumeNotNull({argument})')})"
+    )
 
 
 def is_unparsed(expression: str) -> str:
@@ -74,7 +76,3 @@ def _ends(seen: str, start: int) -> tuple[int, int]:
 
 def _call(name: str, rest: str, argument: str) -> str:
     return f"{name}({argument}{rest}"
-
-
-def _not_null(argument: str) -> str:
-    return f"assumeNotNull({argument})"

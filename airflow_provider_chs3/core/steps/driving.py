@@ -69,11 +69,7 @@ T = TypeVar("T")
 
 
 def drive(steps: Steps[T], perform: Callable[[AnyStep], Any]) -> T:
-    """Run a workflow.
-
-    Returns:
-        The workflow's result.
-    """
+    """Run a workflow, and return its result."""
     running = Running(steps)
     while (step := running.step) is not None:
         try:
@@ -112,12 +108,7 @@ def interpose(steps: Steps[T], perform: Callable[[AnyStep], Steps[Any]]) -> Step
 
 
 class Running(Generic[T]):
-    """A workflow that waits for the answer to a step; without a step, it has ended with a result.
-
-    Attributes:
-        step: The step that waits for its answer; None once the workflow has ended.
-        result: The result of a workflow that has ended.
-    """
+    """A workflow that waits for the answer to a step; without a step, it has ended with a result."""
 
     step: AnyStep | None
     result: T
@@ -241,11 +232,7 @@ class Batch(Generic[K, Item]):
         self.items |= yield from self.run(steps)
 
     def run_together(self, steps: Steps[A]) -> Steps[A | None]:
-        """Run a workflow of all items, unless there is none. If it fails, they all leave.
-
-        Returns:
-            Its result; None if it failed.
-        """
+        """Run a workflow of all items, unless there is none. If it fails, they all leave, and it returns None."""
         if not self.items:
             steps.close()
             return None
@@ -259,11 +246,7 @@ class Batch(Generic[K, Item]):
     def ask(
         self, ask: Callable[[Sequence[Item]], Steps[Sequence[A]]], *, is_repeatable: bool = True
     ) -> Steps[dict[K, A]]:
-        """Ask for all items with one statement. If it fails, ask for each by itself, so that its error is its own.
-
-        Returns:
-            The answers. Items whose statement failed leave.
-        """
+        """Ask for all items with one statement. If it fails, ask for each by itself; those that fail then leave."""
         answers, keys = dict[K, A](), list(self.items)
         for first in range(0, len(keys), _MOST_TOGETHER):
             part = self._of(keys[first : first + _MOST_TOGETHER])

@@ -15,11 +15,7 @@ from airflow_provider_chs3.exceptions import Chs3Error
 def query_reachable(
     name: str, statements: Mapping[Node, Sql], errors: dict[Node, Chs3Error]
 ) -> Steps[dict[Node, list[Row]]]:
-    """Query each node.
-
-    Returns:
-        The rows of the nodes that answered.
-    """
+    """Query each node, and return the rows of those that answered."""
     answers = yield from TryQueryNodes(name=name, sql=statements)
     errors |= {node: answer for node, answer in answers.items() if isinstance(answer, Chs3Error)}
     return {node: answer for node, answer in answers.items() if not isinstance(answer, Chs3Error)}

@@ -25,20 +25,12 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, kw_only=True)
 class Step(Generic[R]):
-    """One operation. `answer = yield from step` has the runner perform it, and has the answer's type.
-
-    Args:
-        name: What it does, for logs and errors.
-    """
+    """One operation. `answer = yield from step` has the runner perform it, and has the answer's type."""
 
     name: str
 
     def __iter__(self) -> Generator[AnyStep, Any, R]:
-        """Ask the runner to perform the operation.
-
-        Returns:
-            The answer.
-        """
+        """Ask the runner to perform the operation, and return the answer."""
         answer: R = yield self
         return answer
 
@@ -178,12 +170,9 @@ class Insert(Step[InsertStats]):
 
 @dataclass(frozen=True, kw_only=True)
 class InsertSideBySide(Step[tuple[InsertStats, ...]]):
-    """Run inserts in parallel, each to its end, without logging progress. Returns `InsertStats` of each.
+    """Run inserts, at least one, in parallel, each to its end, without logging progress. Returns `InsertStats` of each.
 
     An error is raised after all have ended.
-
-    Args:
-        inserts: The inserts; at least one.
     """
 
     inserts: tuple[Insert, ...]
@@ -191,11 +180,7 @@ class InsertSideBySide(Step[tuple[InsertStats, ...]]):
 
 @dataclass(frozen=True, kw_only=True)
 class Sleep(Step[None]):
-    """Wait.
-
-    Args:
-        seconds: Duration in seconds.
-    """
+    """Wait."""
 
     seconds: float
 

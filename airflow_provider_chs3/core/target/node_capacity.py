@@ -13,25 +13,16 @@ from airflow_provider_chs3.core.steps.operations import QueryNodes, Row, Steps
 from airflow_provider_chs3.core.target.node_facts import METRICS, NodeFacts, Target
 from airflow_provider_chs3.exceptions import ConfigurationError
 
-_SIZE_SUFFIXES = {"": 1} | {
+_UNITS = {"": 1} | {
     f"{prefix}{binary}": base**power
-    for power, prefix in enumerate("KMGTP", start=1)
+    for power, prefix in enumerate("kmgtp", start=1)
     for binary, base in (("", 1000), ("i", 1024))
 }
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    """Part limits of a table; its own settings override the server's.
-
-    Args:
-        parts_to_delay_insert: Parts of a partition at which inserts are slowed down.
-        parts_to_throw_insert: Parts of a partition at which inserts into the table are refused.
-        max_parts_in_total: Parts of the table at which inserts are refused.
-        max_bytes_to_merge_at_max_space_in_pool: Size of the largest part that merges make, in bytes.
-        max_avg_part_size_for_too_many_parts: Average part size of a partition, in bytes, above which the number of
-            parts neither delays nor refuses inserts.
-    """
+    """Part limits of a table, as the settings of their names; its own override the server's."""
 
     parts_to_delay_insert: int
     parts_to_throw_insert: int
@@ -49,15 +40,10 @@ class Limits:
 def _own(name: str, table_settings: str) -> int | None:
     """Return the table's own value, such as `2000` or `'2K'`; else None."""
     matched = re.search(rf"(?:^|, ){name} = '?(\d+)([KMGTP]i?)?'?(?:,|$)", table_settings)
-    return int(matched[1]) * _SIZE_SUFFIXES[matched[2] or ""] if matched else None
+    return int(matched[1]) * _UNITS[(matched[2] or "").lower()] if matched else None
 
 
 _MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]i?)?B?", re.IGNORECASE)
-_MEMORY_UNITS = {"": 1} | {
-    prefix + suffix: base**power
-    for power, prefix in enumerate("kmgt", start=1)
-    for suffix, base in (("", 1000), ("i", 1024))
-}
 
 
 def parse_memory(value: object) -> int:
@@ -71,7 +57,7 @@ def parse_memory(value: object) -> int:
     match = _MEMORY.fullmatch(str(value).strip())
     if match is None or float(match[1]) <= 0:
         raise ValueError(value)
-    return int(float(match[1]) * _MEMORY_UNITS[(match[2] or "").lower()])
+    return int(float(match[1]) * _UNITS[(match[2] or "").lower()])
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +69,7 @@ class Disk:
     free_bytes: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class OtherParts:
     """The target's active parts, without the partition that the load replaces."""
 
@@ -124,12 +110,7 @@ def _node_now(row: Row, facts: NodeFacts) -> NodeNow:
     others = None
     if facts.target is not None:
         parts, (fullest_parts, fullest_bytes) = parts_of_others[0]
-        others = OtherParts(
-            parts=parts,
-            fullest_parts=fullest_parts,
-            fullest_bytes=fullest_bytes,
-            limits=Limits.of(dict(limits), facts.target.settings),
-        )
+        others = OtherParts(parts, fullest_parts, fullest_bytes, Limits.of(dict(limits), facts.target.settings))
     return NodeNow(
         memory_in_use_bytes=max(0, int(memory_bytes)),
         inserts=int(inserts),
@@ -201,10 +182,12 @@ def size_nodes(
     """
     sized, wrong = {}, []
     for node, facts in context.nodes.items():
-        size = _declared(node, argument, "operator's node_specs") or _declared(
-            node, connection, "connection's node_specs"
+        size = (
+            _declared(node, argument, "operator's node_specs")
+            or _declared(node, connection, "connection's node_specs")
+            or _read_macros(node, facts)
+            or SizedNode(facts.measured, "measured")
         )
-        size = size or _read_macros(node, facts) or SizedNode(facts.measured, "measured")
         wrong += list(_impossible(node, size, facts, states[node]))
         sized[node] = _capped(size, facts.measured.memory_bytes)
     if wrong:

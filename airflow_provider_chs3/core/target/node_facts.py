@@ -285,11 +285,7 @@ class Target:
 def inspect_target(
     request: TableRequest, *, settings: Iterable[str] = (), needs_all: bool = False, policies_on: Collection[str] = ()
 ) -> Steps[Target]:
-    """Find the nodes and read the facts of each.
-
-    Raises:
-        PreflightError: If the cluster is unknown or differs from the Distributed table's, or a server is too old.
-    """
+    """Find the nodes and read the facts of each."""
     location = yield from resolve_table(request)
     if not needs_all:
         location = yield from leave_out_absent(location)

@@ -74,11 +74,7 @@ def parts_of(owns: Sequence[PeriodPartitions]) -> str:
 
 
 _USUAL_KEY = re.compile(r"(\w+)\([^()]+\)")
-
-
 _SECONDS, _DAY = "%s", "%Y%m%d"
-
-
 #: Function of the usual keys → the length of their periods, and the ids of their partitions: the second at which a
 #: period begins, or its date.
 _IDS = {
@@ -93,16 +89,10 @@ _IDS = {
     "toYear": (Grain.YEAR, "%Y"),
     "toStartOfYear": (Grain.YEAR, _DAY),
 }
-
-
 #: The partition of a table without a key.
 _ID_OF_ALL = "all"
-
-
 #: A moment in the middle of a period of each length.
 _ANY_MOMENT = datetime(2026, 5, 13, 12)
-
-
 #: Length of a period → the function of it by which to partition a table.
 KEYS = {
     Grain.HOUR: "toStartOfHour",
@@ -112,8 +102,6 @@ KEYS = {
     Grain.QUARTER: "toStartOfQuarter",
     Grain.YEAR: "toYear",
 }
-
-
 _SHARES = "shares a partition with other"
 
 
@@ -171,11 +159,7 @@ def _explain_misfit(periods: Sequence[Period], rows: Sequence[Row]) -> str:
 
 
 def grain_of_key(context: Target) -> Steps[Grain]:
-    """Return how long the periods are that the target is partitioned by, as the servers compute its key.
-
-    Raises:
-        PreflightError: If it is partitioned by something else.
-    """
+    """Return how long the periods are that the target is partitioned by, as the servers compute its key."""
     table_facts, of_time = context.table_facts, time_of_key(context)
     if not table_facts.is_partitioned:
         return Grain.ALL

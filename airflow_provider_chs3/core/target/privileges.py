@@ -219,11 +219,7 @@ def _own_tables(ledger: TableName) -> str:
 
 
 def check_privileges(nodes: Sequence[Node], needed: Sequence[str]) -> Steps[None]:
-    """Ask every node, with one statement, whether the user has all privileges.
-
-    Raises:
-        PreflightError: If one is missing anywhere, with the GRANT for each node.
-    """
+    """Ask every node, with one statement, whether the user has all privileges."""
     answers = yield from _check(nodes, ", ".join(needed))
     lacking = [node for node, rows in answers.items() if not rows[0][0]]
     if not lacking:
@@ -309,11 +305,7 @@ def find_filtered(nodes: Collection[Node], names: Collection[str]) -> Steps[dict
 
 
 def check_all_seen(nodes: Collection[Node], target: TableName) -> Steps[None]:
-    """Check that the user sees all rows of a table.
-
-    Raises:
-        PreflightError: If a row policy hides some.
-    """
+    """Check that the user sees all rows of a table."""
     sql = Sql(f"SELECT countIf({_FILTERS_ROWS}) FROM (EXPLAIN actions = 1 SELECT 1 FROM {table(target)})")
     answers = yield from QueryNodes(name=f"Find what row policies filter of {target}", sql=dict.fromkeys(nodes, sql))
     if filtered := ", ".join(str(node) for node, rows in answers.items() if rows[0][0]):

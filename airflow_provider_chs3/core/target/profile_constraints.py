@@ -84,11 +84,7 @@ class Constraint:
 
 
 def check_constraints(nodes: Iterable[Node], needed: SettingValues, *, user_settings: SettingValues) -> Steps[None]:
-    """Check the version of each node, and what the user's profile allows there.
-
-    Raises:
-        PreflightError: If a server is too old, or a profile forbids a value that the load needs.
-    """
+    """Check the version of each node, and what the user's profile allows there."""
     rows = yield from _ask(nodes)
     old = list(too_old({node: version for node, (version, *_) in rows.items()}))
     if findings := old or _findings_of(rows, needed, user_settings):
@@ -101,10 +97,9 @@ def find_constraints(nodes: Iterable[Node], needed: SettingValues, *, user_setti
 
 
 def _ask(nodes: Iterable[Node]) -> Steps[dict[Node, Row]]:
-    ask = QueryNodes(
+    answers = yield from QueryNodes(
         name="Ask what the user's profile allows", sql=dict.fromkeys(nodes, Sql(_QUERY)), is_under_profile=True
     )
-    answers = yield from ask
     # An offset in the profile leaves no row: then the next statement says what is wrong.
     return {node: rows[0] for node, rows in answers.items() if rows}
 
@@ -168,11 +163,7 @@ def _findings(node: Node, row: Row, needed: SettingValues, user_settings: Settin
 
 
 def check_taken(user_settings: SettingValues) -> Steps[None]:
-    """Check that a server accepts the operator's settings: later, an unparsable value looks like one of the files.
-
-    Raises:
-        PreflightError: If it rejects one of them.
-    """
+    """Check that a server accepts the operator's settings: later, an unparsable value looks like one of the files."""
     for name, value in user_settings.items():
         try:
             yield from Query(name=f"Try settings={{{name!r}: …}}", sql=Sql(f"SELECT 1{settings_clause({name: value})}"))

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from airflow_provider_chs3.core.model.models import Node, SettingValues, TableName
 from airflow_provider_chs3.core.sql.quoting import Sql, in_table, is_table, table
-from airflow_provider_chs3.core.steps.operations import QueryNodes, Row, Sleep, Steps
+from airflow_provider_chs3.core.steps.operations import QueryNodes, Sleep, Steps
 from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.privileges import check_privileges, privileges_of_replication
 from airflow_provider_chs3.core.target.topology import KeeperPlace
@@ -156,45 +156,32 @@ def find_replicas(context: Target) -> Steps[Target]:
         return context
     needed = privileges_of_replication(context.target, context.ledger, is_shared=bool(context.shared))
     yield from check_privileges(tuple(context.nodes), needed)
-    places = _places(context, (yield from _ask(context)))
-    if findings := [*_shards(context, places)]:
-        raise PreflightError(*findings)
+    places = yield from _find_places(context)
     return replace(context, nodes={node: replace(facts, keeper=places[node]) for node, facts in context.nodes.items()})
 
 
 def check_databases(context: Target) -> None:
-    """Check that statements of a load take effect where they are sent, and on all servers that share the table.
-
-    Raises:
-        PreflightError: If a database of engine Replicated is not fit for it, or the cluster leaves out servers of it.
-    """
+    """Check that statements of a load take effect where they are sent, and on all servers that share the table."""
     if findings := [*_databases(context)]:
         raise PreflightError(*findings)
 
 
 def check_shards(context: Target) -> Steps[None]:
-    """Check that no two shards have the same rows, and all replicas of one do, if the target is replicated.
-
-    Raises:
-        PreflightError: If the nodes do not replicate as the cluster's definition says.
-    """
-    if not context.table_facts.is_replicated:
-        return
-    if findings := [*_shards(context, _places(context, (yield from _ask(context))))]:
-        raise PreflightError(*findings)
+    """Check that no two shards have the same rows, and all replicas of one do, if the target is replicated."""
+    if context.table_facts.is_replicated:
+        yield from _find_places(context)
 
 
-def _ask(context: Target) -> QueryNodes:
-    """Return the step that asks every node for its replica."""
+def _find_places(context: Target) -> Steps[dict[Node, KeeperPlace]]:
     target = context.target
     sql = Sql(f"SELECT zookeeper_name, zookeeper_path, replica_name FROM system.replicas WHERE {in_table(target)}")
-    return QueryNodes(name=f"Ask for the replicas of {target}", sql=dict.fromkeys(context.nodes, sql))
-
-
-def _places(context: Target, answers: Mapping[Node, list[Row]]) -> dict[Node, KeeperPlace]:
+    answers = yield from context.on_each(name=f"Ask for the replicas of {target}", sql=sql)
     # In a database of engine Shared, a table of an engine that is not listed has the same UUID on all servers.
     uuids = {node: facts.target.uuid for node, facts in context.nodes.items() if facts.target}
-    return {node: KeeperPlace(*(rows[0] if rows else ("", uuids[node], str(node)))) for node, rows in answers.items()}
+    places = {node: KeeperPlace(*(rows[0] if rows else ("", uuids[node], str(node)))) for node, rows in answers.items()}
+    if findings := [*_shards(context, places)]:
+        raise PreflightError(*findings)
+    return places
 
 
 def _databases(context: Target) -> Iterator[str]:

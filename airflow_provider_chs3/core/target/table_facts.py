@@ -16,6 +16,7 @@ from airflow_provider_chs3.core.model.models import TableName
 from airflow_provider_chs3.core.sql.quoting import (
     Sql,
     after,
+    arguments_of,
     elements,
     identifier,
     in_table,
@@ -24,7 +25,6 @@ from airflow_provider_chs3.core.sql.quoting import (
     literal,
     table,
     top_level,
-    without_parentheses,
     without_quoted,
 )
 from airflow_provider_chs3.core.steps.operations import Row
@@ -102,8 +102,7 @@ class TableFacts:
     @property
     def engine_arguments(self) -> list[str]:
         """The engine's arguments, as written by the server."""
-        head, _, _ = top_level(self.engine_full).partition(" ")
-        return items(without_parentheses(self.engine_full[len(self.engine) : len(head)]))
+        return arguments_of(self.engine_full)
 
     @property
     def order_by(self) -> str:

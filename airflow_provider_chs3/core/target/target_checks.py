@@ -45,8 +45,7 @@ def check_target(
         *_engines(context),
         *_unknown_settings(context, required_settings),
         *other_schemas(context),
-        *_object_column(context, object_column),
-        *_obsolete_types(context),
+        *_columns(context, object_column),
     ]
     if findings or (settings is not None and (findings := [*zone_findings(context, settings)])):
         raise PreflightError(*findings)
@@ -171,19 +170,14 @@ def _engines(context: Target) -> Iterator[str]:
             )
 
 
-def _object_column(context: Target, name: str | None) -> Iterator[str]:
+def _columns(context: Target, object_column: str | None) -> Iterator[str]:
     present = next((facts.target for facts in context.nodes.values() if facts.target), None)
     for column in present.columns if present else ():
-        if column.name == name and column.type not in _HOLD_PATHS:
+        if column.name == object_column and column.type not in _HOLD_PATHS:
             yield (
-                f"increments['object_column']={name!r} is {column.type} in {context.target}, which cannot hold every "
-                f"path: make it {' or '.join(_HOLD_PATHS)}, or leave object_column out."
+                f"increments['object_column']={object_column!r} is {column.type} in {context.target}, which cannot "
+                f"hold every path: make it {' or '.join(_HOLD_PATHS)}, or leave object_column out."
             )
-
-
-def _obsolete_types(context: Target) -> Iterator[str]:
-    present = next((facts.target for facts in context.nodes.values() if facts.target), None)
-    for column in present.columns if present else ():
         if any(ColumnType(column.type).parts("Object")):
             yield (
                 f"Column {column.name!r} of {context.target} is {column.type}, an obsolete type, which no load fills: "
@@ -223,11 +217,7 @@ def zone_findings(context: Target, settings: SettingValues) -> Iterator[str]:
 def find_grain(
     request: TableRequest, *, may_lack: bool = False, policies_on: Collection[str] = ()
 ) -> Steps[tuple[Grain, Target | None]]:
-    """Return how long the periods are that a table is partitioned by, and the facts of its nodes.
-
-    Raises:
-        PreflightError: If it is missing, or partitioned by something else.
-    """
+    """Return how long the periods are that a table is partitioned by, and the facts of its nodes."""
     context = yield from inspect_target(request, policies_on=policies_on)
     if may_lack and not any(facts.target for facts in context.nodes.values()):
         return Grain.MONTH, None

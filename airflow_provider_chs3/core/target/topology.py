@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from airflow_provider_chs3.core.model.models import AsJson, Node, TableName
 from airflow_provider_chs3.core.model.period import Period
-from airflow_provider_chs3.core.sql.quoting import Sql, in_table, is_table, literal
+from airflow_provider_chs3.core.sql.quoting import Sql, arguments_of, in_table, is_table, literal
 from airflow_provider_chs3.core.steps.operations import Log, Query, QueryNodes, Row, Steps, TryQueryNodes
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError, PreflightError
 
@@ -30,7 +30,6 @@ RECORDS_SCHEMA = "records of airflow-provider-chs3, schema 9"
 #: The single server of the connection, where no cluster is used.
 ONLY_NODE = Node(1, 1, "", 0)
 
-_DISTRIBUTED = re.compile(r"Distributed\('((?:[^'\\]|\\.)*)', '((?:[^'\\]|\\.)*)', '((?:[^'\\]|\\.)*)'(.*)", re.DOTALL)
 #: Columns that `nodes_of` reads for each node of each cluster.
 _OF_NODE = "cluster, shard_num, replica_num, host_name, port"
 #: A macro in the name of a cluster; servers expand those in the macros' own values up to so many times.
@@ -82,13 +81,7 @@ class TableRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class PassedRequest(TableRequest, AsJson):
-    """A request for periods of a table that is passed to a trigger, as JSON.
-
-    In addition to the table's arguments:
-
-    Args:
-        periods: The periods; None stands for all.
-    """
+    """A request for periods of a table, or for all of them, that is passed to a trigger as JSON."""
 
     periods: tuple[Period, ...] | None
 
@@ -131,11 +124,7 @@ def _look_up(request: TableRequest) -> Steps[tuple[Sequence[Row], Sequence[Row] 
 
 
 def check_distribution(location: TableLocation, *, distribution: str, target: TableName) -> Steps[None]:
-    """Check that a required sharding key exists, and that each row is written once.
-
-    Raises:
-        PreflightError: If there is none, or if the cluster writes each row on every replica.
-    """
+    """Check that a required sharding key exists, and that each row is written once."""
     if distribution != "sharding_key":
         return
     if location.sharding_key:
@@ -204,12 +193,12 @@ def _local_table(
 ) -> Steps[tuple[TableName, str | None, str | None]]:
     if not rows or rows[0][0] != "Distributed":
         return target, None, None
-    matched = _DISTRIBUTED.match(rows[0][1])
-    if matched is None:
+    arguments = arguments_of(rows[0][1])
+    if len(arguments) < 3 or not all(text.startswith("'") for text in arguments[:3]):
         raise PreflightError(
             f"The definition of the Distributed table {target} is not understood ({rows[0][1]}): name its local table."
         )
-    named, database, name = (re.sub(r"\\(.)", r"\1", part) for part in matched.groups()[:3])
+    named, database, name = (re.sub(r"\\(.)", r"\1", text[1:-1]) for text in arguments[:3])
     # Servers expand macros in the cluster's name alone (seen on 25.8 and 26.9).
     of_cluster = yield from _expanded(named)
     if cluster and (yield from _expanded(cluster)) != of_cluster:
@@ -217,15 +206,11 @@ def _local_table(
             f"{target} is Distributed over cluster {of_cluster!r}, but the load names cluster={cluster!r}: leave "
             "cluster out."
         )
-    return TableName(database, name), of_cluster, _first_argument(matched[4])
+    return TableName(database, name), of_cluster, "".join(arguments[3:4])
 
 
 def _expanded(cluster: str | None) -> Steps[str | None]:
-    """Return a cluster's name with the macros of the connection's server in place of `{…}`, as the server expands them.
-
-    Raises:
-        PreflightError: If it has no such macro.
-    """
+    """Return a cluster's name with the macros of the connection's server in place of `{…}`, as the server does."""
     if not cluster or "{" not in cluster:
         return cluster
     rows = yield from Query(name="Read the server's macros", sql=Sql("SELECT macro, substitution FROM system.macros"))
@@ -233,11 +218,7 @@ def _expanded(cluster: str | None) -> Steps[str | None]:
 
 
 def with_macros(cluster: str, macros: Mapping[str, str]) -> str:
-    """Return a cluster's name with macros in place of `{…}`.
-
-    Raises:
-        PreflightError: If there is no such macro.
-    """
+    """Return a cluster's name with macros in place of `{…}`."""
     expanded = cluster
     for _ in range(_MACROS_IN_MACROS):
         names = _MACRO.findall(expanded)
@@ -249,21 +230,6 @@ def with_macros(cluster: str, macros: Mapping[str, str]) -> str:
             )
         expanded = _MACRO.sub(lambda match: macros[match[1]], expanded)
     return expanded
-
-
-def _first_argument(rest: str) -> str:
-    """Return the text between the first comma and the next, or the closing bracket; empty if none."""
-    depth = 0
-    for at, character in _outside_of_quotes(rest):
-        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(character, 0)
-        if depth < 0 or (at and not depth and character == ","):
-            return rest[1:at].strip()
-    return ""
-
-
-def _outside_of_quotes(text: str) -> Iterator[tuple[int, str]]:
-    quoted = re.compile(r"'(?:[^'\\]|\\.)*'|`(?:[^`\\]|\\.)*`|.", re.DOTALL)
-    return ((match.start(), match[0]) for match in quoted.finditer(text) if len(match[0]) == 1)
 
 
 def nodes_of(cluster: str | None) -> Steps[tuple[Node, ...]]:
@@ -289,11 +255,7 @@ def _nodes_of(cluster: str | None, rows: Sequence[Row]) -> tuple[Node, ...]:
 
 
 def check_versions(nodes: tuple[Node, ...]) -> Steps[None]:
-    """Check the version of every node.
-
-    Raises:
-        PreflightError: If a server is too old.
-    """
+    """Check the version of every node."""
     answers = yield from QueryNodes(
         name="Check the version of every node", sql=dict.fromkeys(nodes, Sql("SELECT version()"))
     )
@@ -359,16 +321,11 @@ def _check_absent(
         answering = {name for _, name, _ in of_shard}
         # Where Keeper itself is down, no replica is active.
         if not of_shard or any(set(active) != answering for _, _, active in of_shard):
-            raise ClickHouseConnectionError(
-                _explain_need(error, node, has_others=bool(of_shard)), error.host, error.query_id
-            )
-
-
-def _explain_need(error: ClickHouseConnectionError, node: Node, *, has_others: bool) -> str:
-    if not has_others:
-        return error.message
-    return (
-        f"{error.message} Another replica of shard {node.shard_num} is up, but Keeper counts this one as alive. If it "
-        "is down, loads continue without it once its session has expired (session_timeout_ms, 30 s by default). If it "
-        "is up, workers must reach it."
-    )
+            message = error.message
+            if of_shard:
+                message = (
+                    f"{message} Another replica of shard {node.shard_num} is up, but Keeper counts this one as alive. "
+                    "If it is down, loads continue without it once its session has expired (session_timeout_ms, 30 s "
+                    "by default). If it is up, workers must reach it."
+                )
+            raise ClickHouseConnectionError(message, error.host, error.query_id)

@@ -77,15 +77,12 @@ def _reader_memory(share: ResourceShare, data: DataVolume) -> Iterator[Setting]:
 def _downloads(data: DataVolume, threads: int) -> Iterator[Setting]:
     """Compute the settings for downloads."""
     if 0 < data.largest_file_bytes <= 2 * _DOWNLOAD_BUFFER_BYTES:
-        reason = "files are small: one download each"
-        yield Setting("max_download_buffer_size", _DOWNLOAD_BUFFER_BYTES, reason)
+        yield Setting("max_download_buffer_size", _DOWNLOAD_BUFFER_BYTES, "files are small: one download each")
     elif data.files_per_node * _DEFAULT_DOWNLOADS < threads:
-        ranges = threads // data.files_per_node
         reason = f"{data.files_per_node} large files per node for {threads} threads"
-        yield Setting("max_download_threads", ranges, reason)
+        yield Setting("max_download_threads", threads // data.files_per_node, reason)
     if threads == 1:
-        reason = "a single thread needs no thread pool for reading"
-        yield Setting("remote_filesystem_read_method", "read", reason)
+        yield Setting("remote_filesystem_read_method", "read", "a single thread needs no thread pool for reading")
 
 
 _NO_DEDUPLICATION = "staging makes retries exact, so deduplication gains nothing"

@@ -32,11 +32,7 @@ _LEAST_FRACTION = 0.25
 
 @dataclass(frozen=True, kw_only=True)
 class ShareOptions(MemoryShare):
-    """The user's options for the resource share.
-
-    Raises:
-        ConfigurationError: If an option is out of range.
-    """
+    """The user's options for the resource share."""
 
     group = ""
 

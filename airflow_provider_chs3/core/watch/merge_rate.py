@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from airflow_provider_chs3.core.model.quantities import duration_text
 from airflow_provider_chs3.core.watch.observation import MergeState
 
 _MIB = 1024**2
-_MINUTE_SECONDS, _HOUR_SECONDS = 60, 3600
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,7 +33,7 @@ class MergeRate:
             f"{self.bytes_per_second / _MIB:,.1f} MiB/s" if self.bytes_per_second else "",
             f"{self.parts_per_second:.2g} parts/s fewer" if self.parts_per_second else "",
         ]
-        left = "" if self.seconds_left is None else f"{_rough(self.seconds_left)} left"
+        left = "" if self.seconds_left is None else f"about {duration_text(self.seconds_left)} left"
         return ", ".join(filter(None, (*speeds, f"at least {left}" if left and self.more_follows else left)))
 
     def as_json(self) -> dict[str, float | bool | None]:
@@ -47,11 +47,7 @@ class MergeRate:
 
 
 def merge_rate_of(state: MergeState, *, most_parts: int, before: MergeState | None = None) -> MergeRate:
-    """Estimate the merge rate of a period on a node.
-
-    Returns:
-        The merge rate; an empty one if nothing progresses.
-    """
+    """Estimate the merge rate of a period on a node; it is empty if nothing progresses."""
     running = [merge for merge in state.merges if merge.seconds > 0 and merge.progress > 0]
     bytes_per_second = sum(merge.size_bytes * merge.progress / merge.seconds for merge in running)
     of_merges = [merge.seconds * (1 - merge.progress) / merge.progress for merge in running]
@@ -75,14 +71,6 @@ def _fewer_per_second(state: MergeState, before: MergeState) -> float | None:
 
 def _remaining_parts(state: MergeState) -> int:
     return state.parts + (state.replica.queue if state.replica else 0)
-
-
-def _rough(seconds: float) -> str:
-    if seconds < 2 * _MINUTE_SECONDS:
-        return f"about {seconds:.0f} s"
-    if seconds < 2 * _HOUR_SECONDS:
-        return f"about {seconds / _MINUTE_SECONDS:.0f} min"
-    return f"about {seconds / _HOUR_SECONDS:.1f} h"
 
 
 def _whole(number: float | None) -> int | None:

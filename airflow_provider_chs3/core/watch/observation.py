@@ -86,14 +86,7 @@ def observe_periods(
     *,
     known: dict[TableFacts, dict[Period, PeriodPartitions]] | None = None,
 ) -> Steps[tuple[MergeState, ...]]:
-    """Find the nodes and partitions, and observe their merges.
-
-    Returns:
-        The state of each partition of each period on each node.
-
-    Raises:
-        PreflightError: If the table is missing on a node, or is not partitioned by period.
-    """
+    """Find the nodes and partitions, and observe the merges of each partition on each node."""
     context = yield from inspect_table(request)
     owns = {} if known is None else known.setdefault(context.table_facts, {})
     if missing := [period for period in periods if period not in owns]:
@@ -131,11 +124,7 @@ def observe(context: Target, partitions: Mapping[str, Period]) -> Steps[tuple[Me
 
 
 def inspect_table(request: TableRequest) -> Steps[Target]:
-    """Inspect a table, which every node must have.
-
-    Raises:
-        PreflightError: If the table is missing on a node.
-    """
+    """Inspect a table, which every node must have."""
     context = yield from inspect_target(request)
     if finding := context.missing_target("create it there, or check table, database and cluster"):
         raise PreflightError(finding)

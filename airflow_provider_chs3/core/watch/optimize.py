@@ -11,10 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from airflow_provider_chs3.core.ledger.queries import periods_of_partitions
+from airflow_provider_chs3.core.model.error_codes import ACCESS_DENIED
 from airflow_provider_chs3.core.model.models import Node, SettingValues
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period
-from airflow_provider_chs3.core.sql.quoting import Sql, in_table, literal, table
-from airflow_provider_chs3.core.steps.operations import Log, Row, Sleep, Steps
+from airflow_provider_chs3.core.sql.quoting import Sql, in_table, literal, literals, table
+from airflow_provider_chs3.core.steps.operations import Log, QueryNodes, Row, Sleep, Steps
 from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.partition_key import time_of_key
 from airflow_provider_chs3.core.target.period_partitions import partitions_of
@@ -27,13 +28,15 @@ from airflow_provider_chs3.core.watch.optimize_request import (
     StartOnNodes,
     query_id_of,
 )
-from airflow_provider_chs3.core.watch.poll_interval import grown_seconds
-from airflow_provider_chs3.exceptions import Chs3Error
+from airflow_provider_chs3.core.watch.watch import grown_seconds
+from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError
 
 #: A statement that finds nothing to do fails (388), and no replica waits for the others: their queues show the
 #: remaining work. Even without FINAL, OPTIMIZE of a partition merges all of its parts, but never rewrites a single one,
 #: and does not wait in the server for running merges.
 _SETTINGS: SettingValues = {"optimize_throw_if_noop": 1, "alter_sync": 0}
+#: Merges check whether they are stopped after each block of rows; stopping took 0.03 s.
+_POLLS, _POLL_SECONDS = 40, 0.5
 
 
 def find_work(request: OptimizeRequest) -> Steps[dict[str, dict[str, Any]]]:
@@ -42,9 +45,6 @@ def find_work(request: OptimizeRequest) -> Steps[dict[str, dict[str, Any]]]:
     Returns:
         Period, with the id of the partition if it has several → `partition_id`, and `parts` on each such node, as
         JSON-safe values: the input of `merge`.
-
-    Raises:
-        PreflightError: If the table is missing on a node, or is not partitioned by period.
     """
     context = yield from inspect_table(request)
     sql = Sql(
@@ -102,10 +102,6 @@ def merge(request: OptimizeRequest, work: Mapping[str, Mapping[str, Any]]) -> St
     Returns:
         Parts before and after, bytes and seconds of each period on each node, as JSON-safe values; with the reason if a
         period was not merged.
-
-    Raises:
-        MergeHealthError: If a person must act, once all else is merged.
-        TransientError: If a disk had too little free space, once all else is merged.
     """
     context = yield from inspect_table(request)
     partitions = {values["partition_id"]: _period_in(name) for name, values in work.items()}
@@ -171,11 +167,7 @@ def _count_others(context: Target, jobs: Iterable[Job], running: Mapping[Node, l
 
 
 def _start(context: Target, jobs: list[Job], limit: int) -> Steps[tuple[list[Job], bool]]:
-    """Start as many jobs as the limit allows: the oldest periods first, and one per node at a time.
-
-    Returns:
-        The jobs, and whether one of them ended at once.
-    """
+    """Start as many jobs as allowed: the oldest periods first, one per node; return also whether one ended at once."""
     chosen = list(_chosen(jobs, limit))
     if not chosen:
         return jobs, False
@@ -216,3 +208,56 @@ def _log_changes(before: Iterable[Job], jobs: Iterable[Job]) -> Steps[None]:
             yield from Log(name=f"{job}: {job.progress}")
         elif job.status is not was.status and job.status not in (Status.WAITING, Status.RUNNING):
             yield from Log(name=f"{job}: {job.outcome}.")
+
+
+def stop_merging(request: OptimizeRequest, work: Mapping[str, Mapping[str, Any]]) -> Steps[None]:
+    """Stop the OPTIMIZEs of periods, and the merges that they run.
+
+    KILL QUERY alone does not stop an OPTIMIZE whose merge has begun (seen on 26.9: `is_cancelled` is set, but the merge
+    finishes). SYSTEM STOP MERGES does, but stops all merges of the table on that node. So it is sent only to nodes
+    where no other period of the table merges, and reverted at once. The parts stay as they were before the merge.
+    """
+    context = yield from inspect_table(request)
+    partition_ids = [values["partition_id"] for values in work.values()]
+    query_ids = literals(query_id_of(context.target, partition_id) for partition_id in partition_ids)
+    if not (busy := (yield from _find_merging(context, query_ids))):
+        return
+    yield from QueryNodes(
+        name="Kill OPTIMIZE", sql=dict.fromkeys(busy, Sql(f"KILL QUERY WHERE query_id IN ({query_ids}) ASYNC"))
+    )
+    for node, merging in (yield from _find_merging(context, query_ids)).items():
+        if others := sorted(set(merging) - set(partition_ids)):
+            yield from Log(
+                name=f"OPTIMIZE on {node} continues: SYSTEM STOP MERGES would also stop the merges of "
+                f"{', '.join(others)}."
+            )
+        else:
+            yield from _stop_on(context, node, query_ids)
+
+
+def _find_merging(context: Target, query_ids: str) -> Steps[dict[Node, list[str]]]:
+    """Find the partitions of the table that are merging, on each node where one of the queries runs."""
+    sql = Sql(
+        f"SELECT (SELECT count() FROM system.processes WHERE query_id IN ({query_ids})), "
+        f"(SELECT groupArray(partition_id) FROM system.merges WHERE {in_table(context.target)})"
+    )
+    answers = yield from context.on_each(name="Find running OPTIMIZEs", sql=sql)
+    return {node: rows[0][1] for node, rows in answers.items() if rows[0][0]}
+
+
+def _stop_on(context: Target, node: Node, query_ids: str) -> Steps[None]:
+    name = table(context.target)
+    try:
+        yield from QueryNodes(name="Stop merges", sql={node: Sql(f"SYSTEM STOP MERGES {name}")})
+    except ClickHouseServerError as error:
+        if error.code != ACCESS_DENIED:
+            raise
+        yield from Log(name=f"OPTIMIZE on {node} continues, as the user is not allowed to stop merges: {error}")
+        return
+    try:
+        for _ in range(_POLLS):
+            if node not in (yield from _find_merging(context, query_ids)):
+                break
+            yield from Sleep(name="Wait until the merge ends", seconds=_POLL_SECONDS)
+    finally:
+        yield from QueryNodes(name="Start merges again", sql={node: Sql(f"SYSTEM START MERGES {name}")})

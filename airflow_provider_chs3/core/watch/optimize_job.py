@@ -89,7 +89,8 @@ def advanced(job: Job, states: Iterable[MergeState], running_seconds: float | No
     if parts <= target_parts:
         return replace(seen, status=Status.MERGED, ended_at=state.at_seconds - state.unchanged_seconds)
     # The other replicas will follow a merge that one replica has done, even if their queues do not show it yet.
-    if state.parts <= target_parts or _is_busy(shard) or running_seconds is not None:
+    is_busy = any(state.merges or (state.replica and state.replica.queue) for state in shard)
+    if state.parts <= target_parts or is_busy or running_seconds is not None:
         began = state.at_seconds - (running_seconds or 0)
         return replace(
             seen,
@@ -110,10 +111,6 @@ def _is_about(state: MergeState, job: Job) -> bool:
     if (state.period, state.partition_id) != (job.period, job.partition_id):
         return False
     return state.node.shard_num == job.node.shard_num if state.replica else state.node == job.node
-
-
-def _is_busy(shard: Iterable[MergeState]) -> bool:
-    return any(state.merges or (state.replica and state.replica.queue) for state in shard)
 
 
 def _weighed(job: Job, state: MergeState) -> Job:

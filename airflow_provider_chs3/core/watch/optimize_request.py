@@ -20,18 +20,7 @@ QUERY_ID_PREFIX = "chs3_optimize_"
 
 @dataclass(frozen=True, kw_only=True)
 class OptimizeRequest(PassedRequest):
-    """A request to merge the parts of closed periods.
-
-    Besides the table, it has these arguments.
-
-    Args:
-        periods: The periods; None stands for all that are closed. A whole table never is.
-        closed_by: The moment before which a period must have ended to be closed, without a time zone, in UTC.
-        target_parts: Number of parts above which a period is merged on a node. Default: 1.
-        max_running: Maximum number of OPTIMIZEs that run in the cluster at a time; no node runs more than one.
-            Default: 2.
-        poll_interval_seconds: Time between two observations while the state changes. Default: 10.
-    """
+    """A request to merge the parts of periods, or of all that ended before `closed_by`, in UTC without a time zone."""
 
     closed_by: datetime
     target_parts: int = 1

@@ -1,4 +1,4 @@
-"""Watch the merges of periods: each observation is compared with the previous one, to estimate the merge rate."""
+"""Watch the merges of periods from one observation to the next: how fast they go, and when to look again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,13 @@ from collections.abc import Iterable
 from airflow_provider_chs3.core.arguments.merge_arguments import Reactions, Thresholds
 from airflow_provider_chs3.core.watch.health import Verdict, is_over, judge
 from airflow_provider_chs3.core.watch.observation import MergeState
-from airflow_provider_chs3.core.watch.poll_interval import next_interval_seconds
+
+#: Factor by which each observation without a change extends the interval: a change is noticed after at most half of
+#: the time that nothing had changed before it.
+GROWTH = 1.5
+
+#: Upper limit of a growing interval.
+LONGEST_INTERVAL_SECONDS = 300.0
 
 
 class MergeWatch:
@@ -26,11 +32,7 @@ class MergeWatch:
         self._poll_interval_seconds = poll_interval_seconds
 
     def judge(self, states: Iterable[MergeState]) -> str:
-        """Judge an observation.
-
-        Returns:
-            The verdicts as a log line.
-        """
+        """Judge an observation, and return the verdicts as a log line."""
         before = self.verdicts
         earlier = {
             (verdict.state.node, verdict.state.period, verdict.state.partition_id): verdict.state for verdict in before
@@ -48,9 +50,33 @@ class MergeWatch:
         return " | ".join(map(str, self.verdicts))
 
     def is_over(self) -> bool:
-        """Check whether the wait is over.
-
-        Raises:
-            MergeHealthError: If a person must act.
-        """
+        """Check whether the wait is over."""
         return is_over(self.verdicts, self._reactions)
+
+
+def next_interval_seconds(
+    verdicts: Iterable[Verdict], before: Iterable[Verdict], *, former_seconds: float, shortest_seconds: float
+) -> float:
+    """Return the time to wait until the next observation.
+
+    Returns:
+        `shortest_seconds` if anything changed, else `former_seconds` × 1.5; at least `shortest_seconds`, and at most
+        300, or `shortest_seconds` if that is more. The progress of a merge does not count as a change, or a merge of
+        hours would be polled all the time.
+    """
+    if _comparable(verdicts) != _comparable(before):
+        return shortest_seconds
+    return grown_seconds(former_seconds, shortest_seconds)
+
+
+def grown_seconds(former_seconds: float, shortest_seconds: float) -> float:
+    """Return the interval that follows one without changes."""
+    return max(shortest_seconds, min(GROWTH * former_seconds, LONGEST_INTERVAL_SECONDS))
+
+
+def _comparable(verdicts: Iterable[Verdict]) -> list[tuple[object, ...]]:
+    return [
+        (state.period, state.node, verdict.health, state.parts, len(state.merges), len(state.mutations))
+        for verdict in verdicts
+        for state in (verdict.state,)
+    ]

@@ -66,7 +66,7 @@ class TableSource(S3Source):
         return pinned, manifests
 
     def leaving_out(self) -> Self:
-        """Return the source where a file may hold rows of several periods; see `SourceListing.leaving_out`."""
+        """Return the source where a file may hold rows of several periods; see `Source.leaving_out`."""
         return replace(self, shares_files=True)
 
     def _check_deleted(self, deleted: Mapping[str, Sequence[int]], columns: Collection[str]) -> None:

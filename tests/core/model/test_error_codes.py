@@ -107,7 +107,7 @@ def test_every_code_that_is_known_has_a_way_out():
 def test_no_code_is_both_terminal_and_not():
     from airflow_provider_chs3.core.model import error_codes
 
-    codes = [code for codes, _ in (*error_codes._TERMINAL, *error_codes._TRANSIENT) for code in codes]
+    codes = [code for codes in (*error_codes._TERMINAL, *error_codes._TRANSIENT) for code in codes]
     assert len(codes) == len(set(codes))
 
 

@@ -13,8 +13,7 @@ from airflow_provider_chs3.core.ledger.queries import look_up_periods
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
 from airflow_provider_chs3.core.model.models import Manifest, PeriodObjects, TableName, Unit
 from airflow_provider_chs3.core.model.period import Grain, Period
-from airflow_provider_chs3.core.periods.period_groups import group_periods
-from airflow_provider_chs3.core.periods.plan import PlannedPeriod
+from airflow_provider_chs3.core.periods.plan import PlannedPeriod, group_periods
 from airflow_provider_chs3.core.steps.driving import drive as carry_out
 from airflow_provider_chs3.core.steps.operations import ListObjects, Query, QueryNodes
 from airflow_provider_chs3.core.target.node_facts import RecordTable

@@ -67,7 +67,7 @@ class TestFromTwoLooks:
         (MergeRate(), ""),
         (MergeRate(bytes_per_second=5 * MIB, seconds_left=90), "5.0 MiB/s, about 90 s left"),
         (MergeRate(bytes_per_second=2048 * MIB, seconds_left=600), "2,048.0 MiB/s, about 10 min left"),
-        (MergeRate(seconds_left=10_000, more_follows=True), "at least about 2.8 h left"),
+        (MergeRate(seconds_left=10_000, more_follows=True), "at least about 2 h 47 min left"),
         (MergeRate(parts_per_second=2, seconds_left=25), "2 parts/s fewer, about 25 s left"),
     ],
 )
