@@ -52,8 +52,8 @@ def perform(given: argparse.Namespace) -> int:
             _progress_of(given, stdout if is_table else None) as given.progress,
         ):
             report = _run(given)
-        text = f"{report}\n" * bool(str(report))
-        stdout.write(text if is_table else _as_airflow_prints(report.values, given.output))
+        text = str(report)
+        stdout.write((text and f"{text}\n") if is_table else _as_airflow_prints(report.values, given.output))
         stdout.flush()
     except KeyboardInterrupt:
         sys.stderr.write(f"{given.command}: interrupted\n")

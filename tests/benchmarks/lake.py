@@ -18,6 +18,15 @@ from tests.arguments import grouped
 
 BUCKET = "bench"
 TABLE = "trips"
+#: The tables of records beside it.
+RECORDS = ("chs3_ledger", "chs3_loads", "chs3_objects")
+#: The condition for tables of staging.
+STAGING = f"startsWith(table, 'chs3_') AND table NOT IN {RECORDS}"
+
+
+def months(first_year: int, count: int) -> list[str]:
+    """Return the names of months in a row."""
+    return [f"{first_year + number // 12}-{number % 12 + 1:02}" for number in range(count)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,10 +81,8 @@ class Lake:
         """An empty table on every node, no ledger, and no count of parts."""
         for node in self.cluster.nodes:
             with node.client() as client:
-                client.execute(f"DROP TABLE IF EXISTS {TABLE} SYNC")
-                client.execute("DROP TABLE IF EXISTS chs3_ledger SYNC")
-                client.execute("DROP TABLE IF EXISTS chs3_loads SYNC")
-                client.execute("DROP TABLE IF EXISTS chs3_objects SYNC")
+                for table in (TABLE, *RECORDS):
+                    client.execute(f"DROP TABLE IF EXISTS {table} SYNC")
                 client.execute(create_sql or create_table_sql(f"default.{TABLE}"))
                 client.execute("SYSTEM FLUSH LOGS")
                 client.execute("TRUNCATE TABLE IF EXISTS system.part_log")
@@ -133,12 +140,8 @@ class Lake:
 
     def written_parts(self, *, staging: bool) -> int:
         """Parts that inserts have written since `start_afresh`; those of merges and of REPLACE are not counted."""
-        table = (
-            "startsWith(table, 'chs3_') AND table NOT IN ('chs3_ledger', 'chs3_loads', 'chs3_objects')"
-            if staging
-            else f"table = '{TABLE}'"
-        )
-        sql = f"SELECT count() FROM system.part_log WHERE event_type = 'NewPart' AND {table}"
+        condition = STAGING if staging else f"table = '{TABLE}'"
+        sql = f"SELECT count() FROM system.part_log WHERE event_type = 'NewPart' AND {condition}"
         self.ask_every_node("SYSTEM FLUSH LOGS")
         return sum(self.ask_every_node(sql))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from tests.benchmarks.lake import TABLE, Lake, Periods
+from tests.benchmarks.lake import STAGING, TABLE, Lake, Periods
 from tests.benchmarks.rounds import Figures
 
 SECONDS = "seconds"
@@ -19,7 +19,15 @@ MEMORY = "peak memory MB"
 _MOST_PARTS = 10
 _POLL_SECONDS = 0.1
 _TIMEOUT_SECONDS = 300
-_STAGING = "startsWith(table, 'chs3_') AND table NOT IN ('chs3_ledger', 'chs3_loads', 'chs3_objects')"
+
+
+def wait_until(ready: Callable[[], bool], what: str) -> None:
+    """Ask until something has happened, often enough for what is timed."""
+    deadline = time.monotonic() + _TIMEOUT_SECONDS
+    while not ready():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"Waited too long for {what}.")
+        time.sleep(0.02)
 
 
 def watched(
@@ -88,7 +96,7 @@ def _merged_bytes(lake: Lake) -> int:
     return sum(
         lake.ask_every_node(
             "SELECT sum(size_in_bytes) FROM system.part_log "
-            f"WHERE event_type = 'MergeParts' AND (table = '{TABLE}' OR {_STAGING})"
+            f"WHERE event_type = 'MergeParts' AND (table = '{TABLE}' OR {STAGING})"
         )
     )
 

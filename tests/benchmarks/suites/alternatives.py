@@ -5,8 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -21,7 +20,7 @@ from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import COLUMNS, create_table_sql
 from tests.benchmarks.forked import Forked
 from tests.benchmarks.lake import BUCKET, Periods
-from tests.benchmarks.measure import SECONDS
+from tests.benchmarks.measure import SECONDS, wait_until
 from tests.benchmarks.rounds import Comparison, Figures, Table, Verdict, measure_in_turns
 from tests.benchmarks.servers import held_to
 from tests.benchmarks.suite import TrialContext
@@ -39,7 +38,6 @@ _FILES = 12
 _FEW_FILES = 2
 _MOST_ROUNDS = 3
 _EXACT = "exact"
-_TIMEOUT_SECONDS = 300.0
 _NUMBERS = count(1)
 #: A checksum of a row, the same in whatever types its values are kept.
 _HASH = ", ".join(
@@ -296,10 +294,10 @@ def _killed_and_retried(arena: Arena, way: Way) -> dict[str, str | float]:
     expected = arena.expected(files)
     with arena.table(files) as given, tempfile.TemporaryDirectory(prefix="chs3-bench-worker-") as other:
         worker = arena.start(way, given)
-        _until(lambda: not worker.process.is_alive() or arena.written_rows(given) > 0, f"{way.name}: to write")
+        wait_until(lambda: not worker.process.is_alive() or arena.written_rows(given) > 0, f"{way.name}: to write")
         was_alive = worker.process.is_alive()
         worker.kill()
-        _until(lambda: not arena.has_queries(), f"{way.name}: its queries to end")
+        wait_until(lambda: not arena.has_queries(), f"{way.name}: its queries to end")
         after_kill = arena.contents(given, way.table).rows if was_alive else "it had already ended"
         arena.start(way, given if way.is_on_same_disk else replace(given, folder=other)).taken()
         found = arena.contents(given, way.table)
@@ -311,11 +309,3 @@ def _killed_and_retried(arena: Arena, way: Way) -> dict[str, str | float]:
             "rows after the retry": found.rows,
             "after the retry": found.beside(expected),
         }
-
-
-def _until(ready: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + _TIMEOUT_SECONDS
-    while not ready():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"Waited too long for {what}.")
-        time.sleep(0.02)

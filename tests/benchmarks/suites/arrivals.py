@@ -10,7 +10,7 @@ from statistics import median
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.benchmarks.lake import BUCKET, TABLE, Lake
+from tests.benchmarks.lake import BUCKET, TABLE, Lake, months
 from tests.benchmarks.measure import SECONDS
 from tests.benchmarks.rounds import Comparison, Figures, measure_in_turns
 from tests.benchmarks.suite import TrialContext
@@ -18,7 +18,7 @@ from tests.benchmarks.suite import TrialContext
 TITLE = "Files by arrival"
 
 _PLAIN, _PACKAGE = "plain INSERT", "this package, by arrival"
-_OLD = [f"{2021 + number // 12}-{number % 12 + 1:02}" for number in range(60)]
+_OLD = months(2021, 60)
 _NEWEST = "2026-01"
 _LATE_SHARE = 0.01
 _MS_OF_A_PARTITION = 15

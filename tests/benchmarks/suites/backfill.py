@@ -9,7 +9,7 @@ from pathlib import Path
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.nodes import RunningNode
-from tests.benchmarks.lake import BUCKET, Lake, Periods
+from tests.benchmarks.lake import BUCKET, Lake, Periods, months
 from tests.benchmarks.measure import HEALTHY, PARTS, SECONDS, watched
 from tests.benchmarks.rounds import Comparison, Figures, Gate, measure_in_turns
 from tests.benchmarks.suite import TrialContext
@@ -32,7 +32,7 @@ def run(bench: TrialContext) -> Iterator[Comparison]:
     """Compare periods side by side with periods one after another, one node."""
     most = _PERIODS_IN_QUICK if bench.is_quick else _PERIODS
     count = max(2, min(most, round(most * bench.scale)))
-    names = [f"{2021 + number // 12}-{number % 12 + 1:02}" for number in range(count)]
+    names = months(2021, count)
     periods = Periods(prefix="backfill", names=names, rows=bench.sized(full=600_000, quick=600_000), files=_FILES)
     with bench.s3() as s3, ClickHouseCluster.start(1) as one:
         s3.endpoint.client().create_bucket(Bucket=BUCKET)

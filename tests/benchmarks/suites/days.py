@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from tests.benchmarks.lake import BUCKET, Lake, Periods
+from tests.benchmarks.lake import BUCKET, Lake, Periods, months
 from tests.benchmarks.rounds import Comparison
 from tests.benchmarks.suite import TrialContext
-from tests.benchmarks.suites.groups import compare, months
+from tests.benchmarks.suites.groups import compare
 
 TITLE = "Years of days"
 IN_QUICK = False

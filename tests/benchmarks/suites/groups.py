@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
-from tests.benchmarks.lake import BUCKET, Lake, Periods
+from tests.benchmarks.lake import BUCKET, Lake, Periods, months
 from tests.benchmarks.measure import SECONDS
 from tests.benchmarks.rounds import Comparison, Figures, Gate, measure_in_turns
 from tests.benchmarks.suite import TrialContext
@@ -38,11 +38,6 @@ def run(bench: TrialContext) -> Iterator[Comparison]:
                 lake = Lake(cluster, s3.endpoint, f"bench_groups_{nodes}")
                 for periods in (small, quarter):
                     yield compare(bench, lake, periods, rounds=bench.rounds)
-
-
-def months(first_year: int, count: int) -> list[str]:
-    """Return the names of months in a row."""
-    return [f"{first_year + number // 12}-{number % 12 + 1:02}" for number in range(count)]
 
 
 def compare(bench: TrialContext, lake: Lake, periods: Periods, *, rounds: int) -> Comparison:

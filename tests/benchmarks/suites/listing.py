@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 
 from tests.benchmarks.forked import Forked, Taken
+from tests.benchmarks.lake import months
 from tests.benchmarks.lister import Listing, ListingResult, list_as_boto3_does, list_as_we_do
 from tests.benchmarks.made_up import MadeUp, made_up_server
 from tests.benchmarks.rounds import Table, Verdict
@@ -13,7 +14,7 @@ from tests.benchmarks.suite import TrialContext
 
 TITLE = "Listing"
 
-_PERIODS = [f"{2010 + number // 12}-{number % 12 + 1:02}" for number in range(200)]
+_PERIODS = months(2010, 200)
 _FAR_SECONDS = 0.1
 _SIZES, _LARGEST = (10_000, 100_000, 1_000_000), 10_000_000
 #: Plain boto3 takes minutes for more, and nothing that fewer do not tell.

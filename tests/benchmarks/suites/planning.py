@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from tests.benchmarks.forked import Forked, Taken
+from tests.benchmarks.lake import months
 from tests.benchmarks.made_up import MadeUp, made_up_server
 from tests.benchmarks.planner import Plan, plan
 from tests.benchmarks.published import TABLE, create_table, publish
@@ -18,7 +19,7 @@ from tests.benchmarks.suite import TrialContext
 
 TITLE = "Planning"
 
-_PERIODS = [f"{2010 + number // 12}-{number % 12 + 1:02}" for number in range(200)]
+_PERIODS = months(2010, 200)
 #: Objects → how often a plan over them is measured.
 _SIZES = {10_000: 5, 100_000: 3, 1_000_000: 1}
 _NODES = 3

@@ -12,8 +12,8 @@ from itertools import count
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.programs import keeper
 from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
-from tests.benchmarks.lake import BUCKET, TABLE, Lake, Periods
-from tests.benchmarks.measure import SECONDS
+from tests.benchmarks.lake import BUCKET, RECORDS, TABLE, Lake, Periods
+from tests.benchmarks.measure import SECONDS, wait_until
 from tests.benchmarks.rounds import Comparison, Figures, Table, Verdict, measure_in_turns
 from tests.benchmarks.suite import TrialContext
 
@@ -24,8 +24,6 @@ IN_QUICK = False
 _PERIOD = "2026-10"
 _FILES = 12
 _EXACT = "exact"
-_RECORDS = ("chs3_ledger", "chs3_loads", "chs3_objects")
-_TIMEOUT_SECONDS = 120.0
 _NUMBERS = count(1)
 
 
@@ -89,15 +87,7 @@ def _create_queue(bucket: Bucket) -> None:
 
 def _feed_from_queue(bucket: Bucket) -> None:
     bucket.lake.ask_every_node(f"CREATE MATERIALIZED VIEW IF NOT EXISTS feed TO {TABLE} AS SELECT * FROM queue")
-    _wait_until(lambda: bucket.lake.rows() >= bucket.periods.total_rows)
-
-
-def _wait_until(ready: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + _TIMEOUT_SECONDS
-    while not ready():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"Waited {_TIMEOUT_SECONDS:g} s.")
-        time.sleep(0.02)
+    wait_until(lambda: bucket.lake.rows() >= bucket.periods.total_rows, "all rows of the queue")
 
 
 _PACKAGE = Way(name="this package", load=_load_by_package)
@@ -209,11 +199,11 @@ def _after_run(way: Way, bucket: Bucket) -> str:
 
 def _kill_during(way: Way, bucket: Bucket) -> None:
     """Kill the server when it has written rows, and start it again."""
-    written = f"SELECT sum(rows) FROM system.parts WHERE active AND database = 'default' AND table NOT IN {_RECORDS}"
+    written = f"SELECT sum(rows) FROM system.parts WHERE active AND database = 'default' AND table NOT IN {RECORDS}"
     cluster = bucket.lake.cluster
     with ThreadPoolExecutor(1) as pool:
         load = pool.submit(way.load, bucket)
-        _wait_until(lambda: bucket.lake.ask_every_node(written) > [0])
+        wait_until(lambda: bucket.lake.ask_every_node(written) > [0], f"{way.name}: to write")
         cluster.kill(0)
         cluster.restart(0)
         # Of a lost connection, if the way does not go on by itself.

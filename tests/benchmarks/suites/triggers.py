@@ -13,6 +13,7 @@ from pathlib import Path
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import create_table_sql
+from tests.benchmarks.lake import months
 from tests.benchmarks.rounds import Table
 from tests.benchmarks.suite import ROOT, TrialContext
 from tests.benchmarks.triggerer import Taken, Wait
@@ -67,7 +68,7 @@ def run(bench: TrialContext) -> Iterator[Table]:
 
 
 def _measure(cluster: ClickHouseCluster, folder: Path, triggers: int, *, share: bool, seconds: float) -> Waited:
-    periods = [f"{2000 + number // 12}-{number % 12 + 1:02}" for number in range(min(triggers, _MOST_PERIODS))]
+    periods = months(2000, min(triggers, _MOST_PERIODS))
     _create_table(cluster, len(periods))
     conn_ids = ["chs3_default"] if share else [f"chs3_{number}" for number in range(triggers)]
     wait = Wait(
