@@ -14,6 +14,7 @@ from clickhouse_driver.errors import ServerException
 
 from airflow_provider_chs3.core.arguments.merge_arguments import Thresholds
 from airflow_provider_chs3.core.model.models import Node, TableName
+from airflow_provider_chs3.core.sql.quoting import in_table
 from airflow_provider_chs3.core.target.node_facts import QUEUE
 from airflow_provider_chs3.core.watch.health import Health, Verdict, judge
 from airflow_provider_chs3.core.watch.observation import Replica, queue_query, replica_of, replicas_query
@@ -35,11 +36,11 @@ A_MOMENT, TEN_MINUTES = Thresholds(), Thresholds(stuck_after_seconds=0, max_repl
 
 
 def replica(ask: Callable[[str], list[tuple[Any, ...]]], table: str) -> Replica:
-    name = TableName("default", table)
+    name = in_table(TableName("default", table))
     # Servers of 2018 do not know the function.
     of_queue = queue_query(name, {QUEUE}).replace("toValidUTF8(last_exception)", "last_exception")
     ((replicas, queue),) = ask(f"SELECT {replicas_query(name)}, {of_queue}")
-    found = replica_of("202610", replicas, queue)
+    found = replica_of("202610", *([row[2:] for row in rows] for rows in (replicas, queue)))
     assert found is not None
     return found
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.model.period import Period
-from airflow_provider_chs3.core.sql.quoting import Sql, in_table, is_table, one_of, readable
+from airflow_provider_chs3.core.sql.quoting import Sql, in_table, one_of, readable
 from airflow_provider_chs3.core.steps.operations import QueryNodes, Row, Steps
 from airflow_provider_chs3.core.target.node_capacity import Limits
 from airflow_provider_chs3.core.target.node_facts import QUEUE, Target, inspect_target
@@ -18,6 +20,14 @@ from airflow_provider_chs3.exceptions import PreflightError
 
 #: Without `system.replication_queue`, entries of a queue are only counted, up to as many.
 _MOST_ENTRIES = 1_000
+_IS_PLAIN = "NOT startsWith(partition_id, 'patch-')"
+#: What `Activity.merge_state` takes of a partition: parts, bytes, bytes of the two smallest parts, age in seconds.
+SIZES = f"""countIf({_IS_PLAIN}), sumIf(bytes_on_disk, {_IS_PLAIN}),
+    arraySum(arraySlice(arraySort(groupArrayIf(bytes_on_disk, {_IS_PLAIN})), 1, 2)),
+    dateDiff('second', max(modification_time), now())"""
+
+#: Rows by their first fields: database and table, perhaps a partition.
+_Grouped: TypeAlias = Mapping[tuple[str, ...], Sequence[Row]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +125,22 @@ def observe(context: Target, partitions: Mapping[str, Period]) -> Steps[tuple[Me
     """Observe the merges of some partitions on every node."""
     sql = {node: _query(context.target, partitions, facts.system_tables) for node, facts in context.nodes.items()}
     answers = yield from QueryNodes(name=f"Read the merges of {context.target}", sql=sql)
+    activities = {node: Activity.of(row[3:]) for node, (row,) in answers.items()}
     return tuple(
-        _period_on_node(node, period, partition_id, answers[node][0], facts.target)
+        activities[node].merge_state(
+            context.target,
+            facts.target,
+            partition_id,
+            next((found[1:] for found in sizes if found[0] == partition_id), None),
+            node=node,
+            period=period,
+            table_parts=table_parts,
+            broken_parts=tuple(sorted(name for of_partition, name in broken if of_partition == partition_id)),
+        )
         for partition_id, period in partitions.items()
         for node, facts in context.nodes.items()
         if facts.target is not None
+        for sizes, table_parts, broken in (answers[node][0][:3],)
     )
 
 
@@ -134,34 +155,36 @@ def inspect_table(request: TableRequest) -> Steps[Target]:
 def _query(table: TableName, partition_ids: Iterable[str], system_tables: Collection[str]) -> Sql:
     of_table = in_table(table)
     of_periods = f"{of_table} AND {one_of('partition_id', partition_ids)}"
-    name_of_table = is_table(table)
-    limits = one_of("name", Limits.__slots__)
-    # A part is named <partition id>_<min block>_<max block>_<level>: the text before the first `_` is its partition.
     return Sql(f"""
 SELECT
-    (SELECT groupArray((partition_id, parts, bytes, arraySum(arraySlice(arraySort(sizes), 1, 2)), age)) FROM (
-        SELECT partition_id, count() AS parts, sum(bytes_on_disk) AS bytes, groupArray(bytes_on_disk) AS sizes,
-            dateDiff('second', max(modification_time), now()) AS age
+    (SELECT groupArray(found) FROM (SELECT (partition_id, {SIZES}) AS found
         FROM system.parts WHERE active AND {of_periods} GROUP BY partition_id)),
     (SELECT count() FROM system.parts WHERE active AND {of_table}),
-    uptime(),
-    (SELECT groupArray((partition_id, (progress, elapsed, total_size_bytes_compressed, num_parts)))
-        FROM system.merges WHERE {of_periods}),
-    (SELECT groupArray((arrayDistinct(arrayMap(part -> splitByChar('_', part)[1], parts_to_do_names)),
+    (SELECT groupArray((partition_id, name)) FROM system.detached_parts WHERE {of_periods} AND {_lost_part(table)}),
+    {activity_columns(of_table, system_tables)}
+""")
+
+
+def activity_columns(of_tables: str, system_tables: Collection[str]) -> str:
+    """Return the columns of which `Activity` is made, for tables that a condition finds."""
+    limits = one_of("name", Limits.__slots__)
+    # A part is named <partition id>_<min block>_<max block>_<level>: the text before the first `_` is its partition.
+    return f"""
+    (SELECT groupArray((database, table, partition_id, (progress, elapsed, total_size_bytes_compressed, num_parts)))
+        FROM system.merges WHERE {of_tables}),
+    (SELECT groupArray((database, table, arrayDistinct(arrayMap(part -> splitByChar('_', part)[1], parts_to_do_names)),
             command, {readable("latest_fail_reason")}, dateDiff('second', create_time, now())))
-        FROM system.mutations WHERE NOT is_done AND {of_table}),
+        FROM system.mutations WHERE NOT is_done AND {of_tables}),
+    {replicas_query(of_tables)},
+    {queue_query(of_tables, system_tables)},
     (SELECT groupArray((name, value)) FROM system.merge_tree_settings WHERE {limits}),
     (SELECT groupArray((name, value)) FROM system.replicated_merge_tree_settings WHERE {limits}),
-    (SELECT max(unreserved_space) FROM system.disks WHERE name IN (
-        SELECT arrayJoin(disks) FROM system.storage_policies
-        WHERE policy_name IN (SELECT storage_policy FROM system.tables WHERE {name_of_table}))),
+    (SELECT groupArray((policy_name, disks)) FROM system.storage_policies),
+    (SELECT groupArray((name, unreserved_space)) FROM system.disks),
     (SELECT sumIf(value, name = 'BackgroundMergesAndMutationsPoolTask')
             >= sumIf(value, name = 'BackgroundMergesAndMutationsPoolSize') FROM system.metrics),
-    (SELECT groupArray((partition_id, name)) FROM system.detached_parts WHERE {of_periods} AND {_lost_part(table)}),
-    toFloat64(now64(3)),
-    {replicas_query(table)},
-    {queue_query(table, system_tables)}
-""")
+    uptime(),
+    toFloat64(now64(3))"""
 
 
 def _lost_part(table: TableName) -> str:
@@ -175,9 +198,9 @@ def _lost_part(table: TableName) -> str:
     return f"startsWith(reason, 'broken') AND NOT ({is_restored})"
 
 
-def replicas_query(table: TableName) -> str:
-    """Return the sub-query for the replica of a table on a node; its array is empty if the table is not replicated."""
-    return f"(SELECT groupArray((is_readonly, absolute_delay)) FROM system.replicas WHERE {in_table(table)})"
+def replicas_query(of_tables: str) -> str:
+    """Return the sub-query for the replicas of tables on a node; its array is empty if none is replicated."""
+    return f"(SELECT groupArray((database, table, is_readonly, absolute_delay)) FROM system.replicas WHERE {of_tables})"
 
 
 def queue_of(system_tables: Collection[str]) -> str:
@@ -191,47 +214,86 @@ def queue_of(system_tables: Collection[str]) -> str:
     )
 
 
-def queue_query(table: TableName, system_tables: Collection[str]) -> str:
-    """Return the sub-query for the parts that a replica has yet to fetch, merge or mutate; see `queue_of`."""
+def queue_query(of_tables: str, system_tables: Collection[str]) -> str:
+    """Return the sub-query for the parts that replicas have yet to fetch, merge or mutate; see `queue_of`."""
     return (
-        f"(SELECT groupArray((splitByChar('_', new_part_name)[1], {readable('last_exception')}, postpone_reason)) "
-        f"FROM {queue_of(system_tables)} "
+        "(SELECT groupArray((database, table, splitByChar('_', new_part_name)[1], "
+        f"{readable('last_exception')}, postpone_reason)) FROM {queue_of(system_tables)} "
         "WHERE type IN ('GET_PART', 'ATTACH_PART', 'MERGE_PARTS', 'MUTATE_PART', 'REPLACE_RANGE') "
-        f"AND {in_table(table)})"
+        f"AND {of_tables})"
     )
 
 
-def _period_on_node(node: Node, period: Period, partition_id: str, row: Row, table: TableFacts) -> MergeState:
-    partitions, table_parts, uptime_seconds, merges, mutations, limits, replicated_limits = row[:7]
-    free_bytes, pool_is_busy, broken, at_seconds, replicas, queue = row[7:]
-    of_period = {partition[0]: partition[1:] for partition in partitions}
-    parts, size_bytes, two_smallest_bytes, age_seconds = of_period.get(partition_id, (0, 0, 0, uptime_seconds))
-    return MergeState(
-        node=node,
-        period=period,
-        parts=parts,
-        size_bytes=size_bytes,
-        two_smallest_bytes=two_smallest_bytes,
-        # A server that has just started has had no time to merge the parts that it found.
-        unchanged_seconds=min(age_seconds, uptime_seconds),
-        merges=tuple(Merge(*merge) for of_partition, merge in merges if of_partition == partition_id),
-        mutations=tuple(
-            UnfinishedMutation(command=command, fail_reason=fail_reason, age_seconds=age_seconds)
-            for partition_ids, command, fail_reason, age_seconds in mutations
-            if partition_id in partition_ids
-        ),
-        limits=Limits.of(dict(replicated_limits if replicas else limits), table.settings),
-        table_parts=table_parts,
-        free_bytes=free_bytes,
-        pool_is_busy=bool(pool_is_busy),
-        at_seconds=at_seconds,
-        partition_id=partition_id,
-        broken_parts=tuple(sorted(name for of_partition, name in broken if of_partition == partition_id)),
-        replica=replica_of(partition_id, replicas, queue),
-    )
+@dataclass(frozen=True, kw_only=True)
+class Activity:
+    """The merges, mutations and replicas of tables on a node, its limits and its room; made of `activity_columns`."""
+
+    merges: _Grouped = field(default_factory=dict)
+    mutations: _Grouped = field(default_factory=dict)
+    replicas: _Grouped = field(default_factory=dict)
+    queue: _Grouped = field(default_factory=dict)
+    limits: Mapping[str, str] = field(default_factory=dict)
+    limits_of_replicated: Mapping[str, str] = field(default_factory=dict)
+    free_bytes: Mapping[str, int] = field(default_factory=dict)
+    pool_is_busy: bool = False
+    uptime_seconds: int = 0
+    at_seconds: float = 0.0
+
+    @classmethod
+    def of(cls, row: Row) -> Activity:
+        """Parse a node's answer."""
+        merges, mutations, replicas, queue, limits, of_replicated, policies, disks, pool, uptime, at_seconds = row
+        free = dict(disks)
+        return cls(
+            merges=grouped(merges, 3),
+            mutations=grouped(mutations, 2),
+            replicas=grouped(replicas, 2),
+            queue=grouped(queue, 2),
+            limits=dict(limits),
+            limits_of_replicated=dict(of_replicated),
+            free_bytes={policy: max((free.get(name, 0) for name in names), default=0) for policy, names in policies},
+            pool_is_busy=bool(pool),
+            uptime_seconds=uptime,
+            at_seconds=at_seconds,
+        )
+
+    def merge_state(
+        self, name: TableName, facts: TableFacts, partition_id: str, sizes: Row | None, **others: Any
+    ) -> MergeState:
+        """Return the merge state of a partition; `sizes` are those of `SIZES`, None if it has no parts."""
+        parts, size_bytes, two_smallest_bytes, age_seconds = sizes or (0, 0, 0, self.uptime_seconds)
+        replicas = self.replicas.get(name, ())
+        return MergeState(
+            parts=parts,
+            size_bytes=size_bytes,
+            two_smallest_bytes=two_smallest_bytes,
+            # A server that has just started has had no time to merge the parts that it found.
+            unchanged_seconds=min(age_seconds, self.uptime_seconds),
+            merges=tuple(Merge(*merge) for (merge,) in self.merges.get((*name, partition_id), ())),
+            mutations=tuple(
+                UnfinishedMutation(command=command, fail_reason=fail_reason, age_seconds=age_seconds)
+                for partition_ids, command, fail_reason, age_seconds in self.mutations.get(name, ())
+                if partition_id in partition_ids
+            ),
+            limits=Limits.of(self.limits_of_replicated if replicas else self.limits, facts.settings),
+            free_bytes=self.free_bytes.get(facts.storage_policy, 0),
+            pool_is_busy=self.pool_is_busy,
+            at_seconds=self.at_seconds,
+            partition_id=partition_id,
+            replica=replica_of(partition_id, replicas, self.queue.get(name, ())),
+            **others,
+        )
 
 
-def replica_of(partition_id: str, replicas: list[Row], queue: list[Row]) -> Replica | None:
+def grouped(rows: Iterable[Row], size: int) -> _Grouped:
+    """Group rows by their first `size` fields."""
+    by_key: dict[tuple[str, ...], list[Row]] = defaultdict(list)
+    for row in rows:
+        by_key[row[:size]].append(row[size:])
+    return by_key
+
+
+def replica_of(partition_id: str, replicas: Sequence[Row], queue: Iterable[Row]) -> Replica | None:
     """Build the state of a period's replica on a node; None if the table is not replicated."""
     if not replicas:
         return None

@@ -186,7 +186,7 @@ def _disk(name: str, kind: str, free_bytes: int, unreserved_bytes: int, total_by
 
 def _full_table(row: Row, limits: Mapping[str, str], replicated_limits: Mapping[str, str]) -> FullTable:
     database, table, engine, engine_full, partition_id, partition_parts, partition_bytes, table_parts = row
-    target = target_of(engine, engine_full, "")
+    target = target_of(engine, engine_full)
     allowed = Limits.of(replicated_limits if target.is_replicated else limits, target.settings)
     # Where parts are large, their number in a partition does not matter.
     counts = partition_bytes <= partition_parts * allowed.max_avg_part_size_for_too_many_parts

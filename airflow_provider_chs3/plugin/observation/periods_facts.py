@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
@@ -13,8 +12,8 @@ from airflow_provider_chs3.core.ledger.partition_state import Part, mutations_of
 from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.steps.fan_out import query_reachable, texts_of
 from airflow_provider_chs3.core.steps.operations import Row, Steps
-from airflow_provider_chs3.core.target.node_capacity import Limits
 from airflow_provider_chs3.core.target.table_facts import TableFacts, is_rehearsal
+from airflow_provider_chs3.core.watch.observation import Activity, grouped
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.plugin.observation import periods_queries
 from airflow_provider_chs3.plugin.observation.derived_tables import look_at_derived_tables
@@ -248,14 +247,9 @@ def _gone(
 
 
 def _node_snapshot(named: Collection[TableName], rest: Row) -> NodeSnapshot:
-    tables, merges, mutations, limits, replicated_limits, policies, disks, pool, broken, replicas, queue = rest[:11]
-    staging, processes, all_mutations, unrecorded, structures, uptime, at_seconds = rest[11:]
-    facts = {
-        name: target_of(*row[2:5], partition_key=row[6]) for row in tables if (name := TableName(*row[:2])) in named
-    }
-    free = {policy: max((dict(disks).get(name, 0) for name in names), default=0) for policy, names in policies}
+    tables, broken, staging, processes, all_mutations, unrecorded, structures = rest[:7]
     return NodeSnapshot(
-        tables=facts,
+        tables={name: target_of(*row[2:7]) for row in tables if (name := TableName(*row[:2])) in named},
         names={row[4]: TableName(*row[:2]) for row in tables},
         tables_with_rows={TableName(*row[:2]) for row in tables if row[8]},
         mutations={TableName(*row[:2]): mutations_of(row[2]) for row in all_mutations},
@@ -263,38 +257,19 @@ def _node_snapshot(named: Collection[TableName], rest: Row) -> NodeSnapshot:
         staging=tuple(staging),
         structures={TableName(*of): digest for *of, digest in structures},
         processes=tuple(processes),
-        circumstances={
-            "merges": _grouped(merges, 3),
-            "mutations": _grouped(mutations, 2),
-            "replicas": _grouped(replicas, 2),
-            "queue": _grouped(queue, 2),
-            "pool_is_busy": bool(pool),
-            "uptime": uptime,
-            "at_seconds": at_seconds,
-        },
-        free_bytes={TableName(*row[:2]): free.get(row[5], 0) for row in tables},
+        activity=Activity.of(rest[7:]),
         table_parts={TableName(*row[:2]): row[7] or 0 for row in tables},
-        limits={
-            name: Limits.of(dict(replicated_limits if table_facts.is_replicated else limits), table_facts.settings)
-            for name, table_facts in facts.items()
-        },
         unrecorded={name: TableSummary(unknown=rows) for name, rows in _group_by_table(unrecorded).items()},
     )
 
 
-def _group_by_table(rows: Iterable[Row]) -> dict[TableName, list[Row]]:
-    return {TableName(*name): of_table for name, of_table in _grouped(rows, 2).items()}
+def _group_by_table(rows: Iterable[Row]) -> dict[TableName, Sequence[Row]]:
+    return {TableName(*name): of_table for name, of_table in grouped(rows, 2).items()}
 
 
-def _grouped(rows: Iterable[Row], size: int) -> dict[tuple[str, ...], list[Row]]:
-    """Group rows by their first `size` fields."""
-    grouped: dict[tuple[str, ...], list[Row]] = defaultdict(list)
-    for row in rows:
-        grouped[row[:size]].append(row[size:])
-    return grouped
-
-
-def target_of(engine: str, engine_full: str, uuid: str, *, partition_key: str = "") -> TableFacts:
+def target_of(
+    engine: str, engine_full: str, uuid: str = "", storage_policy: str = "", partition_key: str = ""
+) -> TableFacts:
     """Return the facts of a table that the comparison with its ledger, and with its limits, needs."""
     return TableFacts(
         engine=engine,
@@ -307,4 +282,5 @@ def target_of(engine: str, engine_full: str, uuid: str, *, partition_key: str = 
         columns=(),
         indices=(),
         projections=(),
+        storage_policy=storage_policy,
     )

@@ -14,10 +14,9 @@ from airflow_provider_chs3.core.ledger.records import IS_CHECKED, IS_STATE, NUMB
 from airflow_provider_chs3.core.ledger.table import COLUMNS, LOADS_COLUMNS
 from airflow_provider_chs3.core.load.staging_tables import IS_STAGING
 from airflow_provider_chs3.core.model.models import TableName
-from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, readable, table
-from airflow_provider_chs3.core.target.node_capacity import Limits
+from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
 from airflow_provider_chs3.core.target.topology import LEDGER_TABLE, LOADS_TABLE
-from airflow_provider_chs3.core.watch.observation import queue_of
+from airflow_provider_chs3.core.watch.observation import SIZES, activity_columns
 
 #: The length of errors in the overview of all periods.
 ERROR_CHARACTERS = 400
@@ -127,14 +126,8 @@ def _flat(name: str, last: int, *, first: int = 1) -> str:
 
 def partitions(tables: Iterable[TableName], ids: Collection[str] | None = None, *, with_content: bool = False) -> Sql:
     """Return the query for the partitions of tables, for the comparison with the ledger and for merge health."""
-    plain = "NOT startsWith(partition_id, 'patch-')"
-    merging = (
-        f"countIf({plain}), sumIf(bytes_on_disk, {plain}), "
-        f"arraySum(arraySlice(arraySort(groupArrayIf(bytes_on_disk, {plain})), 1, 2)), "
-        "dateDiff('second', max(modification_time), now())"
-    )
     of_tables = in_tables(tables) if ids is None else f"{in_tables(tables)} AND {one_of(PARTITION, ids)}"
-    states = partition_states(of_tables, by="database, table", with_content=with_content, more=merging)
+    states = partition_states(of_tables, by="database, table", with_content=with_content, more=SIZES)
     columns = f"{_flat('found', 3)}, {_flat('found.4', 7)}, {_flat('found', 8, first=5)}"
     return Sql(f"SELECT {columns} FROM ({states})")
 
@@ -152,39 +145,22 @@ def circumstances(
     system_tables: Collection[str],
 ) -> Sql:
     """Return the query for tables, merges, mutations, staging, inserts and disk space."""
-    of_tables, limits = in_tables(tables), one_of("name", Limits.__slots__)
+    of_tables = in_tables(tables)
     named = f"{in_tables(tables, name='name')} OR {one_of('toString(uuid)', uuids)}"
     return Sql(f"""
 SELECT
     (SELECT groupArray((database, name, engine, engine_full, toString(uuid), storage_policy, partition_key,
             active_parts, total_rows))
         FROM system.tables WHERE {named}),
-    (SELECT groupArray((database, table, partition_id, (progress, elapsed, total_size_bytes_compressed, num_parts)))
-        FROM system.merges WHERE {of_tables}),
-    (SELECT groupArray((database, table, arrayDistinct(arrayMap(part -> splitByChar('_', part)[1], parts_to_do_names)),
-            command, {readable("latest_fail_reason")}, dateDiff('second', create_time, now())))
-        FROM system.mutations WHERE NOT is_done AND {of_tables}),
-    (SELECT groupArray((name, value)) FROM system.merge_tree_settings WHERE {limits}),
-    (SELECT groupArray((name, value)) FROM system.replicated_merge_tree_settings WHERE {limits}),
-    (SELECT groupArray((policy_name, disks)) FROM system.storage_policies),
-    (SELECT groupArray((name, unreserved_space)) FROM system.disks),
-    (SELECT sumIf(value, name = 'BackgroundMergesAndMutationsPoolTask')
-            >= sumIf(value, name = 'BackgroundMergesAndMutationsPoolSize') FROM system.metrics),
     (SELECT groupArray((database, table, (partition_id, min_block_number, max_block_number)))
         FROM system.detached_parts WHERE startsWith(reason, 'broken') AND {of_tables}),
-    (SELECT groupArray((database, table, is_readonly, absolute_delay)) FROM system.replicas WHERE {of_tables}),
-    (SELECT groupArray((database, table, splitByChar('_', new_part_name)[1],
-            {readable("last_exception")}, postpone_reason))
-        FROM {queue_of(system_tables)}
-        WHERE type IN ('GET_PART', 'ATTACH_PART', 'MERGE_PARTS', 'MUTATE_PART', 'REPLACE_RANGE') AND {of_tables}),
     (SELECT groupArray(name) FROM system.tables WHERE {IS_STAGING} OR startsWith(name, {literal(_HELD_TABLES)})),
     (SELECT groupArray((initial_query_id, is_initial_query, read_rows, read_bytes, memory_usage, peak_memory_usage,
             written_rows, elapsed)) FROM system.processes WHERE startsWith(initial_query_id, 'chs3_')),
     {mutations_query(of_tables, group="database, table")},
     {_filled_partitions(unrecorded)},
     {_structures(of_tables)},
-    uptime(),
-    toFloat64(now64(3))
+    {activity_columns(of_tables, system_tables)}
 """)
 
 

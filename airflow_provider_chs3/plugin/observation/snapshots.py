@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from airflow_provider_chs3.core.ledger.partition_state import Broken, Mutation, Part, PartitionState
 from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.steps.operations import Row
-from airflow_provider_chs3.core.target.node_capacity import Limits
 from airflow_provider_chs3.core.target.table_facts import TableFacts
-from airflow_provider_chs3.core.watch.observation import Merge, MergeState, UnfinishedMutation, replica_of
+from airflow_provider_chs3.core.watch.observation import Activity, MergeState
 from airflow_provider_chs3.plugin.observation.derived_tables import Derived
 from airflow_provider_chs3.plugin.observation.due_times import Due
 from airflow_provider_chs3.plugin.observation.periods_records import recorded_partition_ids
@@ -49,37 +48,29 @@ class NodeSnapshot:
     staging: tuple[str, ...] = ()
     structures: Mapping[TableName, str] = field(default_factory=dict)
     processes: tuple[Row, ...] = ()
-    circumstances: Mapping[str, Any] = field(default_factory=dict)
-    free_bytes: Mapping[TableName, int] = field(default_factory=dict)
+    activity: Activity = field(default_factory=Activity)
     table_parts: Mapping[TableName, int] = field(default_factory=dict)
-    limits: Mapping[TableName, Limits] = field(default_factory=dict)
     unrecorded: Mapping[TableName, TableSummary] = field(default_factory=dict)
 
     def busy_partitions(self, table: TableName, *, max_replica_delay_seconds: float) -> set[str] | None:
         """Return the partitions of a table in which something happens; None for all."""
-        seen, place = self.circumstances, (table.database, table.table)
-        queued = {row[0] for row in seen["queue"].get(place, ())}
+        seen = self.activity
+        queued = {row[0] for row in seen.queue.get(table, ())}
         is_behind = any(
-            is_readonly or seconds > max_replica_delay_seconds
-            for is_readonly, seconds in seen["replicas"].get(place, ())
+            is_readonly or seconds > max_replica_delay_seconds for is_readonly, seconds in seen.replicas.get(table, ())
         )
         if is_behind or "" in queued:
             return None
-        merged = (key[2] for key in seen["merges"] if key[:2] == place)
-        mutated = (key for row in seen["mutations"].get(place, ()) for key in row[0])
+        merged = (key[2] for key in seen.merges if key[:2] == table)
+        mutated = (key for row in seen.mutations.get(table, ()) for key in row[0])
         return {*queued, *merged, *mutated}
 
     @cached_property
     def _quiet_tables(self) -> set[TableName]:
         """The tables without mutations that run or wait, or replicas that have to catch up."""
-        seen, names = self.circumstances, {(table.database, table.table): table for table in self.tables}
-        behind = {
-            name
-            for name, ((is_readonly, delay_seconds), *_) in seen["replicas"].items()
-            if is_readonly or delay_seconds
-        }
-        busy = {*seen["mutations"], *seen["queue"], *behind}
-        return {table for name, table in names.items() if name not in busy}
+        seen = self.activity
+        behind = {name for name, ((is_readonly, seconds), *_) in seen.replicas.items() if is_readonly or seconds}
+        return self.tables.keys() - {*seen.mutations, *seen.queue, *behind}
 
     def partition(self, table: TableName, partition_id: str) -> Partition | None:
         """Return a partition; None if it has no parts."""
@@ -104,32 +95,19 @@ class NodeSnapshot:
 
     def is_quiet(self, table: TableName, partition: Partition, *, spare_parts: int) -> bool:
         """Check whether a period's merges are healthy at first sight: it has few parts, and nothing happens to them."""
-        is_merging = (table.database, table.table, partition.state.partition_id) in self.circumstances["merges"]
+        is_merging = (*table, partition.state.partition_id) in self.activity.merges
         return partition.parts <= spare_parts and table in self._quiet_tables and not is_merging
 
     def merge_state(self, node: Node, table: TableName, period: Period, partition: Partition) -> MergeState:
         """Return the state of a period's merges, without broken parts: the comparison with the ledger names these."""
-        partition_id = partition.state.partition_id
-        seen, place = self.circumstances, (table.database, table.table)
-        return MergeState(
+        return self.activity.merge_state(
+            table,
+            self.tables[table],
+            partition.state.partition_id,
+            partition[1:],
             node=node,
             period=period,
-            parts=partition.parts,
-            size_bytes=partition.size_bytes,
-            two_smallest_bytes=partition.two_smallest_bytes,
-            unchanged_seconds=min(partition.age_seconds, seen["uptime"]),
-            merges=tuple(Merge(*merge) for (merge,) in seen["merges"].get((*place, partition_id), ())),
-            mutations=tuple(
-                UnfinishedMutation(command=command, fail_reason=fail_reason, age_seconds=age_seconds)
-                for partition_ids, command, fail_reason, age_seconds in seen["mutations"].get(place, ())
-                if partition_id in partition_ids
-            ),
-            limits=self.limits[table],
             table_parts=self.table_parts[table],
-            free_bytes=self.free_bytes[table],
-            pool_is_busy=seen["pool_is_busy"],
-            at_seconds=seen["at_seconds"],
-            replica=replica_of(partition_id, seen["replicas"].get(place, []), seen["queue"].get(place, [])),
         )
 
 

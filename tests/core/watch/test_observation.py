@@ -14,20 +14,25 @@ OCTOBER, SEPTEMBER = Period.of_month(2026, 10), Period.of_month(2026, 9)
 LIMITS = [(name, "1000") for name in Limits.__slots__]
 REPLICATED_LIMITS = [(name, "77") for name in Limits.__slots__]
 TABLE = with_target(engine_full="MergeTree ORDER BY at SETTINGS max_parts_in_total = 5")
+NAME = tuple(surroundings(TABLE, nodes=(ONE,)).target)
 ANSWER = {
     "partitions": [("202610", 12, 3000, 20, 400)],
     "table_parts": 40,
-    "uptime_seconds": 5000,
-    "merges": [("202610", (0.5, 4.0, 2000, 7)), ("202609", (0.9, 1.0, 5, 2))],
-    "mutations": [(["202610"], "DELETE WHERE x", "", 8), (["202609", "202608"], "DELETE WHERE y", "no good", 9)],
-    "limits": LIMITS,
-    "replicated_limits": REPLICATED_LIMITS,
-    "free_bytes": 10**9,
-    "pool_is_busy": 0,
     "broken": [("202610", "broken_202610_1_1_0"), ("202609", "broken_202609_1_1_0")],
-    "at_seconds": 1_800_000_000.0,
+    "merges": [(*NAME, "202610", (0.5, 4.0, 2000, 7)), (*NAME, "202609", (0.9, 1.0, 5, 2))],
+    "mutations": [
+        (*NAME, ["202610"], "DELETE WHERE x", "", 8),
+        (*NAME, ["202609", "202608"], "DELETE WHERE y", "no", 9),
+    ],
     "replicas": [],
     "queue": [],
+    "limits": LIMITS,
+    "replicated_limits": REPLICATED_LIMITS,
+    "policies": [("default", ["default"]), ("cold", ["default", "big"])],
+    "disks": [("default", 10**9), ("big", 10**12)],
+    "pool_is_busy": 0,
+    "uptime_seconds": 5000,
+    "at_seconds": 1_800_000_000.0,
 }
 
 
@@ -76,18 +81,29 @@ def test_limits_are_the_servers_and_the_tables_own():
     assert (limits.parts_to_delay_insert, limits.max_parts_in_total) == (1000, 5)
 
 
+def test_room_is_that_of_the_tables_roomiest_disk():
+    cold = with_target(engine_full="MergeTree ORDER BY at", storage_policy="cold")
+    (only,) = drive(
+        observe(surroundings(cold, nodes=(ONE,)), {"202610": OCTOBER}), {ONE: [tuple(ANSWER.values())]}
+    ).result
+    assert (only.free_bytes, state().free_bytes) == (10**12, 0)
+
+
 class TestReplicated:
     def test_the_queue_is_that_of_the_period(self):
-        queue = [("202610", "", "later"), ("202610", "Code: 234", ""), ("202609", "Code: 1", "")]
+        queue = [
+            (*NAME, *entry)
+            for entry in (("202610", "", "later"), ("202610", "Code: 234", ""), ("202609", "Code: 1", ""))
+        ]
         expected = Replica(
             is_readonly=False, delay_seconds=31, queue=2, last_exception="Code: 234", postpone_reason="later"
         )
-        assert state(replicas=[(0, 31)], queue=queue).replica == expected
+        assert state(replicas=[(*NAME, 0, 31)], queue=queue).replica == expected
 
     def test_a_partition_to_replace_may_be_that_of_any_period(self):
-        assert state(replicas=[(0, 31)], queue=[("", "", "")]).replica == Replica(
+        assert state(replicas=[(*NAME, 0, 31)], queue=[(*NAME, "", "", "")]).replica == Replica(
             is_readonly=False, delay_seconds=31, queue=1
         )
 
     def test_limits_are_those_of_replicated_tables(self):
-        assert state(replicas=[(0, 0)]).limits.parts_to_delay_insert == 77
+        assert state(replicas=[(*NAME, 0, 0)]).limits.parts_to_delay_insert == 77

@@ -41,8 +41,8 @@ def summaries(tables: int, periods: int) -> list[tuple[Any, ...]]:
 
 def circumstances(tables: int) -> tuple[Any, ...]:
     found = [("taxi", f"t{table}", "MergeTree", "MergeTree", "uuid", "default", "", 1, 1) for table in range(tables)]
-    storage = ([("default", ["default"])], [("default", 10)])
-    return (found, [], [], LIMITS, LIMITS, *storage, 0, [], [], [], [], [], [], [], [], 5, 1.0)
+    activity = ([], [], [], [], LIMITS, LIMITS, [("default", ["default"])], [("default", 10)], 0, 5, 1.0)
+    return (found, [], [], [], [], [], [], *activity)
 
 
 def look(tables: int, periods: int, *, down: dict[str, int] | None = None) -> Driven:
