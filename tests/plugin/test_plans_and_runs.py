@@ -15,6 +15,7 @@ from airflow.utils.session import create_session
 from fastapi.testclient import TestClient
 from sqlalchemy import update
 
+from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.plugin.constants import PLAN_KEY
 from airflow_provider_chs3.testbed.trips import Trips
@@ -140,6 +141,18 @@ class TestRuns:
         assert of(**one, map_index="1") == ["2026-11"]
         # What Airflow leaves where a task is not mapped.
         assert of(**one, map_index="{MAP_INDEX}") == list(self.PERIODS)
+
+    @pytest.mark.thorough
+    def test_a_run_about_a_period_and_about_its_whole_table_shows_all(
+        self, as_user: AsUser, trips_lake: Lake, runs: list[str], run_dag: RunDag
+    ) -> None:
+        arguments = _arguments(trips_lake)
+        with DAG(dag_id="both", schedule=None) as dag:
+            load = S3ToClickHouseOperator(task_id="load", period=PERIOD, **arguments)
+            load >> OptimizePartitionOperator(
+                task_id="optimize", **{name: arguments[name] for name in ("table", "database", "cluster")}
+            )
+        assert set(periods(as_user, trips_lake, dag_id="both", run_id=run_dag(dag).run_id)) == {*self.PERIODS, "2026-12"}
 
     @pytest.mark.thorough
     def test_a_run_of_a_dag_that_the_user_may_not_read_is_refused(
