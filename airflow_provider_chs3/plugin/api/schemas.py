@@ -9,9 +9,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from airflow_provider_chs3.plugin.observation.cluster import InsertOverview, NodeOverview
+from airflow_provider_chs3.plugin.observation.cluster import NodeOverview
 from airflow_provider_chs3.plugin.observation.period_details import FinishedLoad, NodeShare
 from airflow_provider_chs3.plugin.observation.periods import PeriodRow, Task, UnreadPeriods
+from airflow_provider_chs3.plugin.observation.running_inserts import RunningInsert
 from airflow_provider_chs3.plugin.observation.speed.costs import TableCost
 from airflow_provider_chs3.plugin.observation.speed.load_history import LoadSpeed
 
@@ -235,7 +236,7 @@ class RunningLoad(BaseModel):
     period: str | None
     task: Task | None
     total_rows: int | None
-    insert: InsertOverview | None
+    insert: RunningInsert | None
 
 
 class ConnectionNodes(SeenByAll):

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 
 from airflow_provider_chs3.core.model.models import Node, NodeSpec
 from airflow_provider_chs3.core.target.node_capacity import SizedNode
+from airflow_provider_chs3.plugin.observation.running_inserts import RunningInsert
 
 #: The state of inserts into a table.
 Inserts: TypeAlias = Literal["accepted", "delayed", "rejected"]
@@ -103,24 +104,11 @@ class NodeOverview:
     unread: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class InsertOverview:
-    """An insert of a load, on all nodes that answered."""
-
-    query_id: str
-    read_rows: int
-    read_bytes: int
-    memory_bytes: int
-    peak_memory_bytes: int
-    seconds: float
-    rows_per_second: int
-
-
 @dataclass(frozen=True, kw_only=True)
 class ClusterOverview:
     """The state of a cluster."""
 
     cluster: str | None
     nodes: Mapping[Node, NodeOverview]
-    inserts: tuple[InsertOverview, ...]
+    inserts: tuple[RunningInsert, ...]
     down: Mapping[Node, str]

@@ -8,7 +8,6 @@ from typing import Any
 from airflow_provider_chs3.core.model.models import Node, NodeSpec, TableName
 from airflow_provider_chs3.core.sql.quoting import Sql, one_of, readable
 from airflow_provider_chs3.core.steps.fan_out import query_reachable, texts_of
-from airflow_provider_chs3.core.steps.insert_progress import progress_of
 from airflow_provider_chs3.core.steps.operations import Row, Steps
 from airflow_provider_chs3.core.target.node_capacity import (
     Declared,
@@ -26,7 +25,6 @@ from airflow_provider_chs3.plugin.observation.cluster import (
     ClusterOverview,
     DiskOverview,
     FullTable,
-    InsertOverview,
     Inserts,
     NodeOverview,
     QueueEntry,
@@ -34,6 +32,7 @@ from airflow_provider_chs3.plugin.observation.cluster import (
     RunningMerge,
 )
 from airflow_provider_chs3.plugin.observation.periods_facts import target_of
+from airflow_provider_chs3.plugin.observation.running_inserts import running_insert
 from airflow_provider_chs3.plugin.observation.speed.logs import NO_RIGHT
 
 #: Tables, merges and entries of replication queues that are listed for each node; the others are only counted.
@@ -102,29 +101,18 @@ def look_at_cluster(cluster: str | None, specs: Declared) -> Steps[ClusterOvervi
     facts = {node: _facts(*rows[0][2:]) for node, rows in sizes.items()}
     statements: dict[Node, Sql] = {node: state_query(node_facts) for node, node_facts in facts.items()}
     states = yield from query_reachable("Read the state of the nodes", statements, down)
-    processes = [(*row[:2], node.shard_num, *row[2:]) for node, rows in states.items() for row in rows[0][-1]]
+    processes = [(node, process) for node, rows in states.items() for process in rows[0][-1]]
     return ClusterOverview(
         cluster=cluster,
         nodes={
             node: _node_overview(node, sizes[node][0], rows[0], facts[node], specs) for node, rows in states.items()
         },
-        inserts=tuple(_insert(query_id, processes, cluster) for query_id in sorted({row[0] for row in processes})),
+        inserts=tuple(
+            insert
+            for query_id in sorted({process[0] for _, process in processes})
+            if (insert := running_insert(query_id, processes, cluster))
+        ),
         down=texts_of(down),
-    )
-
-
-def _insert(query_id: str, processes: Iterable[Row], cluster: str | None) -> InsertOverview:
-    of_insert = [row for row in processes if row[0] == query_id]
-    progress = progress_of(query_id, [row[:8] for row in of_insert], cluster)
-    seconds = max(row[8] for row in of_insert)
-    return InsertOverview(
-        query_id=query_id,
-        read_rows=progress.read_rows,
-        read_bytes=progress.read_bytes,
-        memory_bytes=sum(node.memory_bytes for node in progress.nodes),
-        peak_memory_bytes=max((node.peak_memory_bytes for node in progress.nodes), default=0),
-        seconds=seconds,
-        rows_per_second=round(progress.read_rows / max(seconds, 0.001)),
     )
 
 

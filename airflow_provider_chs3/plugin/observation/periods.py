@@ -301,7 +301,9 @@ def _period_overview(
         **_contents(period),
         owner=period.owner,
         step=step,
-        insert=running_insert(seen, running) if running else None,
+        insert=running_insert(running.query_id, seen.processes, seen.cluster, total_rows=running.total_rows)
+        if running
+        else None,
         **publication,
     )
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.steps.insert_progress import progress_of
+from airflow_provider_chs3.core.steps.operations import Row
 from airflow_provider_chs3.plugin.observation.periods_records import InsertRecord
 from airflow_provider_chs3.plugin.observation.snapshots import ClusterSnapshot
 
@@ -48,12 +50,14 @@ class NodeInsert:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunningInsert:
-    """The progress of an insert."""
+    """The progress of an insert, on all nodes that answered."""
 
     query_id: str
     read_rows: int
     total_rows: int | None
     read_bytes: int
+    memory_bytes: int
+    peak_memory_bytes: int
     seconds: float
     rows_per_second: int
     nodes: tuple[NodeInsert, ...]
@@ -62,7 +66,7 @@ class RunningInsert:
 def is_running(seen: ClusterSnapshot, insert: InsertRecord) -> bool:
     """Check whether any node runs a query of an insert's load."""
     # Query ids begin with the staging's name, which ends with the attempt.
-    return any(f"_{insert.attempt}_" in process[0] for node in seen.nodes.values() for process in node.processes)
+    return any(f"_{insert.attempt}_" in process[0] for _, process in seen.processes)
 
 
 def running_step(
@@ -74,8 +78,7 @@ def running_step(
     waits. So its records count as long as they are those of the current try, and its staging is there.
     """
     if insert.query_id and not is_publishing:
-        query_ids = (process[0] for node in seen.nodes.values() for process in node.processes)
-        return RunningStep.INSERT if insert.query_id in query_ids else None
+        return RunningStep.INSERT if insert.query_id in {process[0] for _, process in seen.processes} else None
     if not is_running(seen, insert) and not (_is_of_this_try(insert, task) and _has_staging(seen, insert)):
         return None
     return RunningStep.PUBLISH if is_publishing else RunningStep.VERIFY
@@ -90,24 +93,23 @@ def _has_staging(seen: ClusterSnapshot, insert: InsertRecord) -> bool:
     return any(name.endswith(f"_{insert.attempt}") for name in staging)
 
 
-def running_insert(seen: ClusterSnapshot, insert: InsertRecord) -> RunningInsert | None:
+def running_insert(
+    query_id: str, processes: Iterable[tuple[Node, Row]], cluster: str | None, *, total_rows: int = 0
+) -> RunningInsert | None:
     """Return the progress of an insert; None if no node runs it."""
-    of_insert = [
-        (node, process)
-        for node, snapshot in seen.nodes.items()
-        for process in snapshot.processes
-        if process[0] == insert.query_id
-    ]
+    of_insert = [(node, process) for node, process in processes if process[0] == query_id]
     if not of_insert:
         return None
-    rows = [(process[0], process[1], node.shard_num, *process[2:7]) for node, process in of_insert]
-    progress = progress_of(insert.query_id, rows, seen.cluster)
+    rows = [(*process[:2], node.shard_num, *process[2:7]) for node, process in of_insert]
+    progress = progress_of(query_id, rows, cluster)
     seconds = max(process[7] for _, process in of_insert)
     return RunningInsert(
-        query_id=insert.query_id,
+        query_id=query_id,
         read_rows=progress.read_rows,
-        total_rows=insert.total_rows or None,
+        total_rows=total_rows or None,
         read_bytes=progress.read_bytes,
+        memory_bytes=sum(node.memory_bytes for node in progress.nodes),
+        peak_memory_bytes=max((node.peak_memory_bytes for node in progress.nodes), default=0),
         seconds=seconds,
         rows_per_second=round(progress.read_rows / max(seconds, 0.001)),
         nodes=tuple(

@@ -124,6 +124,11 @@ class ClusterSnapshot:
     derived: Mapping[TableName, Derived]
     due: Mapping[TableName, Due]
 
+    @property
+    def processes(self) -> list[tuple[Node, Row]]:
+        """The queries of loads, each with its node."""
+        return [(node, process) for node, snapshot in self.nodes.items() for process in snapshot.processes]
+
     def versions(self, table: TableName, period: str) -> dict[Node, tuple[int, int, int]]:
         """Return the highest block of a recorded period on each node, its data version and its rows."""
         rows = [row for snapshot in self.nodes.values() if (row := snapshot.records.get(table, {}).get(period))]
