@@ -79,14 +79,11 @@ def periods_of(given: argparse.Namespace) -> tuple[str, ...]:
     if given.first or given.last:
         if not (given.first and given.last):
             raise ConfigurationError("Pass both --from and --to, such as --from 2026-01 --to 2026-12.")
-        period, last = Period.parse(given.first), Period.parse(given.last)
-        if last < period:
-            raise ConfigurationError(f"--from {period} is after --to {last}: pass the first period, then the last.")
-        grain_of((period, last))
-        periods |= {period, last}
-        while period < last:
-            periods.add(period)
-            period = period.shifted(1)
+        first, last = Period.parse(given.first), Period.parse(given.last)
+        if last < first:
+            raise ConfigurationError(f"--from {first} is after --to {last}: pass the first period, then the last.")
+        grain_of((first, last))
+        periods.update(first.through(last))
     return tuple(str(period) for period in sorted(periods))
 
 

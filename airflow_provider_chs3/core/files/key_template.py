@@ -359,11 +359,7 @@ def _written(token: str, at: datetime) -> str:
 
 
 def _all_periods(grain: Grain) -> Iterator[Period]:
-    period = Period.of(datetime(FIRST_YEAR, 1, 4), grain)
-    yield period
-    while grain is not Grain.ALL and period.end.year <= LAST_YEAR:
-        period = period.shifted(1)
-        yield period
+    return Period.of(datetime(FIRST_YEAR, 1, 4), grain).through(Period.of(datetime(LAST_YEAR, 12, 31, 23), grain))
 
 
 def _literal_beginning(pieces: Sequence[_Piece]) -> str:

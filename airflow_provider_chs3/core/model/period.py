@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -104,14 +104,19 @@ class Period:
         """Return the period this many periods later, or earlier if negative; the whole table is itself."""
         return Period(self._begin_of(count), self.grain)
 
+    def through(self, last: Period) -> Iterator[Period]:
+        """Yield the periods from this one, which is always among them, to a later one."""
+        period = self
+        yield period
+        while period < last:
+            period = period.shifted(1)
+            yield period
+
     def parts(self, grain: Grain) -> tuple[Period, ...]:
         """Return the periods of a length that have a moment in common with it; none for parts of a whole table."""
         if Grain.ALL in (grain, self.grain):
             return (WHOLE_TABLE,) if grain is Grain.ALL else ()
-        periods = [Period.of(self.begin, grain)]
-        while periods[-1].end < self.end:
-            periods.append(periods[-1].shifted(1))
-        return tuple(periods)
+        return tuple(Period.of(self.begin, grain).through(Period.of(self.last, grain)))
 
     @property
     def end(self) -> datetime:

@@ -104,11 +104,8 @@ class TableSnapshot:
         for file in self.files:
             if file.moments == ANY_MOMENT and grain is not Grain.ALL:
                 continue
-            period, last = file.periods(grain, self.timezone) or (None, None)
-            while period and last and shares_files and period < last:
-                yield period
-                period = period.shifted(1)
-            yield from filter(None, {period, last})
+            if ends := file.periods(grain, self.timezone):
+                yield from ends[0].through(ends[1]) if shares_files else {*ends}
 
 
 def _periods_between(file: DataFile, wanted: Collection[Period], timezone: str) -> Iterator[Period]:

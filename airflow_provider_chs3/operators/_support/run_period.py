@@ -117,7 +117,7 @@ def _periods_of_key(run: DagRun, grain: Grain, argument: str) -> tuple[Period, .
         if begin == end and until:
             # A time of a timetable stands for all until its next one.
             until = until if begin.tzinfo else _in_key(until, run, grain)
-            return _from(_period_at(begin, run, grain), _period_at(until, run, grain).shifted(-1))
+            return tuple(_period_at(begin, run, grain).through(_period_at(until, run, grain).shifted(-1)))
         return _periods_in(begin, end, run, grain)
     format_of_key = _FORMATS.get(grain, "%Y-%m")
     raise ConfigurationError(
@@ -149,14 +149,7 @@ def _periods_in(begin: datetime, end: datetime, run: DagRun, grain: Grain) -> tu
     """Return the periods from one moment to another, in order; the last moment does not belong to them."""
     # Clocks may skip midnight: the moment before it is of the day before.
     last = max(begin, end - timedelta(microseconds=1))
-    return _from(_period_at(begin, run, grain), _period_at(last, run, grain))
-
-
-def _from(first: Period, last: Period) -> tuple[Period, ...]:
-    periods = [first]
-    while periods[-1] < last:
-        periods.append(periods[-1].shifted(1))
-    return tuple(periods)
+    return tuple(_period_at(begin, run, grain).through(_period_at(last, run, grain)))
 
 
 def _in_key(at: datetime, run: DagRun, grain: Grain) -> datetime:
