@@ -29,10 +29,6 @@ class Extras:
 
     None and the empty string, which Airflow's form stores for fields left alone, mean "not given". Text is taken for
     every type, because a connection written as a URI holds nothing else.
-
-    Args:
-        values: The extras as Airflow hands them out.
-        where: What messages call them, such as "connection 'x', extra".
     """
 
     def __init__(self, values: Mapping[str, Any], *, where: str) -> None:

@@ -20,13 +20,7 @@ Answer = TypeVar("Answer")
 
 
 class Topic:
-    """A topic; use it in a `with` block. All methods raise `TransientError` if Kafka does not answer.
-
-    Args:
-        name: Its name.
-        kafka_conn_id: The connection's id, for messages.
-        settings: The settings of librdkafka that the connection holds.
-    """
+    """A topic; use it in a `with` block. All methods raise `TransientError` if Kafka does not answer."""
 
     def __init__(self, name: str, kafka_conn_id: str, settings: Mapping[str, Any]) -> None:
         self.name = name

@@ -75,12 +75,7 @@ S = TypeVar("S", bound=Answer)
 
 
 class LastAnswers(Generic[Question, S]):
-    """A memory of the last answer of each connection, which is returned with the error if a new query fails.
-
-    Args:
-        look: Queries a connection; it may block for some seconds.
-        nothing: The answer for a connection that never answered.
-    """
+    """A memory of the last answer of each connection, which is returned with the error if a new query fails."""
 
     def __init__(self, look: Callable[[Question], S], *, nothing: Callable[[Question], S]) -> None:
         self._look = look

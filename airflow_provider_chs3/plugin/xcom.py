@@ -36,7 +36,6 @@ class ChangedPeriod:
     """A period whose objects changed since it was published.
 
     Args:
-        reason: Which objects changed, or else the plan's reason.
         attempts: The attempts that had published the period then, on any node.
         planned_at: Time of the plan; None of a derived period whose base changed, which the servers themselves tell.
         is_blocked: Whether its load will stop with an error, for this reason.

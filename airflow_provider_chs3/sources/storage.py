@@ -50,11 +50,7 @@ class Storage(ABC):
 
     @classmethod
     def of_options(cls, given: Mapping[str, Any]) -> Self:
-        """Return the storage that options of the command line name.
-
-        Args:
-            given: The options that have a value.
-        """
+        """Return the storage that options of the command line name."""
         return cls(**{cls.options[name]: value for name, value in given.items()})
 
     @classmethod
@@ -156,9 +152,5 @@ class Storage(ABC):
 
 
 def same_names(*names: str) -> dict[str, str]:
-    """Return options of the command line that are called as their arguments.
-
-    Args:
-        *names: The names.
-    """
+    """Return options of the command line that are called as their arguments."""
     return dict(zip(names, names, strict=True))

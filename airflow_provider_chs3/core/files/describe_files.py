@@ -324,10 +324,6 @@ class DataVolume:
     Args:
         periods: As how many periods of the size of the largest one the load is; 1 if it loads a single one.
         share_bytes: A node's share in memory, uncompressed; None if not known.
-        share_rows: A node's share of the rows; None if no footer has them.
-        files_per_node: Files of a node, at least 1.
-        largest_file_bytes: Stored size of the largest file in bytes.
-        is_parquet: Whether files are Parquet, whose reader needs its own memory.
         is_on_remote_disk: Whether a node writes to anything but a local disk, such as S3.
     """
 

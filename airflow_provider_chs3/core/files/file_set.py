@@ -116,8 +116,6 @@ class Reading:
 
     Args:
         groups: Groups of files: those whose columns have no common type are in different ones. Usually there is one.
-        rows: Rows of all files, if footers have them; None otherwise.
-        uncompressed_bytes: Bytes of all values as encoded in the files, if footers have them.
         names: All columns of the files; None if files do not name them, or not in a way that can be looked up.
         file_rows: Rows of each file, in the order of their paths, if footers have them.
     """

@@ -165,8 +165,6 @@ class FileGroup:
     """Files of the period that one statement reads.
 
     Args:
-        types: Column → type, of the columns that are read.
-        loaded: The target's columns, each with its source.
         paths: The files; None means all that are in no other group.
         defaults: Column → expression for lines of JSON that lack the key.
     """

@@ -47,8 +47,6 @@ class ObjectSource(Source):
     levels below its literal prefix.
 
     Args:
-        bucket: The bucket, or its equivalent in the storage; empty if a named collection names it.
-        template: Template of the keys of a period.
         base: The part of `_path` before the key; found by listing if a named collection names the bucket.
         held: The objects of each period of the table, where periods are not those of the keys. Default: they are.
     """

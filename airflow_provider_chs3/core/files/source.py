@@ -48,7 +48,6 @@ class Batch:
     Args:
         glob: Glob relative to the source's base; matches the objects and maybe more.
         paths: The exact objects, as they are listed.
-        path: SQL of an object's path; see `StoreKind`.
     """
 
     glob: str
@@ -86,9 +85,6 @@ class Source(ABC):
     """The place that periods come from: a storage of objects, or a table of a database, one unit for each period.
 
     It lists its periods and their objects, renders what reads them, and gives the facts that it knows about their rows.
-
-    Args:
-        kind: Differences of this source in ClickHouse; each class has its own.
     """
 
     kind: ClassVar[StoreKind]

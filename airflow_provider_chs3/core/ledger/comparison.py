@@ -65,7 +65,6 @@ class ExpectedPeriod:
         fingerprint: Fingerprint of the current objects; None does not compare them.
         definition: Digest of the load's definition; None compares neither it nor the structure.
         structure: The structure of `core.ledger.recording.structure_of`; None if not known.
-        contents: What the period is made of, for messages. Default: objects.
     """
 
     fingerprint: str | None = None

@@ -130,8 +130,6 @@ class RecordedObject(NamedTuple):
     """An object that a period holds rows of.
 
     Args:
-        period: The period.
-        unit: The object, as it was read.
         rows: Its rows in the period; None where they were not counted.
         arrival: That of a load that took all of its rows; empty if one took those of the period alone.
     """

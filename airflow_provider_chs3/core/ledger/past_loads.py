@@ -27,10 +27,7 @@ class PastLoad:
     """A load that published a period.
 
     Args:
-        loaded_bytes: Size of the objects that it read, in bytes.
-        source_bytes: Size of all objects of the period, in bytes.
         table_bytes: Size of the period in the table afterwards, in bytes; each row once, however many replicas have it.
-        seconds_by_step: Duration of each of its steps in seconds.
     """
 
     loaded_bytes: int
@@ -44,7 +41,6 @@ class Forecast:
     """The expected cost of a load.
 
     Args:
-        seconds: Its duration in seconds.
         staged_bytes: The size of what it stages, in bytes; on all nodes together, each row once.
     """
 

@@ -22,9 +22,6 @@ class Restored:
 
     Args:
         version: The attempt that had published these rows, or another name of a version.
-        by: Who restored it: a user, or a task.
-        since: When, in UTC.
-        is_pinned: Whether loads leave the period as it is. True by default.
     """
 
     version: str

@@ -123,7 +123,6 @@ class _Misfit:
     """A row that does not fit.
 
     Args:
-        row: Its number in the file, from 1.
         values: The values of the column, or of the fields in its expression, by name; None is NULL, and bytes are
             not UTF-8.
         is_unparsed: Whether the expression cannot parse these texts.

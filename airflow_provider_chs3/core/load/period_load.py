@@ -148,12 +148,9 @@ class PeriodLoad(Publication):
     """A period to load, or several loaded together.
 
     Args:
-        changes: The objects that changed since it was published, if known.
         group: The periods that one insert reads together; None, the default, for a single one.
         spread: The arrival whose rows are staged, for it and for the periods that it touches; None, the default, if
             objects have rows of their period alone.
-        reason: The reason to load it, as text.
-        plan: The plan of its insert; None until it is planned.
     """
 
     request: LoadRequest

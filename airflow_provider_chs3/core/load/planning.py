@@ -251,7 +251,6 @@ class TableHistory:
 
     Args:
         memory_steps: How often the newest load lowered its need of memory.
-        memory_bytes: Memory available to that load.
         expected: The reading of files like those of the newest loads, with estimated rows and bytes; None without
             such loads, or if their files differed.
     """

@@ -42,9 +42,7 @@ class Increment:
 
     Args:
         base: The attempt that loaded the whole period.
-        number: The number of increments since then, including this one.
         attaches_first: Whether published rows are attached before the new ones are inserted, rather than after.
-        removed: Paths of overwritten or deleted objects: their published rows are removed.
         period: All objects of the period, published and new.
         attached_rows: Published rows in staging by `node_key`, without removed ones; None before they are attached.
     """
@@ -102,19 +100,13 @@ class Publication:
     """A period that an attempt publishes: its staged partitions, with their proof.
 
     Args:
-        attempt: Names staging and statements.
         before: The period by node at the time of the decision.
         last_seen: The period by node right before the publication; empty until then.
         staged: The staged rows by node; empty until they are verified.
         lasting: The partitions by node that keep rows in any merge; empty until the publication has replaced them.
         others_in_staging: The `PeriodPartitions.value` of further periods in its staging; none by default.
-        increment: The part of the period that is staged alone; None, the default, if all of it is.
         intended: The records of a dead attempt that is being completed; none by default.
-        claims: Further values of its records, as for restored versions; none by default.
         held_because: The reason to hold it; empty, the default, if it is published.
-        requested_checks: The checks of the user that its rows must pass; none by default.
-        checks: Their results; none by default.
-        checked_rows: The rows that they have seen. 0 by default.
     """
 
     context: Target

@@ -81,12 +81,9 @@ class RetryState:
     """The problems of earlier tries of a load, for the next try.
 
     Args:
-        memory_steps: How often the need of memory was lowered.
         reader_steps: How often reading threads were halved because the storage did not keep up.
         new_lists: How often objects were listed again, because they changed or another load published the period.
-        waits: How often the load waited for servers or storage.
         lost: How often no server knew the outcome of an insert.
-        files_differ: Whether the files differed from those of the last loads.
         whole: The reason to load all objects instead of new ones; empty for none.
     """
 

@@ -22,8 +22,6 @@ class FreshBy:
 
     Args:
         after: The time of the day, as its distance from midnight, or the distance from the period's end.
-        is_time_of_day: Whether it is a time of the day.
-        timezone: The time zone in which periods end, and of the time of the day.
     """
 
     after: timedelta
@@ -98,12 +96,9 @@ class Freshness:
     """Whether a table has all periods that are due.
 
     Args:
-        fresh_by: The time by which they are due.
         complete: The newest period that is as published and was compared with its objects after its end; None if
             there is none.
         next_period: The one after it, or the table's first; None if nothing is known of the table.
-        due_at: When that one is due, in UTC.
-        at: The moment that this is about, in UTC.
     """
 
     fresh_by: FreshBy

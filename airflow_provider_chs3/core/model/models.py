@@ -69,7 +69,6 @@ class Unit:
         path: ClickHouse's `_path`: `<bucket>/<key>`, or the table and the period.
         size_bytes: Its size in bytes; of rows an estimate.
         version: A text that changes with what it holds: of an object its ETag, without quotes.
-        last_modified: Time of the last write, to the second, in UTC.
         is_archived: Whether it must have been restored before it can be read. Not compared: an object may be
             archived after it was loaded.
     """
@@ -163,7 +162,6 @@ class HeldObjects:
     """The objects that periods of a table hold rows of, wherever they arrived.
 
     Args:
-        periods: The current objects of each period.
         rows: Path of each object → its rows in all periods, where they were counted.
     """
 
@@ -297,7 +295,6 @@ class NodeSpec:
     """The resources of a node for loads.
 
     Args:
-        cores: CPU cores.
         memory_bytes: RAM that ClickHouse may use; 0 if it is not known.
     """
 

@@ -30,7 +30,6 @@ class Digest:
     """The digest of some rows: equal for the same rows in any order, each as often.
 
     Args:
-        rows: Their number.
         sums: The sums of hashes of the rows, and of each column's values.
         least: The least hash of a row, by which one of them can be looked for; None of sums and differences.
     """

@@ -208,7 +208,6 @@ class ReadObjects:
     Args:
         compared: The columns whose values can be compared.
         left_out: Why not, for each other column that the table stores.
-        plan: The plan by which they were read.
         digests: Path → key of rows → their digest.
     """
 

@@ -108,9 +108,6 @@ class SelectSource(RowSource):
     Args:
         sql: The SELECT; empty until the first listing if it is that of a materialized view.
         base: The base, as the user named it; until then the view.
-        cluster: The cluster that holds it, known from the first listing; None for a single server.
-        local: The local table, known from the first listing.
-        columns: What the SELECT returns, known from the first listing.
         partitions: Period → ids of its partitions in the base, known from listing it.
     """
 

@@ -104,8 +104,6 @@ class TableStatus:
     """A table in one line.
 
     Args:
-        target: The table.
-        periods: Its periods in the ledger.
         changed: Those of them that are not as published, and partitions in no ledger.
         freshness: Whether what is due is there; None if nothing says when its periods are due.
         seconds: The expected duration of a load of what is missing, at least of one period; None without past loads.

@@ -317,7 +317,6 @@ class Alteration:
     """How values of one type may differ from those of their file.
 
     Args:
-        type: Name of the type as which they are read.
         kept: Condition that a value is that of the file, with `{value}` in its place.
         shown: What messages have in the place of the value.
     """

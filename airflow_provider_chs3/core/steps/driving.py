@@ -21,7 +21,6 @@ class StepTimer:
     Args:
         at_seconds: End of the last step, by the clock of `ReadClock`.
         seconds: Step → seconds, for the steps of `STEP_NAMES` that ran; a step that ran twice is added up.
-        began_seconds: Start of this try, by the same clock.
     """
 
     at_seconds: float = 0.0

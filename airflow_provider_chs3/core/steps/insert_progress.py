@@ -27,9 +27,7 @@ class InsertProgress:
     """The progress of an insert.
 
     Args:
-        is_running: Whether any node still runs it or a part of it.
         read_rows: Rows read on all nodes, those that are done included.
-        read_bytes: Bytes read on all nodes, likewise.
         nodes: Progress of the nodes that still read for it.
     """
 

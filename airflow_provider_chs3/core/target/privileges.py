@@ -62,12 +62,7 @@ _OF_MERGES = (
 
 @dataclass(frozen=True, slots=True)
 class RequiredPrivileges:
-    """Privileges, as written in a GRANT.
-
-    Args:
-        on_servers: Those that do not depend on the table.
-        on_tables: Those on the table and on the tables beside it.
-    """
+    """Privileges, as written in a GRANT."""
 
     on_servers: tuple[str, ...]
     on_tables: tuple[str, ...] = ()

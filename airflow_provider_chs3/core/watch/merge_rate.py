@@ -15,7 +15,6 @@ class MergeRate:
     """Speed of a period's merges.
 
     Args:
-        bytes_per_second: Read rate of all running merges, each averaged since it began; None if nothing merges.
         parts_per_second: Decrease per second of the period's parts and its replication queue between two observations;
             None without an earlier observation or a decrease.
         seconds_left: Time until the running merges end and, if `parts_per_second` is known, until the period has few

@@ -54,11 +54,8 @@ class Replica:
     """State of a replica of the table.
 
     Args:
-        is_readonly: Whether the replica is read-only: it can neither receive nor create parts.
         delay_seconds: Its delay behind the other replicas (`absolute_delay`).
         queue: Number of the period's parts to fetch, merge or mutate.
-        last_exception: The error of one of these; empty if none failed.
-        postpone_reason: Why one of these is postponed; empty if none is.
     """
 
     is_readonly: bool

@@ -53,11 +53,7 @@ class OnTable(Declared, _Task):
         return Runner(session=self.hook() if in_turns else self.timed_hook(), log=self.log, in_turns=in_turns)
 
     def on_connection(self, hook: ClickHouseHook | None = None) -> Table:
-        """Return the table on a connection.
-
-        Args:
-            hook: The connection. Default: a new one, until the task's time is over.
-        """
+        """Return the table on a connection."""
         from airflow_provider_chs3.table import Table
 
         names = {name: getattr(self, name, None) for name in ("database", "cluster", "staging_database")}

@@ -40,7 +40,6 @@ class Statement:
         what: What it was, without values: `INSERT`, `ALTER DROP PARTITION`.
         user: Who sent it; empty if the log of queries does not tell.
         at: When, as Unix time by the node's clock.
-        rows: Rows that it wrote into the period; None if not known.
     """
 
     what: str

@@ -21,7 +21,6 @@ class Due(NamedTuple):
     """When a table is due.
 
     Args:
-        fresh_by: The time, as its newest load said.
         looks: When loads found periods unchanged, in UTC.
         arrivals: When loads last looked at arrivals, in UTC; none if the table is loaded by period.
     """

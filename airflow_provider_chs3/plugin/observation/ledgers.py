@@ -19,7 +19,6 @@ class Ledgers(NamedTuple):
     """The ledgers of the nodes that answered.
 
     Args:
-        databases: The databases of each node's ledgers, in order.
         loads: Those of its tables of loads; most nodes have none.
         unread: What to do about those that are left out, of other versions of this package or dropped; empty if there
             are none.

@@ -142,12 +142,9 @@ class UnreadPeriods:
     """The periods of a table that are not shown one by one: the servers found nothing wrong with them.
 
     Args:
-        published: How many are as they were published.
         newest: The newest of these; empty if there are none.
         never_loaded: How many between them were never loaded.
         rows: Rows of the former, on all shards.
-        published_at: Time of the last publication, in UTC; empty if there are none.
-        dag_ids: The DAGs that loaded periods of the table last.
     """
 
     #: Fields with defaults are always serialized.
