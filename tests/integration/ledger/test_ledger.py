@@ -111,6 +111,7 @@ def follow(lake: Lake, error: str) -> None:
 
 
 class TestOtherSchema:
+    @pytest.mark.thorough
     def test_the_advice_of_the_error_leads_to_increments(self, loaded: Lake) -> None:
         alter_records(loaded, "chs3_ledger", "chs3_objects")
         alter_records(loaded, "chs3_loads", numbers=(0,))
@@ -136,6 +137,7 @@ class TestOtherSchema:
         follow(loaded, refused(loaded))
         assert loaded.load()["status"] == "unchanged"
 
+    @pytest.mark.thorough
     def test_groups_plans_and_commands_are_too(self, loaded: Lake) -> None:
         alter_records(loaded, "chs3_ledger")
         where = {"database": loaded.database, "table": loaded.table, "cluster": loaded.cluster.name}

@@ -192,6 +192,7 @@ class TestForget:
 
 
 class TestList:
+    @pytest.mark.thorough
     def test_a_period_as_published(self, loaded: Lake) -> None:
         (period,) = ledger(loaded)
         assert json.loads(json.dumps([period])) == [period]

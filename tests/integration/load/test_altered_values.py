@@ -26,7 +26,7 @@ def halves(values: list[float]) -> dict[str, pa.Array]:
     return {"n": scalars, "l": pa.array([[scalar] for scalar in scalars], pa.list_(pa.float16()))}
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("write", [parquet, arrow])
 @pytest.mark.parametrize("select", [None, {"ts": "ts", "n": "n", "l": "l"}])
 def test_small_floats_of_16_bits(lake: Lake, write: object, select: dict[str, str] | None) -> None:
@@ -52,7 +52,7 @@ def test_small_floats_of_32_bits_are_none_of_16(lake: Lake, write: object) -> No
     assert sorted(found) == sorted(str(np.float32(value)) for value in values) or len(found) == len(values)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("select", [None, {"ts": "ts", "n": "n", "s": "s", "l": "l", "t": "t"}])
 def test_declared_uuids_of_parquet(lake: Lake, select: dict[str, str] | None) -> None:
     create(lake, "n Nullable(UUID), s String, l Array(UUID), t Tuple(u String, b String)")
@@ -76,6 +76,7 @@ def test_bytes_that_are_not_declared_become_uuids_as_the_message_says(lake: Lake
     assert loaded(lake, "a.parquet", body, "n", select={"ts": "ts", "n": advice}) == [ONE]
 
 
+@pytest.mark.thorough
 def test_uuids_of_arrow_become_text(lake: Lake) -> None:
     create(lake, "n String")
     body = arrow(n=pa.array([ONE.bytes], pa.binary(16)).cast(pa.uuid()))
@@ -105,6 +106,7 @@ def test_times_as_int96_are_loaded(lake: Lake) -> None:
     assert loaded(lake, "a.parquet", int96(n=fine), "toString(n)") == ["2026-10-01 02:03:04.123456789"]
 
 
+@pytest.mark.thorough
 @no_orc
 def test_times_of_orc_have_any_year_in_columns_of_microseconds(lake: Lake) -> None:
     create(lake, "n DateTime64(6, 'UTC'), l Array(DateTime64(3, 'UTC')), s DateTime64(0, 'UTC'), d Nullable(Date32)")
@@ -123,7 +125,7 @@ def test_times_of_orc_have_any_year_in_columns_of_microseconds(lake: Lake) -> No
     ]
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @no_orc
 @pytest.mark.parametrize("column", ["DateTime64(9, 'UTC')", "String", "DateTime('UTC')"])
 def test_times_of_orc_that_the_column_cannot_hold_are_not_shown_as_others(lake: Lake, column: str) -> None:
@@ -134,6 +136,7 @@ def test_times_of_orc_that_the_column_cannot_hold_are_not_shown_as_others(lake: 
     refused(lake, r"row 1 of \S*a.orc has a time beyond the years 1678 to 2261[^;]*$", select=SELECT)
 
 
+@pytest.mark.thorough
 @no_orc
 def test_times_of_orc_with_nanoseconds_stay_as_they_are(lake: Lake) -> None:
     create(lake, "n DateTime64(6, 'UTC')")

@@ -19,6 +19,7 @@ def test_what_stands_for_null_in_csv_is_no_text_of_a_variant(lake: Lake) -> None
     assert sorted(loaded(lake, "a.csv", body, "if(isNull(v), 'NULL', toString(v))")) == ["1", "NULL", "x"]
 
 
+@pytest.mark.thorough
 def test_an_empty_text_is_no_number_of_a_variant(lake: Lake) -> None:
     create(lake, "v Variant(Int64, String)")
     assert loaded(lake, "a.csv", f'ts,v\n{AT},""\n'.encode(), "toString(variantType(v))") == ["String"]
@@ -58,7 +59,7 @@ def test_a_date_that_is_none_is_refused_in_a_variant(lake: Lake) -> None:
         loaded(lake, "a.jsonl", f'{{"ts":"{AT}","v":"2024-02-31"}}\n'.encode(), "toString(v)")
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("key", "head", "line"),
     [("a.csv", "ts,v\n", f"{AT},%s\n"), ("a.tsv", "ts\tv\n", f"{AT}\t%s\n")],
@@ -71,6 +72,7 @@ def test_text_stays_text_in_a_dynamic_column(lake: Lake, key: str, head: str, li
     assert sorted(found) == sorted([*(("String", text) for text in texts), ("None", "")])
 
 
+@pytest.mark.thorough
 def test_text_stays_text_in_dynamic_and_json_columns_of_json(lake: Lake) -> None:
     create(lake, "v Dynamic, j JSON")
     texts = ["2024-02-31", "2024-1-1", "2024-05-01T10:00:00Z", "2024-05-01 25:00:00"]
@@ -132,7 +134,7 @@ def test_json_that_may_be_null(lake: Lake) -> None:
     assert loaded(lake, "a.jsonl", body.encode(), "ifNull(toString(v), 'NULL')") == ["NULL", "NULL", '{"a":1}']
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("column", "value", "shown"),
     [
@@ -148,7 +150,7 @@ def test_shapes_are_arrays_of_json(lake: Lake, column: str, value: list[Any], sh
     assert loaded(lake, "a.jsonl", json.dumps({"ts": AT, "v": value}).encode(), "toString(v)") == [shown]
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("value", ['["x", 1]', "[1e400, 1]", "null"])
 def test_what_is_no_point_is_refused(lake: Lake, value: str) -> None:
     create(lake, "v Point")

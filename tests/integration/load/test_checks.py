@@ -132,6 +132,7 @@ def test_some_of_the_rows_that_fail_are_named(trips: Trips) -> None:
     }
 
 
+@pytest.mark.thorough
 def test_rows_that_fail_are_shown_as_they_are_up_to_a_length(trips: Trips) -> None:
     texts = ["two  spaces", "two  spaces", "ä" * 999, "ä" * 999]
     rows = "".join(f"{PERIOD}-05 12:00:00,{number},1,{text}\n" for number, text in enumerate(texts))
@@ -144,6 +145,7 @@ def test_rows_that_fail_are_shown_as_they_are_up_to_a_length(trips: Trips) -> No
     assert (long.count("ä"), long[-2:]) == (300 - len('{"id":3,"odd `name":"'), " …")
 
 
+@pytest.mark.thorough
 def test_a_load_does_not_fail_where_no_rows_can_be_named(trips: Trips, strikes: Strikes) -> None:
     trips.put("a", range(40), fare="\\N")
 
@@ -224,6 +226,7 @@ def test_a_check_that_cannot_be_computed_is_an_error_before_anything_is_written(
     assert tables == [(trips.lake.table,)]
 
 
+@pytest.mark.thorough
 @pytest.mark.three_nodes
 def test_distinct_values_are_those_of_all_nodes(trips: Trips) -> None:
     for name in "abcdef":
@@ -273,6 +276,7 @@ def test_a_check_that_fails_on_a_value_is_named_and_no_retry_helps(trips: Trips,
     assert trips.ids() == []
 
 
+@pytest.mark.thorough
 def test_over_no_rows_a_value_is_null_and_what_is_said_of_each_row_is_true(trips: Trips) -> None:
     trips.put("a", range(4))
     none = {"partition_clause": "id > 100"}

@@ -140,7 +140,7 @@ def test_so_is_one_of_a_deferred_load(texts: Lake, monkeypatch: pytest.MonkeyPat
 BY_SERVERS = {"named_collection": S3_NAMED_COLLECTION, "bucket": None}
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("codec", ["zst", "lz4", "xz"])
 def test_where_only_the_servers_get_in_one_hands_over_what_is_walked(texts: Lake, codec: str) -> None:
     pack = CODECS.get(codec, lzma.compress)
@@ -221,7 +221,7 @@ BEFORE_BLOCKS = pytest.mark.parametrize(
 )
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @BEFORE_BLOCKS
 @pytest.mark.parametrize("codec", ["", "zst", "gz"])
 def test_native_ends_where_its_object_ends(texts: Lake, between: bytes, codec: str) -> None:

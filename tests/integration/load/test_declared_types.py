@@ -95,6 +95,7 @@ class TestColumnsWithADotInTheirNames:
     NAIVE = pa.array([NOON], pa.timestamp("us"))
     NEW_YORK = "DateTime('America/New_York')"
 
+    @pytest.mark.thorough
     def test_timestamps_without_a_zone_are_refused_until_somebody_says_what_they_mean(self, lake: Lake) -> None:
         create(lake, f"`a.b` {self.NEW_YORK}")
         body = parquet(**{"a.b": self.NAIVE})
@@ -166,6 +167,7 @@ def test_a_conflict_in_a_column_that_is_not_loaded_does_not_matter(lake: Lake) -
 class TestDefaultsInPlaceOfNulls:
     """`null_as_default` is about NULL: whatever else does not fit is refused, as without it."""
 
+    @pytest.mark.thorough
     def test_an_hour_that_clocks_skip_is_no_null(self, lake: Lake) -> None:
         create(lake, "at DateTime('Europe/Berlin')")
         skipped = pa.array([dt.datetime(2026, 3, 29, 2, 30)], pa.timestamp("us"))
@@ -173,7 +175,7 @@ class TestDefaultsInPlaceOfNulls:
         shown = r"Column 'at' is .*row 1 of .*a.parquet has '2026-03-29 02:30:00\.0*'"
         refused(lake, shown, naive_timestamps="column_zone", null_as_default=True)
 
-    @pytest.mark.thorough(but=1)
+    @pytest.mark.thorough
     @pytest.mark.parametrize("column", ["JSON", "JSON(a Int64) DEFAULT '{\"a\": 7}'"])
     @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
     def test_a_column_of_json_takes_them(self, lake: Lake, column: str, ending: str) -> None:

@@ -119,6 +119,7 @@ def test_objects_of_one_that_changed_meanwhile_are_loaded_as_they_are_now(lake: 
     assert_holds(lake, **{THIRD: OTHER_TRIPS})
 
 
+@pytest.mark.thorough
 def test_one_that_cannot_be_loaded_leaves_the_others_to_be_published(
     lake: Lake, gate: Gate, capfd: pytest.CaptureFixture[str]
 ) -> None:

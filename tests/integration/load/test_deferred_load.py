@@ -54,6 +54,7 @@ def inserts(lake: Lake) -> int:
     return sum(count for ((count,),) in rows)
 
 
+@pytest.mark.thorough
 def test_a_short_insert_ends_before_the_task_would_be_deferred_and_a_retry_has_published_it(
     trips_lake: Lake, monkeypatch: Any
 ) -> None:
@@ -309,6 +310,7 @@ def test_it_may_wait_for_merges_too(trips_lake: Lake, monkeypatch: Any) -> None:
     assert result["merges"]["health"] == "settled_with_too_many_parts"
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("no_merges")
 def test_a_worker_may_wait_for_merges(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)

@@ -19,6 +19,7 @@ def test_a_file_with_another_delimiter(lake: Lake) -> None:
     assert lake.load(csv=dialect)["status"] == "unchanged"
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("select", [{}, {"ts": "ts", "n": "n", "s": "s", "t": "concat(s, '!')"}])
 def test_a_field_that_means_null_means_it_in_quotes_too(lake: Lake, select: dict[str, str]) -> None:
     create(lake, "n Nullable(Int32), s Nullable(String), t Nullable(String)")
@@ -28,7 +29,7 @@ def test_a_field_that_means_null_means_it_in_quotes_too(lake: Lake, select: dict
     assert values(lake, "(n, s, t)") == [(1, "x NA", "x NA!"), (None, None, None), (None, None, None)]
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("select", [{}, {"ts": "ts", "n": "n"}])
 def test_a_number_that_means_null_fills_no_column_that_cannot_be_null(lake: Lake, select: dict[str, str]) -> None:
     create(lake, "n Int32")
@@ -61,6 +62,7 @@ def test_a_byte_order_mark_without_a_header_is_told_with_the_way_out(lake: Lake,
     assert values(lake, f"toString({name})") == written
 
 
+@pytest.mark.thorough
 def test_a_value_that_is_no_utf_8_is_shown_with_its_row(lake: Lake) -> None:
     create(lake, "s Decimal(9, 2)")
     lake.put(PREFIX + "a.csv", f"ts,s\n{AT},1\n{AT},".encode() + b"\xa7\xf5\n")
@@ -68,7 +70,7 @@ def test_a_value_that_is_no_utf_8_is_shown_with_its_row(lake: Lake) -> None:
     refused(lake, message, file_format="CSVWithNames", select={"ts": "ts", "s": "toDecimal64(s, 2)"})
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("select", [{}, {"ts": "ts", "s": "s"}])
 def test_a_text_that_means_null_is_told_as_null(lake: Lake, select: dict[str, str]) -> None:
     create(lake, "s String DEFAULT 'no'")

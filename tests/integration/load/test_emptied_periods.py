@@ -87,7 +87,7 @@ def test_a_node_that_somebody_emptied_is_a_change(lake: Lake, emptied: str, engi
     assert load(lake) == "unchanged"
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("engine", ["summing", "deleting"])
 def test_what_merges_leave_is_judged_by_all_that_a_period_holds(lake: Lake, engine: str) -> None:
     name = create(lake, engine)
@@ -106,7 +106,7 @@ def test_what_merges_leave_is_judged_by_all_that_a_period_holds(lake: Lake, engi
         load(lake)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("added", [False, True])
 def test_one_of_several_partitions_of_a_period(lake: Lake, added: bool) -> None:
     tenants = Tenants(lake, MONTHLY, engine="SummingMergeTree(amount)", columns="amount Int64 DEFAULT 1")
@@ -133,7 +133,7 @@ def test_a_period_that_a_dead_load_has_left_unfinished(lake: Lake, strikes: Stri
         load(lake)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("engine", ["summing", "ReplacingMergeTree"])
 def test_who_empties_a_period_right_after_it_was_replaced(lake: Lake, strikes: Strikes, engine: str) -> None:
     name = create(lake, engine)

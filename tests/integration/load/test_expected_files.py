@@ -85,6 +85,7 @@ def test_the_insert_of_a_further_period_begins_first_and_is_the_same(periods: Pe
     assert sorted(recorded) == [(FIRST, 90, 1, 1), (NEXT, 91, 1, 1)]
 
 
+@pytest.mark.thorough
 def test_of_several_periods_each_has_its_rows(periods: Periods) -> None:
     periods.load(FIRST)
     steps = steps_of(lambda: periods.load(NEXT, *OTHERS))
@@ -127,7 +128,7 @@ def test_loads_of_unlike_files_do_not_start_over_each_time(
     assert "Starting over" not in capsys.readouterr().out
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("late", [LOOK, INSERT])
 @pytest.mark.parametrize("lacking", ["types", "columns"])
 def test_what_is_wrong_with_the_files_is_what_is_reported(periods: Periods, late: str, lacking: str) -> None:

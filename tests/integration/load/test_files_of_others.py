@@ -22,7 +22,7 @@ def json_column(texts: list[str]) -> pa.Array:
     return pa.ExtensionArray.from_storage(pa.json_(), pa.array(texts))
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("column", ["String", "Nullable(String)", "Dynamic"])
 def test_json_in_parquet_is_the_text_that_it_is(lake: Lake, column: str) -> None:
     create(lake, f"n {column}")
@@ -44,6 +44,7 @@ def test_bytes_of_geoparquet_stay_bytes_in_a_column_of_text(lake: Lake) -> None:
     assert loaded(lake, "a.parquet", body, "hex(n)") == [WKB.hex().upper()]
 
 
+@pytest.mark.thorough
 def test_they_are_points_in_a_column_of_points(lake: Lake) -> None:
     create(lake, "n Point")
     body = parquet(metadata={"geo": json.dumps(GEO)}, n=pa.array([WKB], pa.binary()))

@@ -206,12 +206,14 @@ def test_advice_about_values_is_right(lake: Lake, name: str) -> None:
     assert sorted(loaded(lake, case.key, case.body, "toString(n)", **case.followed)) == list(case.values)
 
 
+@pytest.mark.thorough
 def test_a_time_beyond_the_calendar_is_not_shown_as_its_end(lake: Lake) -> None:
     create(lake, "n DateTime64(6, 'UTC')")
     lake.put(PREFIX + "a.parquet", parquet(n=pa.array([FAR_TICKS], pa.timestamp("us", "UTC"))))
     refused(lake, r"row 1 of \S*a.parquet has 1608822900000(\.0+)? seconds after 1970 for it[^;]*$")
 
 
+@pytest.mark.thorough
 def test_no_loss_is_advised_of_a_value_that_is_not_the_files(lake: Lake) -> None:
     create(lake, "n DateTime('UTC')")
     lake.put(PREFIX + "a.parquet", int96(n=pa.array([dt.datetime(1601, 1, 1)], pa.timestamp("us"))))

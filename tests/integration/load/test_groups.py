@@ -119,6 +119,7 @@ def test_every_monthly_key_guards_its_periods(periods: Periods, key: str) -> Non
     assert periods.found() == periods.expected()
 
 
+@pytest.mark.thorough
 def test_files_with_a_row_of_each_others_period_publish_neither(periods: Periods) -> None:
     wrong = {"2026-07": date(2026, 8, 31), "2026-08": date(2026, 7, 31)}
     for number, (period, day) in enumerate(wrong.items()):

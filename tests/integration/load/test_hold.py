@@ -316,6 +316,7 @@ def of_period(trips: Trips) -> list[str]:
     return ["--period", PERIOD, "--database", lake.database, "--table", lake.table, "--cluster", lake.cluster.name]
 
 
+@pytest.mark.thorough
 def test_people_decide_in_a_shell(trips: Trips, capsys: pytest.CaptureFixture[str]) -> None:
     of_table, place = of_period(trips), ["--bucket", trips.lake.bucket, "--key", "t/{YYYY-MM}/"]
     trips.put("a", range(40), fare="\\N")

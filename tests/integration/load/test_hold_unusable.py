@@ -28,7 +28,7 @@ UNUSABLE = {
 }
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("change", UNUSABLE)
 def test_what_cannot_be_published_any_more_is_held_anew_by_the_next_load(trips: Trips, change: str) -> None:
     """Each approval says why, and nobody says that an approval publishes it."""

@@ -119,7 +119,7 @@ class TestChangesMeanwhile:
         assert load(events)["loaded_objects"] == 1
         assert numbers(events) == list(range(80))
 
-    @pytest.mark.thorough(but=1)
+    @pytest.mark.thorough
     @pytest.mark.parametrize("step", ["Look at the new parts", "Remove the replaced parts", "Look for replaced parts"])
     def test_a_merge_right_after_it_is_published(self, events: Lake, strikes: Strikes, step: str) -> None:
         # To remove replaced parts removes the new ones, too, that merges have joined.

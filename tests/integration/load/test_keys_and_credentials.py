@@ -255,6 +255,7 @@ def test_a_file_is_read_by_its_own_columns_and_not_by_those_of_one_named_alike(n
     assert sorted(value for node in rows for (value,) in node) == [1, 2**40]
 
 
+@pytest.mark.thorough
 def test_files_that_no_glob_tells_apart_are_read_by_their_own_columns(numbers_lake: Lake) -> None:
     put_numbers(numbers_lake, "a{.parquet", "n", pyarrow.array([2**40], pyarrow.int64()))
     put_numbers(numbers_lake, "ab.parquet", "n", pyarrow.array([1], pyarrow.int32()))

@@ -59,7 +59,7 @@ def test_a_key_inside_an_object_that_is_read_as_a_whole_is_refused(lake: Lake, l
     refused(lake, INSIDE)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "row", [{"log": {"x": {"y": "i"}, "z": 5}}, {"log.x": {"y": "i"}, "log.z": 5}, {"log": {"x.y": "i"}, "log.z": 5}]
 )
@@ -98,7 +98,7 @@ def test_a_tuple_shows_no_other_keys(lake: Lake) -> None:
     refused(lake, r"Columns 'log' and 'log\.y' cannot both be loaded: 'log' reads the object .*, where 'y' may be")
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "rows", [[{"log": "t", "log.x": "f"}, {"log": {"x": "i"}}], [{"log.x": "f"}, {"log": {"x": "i"}}]]
 )

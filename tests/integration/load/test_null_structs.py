@@ -53,7 +53,7 @@ def jsonl(n: pa.Array, *, as_lists: bool) -> bytes:
     return "".join(f"{json.dumps({'ts': AT, 'n': written(each)})}\n" for each in n.to_pylist()).encode()
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("ending", ["arrow", "orc", "jsonl"])
 @pytest.mark.parametrize("column_type", CASES)
 def test_they_are_loaded_as_they_are(lake: Lake, column_type: str, ending: str) -> None:
@@ -79,7 +79,7 @@ def test_those_of_parquet_are_refused_and_others_loaded(lake: Lake, column_type:
         assert loaded(lake, "a.parquet", parquet(n=pa.array([WHOLE], of)), "toString(n)") == ["(1,'x')"]
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("expression", "shown"),
     [
@@ -125,7 +125,7 @@ def test_those_of_other_texts_are_null_as_marked(lake: Lake, file_format: str, c
     assert values(lake, "toString(n)") == [None if text == "\\N" else text for text in texts]
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("to", [NULLABLE, "Nullable(Tuple(b Nullable(String), a Nullable(Int8)))"])
 def test_those_of_clickhouses_own_format_are_cast(lake: Lake, to: str) -> None:
     create(lake, f"n {to}")
@@ -153,6 +153,7 @@ def test_a_new_table_stores_them_where_the_reader_tells_them(lake: Lake, ending:
     )
 
 
+@pytest.mark.thorough
 def test_those_inside_of_others_may_hold_what_cannot_be_null(lake: Lake) -> None:
     create(lake, "n Nullable(Tuple(Int32, Nullable(Tuple(Date32, Decimal(9, 9)))))")
     rows = [[1, None], None, [2, ["2026-01-02", "0.5"]]]

@@ -181,7 +181,7 @@ def load_through_collection(lake: Lake, **options: Any) -> None:
     lake.load(file_format="CSV", select={"at": "c1", "n": "c2"}, key=key, **through, **options)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("profile", CUTTING)
 def test_a_listing_through_clickhouse_is_whole(lake: Lake, monkeypatch: pytest.MonkeyPatch, profile: str) -> None:
     numbers = numbered(lake, 120, 2)

@@ -90,6 +90,7 @@ class TestLoad:
         assert result["attempt"] != before["attempt"]
         assert loaded.facts() == TRIPS.facts(PERIOD)
 
+    @pytest.mark.thorough
     def test_a_retry_after_it_was_published_does_not_load_again(self, loaded: Lake) -> None:
         # A load without a period takes that of the run.
         first = reload(loaded, period=None)
@@ -171,6 +172,7 @@ class TestNothing:
         ):
             loaded.operator().execute(context_of(conf_of(loaded), SimpleNamespace(**vars(TASK) | of_task)))
 
+    @pytest.mark.thorough
     def test_so_does_a_plan_of_another_table_and_its_loads_do_not_count(self, loaded: Lake, run_dag: RunDag) -> None:
         with DAG("d", schedule=None) as dag:
             planned = plan_of(loaded, table="other")

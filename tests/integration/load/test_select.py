@@ -37,12 +37,14 @@ def test_columns_that_are_not_named_get_their_defaults(trips_lake: Lake) -> None
     assert trips_lake.facts().trip_id_sum == TRIPS.facts("2026-10").trip_id_sum
 
 
+@pytest.mark.thorough
 def test_in_text_expressions_read_strings(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS, file_format="csv.gz")
     trips_lake.load(select={"pickup_at": "toDateTime(pickup_at, 'UTC')", "zone": "toTypeName(trip_id)"})
     assert column(trips_lake, "zone") == ["Nullable(String)"]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("expression", "told"),
     [
@@ -63,6 +65,7 @@ def test_errors_of_expressions_say_that_fields_of_csv_are_text(lake: Lake, expre
         lake.load(select={"at": "at", "n": expression})
 
 
+@pytest.mark.thorough
 def test_a_key_of_json_may_have_values_of_any_types(lake: Lake) -> None:
     create(lake, "v String")
     large = ["18446744073709551615", "18446744073709551616", "-9223372036854775809"]
@@ -84,6 +87,7 @@ def test_a_column_with_a_default_may_be_missing_from_all_files(trips_lake: Lake)
     assert column(trips_lake, "loaded_by") == ["me"]
 
 
+@pytest.mark.thorough
 def test_an_expression_sees_the_files_columns_and_not_the_other_expressions(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     select = {"pickup_at": "pickup_at", "passenger_count": "trip_id + 70000", "trip_id": "toUInt8(7)"}

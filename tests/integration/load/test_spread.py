@@ -224,7 +224,7 @@ def test_after_a_worker_died_the_next_run_is_exact(arrivals: Arrivals, strikes: 
     assert arrivals.load(11)["status"] == "unchanged"
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("step", ["Record the intent to publish", "Publish"])
 def test_where_staging_is_lost_periods_are_loaded_whole(arrivals: Arrivals, strikes: Strikes, step: str) -> None:
     arrivals.put(10, "a", 0, [9])
@@ -331,6 +331,7 @@ def test_where_records_are_lost_the_table_is_adopted_as_the_objects_have_it(
     arrivals.assert_exact()
 
 
+@pytest.mark.thorough
 def test_a_reload_reads_all_objects_of_the_arrival_again(arrivals: Arrivals) -> None:
     arrivals.put(10, "a", 0, [10])
     arrivals.put(10, "b", 50, [10, 3])

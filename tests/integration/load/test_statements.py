@@ -68,7 +68,7 @@ def test_a_load_of_one_period(
     assert is_within(opened, OPENED[kind]), of_nodes(opened)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("nights", [1, 2])
 def test_a_load_that_keeps_a_version(periods: Periods, sent: Counter[Address | None], nights: int) -> None:
     periods.load("2026-10")
@@ -82,6 +82,7 @@ def test_a_load_that_keeps_a_version(periods: Periods, sent: Counter[Address | N
     assert is_within(sent, tuple(most + more for most in MOST["new file"])), of_nodes(sent)
 
 
+@pytest.mark.thorough
 def test_a_load_of_several_periods_a_plan_a_poll_and_a_night(periods: Periods, sent: Counter[Address | None]) -> None:
     sent.clear()
     assert list(periods.statuses().values()) == ["published"] * 4

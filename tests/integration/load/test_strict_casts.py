@@ -39,6 +39,7 @@ def test_a_text_that_cannot_be_parsed_is_shown(lake: Lake, ending: str) -> None:
     assert loaded_or_wrongly_refused(lake, matches, select=select) == {}
 
 
+@pytest.mark.thorough
 def test_null_is_null_where_the_expression_says_so(lake: Lake) -> None:
     create(lake, "a Nullable(Int32), b Nullable(Int32), c Nullable(Int32), d Nullable(Int32), e Int32")
     select = {

@@ -75,6 +75,7 @@ def test_columns_of_all_formats(lake: Lake, written: Callable[[list[dict[str, An
     assert found == [tuple(row.values()) for row in reversed(LOADED)]
 
 
+@pytest.mark.thorough
 def test_expressions_read_dictionaries_of_arrow(lake: Lake) -> None:
     create(lake, "n Int64, day Date32, x Float64, b Bool", settings={})
     at, days = pa.array([dt.date(2026, 10, 5)] * 2), pa.array([dt.date(1969, 7, 20), None])

@@ -78,7 +78,7 @@ INDEX = ("ALTER TABLE {} ADD INDEX i (fare) TYPE minmax", "")
 
 
 @pytest.mark.three_nodes
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("step", "change"),
     # REPLACE accepts parts that lack a projection or an index.

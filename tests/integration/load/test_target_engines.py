@@ -122,7 +122,7 @@ VANISHING = {
 
 
 @pytest.mark.three_nodes
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", VANISHING)
 def test_a_period_that_merges_leave_nothing_of_is_unchanged(lake: Lake, name: str) -> None:
     engine, clauses, merge, values = VANISHING[name]

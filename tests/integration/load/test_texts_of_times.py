@@ -98,7 +98,7 @@ MIDNIGHTS = [
 ]
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_midnight_in_utc_is_a_date(lake: Lake, ending: str) -> None:
     """As cost reports of AWS have it."""
@@ -112,6 +112,7 @@ def test_midnight_in_utc_is_a_date(lake: Lake, ending: str) -> None:
     assert loaded(lake, f"a.{ending}", body, "(k, v0, v1, v2)") == [(k, day, day, [day]) for k in range(count)]
 
 
+@pytest.mark.thorough
 def test_seconds_since_1970_may_have_a_point(lake: Lake) -> None:
     create(lake, "v0 DateTime64(6, 'UTC'), v1 Nullable(DateTime64(3, 'UTC')), v2 DateTime64(9, 'UTC')")
     body = f"ts,v0,v1,v2\n{AT},1790820184.123456,1790820184.120000,1790820184.12\n".encode()
@@ -190,6 +191,7 @@ def test_numbers_of_other_forms_are_refused_until_select_converts_them(lake: Lak
     assert loaded(lake, f"a.{ending}", body, f"({', '.join(columns)})", select=select) == [(1000, 7, 0, 0)]
 
 
+@pytest.mark.thorough
 def test_parts_of_the_first_second_of_1900_are_no_time_before_it(lake: Lake) -> None:
     """25.8, whose calendar begins there, shows such a time as the text."""
     create(lake, "n DateTime64(3, 'UTC')")
@@ -201,7 +203,7 @@ def test_parts_of_the_first_second_of_1900_are_no_time_before_it(lake: Lake) -> 
         assert loaded(lake, "a.csv", body, "toString(n)") == ["1900-01-01 00:00:00.500"]
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])
 def test_uuids_may_have_capitals_and_no_dashes(lake: Lake, ending: str) -> None:
     create(lake, "n UUID, m Nullable(UUID), l Array(UUID)")

@@ -262,6 +262,7 @@ class TestTimestampsWithoutAZoneUnderSelect:
 
     LATE = "2024-05-14 23:30:00"
 
+    @pytest.mark.thorough
     def test_are_refused_for_a_column_of_another_zone(self, lake: Lake) -> None:
         create(lake, "day Date, n DateTime('Europe/Berlin')")
         parquet(lake, self.LATE)

@@ -122,6 +122,7 @@ def test_a_certificate_of_another_host_is_refused(
         connect(ports, ca_certs=str(other)).query("SELECT 1")
 
 
+@pytest.mark.thorough
 @pytest.mark.three_nodes
 def test_the_name_of_the_certificate_may_be_given(
     trips_lake: Lake, connect: Callable[..., Any], tmp_path: Path

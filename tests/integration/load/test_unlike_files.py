@@ -23,7 +23,7 @@ def loaded(lake: Lake, column: str, *arrays: pa.Array) -> list[str]:
     return values(lake)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("digits", [(9, 0, 9), (18, 0, 10), (38, 0, 30), (76, 10, 60)])
 def test_decimals_of_other_scales(lake: Lake, digits: tuple[int, int, int]) -> None:
     precision, few, many = digits
@@ -106,6 +106,7 @@ def test_decimals_in_containers_of_text_that_do_not_fit(lake: Lake) -> None:
     assert loaded_or_wrongly_refused(lake, dict.fromkeys(columns, "row 1 of")) == {}
 
 
+@pytest.mark.thorough
 def test_structs_whose_fields_come_in_another_order(lake: Lake) -> None:
     one = pa.array([{"a": 1, "b": 2}], pa.struct([("a", pa.int32()), ("b", pa.int32())]))
     other = pa.array([{"b": 3, "a": 4}], pa.struct([("b", pa.int64()), ("a", pa.int32())]))
@@ -176,6 +177,7 @@ class TestTuplesWithoutNames:
         lake.load(key="unlike/{YYYY-MM}/", select={"id": "id", "ts": "ts", "v": "(v.a, v.b)"})
         assert values(lake) == ["(1,2)", "(10,20)"]
 
+    @pytest.mark.thorough
     def test_take_structs_of_one_order_by_position(self, lake: Lake) -> None:
         assert loaded(lake, "Tuple(Int32, Int64)", BA, BA) == ["(20,10)", "(20,10)"]
 

@@ -181,7 +181,7 @@ def test_an_expression_that_fails_tells_object_and_row(lake: Lake) -> None:
     refused(lake, told, select={"n": "n", "ts": "parseDateTimeBestEffort(ts)"})
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("column", "key", "body"),
     [
@@ -204,6 +204,7 @@ UNREAD = {
 
 
 class TestColumnsOfArrowThatServersDoNotRead:
+    @pytest.mark.thorough
     def test_do_not_matter_where_they_are_not_loaded(self, lake: Lake) -> None:
         create(lake, "n Int32, m Nullable(String), d String DEFAULT 'x'")
         body = arrow(n=pa.array([1, 2]), m=pa.nulls(2), nulls=pa.nulls(2), **UNREAD)

@@ -18,7 +18,7 @@ from tests.integration.valued import AT, PREFIX, create, create_each, loaded, pa
 VIRTUAL = ["_path", "_file", "_size", "_time", "_etag"]
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["csv", "csv.gz", "tsv", "jsonl", "parquet"])
 def test_source_columns_with_the_names_of_virtual_ones_do_not_matter(lake: Lake, kind: str) -> None:
     create(lake, "n Int32")
@@ -113,6 +113,7 @@ def test_an_integer_of_json_may_have_a_point(lake: Lake) -> None:
     assert loaded(lake, "a.jsonl", f'{{"ts": "{AT}", "n": "1"}}\n{{"ts": "{AT}", "n": 5.0}}'.encode(), "n") == [1, 5]
 
 
+@pytest.mark.thorough
 @pytest.mark.newer("cast to Time or NULL that is NULL for the wrong ones alone: its error names the first row")
 def test_a_time_of_day_that_there_is_not_is_refused(lake: Lake) -> None:
     create(lake, "n Nullable(Time)")
@@ -159,6 +160,7 @@ def test_tiny_doubles_keep_their_digits_in_wide_decimals(lake: Lake) -> None:
     assert sorted(found) == [Decimal("-4.77e-60"), Decimal("1e-62")]
 
 
+@pytest.mark.thorough
 def test_doubles_become_the_nearest_decimal(lake: Lake) -> None:
     create(lake, "n Decimal(9, 2)")
     cents = list(range(10_000))

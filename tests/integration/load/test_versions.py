@@ -169,6 +169,7 @@ def test_the_newest_versions_are_kept_and_any_of_them_is_restored(days: Days) ->
     assert days.values() == [*range(3, 43)]
 
 
+@pytest.mark.thorough
 def test_people_undo_in_a_shell(days: Days, capsys: pytest.CaptureFixture[str]) -> None:
     days.create()
     first, second = (days.night(values)["attempt"] for values in (range(40), range(50)))
@@ -229,7 +230,7 @@ def test_rows_that_were_erased_before_a_version_was_kept_do_not_return(days: Day
     assert days.values() == [*range(100, 120)]
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("of", ["MergeTree", "SummingMergeTree(tenant)"])
 def test_rows_that_a_lightweight_delete_hides_are_not_counted(days: Days, of: str) -> None:
     days.create(of)

@@ -353,7 +353,7 @@ def test_what_a_dead_run_left_behind_is_loaded_by_the_next(trips_lake: Lake) -> 
     assert_zones(lake)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("emptying", ["TRUNCATE TABLE {}", "ALTER TABLE {} DROP PARTITION 202610"])
 def test_a_summing_table_of_a_view_that_somebody_emptied_is_noticed(trips_lake: Lake, emptying: str) -> None:
     lake = trips_lake

@@ -152,6 +152,7 @@ def test_status_and_plan_forecast_the_load_of_what_is_missing(trips_lake: Lake, 
     assert "is due" not in run("plan", "trips", "--period", str(RUNNING), output="table")[1]
 
 
+@pytest.mark.thorough
 def test_a_late_table_is_one_exit_code_for_each_command(trips_lake: Lake, run: Run) -> None:
     loaded(trips_lake, EARLIER, fresh_by="00:00")
     table = ["--table", f"{trips_lake.database}.trips", "--cluster", trips_lake.cluster.name]
@@ -170,7 +171,7 @@ def test_a_late_table_is_one_exit_code_for_each_command(trips_lake: Lake, run: R
     assert codes() == [0, 0, 0, 0]
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("column", "key", "zone"),
     [

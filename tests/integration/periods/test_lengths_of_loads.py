@@ -109,6 +109,7 @@ class TestDoctor:
         assert [check["findings"] for check in checks] == [[]] * len(checks)
         return [check["name"].removeprefix("period ") for check in checks]
 
+    @pytest.mark.thorough
     def test_it_checks_the_newest_period_of_each_load_of_a_dag(
         self, lake: Lake, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

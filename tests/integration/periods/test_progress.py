@@ -114,6 +114,7 @@ class TestOnATerminal:
         assert len(diagnosis["checks"]) == 12
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("where", ["a pipe", "a terminal, verbosely", "a program"])
 def test_elsewhere_it_is_a_line_as_each_load_is_done(
     where: str, loads: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

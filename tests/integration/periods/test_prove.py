@@ -170,6 +170,7 @@ def test_a_column_of_objects_names_all_that_are_missing_doubled_stale_or_gone(fa
     }
 
 
+@pytest.mark.thorough
 def test_nan_is_nan_of_either_sign(fares: Lake) -> None:
     put(fares, "a", [f"{row.rpartition(',')[0]},nan" for row in OBJECTS["a"]])
     change(fares, "UPDATE tip = materialize(0.) / 0 WHERE id < 10")

@@ -68,6 +68,7 @@ def test_it_is_loaded_planned_proved_and_restored(
     assert trips_lake.facts() == SECOND.facts(PERIOD)
 
 
+@pytest.mark.thorough
 def test_what_is_held_is_approved_or_discarded(trips_lake: Lake, table: Table, load: Load) -> None:
     trips_lake.upload(FIRST)
     holds = replace(load, checks=NOTHING, policies={"on_failed_check": "hold"})

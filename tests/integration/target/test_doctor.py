@@ -211,6 +211,7 @@ class TestValues:
         with pytest.raises(AirflowFailException, match=f"row 2 of {bad}"):
             numbers.load()
 
+    @pytest.mark.thorough
     def test_what_select_makes_of_files_is_looked_at_once_it_is_known(
         self, numbers: Lake, doctor: Doctor, tmp_path: Path
     ) -> None:

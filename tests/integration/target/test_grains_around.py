@@ -90,7 +90,7 @@ def test_periods_are_adopted_listed_planned_and_forgotten(source: Source, capsys
     assert [(each["period"], each["is_as_published"]) for each in left] == [(periods[0], False)]
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_merges_of_a_period_are_awaited_and_the_doctor_counts_it_and_it_is_unloaded(
     source: Source, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,6 +39,7 @@ def run_night(run_dag: Callable[..., Any]) -> Callable[..., str]:
     return run
 
 
+@pytest.mark.thorough
 def test_a_night_loads_both_days_that_it_touches(lake: Lake, run_night: Callable[..., str]) -> None:
     source = Source(lake, Case("toDate(at)", "{YYYY-MM-DD}", "2026-10-31"))
     for number, day in enumerate(("2026-10-29", "2026-10-30", "2026-10-31", "2026-11-01")):

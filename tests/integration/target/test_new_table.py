@@ -73,6 +73,7 @@ def test_the_types_are_the_widest_of_all_files(lake: Lake, capsys: pytest.Captur
     assert rows == [(2**40, 0.1), (1, 0.5), (-2, 1.5), (None, 2.0)]
 
 
+@pytest.mark.thorough
 def test_another_delimiter_is_named_and_then_read(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
     lake.put(f"trips/{PERIOD}/a.csv", b'day;n;x\n2026-10-01;1;"a;b"\n2026-10-31;-2;1,5\n')
     assert "csv={'delimiter': ';'}; chs3 ddl takes it as --csv '{\"delimiter\": \";\"}'" in refusal(lake, capsys)
@@ -83,6 +84,7 @@ def test_another_delimiter_is_named_and_then_read(lake: Lake, capsys: pytest.Cap
     assert lake.on_node(0, f"SELECT n, x FROM {lake.database}.suggested ORDER BY n") == [(-2, "1,5"), (1, "a;b")]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("ending", "texts", "says", "column"),
     [
@@ -106,6 +108,7 @@ def test_types_that_the_server_guesses_wrong_are_given_by_hand(
     assert {str(value): number for value, number in found} == Counter(map(str, texts))
 
 
+@pytest.mark.thorough
 def test_texts_that_a_number_would_not_keep_are_texts(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [("2026-10-05", "01234", "12345678901234567890123", "0", "0.5"), ("2026-10-06", "99999", "1", "-7", "1.5")]
     lines = [("day", "zip", "id", "n", "x"), *rows]

@@ -93,6 +93,7 @@ def test_an_increment_replaces_only_the_partitions_of_its_rows_and_periods_share
     assert monthly.load(periods=BOTH) == ["unchanged", "unchanged"]
 
 
+@pytest.mark.thorough
 def test_no_statement_of_a_load_has_the_query_id_of_another(monthly: Tenants) -> None:
     # Servers refuse an id that they still list, for milliseconds after the answer: here a second REPLACE would have it.
     monthly.put("2026-10", "a", ("us", 4), ("us", 5))
@@ -155,6 +156,7 @@ def test_rows_of_overwritten_and_deleted_objects_are_removed(lake: Lake) -> None
     assert tenants.load(period="2026-10", **options) == ["unchanged"]
 
 
+@pytest.mark.thorough
 def test_rows_of_others_in_a_partition_of_the_period(monthly: Tenants) -> None:
     name = monthly.name
     monthly.lake.on_node(0, f"INSERT INTO {name} VALUES ('2026-10-09 00:00:00', 'asia', 'k', 99)")
@@ -220,6 +222,7 @@ def test_another_load_that_begins_later_takes_over(monthly: Tenants, strikes: St
     assert monthly.load(periods=BOTH) == ["unchanged", "unchanged"]
 
 
+@pytest.mark.thorough
 def test_lightweight_updates_of_one_partition(lake: Lake) -> None:
     settings = "enable_block_number_column = 1, enable_block_offset_column = 1"
     tenants = Tenants(lake, MONTHLY, settings=settings)

@@ -156,7 +156,7 @@ def set_for_loads(lake: Lake, monkeypatch: pytest.MonkeyPatch, settings: Mapping
     monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("column_type", "key", "settings"), OF_SETTINGS)
 def test_settings_of_a_session_do_not_decide_which_partition_is_the_month(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, column_type: str, key: str, settings: Mapping[str, int]

@@ -123,7 +123,7 @@ class TestWhatIsMerged:
         assert list(optimize(lake)["periods"]) == [JUNE]
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("engine", ["MergeTree", "ReplacingMergeTree"])
 def test_a_load_finds_a_period_that_was_merged_unchanged(lake: Lake, engine: str) -> None:
     lake.create_table(engine=engine)
