@@ -195,6 +195,7 @@ def test_days_are_loaded_in_one_task(gallery: Gallery) -> None:
     assert trips_in(gallery, "trips_by_day") == put
 
 
+@pytest.mark.thorough
 def test_nights_add_to_a_table_without_partitions(gallery: Gallery) -> None:
     make_like_trips(gallery, "all_trips", "ORDER BY trip_id")
     gallery.on_every_node(f"ALTER TABLE {gallery.database}.all_trips ADD COLUMN source String")
@@ -233,6 +234,7 @@ def test_a_views_table_follows_the_table(gallery: Gallery) -> None:
     assert any(found)
 
 
+@pytest.mark.thorough
 def test_a_small_table_holds_the_snapshot_of_the_night(gallery: Gallery) -> None:
     make_like_trips(gallery, "zones", "ORDER BY trip_id")
     dag = gallery.dag("A small table, as a snapshot of each night")

@@ -68,6 +68,7 @@ def test_every_command_is_tried_above() -> None:
     assert {subcommand.name for subcommand in group.subcommands} == {line.split()[0] for line in LINES}
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("program", [["airflow", "chs3"], ["chs3"]])
 def test_a_connection_is_found_in_airflows_database_and_an_error_has_its_exit_code_and_text(
     program: list[str], airflow_db: Path, tmp_path: Path, chs3_cluster: Cluster, chs3_database: str

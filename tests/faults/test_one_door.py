@@ -48,6 +48,7 @@ def balancer(trips_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Iterator[Load
         yield started
 
 
+@pytest.mark.thorough
 def test_several_periods_and_what_is_added_to_them_are_loaded(balancer: LoadBalancer, periods: Periods) -> None:
     assert set(periods.statuses().values()) == {"published"}
     periods.put(PERIOD, "late", rows=30)

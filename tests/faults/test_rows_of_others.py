@@ -127,7 +127,7 @@ def own_cluster() -> Iterator[ClickHouseCluster]:
         yield cluster
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("of", ["MergeTree", "ReplacingMergeTree"])
 def test_blocks_of_a_dropped_partition_that_are_used_again(
     own_cluster: ClickHouseCluster, chs3_s3: Any, chs3_bucket: str, monkeypatch: pytest.MonkeyPatch, of: str
@@ -145,7 +145,7 @@ def test_blocks_of_a_dropped_partition_that_are_used_again(
         table.assert_refused()
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("is_merged", [False, True], ids=["as they were", "merged"])
 def test_what_a_killed_server_shows_twice_heals_by_itself(
     own_cluster: ClickHouseCluster,

@@ -40,6 +40,7 @@ def test_the_last_statements_result_is_json() -> None:
     ]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("settings", [{}, {"interactive_delay": 10**9}])  # with progress, and without
 def test_it_looks_at_the_clock_by_itself(settings: dict[str, Any]) -> None:
     began = time.monotonic()

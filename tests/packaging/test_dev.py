@@ -107,6 +107,7 @@ def test_where_environment_and_page_are_ready_python_starts_once(checkout: Path)
     assert starts(checkout, "run", "true") == ["start -I"]
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("name", ["setup.cfg", "pyproject.toml"])
 def test_packages_are_installed_again_when_what_names_them_has_changed(checkout: Path, name: str) -> None:
     starts(checkout, "run", "true")

@@ -190,6 +190,7 @@ def test_the_command_line_is_there(installed: Run) -> None:
     assert "ledger" in installed("-m", "airflow_provider_chs3", "--help")
 
 
+@pytest.mark.thorough
 def test_airflow_tests_the_connection(
     installed: Run, chs3_airflow_connections: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,6 +26,7 @@ def unbuilt(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("kind", ["--wheel", "--sdist"])
 def test_a_checkout_whose_page_is_not_built_says_how_to_build_it(unbuilt: Path, kind: str, build: Build) -> None:
     done = build(unbuilt, kind)

@@ -122,6 +122,7 @@ def test_what_airflow_loads_everywhere_imports_nothing_of_the_page() -> None:
     assert set(done.stdout.split()) - ours == set()
 
 
+@pytest.mark.thorough
 def test_in_airflow_310_nothing_leads_to_the_page() -> None:
     script = (
         "import airflow; airflow.__version__ = '3.1.0'\n"

@@ -157,7 +157,7 @@ def many_failures(route: Route) -> None:
     route.fulfill(response=answer, json=found)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("height", "few"), [(720, 3), (900, 5)])
 def test_what_needs_attention_leaves_room_for_tables_on_the_first_screen(
     trips_lake: Lake, open_page: Callable[..., tuple[Page, list[str]]], height: int, few: int
@@ -177,7 +177,7 @@ def test_what_needs_attention_leaves_room_for_tables_on_the_first_screen(
     assert troubles == []
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("number", [9, 21])
 def test_the_counts_of_states_have_one_line(
     trips_lake: Lake, open_page: Callable[..., tuple[Page, list[str]]], number: int

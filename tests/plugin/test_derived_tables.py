@@ -123,6 +123,7 @@ def zones(trips_lake: Lake) -> Callable[[], None]:
     return lambda: operator.execute({"ti": TASK})
 
 
+@pytest.mark.thorough
 def test_a_derived_table_stands_below_its_base_and_says_what_is_stale(
     trips_lake: Lake, zones: Callable[[], None], open_page: Callable[..., tuple[Page, list[str]]]
 ) -> None:

@@ -16,6 +16,7 @@ def forget(lake: Lake, period: str) -> None:
     ForgetPeriodsOperator(task_id="forget", periods=[period], **where).execute({})
 
 
+@pytest.mark.thorough
 def test_it_is_not_listed_once_its_rows_are_gone(as_user: AsUser, trips_lake: Lake) -> None:
     loaded(trips_lake)
     loaded(trips_lake, LATER)

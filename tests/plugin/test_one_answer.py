@@ -132,7 +132,7 @@ def test_a_period_before_its_first_load_with_other_objects_and_without_its_table
         assert f"Table {trips_lake.database}.trips does not exist" in one
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("partition_by", ["toYYYYMM(pickup_at)", "toStartOfMonth(pickup_at)"])
 def test_rows_that_no_load_has_put_there(as_user: AsUser, lake: Lake, partition_by: str) -> None:
     partitioned(lake, partition_by)

@@ -20,6 +20,7 @@ def events(empty_lake: Lake) -> Lake:
     return empty_lake
 
 
+@pytest.mark.thorough
 def test_new_objects_are_loaded_alone(events: Lake) -> None:
     for number in (6, 7):
         put(events, number)

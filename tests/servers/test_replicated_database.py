@@ -217,6 +217,7 @@ def test_servers_whose_clocks_differ_agree_which_attempt_goes_on(lake: Lake, str
     assert lake.facts() == TRIPS.facts(PERIOD)
 
 
+@pytest.mark.thorough
 def test_one_that_began_earlier_yields(lake: Lake, strikes: Strikes) -> None:
     later: list[str] = []
     strikes.after("Create staging", lambda: later or later.append(rival(lake, "f123456789abcdef")))

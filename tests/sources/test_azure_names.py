@@ -13,7 +13,7 @@ from tests.sources.trips_target import PERIOD
 pytestmark = pytest.mark.parametrize("store_lake", ["azure"], indirect=True)
 
 
-@pytest.mark.thorough(but=1, first=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["parquet", "jsonl"])
 def test_empty_parts_beside_plain_characters_are_loaded(store_lake: StoreLake, kind: Kind) -> None:
     for number, name in enumerate(("a//b", "a///b", "/a", "//a")):

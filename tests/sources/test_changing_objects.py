@@ -76,7 +76,7 @@ def test_an_object_that_grows_is_loaded_as_long_as_it_was_at_one_moment(
     assert store_lake.facts() == period.facts() != before
 
 
-@pytest.mark.thorough(but=1, first=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["parquet", "jsonl"])
 def test_an_older_object_that_changes_while_a_new_one_is_loaded_is_loaded_too(
     store_lake: StoreLake, strikes: Strikes, kind: Kind

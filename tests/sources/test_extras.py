@@ -160,7 +160,7 @@ except RuntimeError as error:
 """
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("extras", "told"), [(["testbed"], "[(10,)]"), ([], "install the extra testbed of airflow-provider-chs3")]
 )

@@ -181,6 +181,7 @@ class TestLoads:
         with pytest.raises(AirflowException, match=f"row 1 of /{store_lake.place}/{first} has 'x'"):
             store_lake.load()
 
+    @pytest.mark.thorough
     @pytest.mark.three_nodes
     def test_the_doctor_finds_nothing_or_what_is_wrong(
         self, store_lake: StoreLake, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

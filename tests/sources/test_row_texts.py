@@ -50,7 +50,7 @@ def test_a_plan_and_a_load_of_what_changed_speak_of_rows(lake: RowLake, capsys: 
     assert "object" not in said(capsys, lake, "plan", "--period", PERIOD, "--key-column", "trip_id")
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_a_period_without_rows_is_told_as_that(lake: RowLake, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(NotReadyError, match="No rows for 2019-01 under"):
         lake.load(period="2019-01")
@@ -73,7 +73,7 @@ def test_a_period_that_shrank_and_one_that_does_not_fit_speak_of_rows(
         lake.load()
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_the_doctor_counts_rows(lake: RowLake, capsys: pytest.CaptureFixture[str]) -> None:
     found = said(capsys, lake, "doctor", "--period", PERIOD)
     assert "1,000 rows, into partition 202601" in found

@@ -70,6 +70,7 @@ def test_a_value_of_any_shard_that_does_not_fit_stops_a_load(create: Callable[..
     assert "NULL" not in str(stopped.value)
 
 
+@pytest.mark.thorough
 @pytest.mark.three_nodes
 def test_a_views_table_holds_what_inserts_would_have_left(select_lake: SelectLake) -> None:
     lake, d = select_lake, select_lake.database

@@ -21,7 +21,7 @@ from tests.sources.servers.postgres import PostgresServer
 from tests.waiting import wait_until
 
 # Go compiles fake-gcs-server, once on a machine, which takes a minute.
-SERVERS = [AzureServer, PostgresServer, MySqlServer, pytest.param(GcsServer, marks=pytest.mark.thorough)]
+SERVERS = [PostgresServer, AzureServer, MySqlServer, pytest.param(GcsServer, marks=pytest.mark.thorough)]
 #: Starts a server, tells where, and waits for what never comes.
 CHILD = """
 import sys

@@ -119,6 +119,7 @@ def test_what_is_held_is_published_once_a_person_approves_and_may_be_undone(trip
     assert runs.load() == dict.fromkeys(PUBLISHED, "skipped") | {"is_held": "success"}
 
 
+@pytest.mark.thorough
 def test_a_run_that_the_page_starts_approves(trips_lake: Lake, runs: Runs) -> None:
     trips_lake.upload(FEW)
     never = {"table_checks": {"never": {"check_statement": "false"}}}

@@ -160,6 +160,7 @@ def test_a_bad_period_shows_as_failed_and_holds_back_no_other(nights: Nights) ->
     assert sorted(event["period"] for event in events(done)) == ["2026-01", "2026-03"]
 
 
+@pytest.mark.thorough
 def test_a_load_that_has_loaded_no_period_has_no_event(nights: Nights) -> None:
     for period in PERIODS:
         nights.s3.put_object(Bucket=nights.bucket, Key=f"trips/{period}/bad.parquet", Body=b"this is no Parquet")
