@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import os
 import shutil
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.durations import Durations, SharedFixtures
-from tests.lanes import LANES, lane_of, longest_first
+from tests.lanes import LANES, lane_of, longest_first, together
 from tests.tested import Tested
 
 if TYPE_CHECKING:
@@ -78,6 +79,18 @@ def pytest_configure(config: pytest.Config) -> None:
             config.pluginmanager.register(Durations(folder / "durations.json"), "chs3-durations")
     if path := config.getoption("--tested"):
         config.pluginmanager.register(Tested(None if is_worker else path.absolute()), "chs3-tested")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep the tests of a slow server in one process, too, not only those of a file."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return together(nodeid)
+
+    return Scheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -154,18 +167,29 @@ def cluster_of_test(chs3_cluster: Cluster) -> Cluster:
 
 
 @pytest.fixture(scope="session")
-def airflow_db() -> Path:
-    """Airflow's metadata database, made with the first test that asks for it: those that run a DAG."""
+def airflow_db(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Airflow's metadata database, made with the first test that asks for it: those that run a DAG.
+
+    Processes that run side by side make one, and each has a copy.
+    """
     from airflow.utils.db import initdb
 
-    initdb()
-    copy = Path(_AIRFLOW_HOME, "empty.db")
-    with (
-        closing(sqlite3.connect(Path(_AIRFLOW_HOME, "airflow.db"))) as made,
-        closing(sqlite3.connect(copy)) as copied,
-    ):
+    used = Path(_AIRFLOW_HOME, "airflow.db")
+    base = tmp_path_factory.getbasetemp()
+    empty = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "empty.db"
+    with empty.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if empty.exists():
+            _copy(empty, used)
+        else:
+            initdb()
+            _copy(used, empty)
+    return empty
+
+
+def _copy(database: Path, copy: Path) -> None:
+    with closing(sqlite3.connect(database)) as made, closing(sqlite3.connect(copy)) as copied:
         made.backup(copied)
-    return copy
 
 
 @pytest.fixture(scope="session")

@@ -23,7 +23,17 @@ _DELIVERY = (
     "tests/packaging/test_wheels.py",
 )
 #: Files with long tests, which begin first, so that no process works on one of them when the others are done.
-_FIRST = ("tests/test_lint.py", *_DELIVERY, "tests/servers/", "tests/scheduler/", "tests/faults/", "tests/plugin/")
+_FIRST = (
+    "tests/test_lint.py",
+    *_DELIVERY,
+    "tests/servers/",
+    "tests/scheduler/",
+    "tests/faults/",
+    "tests/plugin/",
+    "tests/sources/",
+)
+#: Servers that take seconds of the processor to start: one process runs all tests of each.
+_SLOW_SERVERS = ("hdfs", "kafka", "azure")
 
 
 def lane_of(item: pytest.Item) -> str:
@@ -34,6 +44,13 @@ def lane_of(item: pytest.Item) -> str:
         return "sources"
     needs_browser = "browser" in getattr(item, "fixturenames", ())
     return "delivery" if needs_browser or item.nodeid.startswith(_DELIVERY) else "changes"
+
+
+def together(nodeid: str) -> str:
+    """Tell with which others a test stays in one process: those of its file, or of its server."""
+    file = nodeid.partition("::")[0]
+    is_of_source = nodeid.startswith(_SOURCES)
+    return next((name for name in _SLOW_SERVERS if is_of_source and name in nodeid), file)
 
 
 def longest_first(items: list[pytest.Item]) -> None:
