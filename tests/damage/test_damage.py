@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster
 
 #: The long run, `python -m tests.damage`, has thousands of cases; these are the same ones each time.
-_CASES, _AT_ONCE = 100, 10
+_CASES, _AT_ONCE, _FEW = 100, 10, 5
 
 
 @pytest.fixture
@@ -25,8 +25,11 @@ def damage_lake(cluster_of_one: Cluster, chs3_s3: Any, chs3_bucket: str) -> Iter
 
 
 @pytest.mark.thorough(but=1)
-@pytest.mark.parametrize("first", range(0, _CASES, _AT_ONCE))
-def test_a_damaged_file_is_refused_or_loaded_as_another_reader_reads_it(damage_lake: Lake, first: int) -> None:
-    outcomes = [run(damage_lake, 1, number) for number in range(first, first + _AT_ONCE)]
+@pytest.mark.parametrize(
+    "numbers",
+    [range(_FEW), range(_FEW, _AT_ONCE), *(range(each, each + _AT_ONCE) for each in range(_AT_ONCE, _CASES, _AT_ONCE))],
+)
+def test_a_damaged_file_is_refused_or_loaded_as_another_reader_reads_it(damage_lake: Lake, numbers: range) -> None:
+    outcomes = [run(damage_lake, 1, number) for number in numbers]
     assert [outcome for outcome in outcomes if outcome.kind in FAULTS] == []
     assert {outcome.kind for outcome in outcomes} == {LOADED, REFUSED}

@@ -16,7 +16,7 @@ from tests.fidelity.showing import shown
 from tests.integration.lake import IS_OLDEST, Lake
 
 #: The long run, `python -m tests.fidelity`, has thousands of cases; these are the same ones each time.
-_CASES_OF_EACH = 3
+_CASES_OF_EACH = 2
 
 
 @pytest.mark.thorough(but=4)

@@ -16,7 +16,7 @@ from tests.integration.lake import IS_OLDEST, lake_on
 
 @pytest.mark.timeout(900)
 @pytest.mark.thorough(but=1)
-@pytest.mark.parametrize(("seed", "steps"), [(1, 8), (4, 40), (5, 40), (2, 40), (3, 40)])
+@pytest.mark.parametrize(("seed", "steps"), [(1, 4), (1, 8), (4, 40), (5, 40), (2, 40), (3, 40)])
 def test_table_view_and_versions_are_as_the_model_says_after_each_step(seed: int, steps: int, tmp_path: Path) -> None:
     on = "plain" if IS_OLDEST else "engine"
     options = ["--steps", str(steps), "--seed", str(seed), "--on", on, "--resume", str(tmp_path)]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster
 
 #: Cases from the long run, `python -m tests.selected`, which has hundreds; the same ones each time.
-_FEW, _MANY = range(5), range(5, 100)
+_FEW, _MANY = range(3), range(3, 100)
 
 
 @pytest.fixture
