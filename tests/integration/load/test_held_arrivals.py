@@ -101,6 +101,7 @@ def test_other_arrivals_are_published_meanwhile(half_held: Arrivals) -> None:
     half_held.assert_exact()
 
 
+@pytest.mark.thorough
 def test_an_approval_takes_the_load_and_the_objects_that_were_held(half_held: Arrivals) -> None:
     published = half_held.found()
     with pytest.raises(AirflowFailException, match="cannot be approved: its objects, or the load's arguments"):
@@ -127,6 +128,7 @@ def test_an_approval_takes_the_load_and_the_objects_that_were_held(half_held: Ar
     half_held.assert_exact()
 
 
+@pytest.mark.thorough
 def test_what_shrank_is_held_with_all_periods_of_its_arrival(by_object: Arrivals) -> None:
     by_object.put(10, "a", 0, [10, 9], rows=20)
     by_object.load(10)
@@ -143,7 +145,7 @@ def test_what_shrank_is_held_with_all_periods_of_its_arrival(by_object: Arrivals
     by_object.assert_exact()
 
 
-@pytest.mark.thorough(but=2, first=1)
+@pytest.mark.thorough(but=1, first=1)
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize(
     "step", ["Take the rows of 2026-11-10 out of", "Record 2026-11-09 and 1 more as held", "Publish 2026-11-09"]
@@ -188,6 +190,7 @@ def by_month(lake: Lake) -> Arrivals:
     return arrivals
 
 
+@pytest.mark.thorough
 def test_arrivals_of_the_same_period_leave_one_held(by_month: Arrivals) -> None:
     by_month.put(11, "c", 5000, [11])
     assert by_month.load(11, **CHECKED)["status"] == "published"
@@ -200,7 +203,7 @@ def test_arrivals_of_the_same_period_leave_one_held(by_month: Arrivals) -> None:
     assert [period.is_as_published for period in table.list_periods()] == [True]
 
 
-@pytest.mark.thorough(but=1, first=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("order", [(10, 11), (11, 10)])
 def test_several_arrivals_are_held_of_one_period_and_discarded_by_it(
     by_month: Arrivals, order: tuple[int, int]

@@ -24,6 +24,7 @@ def two(arrivals: Arrivals) -> Arrivals:
     return arrivals
 
 
+@pytest.mark.thorough
 def test_a_period_that_was_forgotten_is_read_again_whole(two: Arrivals) -> None:
     table = two.operator(10).on_connection()
     table.forget(["2026-11-09"])
@@ -40,18 +41,20 @@ def test_a_period_that_was_forgotten_is_read_again_whole(two: Arrivals) -> None:
     assert two.load(10)["status"] == "unchanged"
 
 
-def test_a_period_that_somebody_changed_is_found_by_its_arrivals(two: Arrivals) -> None:
+@pytest.mark.thorough(but=1)
+@pytest.mark.parametrize("change", ["DROP PARTITION '2026-11-09'", "DELETE WHERE number = 900"])
+def test_a_period_that_somebody_changed_is_found_by_its_arrivals(two: Arrivals, change: str) -> None:
     plan = PlanLoadsOperator(task_id="plan", periods=["2026-11-10"], load=two.operator(10).as_load())
-    for change in ("DROP PARTITION '2026-11-09'", "DELETE WHERE number = 900"):
-        two.change(f"ALTER TABLE {{}} {change}")
-        assert [str(found.reason) for found in plan.planned({})] == ["2026-11-09 not as published"]
-        with pytest.raises(AirflowFailException, match="was changed since it was published"):
-            two.load(10)
-        assert touched(two.load(10, on_target_changed="reload")) == [9]
-        two.assert_exact()
+    two.change(f"ALTER TABLE {{}} {change}")
+    assert [str(found.reason) for found in plan.planned({})] == ["2026-11-09 not as published"]
+    with pytest.raises(AirflowFailException, match="was changed since it was published"):
+        two.load(10)
+    assert touched(two.load(10, on_target_changed="reload")) == [9]
+    two.assert_exact()
     assert two.load(10)["status"] == two.load(11)["status"] == "unchanged"
 
 
+@pytest.mark.thorough
 def test_another_definition_reads_the_periods_of_the_arrival_again(arrivals: Arrivals) -> None:
     arrivals.put(10, "a", 0, [9])
     arrivals.load(10)
@@ -61,6 +64,7 @@ def test_another_definition_reads_the_periods_of_the_arrival_again(arrivals: Arr
     assert arrivals.load(10, select=select)["status"] == "unchanged"
 
 
+@pytest.mark.thorough
 def test_a_restored_period_takes_rows_again_once_it_is_not_pinned(arrivals: Arrivals) -> None:
     arrivals.put(10, "a", 0, [9])
     arrivals.load(10, keep_versions=1)
@@ -89,6 +93,7 @@ def test_an_arrival_whose_objects_are_all_gone_is_no_quiet_night(arrivals: Arriv
     arrivals.assert_exact()
 
 
+@pytest.mark.thorough
 def test_objects_of_a_load_by_period_are_read_again_with_all_of_their_rows(arrivals: Arrivals) -> None:
     arrivals.put(10, "a", 0, [10, 9])
     arrivals.put(11, "b", 50, [11, 10])
@@ -101,6 +106,7 @@ def test_objects_of_a_load_by_period_are_read_again_with_all_of_their_rows(arriv
     assert arrivals.load(10)["status"] == arrivals.load(11)["status"] == "unchanged"
 
 
+@pytest.mark.thorough
 def test_an_object_has_rows_of_more_periods_than_a_block_may_have(arrivals: Arrivals) -> None:
     arrivals.put(20, "a", 0, list(range(-81, 21)), rows=1)
     assert len(touched(arrivals.load(20))) == 102
@@ -109,16 +115,18 @@ def test_an_object_has_rows_of_more_periods_than_a_block_may_have(arrivals: Arri
     arrivals.assert_exact()
 
 
-def test_a_table_that_holds_other_rows_is_not_adopted_by_arrival(two: Arrivals) -> None:
+@pytest.mark.thorough(but=1)
+@pytest.mark.parametrize("change", ["INSERT INTO {} SELECT 1793534400, 5", "ALTER TABLE {} DELETE WHERE number = 900"])
+def test_a_table_that_holds_other_rows_is_not_adopted_by_arrival(two: Arrivals, change: str) -> None:
     two.lose_records()
-    for change in ("INSERT INTO {} SELECT 1793534400, 5", "ALTER TABLE {} DELETE WHERE number IN (5, 900)"):
-        two.change(change)
-        with pytest.raises(AirflowFailException, match="Nothing was adopted"):
-            adopt(two.lake, **BY_ARRIVAL)
-        with pytest.raises(AirflowFailException, match="the partition holds rows that no load wrote"):
-            two.load(10)
+    two.change(change)
+    with pytest.raises(AirflowFailException, match="Nothing was adopted"):
+        adopt(two.lake, **BY_ARRIVAL)
+    with pytest.raises(AirflowFailException, match="the partition holds rows that no load wrote"):
+        two.load(10)
 
 
+@pytest.mark.thorough
 def test_a_refused_adoption_names_the_objects_that_it_took_as_not_loaded(arrivals: Arrivals) -> None:
     arrivals.put(10, "a", 0, [9])
     arrivals.put(11, "b", 50, [11, 9])
@@ -131,21 +139,21 @@ def test_a_refused_adoption_names_the_objects_that_it_took_as_not_loaded(arrival
         adopt(arrivals.lake, **BY_ARRIVAL)
 
 
-def test_rows_that_came_during_an_adoption_refuse_it(two: Arrivals, strikes: Strikes) -> None:
-    for day in ("2026-10-01", "2026-11-09"):
-        two.lose_records()
-        strikes.before("Create ", lambda day=day: two.change(f"INSERT INTO {{}} SELECT '{day} 12:00:00', 5"))
-        with pytest.raises(AirflowFailException, match=f"Somebody wrote to {day} .* meanwhile"):
-            adopt(two.lake, **BY_ARRIVAL)
-        strikes.reset()
-        two.change("ALTER TABLE {} DROP PARTITION '2026-10-01'")
-
-
-def test_parts_may_merge_while_their_table_is_adopted(two: Arrivals, strikes: Strikes) -> None:
-    for step in ("Comparing 2026-11-10", "Create "):
-        two.lose_records()
-        strikes.before(step, lambda: two.change("OPTIMIZE TABLE {} FINAL"))
+@pytest.mark.thorough(but=1)
+@pytest.mark.parametrize("day", ["2026-10-01", "2026-11-09"])
+def test_rows_that_came_during_an_adoption_refuse_it(two: Arrivals, strikes: Strikes, day: str) -> None:
+    two.lose_records()
+    strikes.before("Create ", lambda: two.change(f"INSERT INTO {{}} SELECT '{day} 12:00:00', 5"))
+    with pytest.raises(AirflowFailException, match=f"Somebody wrote to {day} .* meanwhile"):
         adopt(two.lake, **BY_ARRIVAL)
-        assert strikes.struck
-        strikes.reset()
-        assert [two.load(arrival)["status"] for arrival in (10, 11)] == ["unchanged"] * 2
+
+
+@pytest.mark.thorough(but=1)
+@pytest.mark.parametrize("step", ["Comparing 2026-11-10", "Create "])
+def test_parts_may_merge_while_their_table_is_adopted(two: Arrivals, strikes: Strikes, step: str) -> None:
+    two.lose_records()
+    strikes.before(step, lambda: two.change("OPTIMIZE TABLE {} FINAL"))
+    adopt(two.lake, **BY_ARRIVAL)
+    assert strikes.struck
+    strikes.reset()
+    assert [two.load(arrival)["status"] for arrival in (10, 11)] == ["unchanged"] * 2
