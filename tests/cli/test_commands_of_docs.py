@@ -23,7 +23,7 @@ from tests.test_docs import commands, statements
 
 #: The names in them.
 BUCKETS = ("my-bucket", "taxi")
-PERIODS = ["2026-01", "2026-02", "2026-03", "2026-08", "2026-09", "2026-10"]
+PERIODS = ["2026-01", "2026-02", "2026-03", "2026-10"]
 KEY = "trips/{YYYY-MM}/*.parquet"
 #: Statements of the pages, without their comments: those for users, which the servers' configuration runs, and others.
 WRITTEN = {place: re.sub(r" *--.*", "", block) for place, block in statements()}
