@@ -246,6 +246,7 @@ def test_a_small_table_holds_the_snapshot_of_the_night(gallery: Gallery) -> None
     assert trips_in(gallery, "zones") == second != first
 
 
+@pytest.mark.thorough
 def test_a_period_is_what_all_producers_have_sent(gallery: Gallery) -> None:
     gallery.upload("2026-02", prefix="producers/acme/2026-02/")
     dag = gallery.dag("Several producers, one table")
@@ -265,6 +266,7 @@ def test_csv_becomes_what_the_table_has_without_the_rows_of_other_periods(galler
     assert (found.rows, found.trip_id_sum, found.fare_cents_sum) == (595, expected.trip_id_sum, expected.fare_cents_sum)
 
 
+@pytest.mark.thorough
 def test_a_period_is_told_of_only_if_it_passes_its_checks(gallery: Gallery) -> None:
     gallery.upload("2026-02")
     dag = gallery.dag("Check a period before announcing it")

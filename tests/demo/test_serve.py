@@ -33,6 +33,7 @@ def served(tmp_path):
     process.communicate()
 
 
+@pytest.mark.thorough
 def test_the_printed_variables_lead_to_the_servers_until_they_are_interrupted(served):
     process, variables = served
     cluster, s3 = cluster_from(variables), s3_from(variables)

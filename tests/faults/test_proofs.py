@@ -50,6 +50,7 @@ def proved_lake(trips_lake: Lake) -> Lake:
     return trips_lake
 
 
+@pytest.mark.thorough
 def test_a_proof_writes_nothing(proved_lake: Lake) -> None:
     steps = steps_of(lambda: prove(proved_lake, **WHERE))
     assert [step.name for step in steps if writes(step)] == []

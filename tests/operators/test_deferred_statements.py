@@ -203,6 +203,7 @@ def test_where_http_is_not_reached_the_error_says_what_to_do(table: str, monkeyp
         run(f"TRUNCATE TABLE {table}")
 
 
+@pytest.mark.thorough
 def test_without_a_cluster_the_server_that_took_it_is_asked(
     hook: ClickHouseHook, chs3_cluster: Cluster, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

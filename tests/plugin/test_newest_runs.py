@@ -170,6 +170,7 @@ def test_a_run_that_failed_before_any_load_is_on_the_page(
     assert troubles == []
 
 
+@pytest.mark.thorough
 def test_a_run_that_failed_says_who_ended_it_or_which_task_failed_and_why_to_readers_of_its_log(
     as_user: AsUser, airflow_api: Any, trips_lake: Lake, task: Any, open_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:

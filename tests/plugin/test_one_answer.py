@@ -107,6 +107,7 @@ def mutate(lake: Lake, command: str) -> None:
     lake.on_every_node(f"ALTER TABLE {lake.database}.trips {command} SETTINGS mutations_sync = 2")
 
 
+@pytest.mark.thorough
 def test_a_period_before_its_first_load_with_other_objects_and_without_its_table(
     as_user: AsUser, trips_lake: Lake
 ) -> None:

@@ -57,6 +57,7 @@ def test_a_published_period_tells_what_its_load_did_and_the_share_of_each_node(
     assert nodes[0]["share"]["parts"] > 0 < nodes[0]["share"]["size_bytes"]
 
 
+@pytest.mark.thorough
 def test_a_failed_period_tells_its_error_until_a_load_succeeds(as_user: AsUser, trips_lake: Lake) -> None:
     loaded(trips_lake)
     fail(trips_lake, TASK)

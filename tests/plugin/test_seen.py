@@ -89,6 +89,7 @@ def copied(page: Page) -> str:
 CLIPBOARD = {"permissions": ["clipboard-read", "clipboard-write"]}
 
 
+@pytest.mark.thorough
 def test_without_a_connection_every_view_has_the_command_that_adds_one(
     airflow_db: Path, open_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,6 +67,7 @@ def test_a_period_is_loaded_once_and_again_when_it_changes(old_lake: Lake, file_
     assert_exact(old_lake, NEW)
 
 
+@pytest.mark.thorough
 def test_an_obsolete_type_is_refused_and_loads_as_json(old_lake: Lake) -> None:
     old_lake.table = "objects"
     sql = (
@@ -86,7 +87,7 @@ def test_an_obsolete_type_is_refused_and_loads_as_json(old_lake: Lake) -> None:
     assert [json.loads(text) for of_node in rows for (text,) in of_node] == [{"a": {"b": [1]}}]
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("file_format", "line"), [("csv", "{at},{number}"), ("jsonl", '{{"at": "{at}", "x": {number}}}')]
 )
@@ -104,7 +105,7 @@ def test_doubles_are_exact_to_the_last_bit(old_lake: Lake, file_format: str, lin
     assert sorted(found) == sorted(numbers)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("key", ["ORDER BY trip_id", "PRIMARY KEY trip_id ORDER BY (trip_id, vendor)"])
 def test_tables_name_their_primary_key_or_not(old_lake: Lake, key: str) -> None:
     name = f"{old_lake.database}.trips"

@@ -307,6 +307,7 @@ def stuck(cluster: ClickHouseCluster, lake: Lake) -> Stuck:
     return Stuck(cluster, lake)
 
 
+@pytest.mark.thorough
 def test_a_server_that_is_stuck_at_a_dead_loads_staging_goes_on_with_the_next(
     lake: Lake, stuck: Stuck, strikes: Strikes
 ) -> None:

@@ -70,7 +70,7 @@ def test_a_file_of_whole_blocks_that_is_closed_is_loaded(store_lake: StoreLake, 
     assert store_lake.facts() == writer.period.facts()
 
 
-@pytest.mark.thorough(but=1, first=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["parquet", "jsonl"])
 @pytest.mark.parametrize("when", ["at first", "before the insert"])
 def test_of_a_file_that_is_open_again_what_is_listed_is_loaded(

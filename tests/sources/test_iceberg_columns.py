@@ -51,6 +51,7 @@ def test_fields_within_lists_and_maps_are_loaded_where_ids_and_names_agree(table
     assert sum(rows for _, rows in found) == TRIPS.rows_per_period
 
 
+@pytest.mark.thorough
 def test_a_column_that_files_call_otherwise_is_selected_by_that_name(table_lake: TableLake) -> None:
     database = table_lake.database
     table_lake.on_every_node(f"ALTER TABLE {database}.trips ADD COLUMN `a b` Int64")

@@ -75,7 +75,7 @@ def test_a_period_is_loaded_exactly_and_again_only_where_it_changed(store_lake: 
     assert store_lake.rows() < OTHER.rows_per_period
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("file_format", ["csv.gz", "jsonl"])
 @pytest.mark.three_nodes
 @beside_s3

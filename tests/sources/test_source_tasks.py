@@ -81,7 +81,7 @@ def test_it_waits_for_merges_and_has_the_result_of_a_load(lake: SourceLake) -> N
     assert result["rows"] == 3_000
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_lineage_tells_the_table_whether_it_was_read_or_not(lake: SourceLake) -> None:
     for has_read in (True, False):
         operator = lake.operator()

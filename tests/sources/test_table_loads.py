@@ -49,7 +49,7 @@ def test_a_period_is_loaded_exactly_and_again_only_where_it_changed(
     assert table_lake.rows() == OTHER.rows_per_period
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_rows_that_the_table_deletes_are_gone_after_the_next_load(table_lake: TableLake) -> None:
     table_lake.table.put(TRIPS.table(PERIOD))
     table_lake.load()

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
 from tests.dag_bag import DagBag
 from tests.integration.conftest import lake, trips_lake
@@ -42,6 +44,7 @@ with DAG("by_convention_{database}", schedule=None, start_date=datetime(2026, 1,
 """
 
 
+@pytest.mark.thorough
 def test_it_loads_its_periods_by_the_files_beside_it(
     trips_lake: Lake, airflow_db: Path, run_dag: Callable[..., DagRun], tmp_path: Path
 ) -> None:

@@ -296,6 +296,7 @@ def test_over_no_rows_a_value_is_null_and_what_is_said_of_each_row_is_true(trips
     }
 
 
+@pytest.mark.thorough
 def test_a_few_texts_that_are_no_number_are_null_and_more_of_them_stop_the_load(trips: Trips) -> None:
     """As on the page about bad rows."""
     checks = {"column_mapping": {"fare": {"null_check": {"leq_to": 10}}}}

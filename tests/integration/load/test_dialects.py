@@ -81,6 +81,7 @@ def test_a_text_that_means_null_is_told_as_null(lake: Lake, select: dict[str, st
     assert values(lake, "s") == ["no"]
 
 
+@pytest.mark.thorough
 def test_tsv_has_ways_of_its_own(lake: Lake) -> None:
     create(lake, "s Nullable(String)")
     lake.put(PREFIX + "a.tsv", f'# made by hand\nts\ts\n{AT}\t"a\tb"\n{AT}\tNA\n'.encode())

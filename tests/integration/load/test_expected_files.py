@@ -225,6 +225,7 @@ def asked_before_the_insert(lake: Lake, s3: S3Endpoint, period: str) -> list[str
     return sorted(before)
 
 
+@pytest.mark.thorough
 def test_no_answer_of_the_storage_is_waited_for_before_the_insert(trips_lake: Lake, chs3_s3: S3Endpoint) -> None:
     trips = Trips(rows_per_period=600, files_per_period=1)
     for period in (FIRST, "2026-10"):

@@ -74,7 +74,7 @@ def rounds_of(load: Callable[[], dict[str, str]], wanted: dict[str, str]) -> int
     return rounds.count
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("nodes", [1, pytest.param(3, marks=pytest.mark.three_nodes)])
 def test_loads_wait_for_servers_no_more_often_than(periods: Periods, nodes: int) -> None:
     first, *others = PERIODS

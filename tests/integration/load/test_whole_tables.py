@@ -178,6 +178,7 @@ def test_rows_of_others_have_a_policy_of_their_own(table: Source) -> None:
     assert table.found() == table.expected()
 
 
+@pytest.mark.thorough
 def test_an_object_column_replaces_the_rows_of_overwritten_objects(lake: Lake) -> None:
     lake.on_every_node(
         f"CREATE TABLE {lake.database}.{lake.table} (number UInt64, path String) ENGINE = MergeTree ORDER BY number"

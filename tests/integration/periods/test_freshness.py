@@ -134,6 +134,7 @@ def test_the_running_period_is_not_due(trips_lake: Lake, run: Run) -> None:
     assert (code, status["complete"], status["next_period"], status["missing"]) == (0, None, str(RUNNING), 0)
 
 
+@pytest.mark.thorough
 def test_status_and_plan_forecast_the_load_of_what_is_missing(trips_lake: Lake, run: Run) -> None:
     loaded(trips_lake, *(EARLIER.shifted(-back) for back in range(5)))
     code, (status,) = run("status", "trips")

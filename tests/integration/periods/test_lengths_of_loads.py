@@ -69,6 +69,7 @@ def run(lake: Lake, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
     return run
 
 
+@pytest.mark.thorough
 def test_a_span_of_months_means_the_periods_of_each_load_in_it(lake: Lake, run: Run) -> None:
     put(lake, datetime(2026, 10, 5, 13))
     code, planned = run("plan", "--from", "2026-10", "--to", "2026-11")

@@ -98,6 +98,7 @@ def test_rows_that_are_spread_over_nodes_are_those_of_the_objects_wherever_they_
     assert "trip_id" in found["columns"]
 
 
+@pytest.mark.thorough
 def test_a_period_may_own_the_partitions_of_many_tenants_or_an_hour_that_a_clock_repeats(lake: Lake) -> None:
     for name, key in (("tenants", "(toYYYYMM(ts), tenant)"), ("hours", "toStartOfHour(ts)"), ("whole", "")):
         lake.on_node(

@@ -70,7 +70,7 @@ def test_a_row_of_another_period_is_refused(two_periods: Source) -> None:
     source.assert_exact(case.first, case.second)
 
 
-@pytest.mark.thorough(but=1, first=4)
+@pytest.mark.thorough
 def test_a_plan_finds_the_periods(two_periods: Source) -> None:
     source, both = two_periods, [two_periods.case.first, two_periods.case.second]
     second = Period.parse(both[1])

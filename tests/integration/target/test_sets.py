@@ -135,6 +135,7 @@ def test_engines_that_merge_rows(lake: Lake, engine: str) -> None:
     tenants.assert_exact()
 
 
+@pytest.mark.thorough
 def test_rows_of_overwritten_and_deleted_objects_are_removed(lake: Lake) -> None:
     tenants = Tenants(lake, MONTHLY, columns="source String", header="at,tenant,kind,number\n")
     options = {
@@ -239,6 +240,7 @@ def test_lightweight_updates_of_one_partition(lake: Lake) -> None:
     assert tenants.load(period="2026-10") == ["unchanged"]
 
 
+@pytest.mark.thorough
 def test_hours_of_a_local_time_but_for_those_that_clocks_repeat(lake: Lake) -> None:
     case = Case("(tenant, toStartOfHour(at))", template="{YYYY-MM-DD}/{HH}", column="DateTime('America/New_York')")
     tenants = Tenants(lake, case)
