@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from airflow_provider_chs3 import exceptions
@@ -37,6 +38,7 @@ _SHORTEST = 12
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
+@cache
 def messages() -> dict[str, str]:
     """Each message, with the module that has it."""
     found: dict[str, str] = {}

@@ -22,7 +22,8 @@ from sphinx.search.en import SearchEnglish
 
 from airflow_provider_chs3.cli.arguments import parser
 from tests import operator_pages, tested
-from tests.test_troubleshooting import MESSAGES, is_part
+from tests.messages import messages
+from tests.test_troubleshooting import is_part
 
 ROOT = Path(__file__).parents[1]
 REPOSITORY = "https://github.com/owner/name"
@@ -158,7 +159,7 @@ def test_the_errors_of_a_load_are_those_of_the_package() -> None:
     rows = re.findall(r"^\| (`.*?) \|", operator_pages.section("S3ToClickHouseOperator", "Errors"), re.MULTILINE)
     errors = [error for row in rows for error in re.findall("`([^`]+)`", row)]
     assert errors
-    assert [error for error in errors if not any(is_part(error, message) for message in MESSAGES)] == []
+    assert [error for error in errors if not any(is_part(error, message) for message in messages())] == []
 
 
 def _findings() -> Iterator[tuple[str, str]]:
