@@ -39,7 +39,6 @@ def shell(store_lake: StoreLake, capsys: pytest.CaptureFixture[str], monkeypatch
 
 
 @pytest.mark.thorough(but=1)
-@pytest.mark.three_nodes
 def test_from_the_files_to_a_table_a_load_and_the_ledger(store_lake: StoreLake, shell: Shell) -> None:
     store_lake.objects.upload(TRIPS, PERIOD)
     store_lake.on_every_node(f"DROP TABLE {store_lake.database}.trips SYNC")

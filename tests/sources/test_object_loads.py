@@ -50,7 +50,6 @@ HOSTILE = (
 )
 
 
-@pytest.mark.three_nodes
 @beside_s3
 @pytest.mark.every_change
 def test_a_period_is_loaded_exactly_and_again_only_where_it_changed(store_lake: StoreLake) -> None:

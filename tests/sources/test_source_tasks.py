@@ -52,7 +52,6 @@ def is_of_rows(lake: SourceLake) -> bool:
 
 
 @pytest.mark.thorough(but=1, first=1)
-@pytest.mark.three_nodes
 def test_a_deferred_load_goes_on_without_its_worker(lake: SourceLake, monkeypatch: pytest.MonkeyPatch) -> None:
     deferring.hurry(monkeypatch)
     assert deferring.start(lake, **SLOW).resume()["status"] == "published"

@@ -19,7 +19,6 @@ TRIPS = Trips(rows_per_period=2_000)
 OTHER = Trips(seed=2, rows_per_period=2_500)
 
 
-@pytest.mark.three_nodes
 @pytest.mark.every_change
 def test_a_period_is_loaded_exactly_and_again_only_where_it_changed(
     table_lake: TableLake, caplog: pytest.LogCaptureFixture
