@@ -65,7 +65,7 @@ def test_an_equal_period_carries_a_seal_until_it_is_loaded_again(
 
 
 def test_what_a_proof_found_is_shown_until_the_period_is_changed_or_loaded(
-    as_user: AsUser, trips_lake: Lake, prove: Prove, open_page: Callable[..., tuple[Page, list[str]]]
+    as_user: AsUser, trips_lake: Lake, prove: Prove
 ) -> None:
     loaded(trips_lake)
     loaded(trips_lake, OTHER)
@@ -77,7 +77,6 @@ def test_what_a_proof_found_is_shown_until_the_period_is_changed_or_loaded(
     assert (found[PERIOD]["state"], found[PERIOD]["seal"]) == ("differs", None)
     assert "a proof compared it with its objects at " in found[PERIOD]["why"]
     assert ": other values in " in found[PERIOD]["why"]
-    see_both(open_page)
     of_other = f"IN PARTITION ID '{OTHER.replace('-', '')}'"
     trips_lake.on_every_node(
         f"ALTER TABLE {trips_lake.database}.trips DELETE {of_other} WHERE trip_id % 2 = 0 SETTINGS mutations_sync = 2"
@@ -87,8 +86,14 @@ def test_what_a_proof_found_is_shown_until_the_period_is_changed_or_loaded(
     assert (found[OTHER]["state"], found[OTHER]["seal"], found[PERIOD]["state"]) == ("changed", None, "published")
 
 
-def see_both(open_page: Callable[..., tuple[Page, list[str]]]) -> None:
-    """Look at the seal of the one, and at what to do about the other."""
+@pytest.mark.thorough
+def test_a_seal_and_what_to_do_without_one_are_on_the_page(
+    trips_lake: Lake, prove: Prove, open_page: Callable[..., tuple[Page, list[str]]]
+) -> None:
+    loaded(trips_lake)
+    loaded(trips_lake, OTHER)
+    trips_lake.upload(NEWER)
+    assert prove(OTHER, PERIOD) == "failed"
     page, troubles = open_page(PAGE, viewport={"width": 1440, "height": 900})
     today = f"{datetime.now(UTC):%Y-%m-%d}"
     page.get_by_role("button", name=f"{OTHER}: published, proved {today}, 600 rows").wait_for()

@@ -216,7 +216,7 @@ def test_the_task_of_a_load_is_named_to_those_who_may_read_its_dag(
 
 
 def test_the_loads_of_each_table_have_a_cost_and_a_log_that_the_user_may_not_read_is_told(
-    as_user: AsUser, trips_lake: Lake, open_page: Callable[..., tuple[Page, list[str]]]
+    as_user: AsUser, trips_lake: Lake
 ) -> None:
     trips_lake.upload(TRIPS)
     result = trips_lake.load()
@@ -234,6 +234,14 @@ def test_the_loads_of_each_table_have_a_cost_and_a_log_that_the_user_may_not_rea
         "read_bytes": result["source_bytes"],
         "node_seconds": pytest.approx(result["insert_seconds"] * len(trips_lake.cluster.nodes), abs=0.1),
     }
+
+
+@pytest.mark.thorough
+def test_what_each_table_costs_is_on_the_page(
+    trips_lake: Lake, open_page: Callable[..., tuple[Page, list[str]]]
+) -> None:
+    trips_lake.upload(TRIPS)
+    trips_lake.load()
     page, troubles = open_page(f"{PAGE}?view=throughput", role="admin")
     row = page.get_by_role("region", name="Cost by table").get_by_role("row").last
     row.get_by_text(f"{trips_lake.database}.trips").wait_for()
