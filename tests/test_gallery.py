@@ -278,6 +278,7 @@ def test_a_period_is_told_of_only_if_it_passes_its_checks(gallery: Gallery) -> N
     assert (done["check"], len(told(dag))) == ("failed", before)
 
 
+@pytest.mark.thorough
 def test_rows_that_fail_a_check_are_never_seen(gallery: Gallery) -> None:
     gallery.upload("2026-02")
     dag = gallery.dag("Check rows before they are published")
@@ -354,6 +355,7 @@ def test_two_clusters_have_the_same_periods(gallery: Gallery, monkeypatch: pytes
     gallery.on_every_node(f"DROP DATABASE {other} SYNC")
 
 
+@pytest.mark.thorough
 def test_a_table_is_taken_over_without_a_load_once_it_holds_what_its_objects_hold(gallery: Gallery) -> None:
     gallery.upload("2026-02")
     _fill_by_hand(gallery, "2026-02")

@@ -117,6 +117,7 @@ def review(server: ClickHouseCluster, tmp_path: Path) -> Iterator[Review]:
         yield run
 
 
+@pytest.mark.thorough
 def test_what_changed_is_planned_and_what_is_missing_is_named(review: Review) -> None:
     code, printed = review(f"{LOADS}# Nothing changed.\n")
     assert (code, "No load has changed." in printed.splitlines()) == (0, True)

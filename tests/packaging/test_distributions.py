@@ -181,6 +181,7 @@ def test_airflow_lists_its_hook(installed: Run) -> None:
     assert ours["class"] == "airflow_provider_chs3.hooks.clickhouse.ClickHouseHook"
 
 
+@pytest.mark.thorough
 def test_airflow_lists_its_plugin(installed: Run) -> None:
     plugins = json.loads(installed("-m", "airflow", "plugins", "--output", "json"))
     assert "chs3" in [plugin["name"] for plugin in plugins]

@@ -88,6 +88,7 @@ def test_a_table_is_late_until_the_period_that_is_due_is_loaded(trips_lake: Lake
     assert (status["periods"], status["changed"]) == (2, 2)
 
 
+@pytest.mark.thorough
 def test_a_period_that_was_loaded_before_its_end_is_complete_once_a_load_or_a_plan_looked_again(
     trips_lake: Lake, run: Run
 ) -> None:

@@ -22,9 +22,10 @@ def left(lake: Lake) -> tuple[list[str], int]:
     return [name for rows in tables for (name,) in rows], lake.s3.list_objects_v2(Bucket=lake.bucket)["KeyCount"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "nodes",
-    [1, pytest.param(3, marks=[pytest.mark.three_nodes, pytest.mark.thorough])],
+    [1, pytest.param(3, marks=pytest.mark.three_nodes)],
 )
 def test_all_scenes_are_told_and_nothing_is_left(lake: Lake, rehearse: Rehearse, nodes: int) -> None:
     code, out, err = rehearse()

@@ -67,6 +67,7 @@ def test_a_table_of_one_is_refused_until_a_rehearsal_has_passed(table: Lake, reh
     assert table.rows_per_node() == [0] * len(table.cluster.nodes)
     code, out = rehearse()
     assert (code, "ReplacingMergeTree PARTITION BY" in out) == (0, True)
+    assert "Every period held exactly the rows of its objects." in out
     assert f"{table.database}.chs3_ledger records the result: {table.database}.trips may be loaded until" in out
     assert table.load()["status"] == "published"
     assert table.facts() == TRIPS.facts(PERIOD)
