@@ -31,6 +31,7 @@ _FIRST = (
     "tests/faults/",
     "tests/plugin/",
     "tests/sources/",
+    "tests/trace/",
 )
 #: Servers that take seconds of the processor to start: one process runs all tests of each.
 _SLOW_SERVERS = ("hdfs", "kafka", "azure")
