@@ -88,6 +88,8 @@ def test_who_logs_in_sees_how_all_periods_are(scene: Lake, log_in: Callable[[str
     steps.get_by_text("✓ Stage").wait_for()
     assert "Insert" in steps.locator("[aria-current=step]").inner_text()
     assert steps.get_by_text("last ").count() == steps.get_by_role("listitem").count()
+    page.get_by_text("settings, with reasons").wait_for()
+    _assert_accessible(page, "light", dialog=True)
     keep(page, "period-running")
     page.keyboard.press("Escape")
     periods.get_by_role("button", name=FAILED).click()
@@ -155,7 +157,7 @@ def test_nothing_is_lost_when_it_is_enlarged(scene: Lake, open_page: OpenPage, v
     assert page.evaluate(_CUT_OFF) == []
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("view", VIEWS)
 def test_axe_finds_no_violation(scene: Lake, open_page: OpenPage, view: str, theme: str) -> None:
