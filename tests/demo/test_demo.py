@@ -96,6 +96,7 @@ def test_ctrl_c_ends_everything(environment: dict[str, str]) -> None:
     assert process.returncode == 130
 
 
+@pytest.mark.thorough
 def test_numbers_that_make_no_sense_are_refused(environment: dict[str, str]) -> None:
     done = subprocess.run([*COMMAND, "--periods", "0"], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 2

@@ -103,7 +103,7 @@ def test_so_is_an_increment_and_the_next_one_adds_to_it(periods: Periods, told: 
     assert periods.found() == periods.expected()
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "told"),
     [

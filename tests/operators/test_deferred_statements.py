@@ -132,6 +132,7 @@ def test_a_retry_of_a_durable_task_goes_on_with_the_statement_of_a_worker_that_d
     assert times_started(hook, table) == 1
 
 
+@pytest.mark.thorough
 def test_a_retry_with_other_parameters_ends_the_statement_that_still_runs(hook: ClickHouseHook, table: str) -> None:
     sql = f"INSERT INTO {table} SELECT {{n:UInt8}} + sleepEachRow(1) FROM numbers(60) SETTINGS max_block_size = 1"
     first = start(sql, parameters={"n": 1})

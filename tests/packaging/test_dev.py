@@ -117,6 +117,7 @@ def test_packages_are_installed_again_when_what_names_them_has_changed(checkout:
     assert starts(checkout, "run", "true") == ["start -I"]
 
 
+@pytest.mark.thorough
 def test_packages_are_installed_again_after_a_failure_though_setup_cfg_is_what_it_was(checkout: Path) -> None:
     starts(checkout, "run", "true")
     (checkout / "setup.cfg").write_text("[metadata]\n")
@@ -136,6 +137,7 @@ def test_the_demo_and_the_tutorial_install_half_of_the_packages(checkout: Path) 
     assert "install" not in starts(checkout, "run", "python", "-c", "pass")
 
 
+@pytest.mark.thorough
 def test_what_it_runs_keeps_bytecode(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     process = dev(checkout, "run", "sh", "-c", 'test -z "$PYTHONDONTWRITEBYTECODE"')

@@ -38,6 +38,7 @@ def answer(as_user: AsUser, lake: Lake, what: str, **query: Any) -> dict[str, An
     return connection
 
 
+@pytest.mark.thorough
 def test_it_is_named_beside_what_the_others_hold(as_user: AsUser, half_read: Lake) -> None:
     (table,) = answer(as_user, half_read, "periods")["tables"]
     assert {each["period"]: each["ledger_database"] for each in table["periods"]}[

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.integration.lake import Lake
 from tests.integration.sets import Case, Tenants
 from tests.plugin.test_periods import TASK, AsUser, loaded, periods
 
 
+@pytest.mark.thorough
 def test_a_period_of_several_partitions_is_one(as_user: AsUser, trips_lake: Lake) -> None:
     loaded(trips_lake)
     trips_lake.table = "tenants"

@@ -28,6 +28,7 @@ def test_empty_parts_beside_other_characters_are_loaded_from_text(store_lake: St
     assert (store_lake.load()["objects"], store_lake.rows()) == (4, 400)
 
 
+@pytest.mark.thorough
 def test_names_of_csv_that_differ_in_one_character_are_told_apart(store_lake: StoreLake) -> None:
     characters = " +,;&@()!$'"
     files = Trips(rows_per_period=1_100, files_per_period=len(characters))

@@ -174,6 +174,7 @@ class TestAzure:
         with pytest.raises(AirflowFailException, match="there is no such container"):
             store_lake.load(container="no-such-container")
 
+    @pytest.mark.thorough
     @pytest.mark.every_change
     def test_an_archived_blob_is_refused_until_it_is_not(self, store_lake: StoreLake) -> None:
         store_lake.objects.upload(TRIPS, PERIOD)

@@ -207,7 +207,7 @@ def test_a_whole_table_holds_all_rows_also_those_without_a_time(row_lake: RowLak
     hits.assert_exact(*WHOLE.moments[0], None)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_a_whole_table_without_room_for_rows_without_a_time_is_refused(row_lake: RowLake) -> None:
     hits = Hits(row_lake, replace(WHOLE, column="DateTime('UTC')"))
     hits.put(*WHOLE.moments[0], None)

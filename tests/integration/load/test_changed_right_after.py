@@ -47,6 +47,7 @@ def test_a_period_that_is_changed_right_after_it_was_replaced_is_not_published(
     assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
 
+@pytest.mark.thorough
 def test_a_period_that_somebody_replaces_after_its_load_died_is_somebodys(trips_lake: Lake, strikes: Strikes) -> None:
     trips_lake.upload(TRIPS)
 

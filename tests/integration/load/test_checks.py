@@ -311,6 +311,7 @@ def test_a_few_texts_that_are_no_number_are_null_and_more_of_them_stop_the_load(
     assert trips.ids() == list(range(30))
 
 
+@pytest.mark.thorough
 def test_a_row_that_cannot_be_read_stops_its_period_alone(trips: Trips) -> None:
     trips.put("a", range(3))
     trips.put("b", range(3, 6), period="2026-11", fare="1.239")

@@ -122,6 +122,7 @@ def test_one_of_several_partitions_of_a_period(lake: Lake, added: bool) -> None:
     tenants.assert_exact()
 
 
+@pytest.mark.thorough
 def test_a_period_that_a_dead_load_has_left_unfinished(lake: Lake, strikes: Strikes) -> None:
     name = create(lake, "summing")
     put_first(lake)

@@ -145,7 +145,7 @@ def test_what_shrank_is_held_with_all_periods_of_its_arrival(by_object: Arrivals
     by_object.assert_exact()
 
 
-@pytest.mark.thorough(but=1, first=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize(
     "step", ["Take the rows of 2026-11-10 out of", "Record 2026-11-09 and 1 more as held", "Publish 2026-11-09"]

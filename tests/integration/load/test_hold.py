@@ -264,6 +264,7 @@ def test_what_is_held_is_cleaned_up_only_after_its_limit(trips: Trips) -> None:
     assert trips.ids() == [*range(50)]
 
 
+@pytest.mark.thorough
 def test_a_late_file_replaces_what_is_held(trips: Trips) -> None:
     trips.put("a", range(40), fare="\\N")
     hold(trips)
@@ -360,6 +361,7 @@ def test_partitions_that_the_held_version_empties_are_emptied(lake: Lake, increm
     assert lake.left_behind() == []
 
 
+@pytest.mark.thorough
 def test_of_three_periods_the_one_that_is_held_stays(trips: Trips) -> None:
     periods = ["2026-08", "2026-09", "2026-10"]
     for period in periods:

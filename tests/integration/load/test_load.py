@@ -201,6 +201,7 @@ def test_settings_of_the_user_reach_every_node(trips_lake: Lake) -> None:
     assert all(sent)
 
 
+@pytest.mark.thorough
 def test_seconds_by_step_add_up_to_the_load(trips_lake: Lake) -> None:
     trips_lake.upload(Trips(rows_per_period=6, files_per_period=1))
     # The first load of a process imports a driver and boto3.

@@ -131,7 +131,7 @@ def test_columns_that_a_server_takes_for_fields_are_refused(lake: Lake, ending: 
     assert lake.load(columns=["ts"])["rows"] == 1
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("ending", "body"),
     [

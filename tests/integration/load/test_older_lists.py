@@ -38,7 +38,7 @@ def publish_and_add(periods: Periods) -> None:
     periods.put(PERIOD, "c")
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("is_increment", [False, True])
 @pytest.mark.parametrize("step", MOMENTS)
 def test_it_lists_again(periods: Periods, strikes: Strikes, step: str, is_increment: bool) -> None:

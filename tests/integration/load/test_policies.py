@@ -40,6 +40,7 @@ class TestNoObjects:
             trips_lake.load(key="nothing/{YYYY-MM}/", on_no_objects="skip")
         assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
+    @pytest.mark.thorough
     def test_empty_publishes_the_period_without_rows(self, trips_lake: Lake) -> None:
         trips_lake.upload(TRIPS)
         trips_lake.load()

@@ -143,7 +143,7 @@ def test_an_index_that_is_forced_is_found_before_the_first_night(
     refused(lake, "force_data_skipping_indices is 'i' .* Remove it from one of the profiles", file_format="CSV")
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("where", ["profile", "connection"])
 def test_a_filter_of_results_filters_nothing(lake: Lake, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     numbers = numbered(lake, 2, 10)

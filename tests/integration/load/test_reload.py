@@ -263,6 +263,7 @@ class TestRowsOfOthers:
 
 
 class TestPlan:
+    @pytest.mark.thorough
     def test_has_just_the_periods_of_the_run(self, loaded: Lake) -> None:
         conf = conf_of(loaded, PERIOD, "2026-09")
         cluster = {"cluster": loaded.cluster.name}

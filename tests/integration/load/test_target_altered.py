@@ -121,7 +121,7 @@ def test_a_table_that_was_made_anew_gets_nothing_of_what_was_staged_for_the_old_
     assert trips_lake.facts() == FIRST.facts(PERIOD)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.three_nodes
 @pytest.mark.parametrize("is_first", [True, False])
 def test_rows_that_somebody_writes_meanwhile_are_not_replaced(

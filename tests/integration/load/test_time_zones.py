@@ -315,6 +315,7 @@ class TestTimestampsWithoutAZoneUnderSelect:
         }
 
 
+@pytest.mark.thorough
 def test_the_doctor_finds_nodes_of_different_zones(
     lake: Lake, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

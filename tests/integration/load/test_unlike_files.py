@@ -68,6 +68,7 @@ TOO_MANY_DIGITS = [
 ]
 
 
+@pytest.mark.thorough
 def test_a_number_with_more_digits_than_its_column(lake: Lake) -> None:
     columns = valued.create_each(lake, [column for column, _ in TOO_MANY_DIGITS])
     arrays = [array for _, array in TOO_MANY_DIGITS]

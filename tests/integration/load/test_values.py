@@ -209,6 +209,7 @@ def test_first_and_last_days_of_calendars_are_loaded(lake: Lake) -> None:
     ]
 
 
+@pytest.mark.thorough
 def test_null_in_json_is_null(lake: Lake) -> None:
     create_each(
         lake,

@@ -202,6 +202,7 @@ def test_an_object_column_replaces_the_rows_of_overwritten_objects(lake: Lake) -
     assert sorted(rows) == sorted((number, f"{lake.bucket}/{key}") for key, number in expected.items())
 
 
+@pytest.mark.thorough
 def test_its_objects_are_known_for_as_long_as_it_lives(table: Source) -> None:
     lake = table.lake
     for night in (1, 2):

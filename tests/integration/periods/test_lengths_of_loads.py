@@ -124,6 +124,7 @@ class TestDoctor:
         loads = [f"by_{grain}" for grain in (Grain.DAY, Grain.WEEK, Grain.MONTH, Grain.YEAR)]
         assert self.checked(run, *loads, "--period", "2026-01") == ["2026-01-05", "2026-W02", "2026-01", "2026"]
 
+    @pytest.mark.thorough
     def test_without_recent_objects_it_checks_all_but_a_period(self, lake: Lake, run: Run) -> None:
         put(lake, datetime(NOW.year - 2, 1, 5, 13))
         loads = [f"by_{grain}" for grain in (Grain.HOUR, Grain.MONTH, Grain.YEAR)]

@@ -58,7 +58,7 @@ def test_a_period_holds_the_rows_of_its_objects(source: Source) -> None:
     assert source.lake.left_behind() == []
 
 
-@pytest.mark.thorough(but=1, first=3)
+@pytest.mark.thorough
 def test_a_row_of_another_period_is_refused(two_periods: Source) -> None:
     source, case = two_periods, two_periods.case
     source.load(periods=[case.first, case.second])

@@ -85,6 +85,7 @@ class TestWhatIsMerged:
         optimize(table, periods=[THIS_PERIOD])
         assert parts(table, THIS_PERIOD)[0] == 1
 
+    @pytest.mark.thorough
     def test_the_result_tells_parts_bytes_and_seconds(self, table: Lake) -> None:
         insert(table, 1, JUNE, parts=4, seconds=1.6)
         (told,) = optimize(table)["periods"][JUNE].items()
