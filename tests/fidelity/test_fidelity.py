@@ -16,14 +16,16 @@ from tests.fidelity.showing import shown
 from tests.integration.lake import IS_OLDEST, Lake
 
 #: The long run, `python -m tests.fidelity`, has thousands of cases; these are the same ones each time.
-_CASES_OF_EACH = 2
+_CASES_OF_EACH, _IN_EVERY_CHANGE = 3, 2
 
 
 @pytest.mark.thorough(but=4)
 @pytest.mark.parametrize("name", formats_read_by(is_oldest=IS_OLDEST))
-def test_every_value_is_as_the_files_have_it_or_the_load_is_refused(fidelity_lake: Lake, name: str) -> None:
+def test_every_value_is_as_the_files_have_it_or_the_load_is_refused(
+    fidelity_lake: Lake, name: str, request: pytest.FixtureRequest
+) -> None:
     @settings(
-        max_examples=_CASES_OF_EACH,
+        max_examples=_CASES_OF_EACH if request.config.getoption("--all") else _IN_EVERY_CHANGE,
         derandomize=True,
         database=None,
         deadline=None,
