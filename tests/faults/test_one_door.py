@@ -139,6 +139,7 @@ def test_a_sticky_balancer_stops_a_load_before_it_writes(trips_lake: Lake, balan
     assert trips_lake.left_behind() == []
 
 
+@pytest.mark.thorough
 def test_a_server_that_is_down_stops_a_load_until_it_is_back(
     chs3_s3: Any, chs3_bucket: str, monkeypatch: pytest.MonkeyPatch, strikes: Strikes
 ) -> None:

@@ -66,7 +66,7 @@ def test_a_role_of_another_encoding_changes_no_text(row_lake: RowLake, encoding:
         row_lake.run("ALTER ROLE CURRENT_USER RESET client_encoding")
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("encoding", "text"),
     [("LATIN1", "zürich é"), ("WIN1252", "„zürich“ €"), ("EUC_JP", "日本 東京"), ("SQL_ASCII", "zürich 表")],

@@ -137,7 +137,7 @@ DELTA = [
 ]
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("table_lake", "periods", "key", "by"),
     [*(("iceberg", *each) for each in ICEBERG), *(("delta", *each) for each in DELTA)],

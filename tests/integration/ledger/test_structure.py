@@ -24,6 +24,7 @@ class TestStructure:
     def add(self, lake: Lake, change: str) -> None:
         lake.on_every_node(f"ALTER TABLE {lake.database}.events {change}")
 
+    @pytest.mark.thorough
     def test_a_column_that_the_files_have_had_all_along_makes_the_period_load_again(self, events: Lake) -> None:
         create(events)
         upload(events, extra=7)

@@ -73,6 +73,7 @@ def test_of_loads_at_the_same_time_the_rows_are_those_of_one(trips_lake: Lake, r
     assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
 
+@pytest.mark.thorough
 def test_progress_tells_rows_share_speed_and_nodes(trips_lake: Lake, capfd: pytest.CaptureFixture[str]) -> None:
     trips_lake.upload(TRIPS)
     slow = {"pickup_at": "pickup_at", "trip_id": "trip_id + sleepEachRow(0.001)"}

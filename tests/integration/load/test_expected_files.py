@@ -74,6 +74,7 @@ def error_of(load: Callable[[], Any]) -> str:
     return str(raised.value)
 
 
+@pytest.mark.thorough
 def test_the_insert_of_a_further_period_begins_first_and_is_the_same(periods: Periods) -> None:
     first = steps_of(lambda: periods.load(FIRST))
     further = steps_of(lambda: periods.load(NEXT))

@@ -55,6 +55,7 @@ def test_a_periods_share_of_a_step_is_that_of_the_insert_which_goes_by_bytes(per
     assert large["seconds_by_step"]["insert"] / small["seconds_by_step"]["insert"] == pytest.approx(ratio, rel=0.1)
 
 
+@pytest.mark.thorough
 def test_a_second_run_loads_what_changed_and_of_periods_that_grew_their_new_objects(periods: Periods) -> None:
     periods.load()
     for period in ("2026-07", "2026-08"):

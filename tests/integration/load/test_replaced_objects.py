@@ -171,6 +171,7 @@ def test_what_is_not_exact_or_does_not_end_is_loaded_whole(
     assert rows(events) == [*published(without=(3,)), *((1_000 + row, 3) for row in range(10))]
 
 
+@pytest.mark.thorough
 def test_a_load_whose_staging_is_dropped_amid_its_delete_ends(events: Lake, strikes: Strikes) -> None:
     put(events, 3, first=1_000)
 

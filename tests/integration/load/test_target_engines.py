@@ -86,7 +86,7 @@ def merge(lake: Lake) -> None:
     lake.on_every_node(f"OPTIMIZE TABLE {lake.database}.trips FINAL")
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", SHAPES)
 def test_a_period_is_exact_and_merges_are_no_change(lake: Lake, name: str) -> None:
     shape = SHAPES[name]

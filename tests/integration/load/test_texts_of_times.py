@@ -173,7 +173,7 @@ def test_what_is_no_such_time_or_number_is_refused(lake: Lake, unfit: list[tuple
 OTHER_FORMS = {"Int64": "1e3", "Int128": "7.00", "UInt64": "-0", "Decimal(38, 10)": "0e99"}
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])
 def test_numbers_of_other_forms_are_refused_until_select_converts_them(lake: Lake, ending: str) -> None:
     columns = create_each(lake, OTHER_FORMS)

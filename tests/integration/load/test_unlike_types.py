@@ -94,6 +94,7 @@ def test_what_a_column_cannot_hold_is_refused(lake: Lake, unfit: list[tuple[str,
     assert loaded_or_wrongly_refused(lake, matches, naive_timestamps="utc") == {}
 
 
+@pytest.mark.thorough
 def test_what_it_holds_is_as_written(lake: Lake) -> None:
     columns = put_each(lake, [column for column, _, _ in FIT], [array for _, array, _ in FIT])
     lake.load(naive_timestamps="utc")

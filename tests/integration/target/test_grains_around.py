@@ -67,7 +67,7 @@ def parts(lake: Lake) -> dict[str, int]:
     return dict(lake.on_node(0, sql))
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_periods_are_adopted_listed_planned_and_forgotten(source: Source, capsys: pytest.CaptureFixture[str]) -> None:
     put_all(source)
     insert_by_hand(source)

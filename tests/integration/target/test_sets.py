@@ -205,7 +205,7 @@ def test_staging_that_lost_one_of_two_partitions(monthly: Tenants, strikes: Stri
     monthly.assert_exact()
 
 
-@pytest.mark.thorough(but=1, first=2)
+@pytest.mark.thorough
 @pytest.mark.parametrize("step", ["Insert", "Count what is staged once more", "Publish 2026-10"])
 def test_another_load_that_begins_later_takes_over(monthly: Tenants, strikes: Strikes, step: str) -> None:
     monthly.put("2026-10", "a", ("us", 4), ("eu", 5), ("us", 6))
