@@ -186,10 +186,11 @@ def _names_alone(files: Files, glob: str, path: str) -> Steps[dict[str, str]]:
 
 def is_empty(files: Files, path: str) -> Steps[bool]:
     """Check whether nothing is in a file: of those without a byte, only compressed ones are listed."""
-    if files.compression_of(path) == "none":
+    may_be_blank = files.format.name == "JSONEachRow"
+    if files.compression_of(path) == "none" and not may_be_blank:
         return False
     try:
-        sql = _first_line("1", files, path)
+        sql = _first_line("1", files, path, r"AND match(line, '\\S') " if may_be_blank else "")
         return not (yield from files.look(f"Look whether {path} is empty", sql, on_cluster=False))
     except ClickHouseServerError as error:
         if is_of_servers(error):
@@ -198,11 +199,11 @@ def is_empty(files: Files, path: str) -> Steps[bool]:
         return False
 
 
-def _first_line(value: str, files: Files, path: str) -> Sql:
+def _first_line(value: str, files: Files, path: str, further: str = "") -> Sql:
     """Return the SELECT of a value of the first line of a file, which it calls `line`."""
     glob, condition = files.source.glob_of(path), files.source.condition_of(path)
     function = files.read(glob, file_format="LineAsString", structure="line String", on_cluster=False)
-    return function.between(f"SELECT {value} FROM ", f" WHERE {condition} LIMIT 1")
+    return function.between(f"SELECT {value} FROM ", f" WHERE {condition} {further}LIMIT 1")
 
 
 def check_servers_read(path: str, compression: str) -> None:

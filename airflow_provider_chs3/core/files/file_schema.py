@@ -84,6 +84,10 @@ def _read_text(files: Files, selection: Selection, wanted: Sequence[Column]) -> 
     by_file = yield from describe(files, paths)
     names = list(dict.fromkeys(name for names in by_file.values() for name in names))
     if selection.select:
+        # A compressed file of no bytes has no columns, and no rows either.
+        by_file = {path: of_file for path, of_file in by_file.items() if of_file}
+        if not by_file:
+            return _read_nothing(wanted)
         in_each = [name for name in names if all(name in of_file for of_file in by_file.values())]
         # The names of a JSON file are those of a sample of its lines; there a missing key is NULL anyway.
         known = names if files.format.name == "JSONEachRow" else in_each
@@ -146,7 +150,7 @@ def _read_typed(files: Files, selection: Selection, wanted: Sequence[Column]) ->
     # ORC has no columns for a file without rows, and compressed Native may be of no bytes.
     kinds = [kind for kind in kinds if kind.types] or kinds
     every = list(dict.fromkeys(name for kind in kinds for name in kind.types))
-    if not every and not selection.select:
+    if not every:
         return _read_nothing(wanted)
     needed = [name for name in every if name not in VIRTUAL_COLUMNS]
     by_file = {kind.example: kind.types for kind in kinds}

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
+from datetime import UTC, datetime
+from typing import Any
+
 import pytest
 
 from tests.integration.lake import PERIOD, Lake
@@ -48,3 +52,32 @@ def test_a_period_of_names_alone_is_published_without_rows(lake: Lake) -> None:
     )
     lake.put(f"trips/{PERIOD}/a.csv", b"at,a\n")
     assert (lake.load()["status"], lake.load()["status"]) == ("published", "unchanged")
+
+
+@pytest.mark.thorough(but=2)
+@pytest.mark.parametrize("is_selected", [True, False])
+@pytest.mark.parametrize(
+    ("ending", "full", "empty", "file_format"),
+    [
+        ("json.gz", b'{"at": "2026-10-01 00:00:00", "a": "1"}\n', b"", None),
+        ("json.gz", b'{"at": "2026-10-01 00:00:00", "a": "1"}\n', b" \r\n\n", None),
+        ("csv.gz", b"at,a\n2026-10-01 00:00:00,1\n", b"", None),
+        ("gz", b"2026-10-01 00:00:00,1\n", b"", "CSV"),
+    ],
+)
+def test_a_compressed_file_of_nothing_has_no_rows(
+    lake: Lake, ending: str, full: bytes, empty: bytes, file_format: str | None, is_selected: bool
+) -> None:
+    lake.on_every_node(
+        f"CREATE TABLE {lake.database}.trips (at DateTime('UTC'), a String) "
+        "ENGINE = MergeTree PARTITION BY toYYYYMM(at) ORDER BY at"
+    )
+    names = ("c1", "c2") if file_format else ("at", "a")
+    arguments: dict[str, Any] = {"select": dict(zip(("at", "a"), names, strict=True))} if is_selected else {}
+    arguments |= {"file_format": file_format} if file_format else {}
+    for number, body in enumerate((empty, full, empty)):
+        lake.put(f"trips/{PERIOD}/{number}.{ending}", gzip.compress(body))
+        assert lake.load(**arguments)["status"] == "published"
+    assert lake.on_node(0, f"SELECT at, a FROM cluster('{lake.cluster.name}', {lake.database}, trips)") == [
+        (datetime(2026, 10, 1, tzinfo=UTC), "1")
+    ]
