@@ -12,6 +12,7 @@ from airflow_provider_chs3.client.connection import check_settings, parse_node_s
 from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.core.arguments.check_arguments import Checks
 from airflow_provider_chs3.core.arguments.load_arguments import CREATE_TABLE, VIEWS, Tuning
+from airflow_provider_chs3.core.arguments.proof_arguments import SAMPLE
 from airflow_provider_chs3.core.files.table_suggestion import NewTable, NewTableRequest, suggest_table
 from airflow_provider_chs3.core.load.cleanup_on_request import CleanRequest, Orphan, clean_staging
 from airflow_provider_chs3.core.load.decision import published_periods
@@ -213,7 +214,10 @@ class Table:
             Chs3Error: If the periods cannot be read.
         """
         options = ProofOptions(
-            object_column=object_column, sample=sample, all_periods=periods is None, is_as_recorded=is_as_recorded
+            object_column=object_column,
+            sample=SAMPLE.checked(sample),
+            all_periods=periods is None,
+            is_as_recorded=is_as_recorded,
         )
         listing = load.store.listing()
         return self._runner(listing).run(prove_periods(self._requests(load, periods, listing), options))

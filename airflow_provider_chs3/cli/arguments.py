@@ -47,7 +47,7 @@ _OLDER_THAN_HOURS = replace(
     help="Minimum age of the staging: pass more than the longest load takes.",
     default=24,
 )
-_DAYS = Argument(name="days", help="How many days back.", type="int", default=30, least=1)
+_DAYS = Argument(name="days", help="How many days back.", type="int", default=30, least=1, most=3_660)
 
 
 def parser() -> argparse.ArgumentParser:

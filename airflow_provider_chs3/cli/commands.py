@@ -19,7 +19,6 @@ from airflow_provider_chs3.cli.overview import list_tables, show_costs
 from airflow_provider_chs3.cli.rehearse import Rehearsal
 from airflow_provider_chs3.cli.reports import Command, Report, for_loads, or_of_all
 from airflow_provider_chs3.cli.tables import age, size
-from airflow_provider_chs3.core.arguments.proof_arguments import SAMPLE
 from airflow_provider_chs3.core.load.retry_policy import RELOAD
 from airflow_provider_chs3.core.model.models import PeriodObjects, TableName
 from airflow_provider_chs3.core.model.period import parse_periods
@@ -153,7 +152,7 @@ def _adopt(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
     refused = sum(period.status == "refused" for period in adopted)
     return Report(
         header=["period", "status", "rows", "reason"],
-        rows=[[period.period, period.status, sum(period.rows_by_node.values()), period.reason] for period in adopted],
+        rows=[[period.period, period.status, period.rows, period.reason] for period in adopted],
         values=[period.as_json() for period in adopted],
         summary=f"{refused} of {quantity(len(adopted), 'period')} refused",
         is_fine=not refused,
@@ -165,7 +164,7 @@ def _prove(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
         chosen.known_load,
         _named_periods(given, chosen),
         object_column=given.object_column,
-        sample=SAMPLE.checked(given.sample),
+        sample=given.sample,
         is_as_recorded=not chosen.is_declared,
     )
     unlike = sum(period.status != EQUAL for period in proved)

@@ -69,6 +69,8 @@ class ChosenLoad:
 def choose_loads(given: argparse.Namespace) -> list[ChosenLoad]:
     """Return the loads that a command line names."""
     ways = [f"--{name}" for name in ("table", "loads", "dag") if getattr(given, name)]
+    if given.task and not given.dag:
+        raise ConfigurationError("--task is a task of a DAG: pass --dag, too.")
     if not ways and given.command == DOCTOR:
         return [_of_options(given)]
     if len(ways) != 1:

@@ -32,7 +32,7 @@ def test_a_beginning_after_the_end_is_told() -> None:
 def test_costs_are_of_a_day_at_least(days: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         main(["costs", f"--days={days}"])
-    assert f"argument --days: days='{days}' is not allowed: use a whole number at least 1" in capsys.readouterr().err
+    assert f"argument --days: days='{days}' is not allowed: use a whole number at least 1 and at most 3660" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("hours", ["nan", "-1", "inf", "long"])
@@ -161,3 +161,8 @@ def test_help_needs_no_airflow() -> None:
         "print('airflow' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+def test_a_task_needs_its_dag(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["plan", "--task", "t", "--table", "t", "--key", "k", "--period", "2026-01"])
+    assert (code, "--task is a task of a DAG: pass --dag, too." in capsys.readouterr().err) == (2, True)

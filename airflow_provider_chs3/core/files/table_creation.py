@@ -18,6 +18,7 @@ from airflow_provider_chs3.core.sql.quoting import Sql, in_table, is_table
 from airflow_provider_chs3.core.sql.quoting import table as quoted
 from airflow_provider_chs3.core.steps.operations import Log, QueryNodes, Steps
 from airflow_provider_chs3.core.target.topology import nodes_of
+from airflow_provider_chs3.exceptions import ConfigurationError
 
 _CREATE = "CREATE TABLE "
 
@@ -39,6 +40,11 @@ def create_if_missing(request: NewTableRequest, periods: Collection[Period]) -> 
         new = yield from _suggest(request, periods)
         if new is None:
             return False
+        if "." in (name := request.table.table):
+            raise ConfigurationError(
+                f"create_table creates no table with a dot in its name, and all of {name!r} is its name, as database "
+                "is set beside table. Leave one of the two databases out, or create the table yourself."
+            )
         first = nodes[0]
         yield from Log(name=f"Creating table {request.table}, which does not exist:\n{new.as_text}")
         yield from _create({first: new.statements[0]}, request.table)

@@ -201,7 +201,7 @@ def parse_periods(given: Sequence[str] | str | None) -> tuple[Period, ...]:
     if given is None:
         raise ConfigurationError("periods=None: its template rendered to nothing. Set a value for it in the run.")
     texts = given.split(",") if isinstance(given, str) else given
-    periods = {Period.parse(text.strip()) for text in texts}
+    periods = {Period.parse(text.strip() if isinstance(text, str) else text) for text in texts}
     if periods:
         grain_of(periods)
     return tuple(sorted(periods))

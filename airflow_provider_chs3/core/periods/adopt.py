@@ -52,9 +52,14 @@ class AdoptedPeriod(AsJson):
     def __str__(self) -> str:
         return f"{self.period} {self.status}: {self.reason}"
 
+    @property
+    def rows(self) -> int | None:
+        """Its rows on all shards; None if it was refused before they were counted."""
+        return sum(self.rows_by_node.values()) if self.rows_by_node else None
+
     def as_json(self) -> dict[str, Any]:
         """Return JSON-safe values."""
-        return {**super().as_json(), "rows": sum(self.rows_by_node.values())}
+        return {**super().as_json(), "rows": self.rows}
 
 
 def adopt_periods(requests: Sequence[LoadRequest], *, proves: bool = False) -> Steps[list[AdoptedPeriod]]:
@@ -111,9 +116,13 @@ def adopt_period(request: LoadRequest, *, proves: bool = False) -> Steps[Adopted
     decision = decide(load.facts(load.before), request.policies)
     if isinstance(decision, Refuse) and decision.refusal is Refusal.NO_OBJECTS:
         raise no_objects_error(request, request.period)
+    rows = {str(node): load.before[node].state.rows for node in load.context.publishers}
     if isinstance(decision, Skip) and not decision.has_no_objects:
-        rows = {str(node): on_node.state.rows for node, on_node in load.before.items()}
         return AdoptedPeriod(period=request.period, status="unchanged", reason=decision.reason, rows_by_node=rows)
+    if not load.manifest.objects:
+        # The policies allow that; but nothing proves its rows.
+        status, reason = "refused" if any(rows.values()) else "unchanged", f"no {load.wanted.contents}"
+        return AdoptedPeriod(period=request.period, status=status, reason=reason, rows_by_node=rows)
     counted = yield from _count(load)
     _check_sight(load, counted)
     outcome = partial(AdoptedPeriod, period=request.period, rows_by_node=counted.rows_by_node)

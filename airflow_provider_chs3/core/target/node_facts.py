@@ -154,7 +154,9 @@ class Target:
         lacking = [node for node, facts in self.nodes.items() if facts.target is None]
         if not lacking:
             return ""
-        text = f"Table {self.target}{said} does not exist {self.place(lacking)}: {what_to_do}."
+        # Without a database beside it, what stands before the dot would be one.
+        dotted = f" (all of {self.target.table!r} is its name, as database is set)" if "." in self.target.table else ""
+        text = f"Table {self.target}{said}{dotted} does not exist {self.place(lacking)}: {what_to_do}."
         return self.missing_database(self.target.database) or text
 
     @property

@@ -12,7 +12,7 @@ from uuid import UUID
 import pytest
 
 from airflow_provider_chs3.core.model.models import Manifest, Node, ObjectChanges, TableName, Unit, as_json
-from airflow_provider_chs3.core.model.period import Period
+from airflow_provider_chs3.core.model.period import Period, parse_periods
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 WRITTEN = datetime(2026, 10, 2, tzinfo=UTC)
@@ -57,6 +57,10 @@ class TestPeriod:
     def test_other_values_are_no_period(self, value):
         with pytest.raises(ConfigurationError, match="is not a period"):
             Period.parse(value)
+
+    def test_one_of_a_list_that_is_no_text_is_no_period(self):
+        with pytest.raises(ConfigurationError, match="None is not a period"):
+            parse_periods(["2026-10", None])
 
     @pytest.mark.parametrize("text", ["2026-13", "2026-00", "0000-01", "2026-02-29", "2025-W53"])
     def test_must_exist(self, text):

@@ -151,6 +151,18 @@ class TestAdopt:
             adopt(foreign, periods="2026-09,2026-10")
         assert foreign.load()["status"] == "unchanged"
 
+    @pytest.mark.parametrize("policy", ["skip", "empty"])
+    def test_one_that_may_be_without_objects_is_unchanged_without_rows_and_refused_with_them(
+        self, foreign: Lake, policy: str
+    ) -> None:
+        definition = {"policies": {"on_no_objects": policy}}
+        (without_rows,) = adopt(foreign, periods="2026-09", definition=definition)
+        assert (without_rows["status"], without_rows["rows"]) == ("unchanged", 0)
+        for key in foreign.upload(TRIPS):
+            foreign.s3.delete_object(Bucket=foreign.bucket, Key=key)
+        with pytest.raises(AirflowFailException, match="2026-10 refused: no objects$"):
+            adopt(foreign, definition=definition)
+
     @pytest.mark.thorough
     def test_text_is_counted_by_reading_it(self, trips_lake: Lake) -> None:
         trips_lake.upload(TRIPS, file_format="csv.gz")
