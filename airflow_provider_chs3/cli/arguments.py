@@ -127,7 +127,10 @@ def _missing(storage: type[Storage], options: Mapping[str, Any]) -> list[str]:
 def _made(storage: type[Storage], options: Mapping[str, Any], given: argparse.Namespace) -> Storage:
     if missing := _missing(storage, options):
         names = " and ".join(map(flag, missing))
-        raise ConfigurationError(f"--storage {given.storage} needs more options: pass {names}.")
+        raise ConfigurationError(
+            f"Nothing says where the objects are: for --storage {given.storage}, pass {names}, or name their load by "
+            "--dag or --loads."
+        )
     return storage.of_options(options)
 
 

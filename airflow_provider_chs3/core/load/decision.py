@@ -227,13 +227,16 @@ def held_text(held: Held) -> str:
     return f"held since {held.since} UTC: {held.reason}. {TO_DECIDE}"
 
 
-def whole_table_error(target: TableName, sizes: str, reason: str) -> TargetChangedError:
+def whole_table_error(target: TableName, sizes: str, reason: str, *, has_object_column: bool) -> TargetChangedError:
     """Return the error of `Refusal.WHOLE_TABLE`; loads raise it, plans report it."""
+    way = (
+        " With increments={'object_column': …}, loads replace only the rows of overwritten and deleted objects, up to "
+        "a quarter of the table's bytes."
+    )
     return TargetChangedError(
         f"{target} has no partitions, so this would load it whole again, reading {sizes}: {reason}. The table is "
-        "unchanged. To allow this, set policies={'reload_whole_table': True}, for example for one run. With "
-        "increments={'object_column': …}, loads replace only the rows of overwritten and deleted objects, up to a "
-        "quarter of the table's bytes."
+        "unchanged. To allow this, set policies={'reload_whole_table': True}, for example for one run."
+        + ("" if has_object_column else way)
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import pairwise
 
@@ -72,7 +72,7 @@ def _plan_increment(load: PeriodLoad, published: Manifest) -> tuple[PeriodLoad, 
     if reason:
         return load, reason
     removed = (*changes.overwritten, *changes.deleted) if load.spread else changes.removed(load.manifest)
-    if removed and (reason := why_not_removed(load, published, removed)):
+    if removed and (reason := why_not_removed(load, published, changes)):
         return load, f"since the period was published, {changes}, and {reason}"
     new = changes.to_read(load.manifest, removed)
     increment = Increment(
@@ -257,17 +257,17 @@ _MOST_BYTES_OF_PATHS = 250_000
 _LARGEST_SHARE = 0.25
 
 
-def why_not_removed(load: PeriodLoad, published: Manifest, removed: Collection[str]) -> str:
-    """Return why published rows of objects cannot be removed; empty if they can."""
+def why_not_removed(load: PeriodLoad, published: Manifest, changes: ObjectChanges) -> str:
+    """Return why published rows of overwritten and deleted objects cannot be removed; empty if they can."""
     if not load.context.table_facts.keeps_every_row:
         return "merges of this table remove rows, so the rows of other objects may depend on those removed"
     if not load.manifest.objects:
         return "no objects are left"
-    gone = set(removed)
+    gone = {*changes.overwritten, *changes.deleted}
     gone_bytes = sum(unit.size_bytes for unit in published.objects if unit.path in gone)
-    if gone_bytes > _LARGEST_SHARE * published.size_bytes or sum(map(len, removed)) > _MOST_BYTES_OF_PATHS:
-        return "these are too many to remove only their rows"
-    return ""
+    if gone_bytes > _LARGEST_SHARE * published.size_bytes:
+        return "they held more than a quarter of its bytes"
+    return "their paths are too long to remove only their rows" if sum(map(len, gone)) > _MOST_BYTES_OF_PATHS else ""
 
 
 def why_no_base(periods: Mapping[Node, PeriodOnNode], table_facts: TableFacts) -> str:

@@ -364,7 +364,8 @@ def _error_of(load: PeriodLoad, facts: PeriodFacts, refuse: Refuse) -> Chs3Error
         case Refusal.NOT_HELD:
             return not_held_error(load, refuse.reason)
         case Refusal.WHOLE_TABLE:
-            return whole_table_error(target, request.source.kind.contents.sizes(load.manifest), refuse.reason)
+            sizes, has_column = request.source.kind.contents.sizes(load.manifest), bool(load.policies.object_column)
+            return whole_table_error(target, sizes, refuse.reason, has_object_column=has_column)
         case Refusal.SHRANK:
             subject = target if period == WHOLE_TABLE else period
             return SourceError(

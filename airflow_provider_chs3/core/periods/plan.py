@@ -425,8 +425,10 @@ def _planned(
     if decision.held_because:
         reason = f"its load will be held: {decision.held_because}"
     if isinstance(decision, Refuse):
-        is_whole = decision.refusal is Refusal.WHOLE_TABLE
-        reason = f"its load will stop: {whole_table_error(target, objects.sizes, reason) if is_whole else reason}"
+        if decision.refusal is Refusal.WHOLE_TABLE:
+            has_column = bool(request.policies.object_column)
+            reason = str(whole_table_error(target, objects.sizes, reason, has_object_column=has_column))
+        reason = f"its load will stop: {reason}"
     if comparison.status is ComparisonStatus.NEW and not objects.count:
         is_skipped, reason = is_skipped or request.leave_out_empty, f"it has no {contents} yet"
     return PlannedPeriod(

@@ -160,7 +160,7 @@ class TestAdopt:
         assert (without_rows["status"], without_rows["rows"]) == ("unchanged", 0)
         for key in foreign.upload(TRIPS):
             foreign.s3.delete_object(Bucket=foreign.bucket, Key=key)
-        with pytest.raises(AirflowFailException, match="2026-10 refused: no objects$"):
+        with pytest.raises(AirflowFailException, match=r"2026-10 refused: no objects$"):
             adopt(foreign, definition=definition)
 
     @pytest.mark.thorough

@@ -161,3 +161,14 @@ def test_what_it_cannot_create_it_refuses(lake: Lake) -> None:
     refused(lake, "columns or select name those to load", create_table="if_missing", columns=["n"])
     refused(lake, "create_table='always' is not allowed: use one of never", create_table="always")
     refused(lake, "does not exist")
+
+
+def test_a_table_with_a_dot_in_its_name_is_not_created(lake: Lake) -> None:
+    lake.upload(TRIPS)
+    with pytest.raises(AirflowFailException, match="creates no table with a dot in its name"):
+        lake.load(table="other.trips", create_table="if_missing")
+    with pytest.raises(
+        AirflowFailException, match=r"\(all of 'other.trips' is its name, as database is set\) does not"
+    ):
+        lake.load(table="other.trips")
+    assert definitions(lake, "other.trips") == []
