@@ -59,7 +59,7 @@ _TERMINAL: dict[tuple[int, ...], str] = {
     (UNKNOWN_TABLE, UNKNOWN_DATABASE): (
         "A table or database is missing on that node: create it on every node of the cluster, or attach it again."
     ),
-    (50,): "The format cannot hold that type: change the column's type. A load can leave the column out, with columns=[…].",
+    (50,): "The format cannot hold that type: change the column's type. A load can leave it out, with columns=[…].",
     (107, 636): "Files are missing or cannot be read: check the bucket, the key and the format.",
     (115,): "That node does not know the setting: leave it out, or upgrade the node.",
     (456, 457): "A parameter of the statement is missing, or is not of its placeholder's type.",
