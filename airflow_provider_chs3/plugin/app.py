@@ -180,19 +180,16 @@ def _add_period_routes(app: FastAPI, pool: Executor) -> None:
     of_objects = SharedAnswers(look_at_objects_of, pool=pool, seconds=PAGE_CACHE_SECONDS)
     changed = SharedAnswers(look_with(look_at_changes, partial(Changes, nodes=[])), pool=pool, seconds=logs_seconds)
 
-    @app.get("/api/period", response_model=schemas.PeriodDetails, response_model_exclude_unset=True)
+    @app.get("/api/period", response_model=schemas.PeriodDetails | None, response_model_exclude_unset=True)
     async def period(
         question: OfPeriod, readable_dags: ReadableDags, readable_logs: LogsOf, readable_xcoms: XComsOf
-    ) -> dict[str, Any]:
-        answer = details_as_json(
+    ) -> dict[str, Any] | None:
+        return details_as_json(
             await details.get(question),
             readable_dags=readable_dags,
             readable_logs=readable_logs,
             readable_xcoms=readable_xcoms,
         )
-        if answer is None:
-            raise HTTPException(status_code=404, detail="Not Found")
-        return answer
 
     @app.get("/api/parts")
     async def parts(question: OfPeriod) -> PeriodParts:

@@ -171,9 +171,9 @@ def test_there_is_nothing_else(as_user: AsUser, trips_lake: Lake) -> None:
     asked: list[tuple[dict[str, str], int]] = [
         ({"conn_id": "no_such_connection"}, 404),
         ({"conn_id": "aws_default"}, 404),
-        ({"table": "no_such_table"}, 404),
-        ({"database": "' OR 1 = 1 --\0"}, 404),
-        ({"period": "2020-01"}, 404),
+        ({"table": "no_such_table"}, 200),
+        ({"database": "' OR 1 = 1 --\0"}, 200),
+        ({"period": "2020-01"}, 200),
         ({"period": "2026-13"}, 422),
         ({"period": "1970-01"}, 422),
         ({"period": "2026-02-29"}, 422),

@@ -232,11 +232,15 @@ def _table_overview(seen: ClusterSnapshot, table: TableName, known: Mapping[str,
 def _gone(seen: ClusterSnapshot, period: JoinedPeriod) -> PeriodOverview:
     """Return a period of a table that is not there: nothing but its records is left."""
     renamed = next((name for node in seen.nodes.values() if (name := node.renamed.get(period.table))), None)
-    what = f"is now called {renamed}" if renamed else "was dropped or renamed, or the connection's user cannot see it"
+    what = (
+        f"is now called {renamed}; the ledger lists its periods under the name {period.table}"
+        if renamed
+        else "was dropped or renamed, or the connection's user cannot see it"
+    )
     return PeriodOverview(
         period=str(period.period),
         state=PeriodState.GONE,
-        why=f"the table {what}; the ledger lists its periods under the name {period.table}",
+        why=f"the table {what}",
         owner=period.owner,
         **_publication(period),
     )

@@ -21,6 +21,7 @@ test("each state has the actions that make sense", () => {
   expect(kindsFor({ ...PERIOD, state: "held" })).toEqual(["approve", "discard", "reload", "merge", "forget"]);
   expect(kindsFor({ ...PERIOD, parts: 0, state: "gone" })).toEqual(["forget"]);
   expect(kindsFor({ ...PERIOD, parts: 0, published_at: "", state: "failed" })).toEqual(["reload"]);
+  expect(kindsFor({ ...PERIOD, parts: 0, published_at: "", state: "overdue" })).toEqual(["reload"]);
 });
 
 test("what stands in the way is said", () => {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { PeriodRow, State } from "../src/api/types";
 import type { Problem, TableRow } from "../src/model/fleet";
-import { adoptCommand, badObjectIn, namesOf, needsByCause, needsOf, runsByCause, statementOf } from "../src/model/needs";
+import { adoptCommand, badObjectIn, namesOf, needsByCause, needsOf, runsByCause, statementOf, wayOut } from "../src/model/needs";
 
 function period(name: string, why: string, more: Partial<PeriodRow> = {}): PeriodRow {
   return {
@@ -91,6 +91,13 @@ test.each([
   ["its newest load failed: the bucket cannot be read from row to row of time", ""],
 ])("%s names the object %j", (text, object) => {
   expect(badObjectIn(text)).toBe(object);
+});
+
+test.each([
+  ["Column 'fare' is Float64, but row 1,007 of lake/a.parquet has 'x' for it. Widen the column.", "Correct select, or replace this object"],
+  ["lake/a.parquet cannot be read as Parquet: no magic bytes", "Replace or delete this object"],
+])("the way out of %s is: %s", (text, way) => {
+  expect(wayOut(text, "this object")).toBe(way);
 });
 
 test("the command that adopts names connection, table and periods, quoted for a shell", () => {

@@ -120,7 +120,7 @@ export const KINDS: Record<Kind, ActionKind> = {
     verb: "Restore",
     right: "may_start_runs",
     dag: (rights) => rights.actions_dag,
-    isFor: (period) => RESTORABLE.has(period.state),
+    isFor: (period) => period.published_at !== "" && RESTORABLE.has(period.state),
     says: ({ rights }) => [
       `Starts a run of DAG ${rights.actions_dag_id} that publishes the newest version with other rows that is kept of the period, and pins it: ` +
         "loads leave it until somebody unpins it. The run fails, and changes nothing, if no version is kept (keep_versions).",

@@ -86,12 +86,7 @@ export function useDetails(place: PeriodPlace, { state: now, published_at: publi
   return useQuery({
     queryKey: ["period", query, now, published],
     placeholderData: keepPreviousData,
-    queryFn: () => ask<PeriodDetails | null>(`chs3/api/period?${query}`).catch((error: unknown) => {
-      if (error instanceof RequestError && error.status === 404) {
-        return null;
-      }
-      throw error;
-    }),
+    queryFn: () => ask<PeriodDetails | null>(`chs3/api/period?${query}`),
     refetchInterval: ({ state }) => (now === "loading" || state.dataUpdateCount < 2 ? BUSY_MILLISECONDS : CALM_MILLISECONDS),
     enabled: now !== "never_loaded" && now !== "gone",
   });

@@ -77,6 +77,11 @@ export function badObjectIn(text: string): string {
   return /\bfrom row [\d,]+ of (\S+\/\S+?):? /.exec(text)?.[1] ?? /(\S+\/\S+) cannot be read as /.exec(text)?.[1] ?? "";
 }
 
+// What helps a load that could not read an object, or not convert what an expression makes of it.
+export function wayOut(text: string, objects: string): string {
+  return text.includes("cannot be read as ") ? `Replace or delete ${objects}` : `Correct select, or replace ${objects}`;
+}
+
 const quoted = (word: string) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
 
 // The command that keeps rows which no load wrote: the source is that of the loads, which the page does not know.

@@ -5,7 +5,7 @@ import { useDetails, type PeriodPlace } from "../api/queries";
 import type { PeriodRow } from "../api/types";
 import { isNamed, madeOf, titleOf, type TableRow } from "../model/fleet";
 import { namedIn } from "../model/named";
-import { adoptCommand, badObjectIn } from "../model/needs";
+import { adoptCommand, badObjectIn, wayOut } from "../model/needs";
 import { nameOfPeriod } from "../model/period";
 import { bytes, number, orNone, parseUtc, rate } from "../model/format";
 import { STATES } from "../model/states";
@@ -100,7 +100,7 @@ function Period({ table, period, place, owners }: Opened & { owners: Record<stri
         {data?.failure && period.state === "failed" ? null : <Text mb={2} overflowWrap="anywhere">{sentence(period.why + withoutText(table.silentNodes))}</Text>}
         {period.failing_rows.length ? <><Faint>Some of the rows that fail:</Faint><Sql text={period.failing_rows.join("\n")} /></> : null}
         {period.state === "changed" ? <WhatChanged place={place} /> : null}
-        {badObject ? <><Faint>Replace or delete this object, then reload:</Faint><Sql text={badObject} /></> : null}
+        {badObject ? <><Faint>{wayOut(period.why, "this object")}, then reload:</Faint><Sql text={badObject} /></> : null}
         {next ? <Faint>{next}</Faint> : null}
         {period.statement ? <><Faint>To unblock it, run this statement on each node named above:</Faint><Sql text={period.statement} /></> : null}
         {period.state === "changed" ? <><Faint>To keep the rows as they are, adopt the period, with the bucket and key of its loads:</Faint><Sql text={adoptCommand(table, [period])} /></> : null}

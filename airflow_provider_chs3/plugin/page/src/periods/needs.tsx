@@ -6,7 +6,7 @@ import { KINDS, refusal, type Kind } from "../actions/kinds";
 import type { FailedRun, ShardNode, PeriodRow, Periods, State } from "../api/types";
 import { nameOf, titleOf, type Problem } from "../model/fleet";
 import { count, ended, parseUtc } from "../model/format";
-import { adoptCommand, badObjectIn, listed, namesOf, needsByCause, needsOf, runsByCause, statementOf, type Need } from "../model/needs";
+import { adoptCommand, badObjectIn, listed, namesOf, needsByCause, needsOf, runsByCause, statementOf, wayOut, type Need } from "../model/needs";
 import { AWAITS_LOAD, AWAITS_MERGES, NEEDS_PERSON, STATES } from "../model/states";
 import { DagLink, RunLink } from "../ui/links";
 import { Ago, CopyButton, Time } from "../ui/parts";
@@ -148,7 +148,7 @@ function nextOf(period: PeriodRow, all: number, nextRun: number | undefined): Re
     return <>{first} Its DAG runs next at <Time at={new Date(nextRun * 1_000)} />: reload if that is too late, or loads other periods.</>;
   }
   if (period.state === "failed" && badObjectIn(period.why)) {
-    return all > 1 ? "Replace or delete these objects, then reload." : "Replace or delete this object, then reload.";
+    return `${wayOut(period.why, all > 1 ? "these objects" : "this object")}, then reload.`;
   }
   return next ?? period.hint;
 }

@@ -1,6 +1,7 @@
 // Small parts that all views share.
 import { Alert, Box, Button, Code, Flex, Heading, Skeleton, Stack, Text } from "@chakra-ui/react";
 import { useState, type ReactNode } from "react";
+import { stored } from "../model/directions";
 import { age, dayAndMinute, minute, parseUtc, time } from "../model/format";
 import { useNow, useZone } from "./zone";
 
@@ -53,7 +54,7 @@ export function Note({ children, status = "error", title }: {
 export function CopyButton({ text, label = "Copy", size = "2xs" }: { text: string; label?: string; size?: "2xs" | "xs" }) {
   const [isCopied, setCopied] = useState(false);
   const copy = () => {
-    void navigator.clipboard.writeText(text).then(() => {
+    void navigator.clipboard.writeText(stored(text)).then(() => {
       setCopied(true);
       setTimeout(() => { setCopied(false); }, 2_000);
     });
