@@ -15,7 +15,7 @@ from airflow_provider_chs3.core.arguments import load_arguments
 from airflow_provider_chs3.core.arguments.declaration import REQUIRED, Argument, declared
 from airflow_provider_chs3.core.arguments.proof_arguments import OBJECT_COLUMN, SAMPLE
 from airflow_provider_chs3.core.doctor.privileges import PURPOSES
-from airflow_provider_chs3.core.model.period import Period, grain_of
+from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.sources import OBJECT_STORAGES, STORAGES, storage_class
 
@@ -77,12 +77,15 @@ def periods_of(given: argparse.Namespace) -> tuple[str, ...]:
     """Return the periods named on the command line; empty without any."""
     periods = {Period.parse(text) for text in given.period or ()}
     if given.first or given.last:
+        if periods:
+            raise ConfigurationError("--period with --from and --to: name the periods in one of these ways.")
         if not (given.first and given.last):
             raise ConfigurationError("Pass both --from and --to, such as --from 2026-01 --to 2026-12.")
         first, last = Period.parse(given.first), Period.parse(given.last)
         if last < first:
             raise ConfigurationError(f"--from {first} is after --to {last}: pass the first period, then the last.")
-        grain_of((first, last))
+        if first.grain is not last.grain:
+            raise ConfigurationError(f"Periods of one load have one length: --from {first} and --to {last} have two.")
         periods.update(first.through(last))
     return tuple(str(period) for period in sorted(periods))
 

@@ -45,7 +45,7 @@ def _ledger(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
         rows=[[of.period, of.partition_id, of.state, of.rows, size(of.size_bytes), *_published(of)] for of in listed],
         values=[period.as_json() for period in listed],
         summary=f"{changed} of {quantity(len(listed), 'period')} not as published",
-        is_fine=not changed and (freshness is None or freshness.is_fresh),
+        is_fine=not changed and bool(listed or not periods) and (freshness is None or freshness.is_fresh),
         notes=[f"{'The table is ' * freshness.is_fresh}{freshness}."] if freshness else [],
         nothing="The ledger has no such period." if periods else "The ledger has no periods of this table.",
     )
@@ -216,6 +216,8 @@ def _forget(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
         periods = tuple(str(period.period) for period in chosen.table.list_periods() if period.period)
         if not periods:
             return Report(values=[], summary="nothing", nothing="The ledger has no periods.")
+    if not periods:
+        raise ConfigurationError("Name the periods: --period, --from and --to, or --all-periods.")
     forgotten = chosen.table.forget(periods)
     return Report(
         header=["period", "status", "rows that stay"],

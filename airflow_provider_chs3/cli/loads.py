@@ -118,10 +118,13 @@ def _of_options(given: argparse.Namespace) -> ChosenLoad:
 
 def _of_file(given: argparse.Namespace) -> list[tuple[str, Load]]:
     file, *names = given.loads
-    loads = {str(load.name): load for load in Load.read(file)}
+    try:
+        loads = {str(load.name): load for load in Load.read(file)}
+    except ConfigurationError as error:
+        raise ConfigurationError(str(error).partition(" In a DAG file")[0]) from None
     if unknown := [name for name in names if name not in loads]:
         raise ConfigurationError(f"{file} has no load {', '.join(unknown)}: it has {', '.join(loads)}.")
-    return [(name, loads[name]) for name in names or loads]
+    return [(name, loads[name]) for name in dict.fromkeys(names or loads)]
 
 
 def _of_dag(given: argparse.Namespace) -> Iterator[tuple[str, Load]]:

@@ -105,6 +105,8 @@ class ConnectionOptions:
             ConfigurationError: If a field is wrong: it names the field, its value and the values that it may have.
         """
         where = f"Connection {connection.conn_id!r}"
+        if connection.conn_type not in (None, "", "chs3", OFFICIAL_CONN_TYPE):
+            raise ConfigurationError(f"{where} is of type {connection.conn_type}, not chs3: name another one.")
         port, values = _described(connection, where=where)
         check_names(values, KNOWN_EXTRAS, where=f"{where}, extra,")
         extras = Extras(values, where=f"{where}: extra")

@@ -84,7 +84,12 @@ class Load(Group):
             object.__setattr__(self, "name", self.table.rpartition(".")[2])
 
     def _check_columns(self) -> None:
-        """Check that what creates columns does not leave some out."""
+        """Check that columns are named once, and that what creates columns does not leave some out."""
+        if self.columns is not None and not is_of_a_run(self.columns):
+            if not self.columns:
+                raise ConfigurationError("columns=[] names no column: leave it out to load all.")
+            if len(set(self.columns)) < len(self.columns):
+                raise ConfigurationError(f"columns={list(self.columns)} names a column twice.")
         adds = isinstance(self.policies, Mapping) and self.policies.get("on_new_columns") == "add"
         creating = {
             "create_table='if_missing'": self.create_table == "if_missing",

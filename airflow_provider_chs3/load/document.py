@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date
 from difflib import get_close_matches
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -112,11 +113,11 @@ class Document(NamedFiles):
         if container and isinstance(value, dict if container.startswith("Mapping") else list):
             self._check_elements(keys, container, value)
         elif not any(_fits(value, kind) for kind in kinds):
-            raise self._of_another_type(keys, value, argument.wanted)
+            raise self._of_another_type(keys, value, _wanted(argument))
         try:
             argument.checked(value)
         except ConfigurationError:
-            raise ConfigurationError(f"{self.at(keys)}={value!r} is not allowed: use {argument.wanted}.") from None
+            raise ConfigurationError(f"{self.at(keys)}={value!r} is not allowed: use {_wanted(argument)}.") from None
 
     def _check_elements(self, keys: Keys, container: str, value: dict[str, Any] | list[Any]) -> None:
         kinds = elements_of(container)
@@ -129,8 +130,17 @@ class Document(NamedFiles):
     def _of_another_type(self, keys: Keys, value: Any, wanted: str) -> ConfigurationError:
         written = self._written.get(keys)
         if wanted == "a text" and written and not isinstance(value, str):
-            return ConfigurationError(f"{self.at(keys)} is {written}, {_noun(value)} in YAML: quote it, '{written}'.")
-        shown = f"{value!r}, a text" if isinstance(value, str) else "empty" if written == "" else _noun(value)
+            noun, set_it = ("which is empty", "set it, or ") if value is None else (_noun(value), "")
+            return ConfigurationError(f"{self.at(keys)} is {written}, {noun} in YAML: {set_it}quote it, '{written}'.")
+        shown = (
+            "empty"
+            if written == ""
+            else f"{written}, {_noun(value)}"
+            if written and value is not None
+            else _noun(value)
+        )
+        if isinstance(value, str):
+            shown = f"{value!r}, a text"
         return ConfigurationError(f"{self.at(keys)} is {shown}: use {wanted}.")
 
     def where(self, keys: Keys, name: str) -> str:
@@ -170,6 +180,10 @@ class Document(NamedFiles):
             raise ConfigurationError(
                 f"{self.at(keys)} is {written}, which YAML cannot read: quote it, '{written}'."
             ) from None
+        if isinstance(value, float) and not isfinite(value):
+            raise ConfigurationError(
+                f"{self.at(keys)} is {written}, no finite number: write one, or quote it, '{written}'."
+            )
         if not _AS_WRITTEN.fullmatch(written):
             # 10:00 is meant as a time, never as 600.
             write_that = "" if ":" in written else "write that, or "
@@ -220,6 +234,10 @@ class Document(NamedFiles):
 
     def _no_yaml(self, error: yaml.MarkedYAMLError) -> ConfigurationError:
         mark, start = error.problem_mark, error.context_mark
+        if "another document" in (error.problem or ""):
+            return ConfigurationError(
+                f"{self.path}, line {mark.line + 1} begins another document: write it in a file of its own."
+            )
         began = f"{error.context} of line {start.line + 1}, " if error.context and start else ""
         return ConfigurationError(
             f"{self.path}, line {mark.line + 1 if mark else 1} is no YAML: {began}{error.problem}. Check the "
@@ -251,6 +269,10 @@ def _fits(value: Any, kind: str) -> bool:
     if isinstance(value, bool):
         return kind in ("bool", "Any")
     return kind == "Any" or (kind in _SCALARS and isinstance(value, _SCALARS[kind]))
+
+
+def _wanted(argument: Argument) -> str:
+    return argument.wanted.replace("a dict", "a mapping")
 
 
 def _noun(value: Any) -> str:

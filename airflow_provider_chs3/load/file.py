@@ -9,7 +9,16 @@ from typing import Any
 
 from airflow_provider_chs3.core.arguments.check_arguments import Checks
 from airflow_provider_chs3.core.arguments.declaration import REQUIRED, Argument, Group, declared, is_of_a_run
-from airflow_provider_chs3.core.arguments.load_arguments import FRESH_BY, GROUPS, NAME, OBJECTS, TABLE, TIMEZONE
+from airflow_provider_chs3.core.arguments.load_arguments import (
+    FRESH_BY,
+    GROUPS,
+    NAME,
+    OBJECTS,
+    OF_LOADS,
+    OF_PLANS,
+    TABLE,
+    TIMEZONE,
+)
 from airflow_provider_chs3.core.arguments.named_files import Keys
 from airflow_provider_chs3.core.files.text_fields import Dialect
 from airflow_provider_chs3.exceptions import ConfigurationError
@@ -21,6 +30,8 @@ from airflow_provider_chs3.sources import STORAGES, storage_class
 ALL_GROUPS: Mapping[str, type[Group]] = {**GROUPS, Dialect.group: Dialect}
 #: Arguments of a single load, which `defaults` cannot have.
 OF_A_LOAD = (NAME.name, TABLE.name)
+#: Arguments of the tasks that `scheduled_load` makes of a load.
+OF_TASKS = frozenset(argument.name for argument in (*OF_LOADS, *OF_PLANS))
 #: Where editors find the schema of a JSON file.
 SCHEMA = "$schema"
 
@@ -29,13 +40,12 @@ def read_loads(path: str | Path) -> tuple[Load, ...]:
     """Return the loads of a file; see `Load.read`."""
     document = Document(Path(path))
     values = {} if document.values is None else document.values
+    if not isinstance(values, dict):
+        raise ConfigurationError(f"{document.at(())} is no mapping: write defaults: and loads: (and {SCHEMA}:).")
     document.check_names((), values, ("defaults", "loads", SCHEMA))
     if "loads" not in values:
         raise ConfigurationError(f"{path} has no loads: add loads, a list of mappings, each with a table.")
     defaults = _arguments(document, ("defaults",), values.get("defaults", {}))
-    for name in OF_A_LOAD:
-        if name in defaults:
-            raise ConfigurationError(f"{document.at(('defaults', name))} is of a single load: set it there.")
     entries = values["loads"]
     if not isinstance(entries, list) or not entries:
         raise ConfigurationError(f"{document.at(('loads',))} is no list of loads: write mappings, each with a table.")
@@ -50,7 +60,9 @@ def read_loads(path: str | Path) -> tuple[Load, ...]:
         if load.name is None:
             raise ConfigurationError(f"{document.at(naming)} is a template: set a name for the load, too.")
         if not load.name.isprintable():
-            raise ConfigurationError(f"{document.at(naming)}={load.name!r} is no name of one line: set one.")
+            raise ConfigurationError(
+                f"{document.at(naming)}={load.name!r} has a line break or the like: set a name of one line."
+            )
         if load.name in loads:
             raise ConfigurationError(
                 f"{document.at(naming)} names the load {load.name!r}, as line {lines[load.name]} does: "
@@ -62,7 +74,12 @@ def read_loads(path: str | Path) -> tuple[Load, ...]:
 
 def _arguments(document: Document, keys: Keys, given: Any) -> dict[str, Any]:
     known = declared(Load)
-    document.check_names(keys, given, known)
+    for name in given if isinstance(given, dict) else ():
+        if keys == ("defaults",) and name in OF_A_LOAD:
+            raise ConfigurationError(f"{document.at((*keys, name))} is of a single load: set it there.")
+        if name in OF_TASKS and name not in known:
+            raise ConfigurationError(f"{document.at((*keys, name))} is an argument of scheduled_load, not of a load.")
+    document.check_names(keys, given, [name for name in known if keys != ("defaults",) or name not in OF_A_LOAD])
     return {name: _argument(document, (*keys, name), known[name], value) for name, value in given.items()}
 
 

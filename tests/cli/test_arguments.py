@@ -18,9 +18,22 @@ def periods(*arguments: str) -> tuple[str, ...]:
 
 
 def test_periods_are_named_one_by_one_or_from_one_to_another() -> None:
-    given = ("--period", "2026-05", "--from", "2025-11", "--to", "2026-01", "--period", "2025-12")
-    assert periods(*given) == ("2025-11", "2025-12", "2026-01", "2026-05")
+    assert periods("--period", "2026-05", "--period", "2025-12") == ("2025-12", "2026-05")
+    assert periods("--from", "2025-11", "--to", "2026-01") == ("2025-11", "2025-12", "2026-01")
     assert periods() == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (("--period", "2026-05", "--from", "2025-11", "--to", "2026-01"), "name the periods in one of these ways"),
+        (("--from", "2026-01", "--to", "2026-02-03"), "have one length: --from 2026-01 and --to 2026-02-03 have two"),
+        (("--period", "0001-01"), "0001-01 is not within the years 1971 to 2104"),
+    ],
+)
+def test_periods_that_cannot_be_meant_are_told(given: tuple[str, ...], told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        periods(*given)
 
 
 def test_a_beginning_after_the_end_is_told() -> None:

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
+from airflow_provider_chs3.core.arguments.file_names import COMPRESSION_NAMES, FORMAT_NAMES
+from airflow_provider_chs3.core.model.store_kind import FORMATS
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.load import Load, document
 from airflow_provider_chs3.load.schema import schema
@@ -187,13 +189,27 @@ def test_a_bound_of_a_check_may_be_a_date(tmp_path: Path) -> None:
         ("policies: {keep_version: 1}", "policies.keep_version is not known: do you mean keep_versions?"),
         ("casts: {zzz: 1}", "casts.zzz is not known: known are null_as_default, lossy_columns, naive_timestamps."),
         ("policies: {keep_versions: '1'}", "policies.keep_versions is '1', a text: use a whole number at least 0."),
-        ("policies: {keep_versions: 1.5}", "policies.keep_versions is a number: use a whole number at least 0."),
+        ("policies: {keep_versions: 1.5}", "policies.keep_versions is 1.5, a number: use a whole number at least 0."),
         ("policies: {keep_versions: -1}", "policies.keep_versions=-1 is not allowed: use a whole number at least 0."),
         (
             "policies: {on_no_objects: no}",
             "policies.on_no_objects is no, which YAML reads as false: write that, or quote it, 'no'.",
         ),
-        ("policies: fail", "policies is 'fail', a text: use a dict."),
+        ("policies: fail", "policies is 'fail', a text: use a mapping."),
+        (
+            "policies: {max_shrink_fraction: .nan}",
+            "policies.max_shrink_fraction is .nan, no finite number: write one, or quote it, '.nan'.",
+        ),
+        ("lookback: 3", "lookback is an argument of scheduled_load, not of a load."),
+        ("select: [a]", "select is a list: use a mapping."),
+        (
+            "files: {file_format: XLS}",
+            f"files.file_format='XLS' is not allowed: use one of {', '.join(FORMATS)}.",
+        ),
+        (
+            "files: {compression: rar}",
+            f"files.compression='rar' is not allowed: use one of {', '.join(COMPRESSION_NAMES)}.",
+        ),
         ("database: 2026-01-01", "database is 2026-01-01, a date in YAML: quote it, '2026-01-01'."),
         ("database: 2026-13-45", "database is 2026-13-45, which YAML cannot read: quote it, '2026-13-45'."),
         ("database: 12:30", "database is 12:30, which YAML reads as 750: quote it, '12:30'."),
@@ -205,7 +221,7 @@ def test_a_bound_of_a_check_may_be_a_date(tmp_path: Path) -> None:
         ("columns: [a, 1]", "columns[1] is 1, a number in YAML: quote it, '1'."),
         ("select: {fare: 0}", "select.fare is 0, a number in YAML: quote it, '0'."),
         ("settings: {a b: [1]}", "settings['a b'] is a list: use a text or a number."),
-        ("csv: {null: NULL}", "csv.null is NULL, null in YAML: quote it, 'NULL'."),
+        ("csv: {null: NULL}", "csv.null is NULL, which is empty in YAML: set it, or quote it, 'NULL'."),
         ("csv: {delimiter: ;;}", "csv: csv['delimiter']=';;' is not a single character, such as ';'."),
         ("casts: {lossy_columns: a}", "casts.lossy_columns is 'a', a text: use a list of texts."),
         (
@@ -232,7 +248,7 @@ def test_an_error_names_the_line_and_the_place(tmp_path: Path, line: str, told: 
     ("text", "told"),
     [
         ("", "loads.yaml has no loads: add loads, a list of mappings, each with a table."),
-        ("[]", "loads.yaml, line 1 is a list: use a mapping, with defaults, loads, $schema."),
+        ("[]", "loads.yaml, line 1 is no mapping: write defaults: and loads: (and $schema:)."),
         ("\nload: []\n", "loads.yaml, line 2, load is not known: do you mean loads?"),
         ("\nloads: []\n", "loads.yaml, line 2, loads is no list of loads: write mappings, each with a table."),
         ("defaults: {}\n", "loads.yaml has no loads: add loads, a list of mappings, each with a table."),
@@ -271,7 +287,7 @@ def test_an_error_names_the_line_and_the_place(tmp_path: Path, line: str, told: 
         ),
         (
             LOAD + '    name: "two\\nlines"\n',
-            "loads.yaml, line 5, loads[0].name='two\\nlines' is no name of one line: set one.",
+            "loads.yaml, line 5, loads[0].name='two\\nlines' has a line break or the like: set a name of one line.",
         ),
         (
             LOAD + "    objects: {storage: s3, key: x}\n",
@@ -279,19 +295,32 @@ def test_an_error_names_the_line_and_the_place(tmp_path: Path, line: str, told: 
         ),
         ("defaults:\n  table: x\n" + LOAD, "loads.yaml, line 2, defaults.table is of a single load: set it there."),
         (
-            LOAD + "  - table: taxi.trips\n    key: x\n",
+            LOAD + "  - table: taxi.trips\n    key: s3://lake/x\n",
             "loads.yaml, line 5, loads[1].table names the load 'trips', as line 3 does: "
             "set another name for one of them.",
         ),
         (
-            LOAD + "  - table: fares\n    key: x\n    name: trips\n",
+            LOAD + "  - table: fares\n    key: s3://lake/x\n    name: trips\n",
             "loads.yaml, line 7, loads[1].name names the load 'trips', as line 3 does: "
             "set another name for one of them.",
         ),
         (
-            "loads:\n  - table: '{{ params.t }}'\n    key: x\n",
+            "loads:\n  - table: '{{ params.t }}'\n    key: s3://lake/x\n",
             "loads.yaml, line 2, loads[0].table is a template: set a name for the load, too.",
         ),
+        (
+            LOAD + "    columns: [fare, fare]\n",
+            "loads.yaml, line 3, loads[0]: columns=['fare', 'fare'] names a column twice.",
+        ),
+        (
+            LOAD + "    columns: []\n",
+            "loads.yaml, line 3, loads[0]: columns=[] names no column: leave it out to load all.",
+        ),
+        (
+            "loads:\n  - table: x\n    key: y/\n",
+            "loads.yaml, line 2, loads[0]: No bucket: set bucket=…, or name it with key='y/': s3://my-bucket/…",
+        ),
+        (LOAD + "---\na: 1\n", "loads.yaml, line 5 begins another document: write it in a file of its own."),
         ("loads: \x01", "loads.yaml, line 1 has the control character '\\x01': leave it out."),
     ],
 )
@@ -306,6 +335,10 @@ def test_no_yaml_is_an_error_with_the_parsers_line(tmp_path: Path) -> None:
         r"line begins with a tab\.",
         error(tmp_path, LOAD + "    views: warn\n   - table: x\n"),
     )
+
+
+def test_formats_are_those_that_can_be_loaded() -> None:
+    assert tuple(FORMATS) == FORMAT_NAMES
 
 
 def test_a_missing_file_is_an_error(tmp_path: Path) -> None:

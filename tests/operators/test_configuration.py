@@ -55,7 +55,7 @@ from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSens
 from airflow_provider_chs3.transfers.kafka_to_s3 import KafkaToS3Operator
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 
-LOAD = S3ToClickHouseOperator(task_id="load", table="t", key="{YYYY-MM}/")
+LOAD = S3ToClickHouseOperator(task_id="load", table="t", key="s3://b/{YYYY-MM}/")
 SENSOR = ClickHouseMergeHealthSensor(task_id="merges", table="t", period="2026-01")
 STATEMENT = ClickHouseOperator(task_id="statement", sql="SELECT 1")
 MERGE = OptimizePartitionOperator(task_id="merge", table="t")

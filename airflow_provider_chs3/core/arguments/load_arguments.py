@@ -16,7 +16,9 @@ from airflow_provider_chs3.core.arguments.declaration import (
     argument,
     check_names,
     declared,
+    is_of_a_run,
 )
+from airflow_provider_chs3.core.arguments.file_names import BY_ENDING, COMPRESSION_NAMES, FORMAT_NAMES
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 
@@ -41,9 +43,9 @@ class Files(Proof):
     """Ways to read files."""
 
     file_format: str | None = argument(
-        None, "A format such as `Parquet` or `CSVWithNames`.", without="detected from the keys' endings"
+        None, "A format such as `Parquet` or `CSVWithNames`.", choices=FORMAT_NAMES, without=BY_ENDING
     )
-    compression: str | None = argument(None, "A method such as `gzip`.", without="detected from the keys' endings")
+    compression: str | None = argument(None, "A method such as `gzip`.", choices=COMPRESSION_NAMES, without=BY_ENDING)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -494,3 +496,5 @@ def check_place(given: Mapping[str, Any]) -> None:
         raise ConfigurationError(f"{', '.join(of_s3)}: objects=… says where the objects are; leave this out.")
     if given["objects"] is None and given["key"] is None:
         raise ConfigurationError("Nothing says where the objects are: set key=… and bucket=…, or objects=….")
+    if of_s3 == ["key"] and not is_of_a_run(key := given["key"]) and "://" not in str(key):
+        raise ConfigurationError(f"No bucket: set bucket=…, or name it with key={key!r}: s3://my-bucket/…")

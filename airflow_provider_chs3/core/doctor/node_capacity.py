@@ -77,7 +77,7 @@ def _remarks(sizes: Sizes, context: Target) -> Iterator[str]:
         if size.note:
             yield f"{node}: {size.note}"
         elif size.spec.cores < measured.cores or size.spec.memory_bytes < measured.memory_bytes:
-            yield f"{node}: {size.source} leave {_unused(size.spec, measured)} unused"
+            yield f"{node}: {size.source} {_unused(size.spec, measured)} unused"
         if not measured.memory_bytes and not size.spec.memory_bytes:
             yield f"{node}: its memory is unknown, so blocks keep their default size"
         if size.spec.cores < _FEW_CORES:
@@ -85,8 +85,13 @@ def _remarks(sizes: Sizes, context: Target) -> Iterator[str]:
 
 
 def _unused(spec: NodeSpec, measured: NodeSpec) -> str:
-    cores = f"{measured.cores - spec.cores} of {measured.cores} cores"
+    cores = f"leave {measured.cores - spec.cores} of {measured.cores} cores"
     if not measured.memory_bytes:
         return cores
     unused_bytes = max(0, measured.memory_bytes - spec.memory_bytes)
-    return f"{cores} and {size_text(unused_bytes)} of {size_text(measured.memory_bytes)}"
+    memory = f"{size_text(unused_bytes)} of {size_text(measured.memory_bytes)}"
+    return (
+        f"{cores} and {memory}"
+        if spec.cores < measured.cores
+        else f"use all {measured.cores} cores, and leave {memory}"
+    )

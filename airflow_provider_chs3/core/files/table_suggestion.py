@@ -171,7 +171,7 @@ def suggest_table(request: NewTableRequest, period: Period) -> Steps[NewTable]:
     """
     source, manifest = yield from request.source.list_period(period)
     if not manifest.objects:
-        raise SourceError(f"No objects for {period} under {source.place}/{source.pattern}.")
+        raise SourceError(f"No objects for {period} under {source.place}/{source.pattern}: check key and period.")
     return (yield from suggest_table_of(request, period, source, manifest))
 
 

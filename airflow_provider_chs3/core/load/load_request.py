@@ -142,8 +142,8 @@ class LoadRequest(TableRequest):
         name, path = self.policies.object_column, self.source.kind.path
         if name and self.selection.select.get(name, "").strip() != path:
             raise ConfigurationError(
-                f"increments['object_column']={name!r}: a load finds an object's rows by its path, which this "
-                f"column does not hold. Fill it with the path: select={{{name!r}: {path!r}, …}}."
+                f"increments['object_column']={name!r}: a load finds an object's rows by its path. Name a column "
+                f"of the table, and fill it with the path: select={{{name!r}: {path!r}, …}}."
             )
 
     @property

@@ -275,12 +275,13 @@ def report(result: LoadResult) -> str:
     """Describe a load in a block of text: summary, source, rows, steps."""
     if result.status not in ("published", "held") or not result.insert_seconds:
         return result.summary()
+    parts = f"{result.parts:,} on {quantity(len(result.rows_by_node), 'node')}"
     lines = [
         *((("source", _describe_source(result)),) if result.objects else ()),
         ("rows", _describe_rows(result)),
         ("insert", _describe_insert(result)),
         *((("steps", _describe_steps(result.seconds_by_step)),) if result.seconds_by_step else ()),
-        ("parts", f"{result.parts:,} on {quantity(len(result.rows_by_node), 'node')}"),
+        *((("parts", parts),) if result.status == "published" else ()),
         *((("checks", _describe_checks(result.checks)),) if result.checks else ()),
         *((("settings", settings),) if (settings := _describe_settings(result.settings)) else ()),
         *(("look at", remark) for remark in _find_remarks(result)),
@@ -299,6 +300,8 @@ def _describe_source(result: LoadResult) -> str:
 def _describe_rows(result: LoadResult) -> str:
     nodes = ", ".join(f"{rows:,} on {node}" for node, rows in result.rows_by_node.items())
     left_out = f"; {result.other_period_rows:,} of other periods left out" if result.other_period_rows else ""
+    if result.status == "held":
+        return f"{result.loaded_rows:,} staged and held{left_out}"
     new = f", {result.loaded_rows:,} of them new" if result.loaded_objects < result.objects else ""
     return f"{result.rows:,}{new}{f' ({nodes})' if len(result.rows_by_node) > 1 else ''}{left_out}"
 

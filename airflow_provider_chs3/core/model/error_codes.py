@@ -200,6 +200,11 @@ def _hint_of_source(error: ClickHouseServerError) -> str:
         return _HINTS[_NO_DATABASE]
     if _is_without_container(error):
         return "The servers find no such container: check its name, or the named collection."
+    if error.code == S3_ERROR and "NoSuchBucket" in error.message:
+        return (
+            "The servers find no such bucket: check its name. With a named collection, the key goes on where the "
+            "collection's url ends: leave the bucket out."
+        )
     if is_without_name_node(error):
         return "The servers find no name node there: check hdfs_url, and that they reach it."
     return ""

@@ -42,12 +42,13 @@ class Grain(StrEnum):
 _LENGTHS = {Grain.HOUR: timedelta(hours=1), Grain.DAY: timedelta(days=1), Grain.WEEK: timedelta(days=7)}
 _MONTHS = {Grain.MONTH: 1, Grain.QUARTER: 3, Grain.YEAR: 12}
 _TEXTS: dict[Grain, Callable[[datetime], str]] = {
-    Grain.HOUR: lambda at: f"{at:%Y-%m-%dT%H}Z",
-    Grain.DAY: lambda at: f"{at:%Y-%m-%d}",
-    Grain.WEEK: lambda at: f"{at:%G-W%V}",
-    Grain.MONTH: lambda at: f"{at:%Y-%m}",
-    Grain.QUARTER: lambda at: f"{at:%Y}-Q{(at.month + 2) // 3}",
-    Grain.YEAR: lambda at: f"{at:%Y}",
+    # Years of less than four digits, which errors show, have zeros only so.
+    Grain.HOUR: lambda at: f"{at.isoformat()[:13]}Z",
+    Grain.DAY: lambda at: at.isoformat()[:10],
+    Grain.WEEK: lambda at: f"{at:%G-W%V}".rjust(8, "0"),
+    Grain.MONTH: lambda at: at.isoformat()[:7],
+    Grain.QUARTER: lambda at: f"{at.isoformat()[:4]}-Q{(at.month + 2) // 3}",
+    Grain.YEAR: lambda at: at.isoformat()[:4],
     Grain.ALL: lambda at: "all",
 }
 

@@ -58,5 +58,5 @@ def _discarded(
     # Nothing is replaced before all nodes have the intent.
     if attempt and all(on_node.record and on_node.record.attempt == attempt for on_node in after.values()):
         return DiscardedPeriod(period, was_held=False, why="it was approved just before")
-    reason = next((on_node.held.reason for on_node in before.values() if on_node.held), "")
+    reason = next((on_node.held.reason for on_node in before.values() if on_node.held and attempt), "")
     return DiscardedPeriod(period, was_held=bool(attempt), why=reason)

@@ -367,7 +367,7 @@ def due_text(planned: Sequence[PlannedPeriod], fresh_by: FreshBy, at: datetime) 
     left = (due_at - at).total_seconds() - sum(period.forecast.seconds for period in planned if period.forecast)
     text = f"{oldest} {'was' if due_at < at else 'is'} due {fresh_by.local(due_at)}"
     if period.to_do != "load":
-        return f"{text}, but {period.reason}."
+        return f"{text}, but {'it has ' * period.reason.startswith('no ')}{period.reason}."
     if due_at < at or period.forecast is None:
         return f"{text}."
     outcome = f"done {duration_text(left)} before" if left >= 0 else f"{duration_text(-left)} late"

@@ -230,7 +230,7 @@ def periods_of_rows(
             period = _period_of_number(text, grain)
             if period is None:
                 paths = yield from objects_with(values[key] if text else None)
-                when = f"rows of {text}" if text else "rows without a time"
+                when = f"rows of {_written(text, grain)}" if text else "rows without a time"
                 raise SourceError(
                     f"{_named(paths) or f'{name} has'} {when} in {of_time.column.name!r}, by which {context.target} is "
                     f"partitioned: they belong to no period between {FIRST_YEAR} and {LAST_YEAR}. Nothing was {done}. "
@@ -248,6 +248,12 @@ def _period_of_number(text: str | None, grain: Grain) -> Period | None:
         return Period.of(datetime.strptime(text or "", NUMBERS.get(grain, "%Y%m%d")), grain)
     except (ValueError, ConfigurationError):
         return None
+
+
+def _written(number: str, grain: Grain) -> str:
+    """Write a number of `number_in` as periods are, whatever its year."""
+    date = "-".join(filter(None, (number[:4], number[4:6], number[6:8])))
+    return f"{date}T{number[8:]}Z" if grain is Grain.HOUR else date
 
 
 def _named(paths: Sequence[str]) -> str:
@@ -318,7 +324,9 @@ def _does_not_fit(context: Target, grain: Grain, reason: str) -> str:
     key = table_facts.partition_key or "none"
     if grain is Grain.ALL:
         way_out = (
-            "name one of its own periods" if _has_time(context) else f"create it without a key, or with {_use(context)}"
+            "name one of its own periods, such as 2026-01"
+            if _has_time(context)
+            else f"create it without a key, or with {_use(context)}"
         )
         return f"Table {context.target} is not one period (its partition key is {key!r}): {way_out}."
     article = "an" if grain is Grain.HOUR else "a"

@@ -312,9 +312,16 @@ class S3Listing(WritableListing):
             return Credentials(), endpoint_url
         credentials = hook.get_session(region_name=hook.region_name).get_credentials()
         if credentials is None:
+            from airflow.exceptions import AirflowNotFoundException  # type: ignore[attr-defined]
+
+            try:
+                hook.get_connection(self.aws_conn_id)
+                lacks, way_out = "has no keys", "set its login and password or a role"
+            except AirflowNotFoundException:
+                lacks, way_out = "does not exist", "create it in Airflow, or name another one"
             raise ConfigurationError(
-                f"AWS connection {self.aws_conn_id!r} has no keys, and nothing else on this machine has any: set its "
-                "login and password or a role, or aws_conn_id=None for a public bucket."
+                f"AWS connection {self.aws_conn_id!r} {lacks}, and nothing else on this machine has keys: {way_out}; "
+                "for a public bucket, leave aws_conn_id (--aws-conn-id) empty."
             )
         keys = credentials.get_frozen_credentials()
         return Credentials(keys.access_key, keys.secret_key, keys.token), endpoint_url

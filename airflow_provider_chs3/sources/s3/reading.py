@@ -80,9 +80,9 @@ class S3Source(ObjectSource):
 
     def __post_init__(self) -> None:
         if self.credentials.named_collection is None and not _BUCKET.fullmatch(self.bucket):
+            wrong = f"bucket={self.bucket!r} is not the name of a bucket" if self.bucket else "No bucket"
             raise ConfigurationError(
-                f"bucket={self.bucket!r} is not the name of a bucket: set it without s3:// and without a key, or "
-                f"leave it out, and set it with the key: {self.scheme}://my-bucket/…"
+                f"{wrong}: set it without s3:// and without a key, or name it with the key: {self.scheme}://my-bucket/…"
             )
 
     @property
