@@ -120,6 +120,12 @@ def test_the_password_is_not_in_the_repr() -> None:
     assert "hunter2" not in repr(options(password="hunter2"))
 
 
+def test_a_connection_of_another_type_is_told() -> None:
+    connection = Connection(conn_id="aws_default", conn_type="aws", extra='{"endpoint_url": "x"}')
+    with pytest.raises(ConfigurationError, match="Connection 'aws_default' is of type aws, not chs3: name another one"):
+        ConnectionOptions.from_airflow(connection)
+
+
 @pytest.mark.parametrize(
     ("extra", "told"),
     [

@@ -12,6 +12,7 @@ from botocore.session import Session as BotocoreSession
 
 from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.core.steps.operations import ReadBytes
+from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.sources.s3.client import parse_time
 from airflow_provider_chs3.sources.s3.listing import S3Listing
@@ -86,6 +87,19 @@ def test_client_and_keys_come_from_one_session(monkeypatch: pytest.MonkeyPatch) 
         "https://s3.eu-west-1.amazonaws.com",
     )
     assert len(made) == 1
+
+
+@pytest.mark.parametrize(("conn_id", "told"), [("aws_empty", "has no keys"), ("gcs_hmac_default", "does not exist")])
+def test_a_connection_without_keys_is_told_from_a_missing_one(
+    chs3_airflow_connections: None, monkeypatch: pytest.MonkeyPatch, conn_id: str, told: str
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
+    monkeypatch.setenv("AIRFLOW_CONN_AWS_EMPTY", json.dumps({"conn_type": "aws"}))
+    with pytest.raises(ConfigurationError, match=f"AWS connection '{conn_id}' {told}, and nothing else"):
+        S3Listing(conn_id).access()
 
 
 @pytest.mark.parametrize(

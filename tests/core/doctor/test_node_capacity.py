@@ -33,6 +33,10 @@ class TestSpecs:
         (remark, _) = self.check({"default": NodeSpec(4, 32 * 1024**3)}).remarks
         assert remark == "ch-1:9000: connection's node_specs leave 4 of 8 cores and 0 bytes of 32.0 GiB unused"
 
+    def test_one_that_leaves_only_memory_alone_uses_all_cores(self):
+        (remark, _) = self.check({"default": NodeSpec(8, 16 * 1024**3)}).remarks
+        assert remark == ("ch-1:9000: connection's node_specs use all 8 cores, and leave 16.0 GiB of 32.0 GiB unused")
+
     def test_one_on_a_server_without_a_limit_leaves_only_cores_alone(self):
         context = surroundings(replace(FACTS, measured=NodeSpec(8, 0)), nodes=(ONE,))
         declared = {"default": NodeSpec(4, 1024**3)}

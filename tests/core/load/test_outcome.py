@@ -90,6 +90,12 @@ def test_of_an_increment_it_tells_what_is_new():
     assert "insert:   1.5 s, 2,000 rows/s, 683 bytes/s of objects" in told
 
 
+def test_of_held_rows_it_tells_how_many_there_are_and_nothing_of_the_table():
+    told = report(replace(RESULT, status="held", rows=0, parts=0, rows_by_node={"a": 0, "b": 0}))
+    assert "rows:     3,000,000 staged and held\n" in told
+    assert "parts:" not in told
+
+
 @pytest.mark.parametrize("change", [{"status": "unchanged"}, {"status": "skipped"}, {"insert_seconds": 0.0}])
 def test_of_a_load_that_inserted_nothing_the_summary_is_all(change):
     result = replace(RESULT, **change)

@@ -218,6 +218,10 @@ def test_an_error_of_hdfs_says_whether_a_retry_helps(code, message, terminal, hi
     assert is_object_gone(error) == ("FileNotFound" in message)
 
 
+def test_a_bucket_that_is_missing_may_be_named_twice():
+    assert "leave the bucket out" in hint_of(storage_error("Could not list objects in bucket 'b' … NoSuchBucket", 499))
+
+
 AZURE = "DB::Exception: Azure::Storage::StorageException: "
 
 

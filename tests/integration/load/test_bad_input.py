@@ -21,7 +21,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     *(({"period": period}, "is not a period") for period in ("2026-13", "October", "2026-10-1", "202610")),
     ({"period": "2026"}, "is not partitioned by year .* 2026 falls into 12 partitions"),
     ({"period": "2026-10-01"}, r"has no day in it, so it cannot distinguish one day .* another: use \{YYYY-MM-DD\}"),
-    ({"period": "all"}, r"is not one period \(its partition key is 'toYYYYMM\(pickup_at\)'\)"),
+    (
+        {"period": "all"},
+        r"is not one period \(its partition key is 'toYYYYMM\(pickup_at\)'\): name one of its own periods, such as 2026-01",
+    ),
     ({"key": "trips/*.parquet"}, r"'trips/\*.parquet' has no month in it, .*use \{YYYY-MM\}"),
     ({"bucket": "chs3-not-there"}, "no such bucket"),
     *(({"bucket": bucket}, "not the name of a bucket") for bucket in ("s3://trips", "a/b", "", "x'; DROP TABLE y")),

@@ -324,6 +324,8 @@ def test_people_decide_in_a_shell(trips: Trips, capsys: pytest.CaptureFixture[st
     hold(trips)
     assert main(["discard", *of_table]) == 0
     assert f"{PERIOD}   discarded   checks failed: null_check of fare is 40" in capsys.readouterr().out
+    assert main(["discard", *of_table]) == 0
+    assert capsys.readouterr().out.rstrip().endswith("was not held")
     assert main(["approve", *of_table, *place]) == 2
     assert "cannot be approved: it has no held rows" in capsys.readouterr().err
     hold(trips)

@@ -283,7 +283,7 @@ def test_rows_of_no_period_name_their_objects(lake: Lake, key: str) -> None:
         arrivals.put(10, name, 0, [10])
     for name in "bc":
         lake.put(f"raw/2026-11-10/{name}", b"at,number\n1970-06-01 12:00:00,9\n")
-    named = r"raw/2026-11-10/b and 1 more object have rows of 197006.* in 'at', .* Nothing was "
+    named = r"raw/2026-11-10/b and 1 more object have rows of 1970-06.* in 'at', .* Nothing was "
     with pytest.raises(AirflowFailException, match=f"{named}published"):
         arrivals.load(10)
     lake.on_every_node(f"INSERT INTO {arrivals.name} VALUES ('1970-06-01 12:00:00', 9)")

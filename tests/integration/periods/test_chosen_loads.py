@@ -145,8 +145,14 @@ class TestFile:
         assert capsys.readouterr().out == "trips: 0 versions\n"
 
     def test_loads_are_chosen_by_name(self, loads: str, run: Run) -> None:
-        code, planned = run("plan", "--loads", loads, "trips", "--period", PERIOD)
+        code, planned = run("plan", "--loads", loads, "trips", "trips", "--period", PERIOD)
         assert (code, [(load["load"], load["reason"]) for load in planned]) == (1, [("trips", "never loaded")])
+        assert run("ledger", "--loads", loads, "trips", "--period", PERIOD) == (1, [])
+        (_, told) = run("plan", "--loads", f"{loads}.txt", "--period", PERIOD)
+        assert told.endswith("cannot be read: No such file or directory.\n")
+        assert run("forget", "--loads", loads, "trips")[1].endswith(
+            "Name the periods: --period, --from and --to, or --all-periods.\n"
+        )
         assert run("ledger", "--loads", loads, "tripz") == (
             2,
             f"ledger: {loads} has no load tripz: it has trips, gone, away.\n",
