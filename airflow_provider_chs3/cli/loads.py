@@ -121,7 +121,8 @@ def _of_file(given: argparse.Namespace) -> list[tuple[str, Load]]:
     try:
         loads = {str(load.name): load for load in Load.read(file)}
     except ConfigurationError as error:
-        raise ConfigurationError(str(error).partition(" In a DAG file")[0]) from None
+        told, _, _ = str(error).partition(" In a DAG file")
+        raise ConfigurationError(told) from None
     if unknown := [name for name in names if name not in loads]:
         raise ConfigurationError(f"{file} has no load {', '.join(unknown)}: it has {', '.join(loads)}.")
     return [(name, loads[name]) for name in dict.fromkeys(names or loads)]

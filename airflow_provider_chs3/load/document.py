@@ -130,8 +130,8 @@ class Document(NamedFiles):
     def _of_another_type(self, keys: Keys, value: Any, wanted: str) -> ConfigurationError:
         written = self._written.get(keys)
         if wanted == "a text" and written and not isinstance(value, str):
-            noun, set_it = ("which is empty", "set it, or ") if value is None else (_noun(value), "")
-            return ConfigurationError(f"{self.at(keys)} is {written}, {noun} in YAML: {set_it}quote it, '{written}'.")
+            noun, way_out = ("empty", ", or set another value") if value is None else (_noun(value), "")
+            return ConfigurationError(f"{self.at(keys)} is {written}, {noun} in YAML: quote it, '{written}'{way_out}.")
         shown = (
             "empty"
             if written == ""

@@ -78,7 +78,9 @@ def _arguments(document: Document, keys: Keys, given: Any) -> dict[str, Any]:
         if keys == ("defaults",) and name in OF_A_LOAD:
             raise ConfigurationError(f"{document.at((*keys, name))} is of a single load: set it there.")
         if name in OF_TASKS and name not in known:
-            raise ConfigurationError(f"{document.at((*keys, name))} is an argument of scheduled_load, not of a load.")
+            raise ConfigurationError(
+                f"{document.at((*keys, name))} is an argument of scheduled_load, not of a load: set it there."
+            )
     document.check_names(keys, given, [name for name in known if keys != ("defaults",) or name not in OF_A_LOAD])
     return {name: _argument(document, (*keys, name), known[name], value) for name, value in given.items()}
 

@@ -200,7 +200,7 @@ def test_a_bound_of_a_check_may_be_a_date(tmp_path: Path) -> None:
             "policies: {max_shrink_fraction: .nan}",
             "policies.max_shrink_fraction is .nan, no finite number: write one, or quote it, '.nan'.",
         ),
-        ("lookback: 3", "lookback is an argument of scheduled_load, not of a load."),
+        ("lookback: 3", "lookback is an argument of scheduled_load, not of a load: set it there."),
         ("select: [a]", "select is a list: use a mapping."),
         (
             "files: {file_format: XLS}",
@@ -221,7 +221,7 @@ def test_a_bound_of_a_check_may_be_a_date(tmp_path: Path) -> None:
         ("columns: [a, 1]", "columns[1] is 1, a number in YAML: quote it, '1'."),
         ("select: {fare: 0}", "select.fare is 0, a number in YAML: quote it, '0'."),
         ("settings: {a b: [1]}", "settings['a b'] is a list: use a text or a number."),
-        ("csv: {null: NULL}", "csv.null is NULL, which is empty in YAML: set it, or quote it, 'NULL'."),
+        ("csv: {null: NULL}", "csv.null is NULL, empty in YAML: quote it, 'NULL', or set another value."),
         ("csv: {delimiter: ;;}", "csv: csv['delimiter']=';;' is not a single character, such as ';'."),
         ("casts: {lossy_columns: a}", "casts.lossy_columns is 'a', a text: use a list of texts."),
         (

@@ -23,11 +23,11 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"period": "2026-10-01"}, r"has no day in it, so it cannot distinguish one day .* another: use \{YYYY-MM-DD\}"),
     (
         {"period": "all"},
-        r"is not one period \(its partition key is 'toYYYYMM\(pickup_at\)'\): name one of its own periods, such as 2026-01",
+        r"is not one period \(.*toYYYYMM\(pickup_at\).*\): name one of its own periods, such as 2026-01",
     ),
     ({"key": "trips/*.parquet"}, r"'trips/\*.parquet' has no month in it, .*use \{YYYY-MM\}"),
     ({"bucket": "chs3-not-there"}, "no such bucket"),
-    *(({"bucket": bucket}, "not the name of a bucket") for bucket in ("s3://trips", "a/b", "", "x'; DROP TABLE y")),
+    *(({"bucket": bucket}, "not the name of a bucket") for bucket in ("s3://trips", "a/b", "x'; DROP TABLE y")),
     ({"database": "test_nowhere"}, "Database 'test_nowhere' does not exist"),
     ({"database": "test_a.b"}, "'test_a.b' has a dot in its name"),
     ({"cluster": "nowhere"}, "Cluster 'nowhere' is not known .*Known clusters: .*chs3"),
