@@ -132,15 +132,8 @@ class Document(NamedFiles):
         if wanted == "a text" and written and not isinstance(value, str):
             noun, way_out = ("empty", ", or set another value") if value is None else (_noun(value), "")
             return ConfigurationError(f"{self.at(keys)} is {written}, {noun} in YAML: quote it, '{written}'{way_out}.")
-        shown = (
-            "empty"
-            if written == ""
-            else f"{written}, {_noun(value)}"
-            if written and value is not None
-            else _noun(value)
-        )
-        if isinstance(value, str):
-            shown = f"{value!r}, a text"
+        as_written = repr(value) if isinstance(value, str) else written
+        shown = "empty" if written == "" else ", ".join(dict.fromkeys(filter(None, (as_written, _noun(value)))))
         return ConfigurationError(f"{self.at(keys)} is {shown}: use {wanted}.")
 
     def where(self, keys: Keys, name: str) -> str:
