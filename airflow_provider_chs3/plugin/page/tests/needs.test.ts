@@ -95,7 +95,7 @@ test.each([
 
 test.each([
   ["Column 'fare' is Float64, but row 1,007 of lake/a.parquet has 'x' for it. Widen the column.", "Correct select, or replace this object"],
-  ["lake/a.parquet cannot be read as Parquet: no magic bytes", "Replace or delete this object"],
+  ["lake/a.parquet cannot be read as Parquet: no magic bytes", "Correct files or csv, or replace this object"],
 ])("the way out of %s is: %s", (text, way) => {
   expect(wayOut(text, "this object")).toBe(way);
 });

@@ -79,7 +79,7 @@ export function badObjectIn(text: string): string {
 
 // What helps a load that could not read an object, or not convert what an expression makes of it.
 export function wayOut(text: string, objects: string): string {
-  return text.includes("cannot be read as ") ? `Replace or delete ${objects}` : `Correct select, or replace ${objects}`;
+  return `Correct ${text.includes("cannot be read as ") ? "files or csv" : "select"}, or replace ${objects}`;
 }
 
 const quoted = (word: string) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
