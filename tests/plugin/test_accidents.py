@@ -294,7 +294,11 @@ SAID = {
         "A disk is full: free space on that node",
         "Reload…",
     ),
-    f"{TAXI}.bad_value": ("failed", "Column 'trip_id' cannot be filled from row 1 of", "Correct select, or replace this object"),
+    f"{TAXI}.bad_value": (
+        "failed",
+        "Column 'trip_id' cannot be filled from row 1 of",
+        "Correct select, or replace this object",
+    ),
     f"{TAXI}.changed": (
         "changed",
         "UPDATE fare = 0 WHERE … by user loader since ",

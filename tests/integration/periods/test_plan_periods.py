@@ -196,7 +196,7 @@ class TestPeriods:
 
     def test_all_periods_and_a_look_back_exclude_each_other(self) -> None:
         with pytest.raises(ConfigurationError, match="Set either"):
-            PlanLoadsOperator(task_id="plan", table="t", key="{YYYY-MM}", all_periods=True, lookback=1)
+            PlanLoadsOperator(task_id="plan", table="t", key="s3://b/{YYYY-MM}", all_periods=True, lookback=1)
 
 
 def test_a_table_that_is_not_there_is_told(lake: Lake) -> None:
