@@ -82,7 +82,6 @@ def test_a_load_that_keeps_a_version(periods: Periods, sent: Counter[Address | N
     assert is_within(sent, tuple(most + more for most in MOST["new file"])), of_nodes(sent)
 
 
-@pytest.mark.thorough
 def test_a_load_of_several_periods_a_plan_a_poll_and_a_night(periods: Periods, sent: Counter[Address | None]) -> None:
     sent.clear()
     assert list(periods.statuses().values()) == ["published"] * 4
