@@ -197,6 +197,11 @@ def _described(connection: Any, *, where: str) -> tuple[int | None, Mapping[str,
 def parse_address(text: str, *, default_port: int, where: str) -> Address:
     """Split `host`, `host:port` or `[IPv6]:port`.
 
+    Args:
+        text: The address.
+        default_port: The port if the text has none.
+        where: What the message calls the place.
+
     Returns:
         Host and port.
 
@@ -218,6 +223,10 @@ def parse_address(text: str, *, default_port: int, where: str) -> Address:
 
 def check_settings(settings: Mapping[str, Any], *, where: str) -> Mapping[str, SettingValue]:
     """Check names and values of query settings; true and false become 1 and 0.
+
+    Args:
+        settings: From setting to value.
+        where: What the message calls the place.
 
     Raises:
         ConfigurationError: If a name is not that of a setting, or a value is neither text nor number.
@@ -281,6 +290,10 @@ def _one_door(extras: Extras, cluster: str | None, node_addresses: Mapping[str, 
 
 def parse_node_specs(given: Mapping[str, Any], *, where: str) -> Mapping[str, NodeSpec]:
     """Read node specs: host, or `default`, to `{"cores": 8, "memory": "32GiB"}`.
+
+    Args:
+        given: As written.
+        where: What to call them in an error.
 
     Raises:
         ConfigurationError: If one is not of that form.

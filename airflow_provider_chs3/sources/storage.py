@@ -50,7 +50,11 @@ class Storage(ABC):
 
     @classmethod
     def of_options(cls, given: Mapping[str, Any]) -> Self:
-        """Return the storage that options of the command line name."""
+        """Return the storage that options of the command line name.
+
+        Args:
+            given: The options that have a value.
+        """
         return cls(**{cls.options[name]: value for name, value in given.items()})
 
     @classmethod
@@ -152,5 +156,9 @@ class Storage(ABC):
 
 
 def same_names(*names: str) -> dict[str, str]:
-    """Return options of the command line that are called as their arguments."""
+    """Return options of the command line that are called as their arguments.
+
+    Args:
+        *names: The names.
+    """
     return dict(zip(names, names, strict=True))

@@ -75,6 +75,7 @@ class NamedPeriods:
     """The periods that notifications are about.
 
     Args:
+        periods: Periods of objects that were written or deleted, in order.
         not_understood: Number of messages that are no notifications of S3.
     """
 
@@ -87,6 +88,11 @@ def named_periods(bodies: Iterable[str], *, bucket: str, template: KeyTemplate) 
 
     It understands what S3 sends to SQS, also through SNS or EventBridge. Objects of other buckets, and keys that the
     template takes for no period, count for none.
+
+    Args:
+        bodies: The messages' bodies.
+        bucket: The bucket.
+        template: The template of the keys.
     """
     periods: set[Period] = set()
     not_understood = 0
