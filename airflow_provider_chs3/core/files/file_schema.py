@@ -82,27 +82,9 @@ def _read_known(files: Files, selection: Selection, wanted: Sequence[Column]) ->
 def _read_text(files: Files, selection: Selection, wanted: Sequence[Column]) -> Steps[Reading]:
     paths = [unit.path for unit in files.manifest.objects] if _needs_names(files.format, selection) else []
     by_file = yield from describe(files, paths)
-    names = list(dict.fromkeys(name for names in by_file.values() for name in names))
     if selection.select:
-        # A compressed file of no bytes has no columns, and no rows either.
-        by_file = {path: of_file for path, of_file in by_file.items() if of_file}
-        if not by_file:
-            return _read_nothing(wanted)
-        in_each = [name for name in names if all(name in of_file for of_file in by_file.values())]
-        # The names of a JSON file are those of a sample of its lines; there a missing key is NULL anyway.
-        known = names if files.format.name == "JSONEachRow" else in_each
-        types = {name: TEXT_TYPE for name in known if name not in VIRTUAL_COLUMNS}
-        loaded = yield from check_row_wise(
-            selection.select,
-            wanted,
-            types,
-            settings=files.look_settings,
-            by_file=by_file,
-            fields=_text_fields(types, names, files, selection),
-        )
-        if files.format.name == "JSONEachRow":
-            types, loaded = with_whole_objects(types, loaded)
-        return Reading((FileGroup(types, tuple(loaded)),), names=tuple(names))
+        return (yield from _read_expressions(files, selection, wanted, by_file))
+    names = list(dict.fromkeys(name for names in by_file.values() for name in names))
     if not by_file and not selection.columns:
         # Nobody says that the files have them.
         wanted = [column for column in wanted if column.default_kind != "EPHEMERAL"]
@@ -122,6 +104,32 @@ def _read_text(files: Files, selection: Selection, wanted: Sequence[Column]) -> 
         defaults={name: field.default for name, field in fields.items() if field.default},
     )
     return Reading((group,), names=tuple(names) if by_file else None)
+
+
+def _read_expressions(
+    files: Files, selection: Selection, wanted: Sequence[Column], by_file: Mapping[str, Mapping[str, str]]
+) -> Steps[Reading]:
+    """Find what the expressions of `select` read from files of text."""
+    # A compressed file of no bytes has no columns, and no rows either.
+    by_file = {path: of_file for path, of_file in by_file.items() if of_file}
+    if not by_file:
+        return _read_nothing(wanted)
+    names = list(dict.fromkeys(name for of_file in by_file.values() for name in of_file))
+    in_each = [name for name in names if all(name in of_file for of_file in by_file.values())]
+    # The names of a JSON file are those of a sample of its lines; there a missing key is NULL anyway.
+    known = names if files.format.name == "JSONEachRow" else in_each
+    types = {name: TEXT_TYPE for name in known if name not in VIRTUAL_COLUMNS}
+    loaded = yield from check_row_wise(
+        selection.select,
+        wanted,
+        types,
+        settings=files.look_settings,
+        by_file=by_file,
+        fields=_text_fields(types, names, files, selection),
+    )
+    if files.format.name == "JSONEachRow":
+        types, loaded = with_whole_objects(types, loaded)
+    return Reading((FileGroup(types, tuple(loaded)),), names=tuple(names))
 
 
 def _text_fields(types: Collection[str], names: Sequence[str], files: Files, selection: Selection) -> FieldValues:
