@@ -267,7 +267,7 @@ def _approve(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
         header=["period", "status", "rows", "reason"],
         rows=[[result.period, result.status, result.rows, result.reason] for result in results],
         values=[result.as_json() for result in results],
-        summary=f"{quantity(len(results), 'period')} approved",
+        summary=quantity(sum(result.status == "published" for result in results), "period") + " approved",
     )
 
 

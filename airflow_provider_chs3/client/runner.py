@@ -52,14 +52,6 @@ class ProgressLog(Protocol):
         """Log a problem that may be temporary."""
 
 
-class _Quiet:
-    """A log that shows progress only among the details."""
-
-    def __init__(self, log: ProgressLog) -> None:
-        self.info = self.debug = log.debug
-        self.warning = log.warning
-
-
 def announce(step: operations.Insert, log: ProgressLog) -> None:
     """Log which insert is about to be sent, with its query id."""
     log.info("%s: query id %s", step.name, step.query_id)
@@ -88,8 +80,6 @@ _PARALLEL_STATEMENTS = 128
 _RANGE_BYTES = 4 * 1024**2
 #: Seconds between two looks at the clock, if nodes take long to answer.
 _LONGEST_WAIT_SECONDS = 60.0
-#: Seconds between two checks of the memory of inserts whose progress is not logged.
-_QUIET_SECONDS = 0.5
 #: Servers reject a wrong statement at once; one that takes longer than this to start continues in the background.
 _START_SECONDS = 2.0
 
@@ -129,6 +119,7 @@ class Runner:
 
     Attributes:
         inserts: The inserts sent so far.
+        on_insert: Called before each, in the thread that sends it.
     """
 
     def __init__(
@@ -139,12 +130,14 @@ class Runner:
         log: ProgressLog,
         progress_interval_seconds: float = 10,
         in_turns: bool = False,
+        on_insert: Callable[[operations.Insert], None] | None = None,
     ) -> None:
         self.session = session
         self.listing = listing
         self.log = log
         self.progress_interval_seconds = progress_interval_seconds
         self.in_turns = in_turns
+        self.on_insert = on_insert
         self.inserts: list[operations.Insert] = []
         # Read here, because Airflow's context is not available in the threads that query nodes.
         self.log_comment = {"log_comment": session.log_comment}
@@ -323,26 +316,16 @@ class Runner:
     @_perform.register
     def _(self, step: operations.Insert) -> operations.InsertStats:
         self.inserts.append(step)
+        if self.on_insert:
+            self.on_insert(step)
         if step.cluster:
             return self.insert(step)
         with self._at_one_server(ONLY_NODE):
             return self.insert(step)
 
-    @_perform.register
-    def _(self, step: operations.InsertSideBySide) -> tuple[operations.InsertStats, ...]:
-        self.log.debug("%s", step.name)
-        with ThreadPoolExecutor(max_workers=len(step.inserts)) as pool:
-            running = [
-                pool.submit(self._run_insert, insert, _Quiet(self.log), _QUIET_SECONDS) for insert in step.inserts
-            ]
-        return tuple(future.result() for future in running)
-
     def insert(self, step: operations.Insert) -> operations.InsertStats:
         """Run an insert to its end; it is cancelled if this process dies."""
-        return self._run_insert(step, self.log, self.progress_interval_seconds)
-
-    def _run_insert(self, step: operations.Insert, log: ProgressLog, interval_seconds: float) -> operations.InsertStats:
-        announce(step, log)
+        announce(step, self.log)
         session, settings = self.session, {**step.settings, **self.log_comment}
         ended: Future[tuple[int, int, Mapping[str, int]]] = Future()
 
@@ -361,14 +344,14 @@ class Runner:
         threading.Thread(target=insert, daemon=True).start()
         peak_memory_bytes: int | None = None
         lines = ProgressLines(step.total_rows)
-        wait_seconds = min(_FIRST_CHECK_SECONDS, interval_seconds)
+        wait_seconds = min(_FIRST_CHECK_SECONDS, self.progress_interval_seconds)
         while wait([ended], session.deadline.within(wait_seconds)).not_done:
             session.deadline.check()
-            wait_seconds = interval_seconds
+            wait_seconds = self.progress_interval_seconds
             progress = _check_progress(step, session)
             if nodes := progress.nodes:
                 peak_memory_bytes = max(peak_memory_bytes or 0, *(node.peak_memory_bytes for node in nodes))
-                log.info("%s", lines.line(progress, seconds=time.monotonic() - started))
+                self.log.info("%s", lines.line(progress, seconds=time.monotonic() - started))
         read_rows, read_bytes, counters = ended.result()
         seconds, source = time.monotonic() - started, source_read_of(counters, step.bytes_event)
         return operations.InsertStats(seconds, read_rows, peak_memory_bytes, source, read_bytes)

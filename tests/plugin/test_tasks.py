@@ -74,10 +74,13 @@ def test_every_task_that_is_about_periods_links_to_them_and_loads_show_their_ins
     assert query_of(links(user, run, "merges")[NAME]) == place(trips_lake, "2026-10", "2026-11")
     assert query_of(links(user, run, "optimize")[NAME]) == place(trips_lake)
     path = f"/api/v2/dags/links/dagRuns/{run.run_id}/taskInstances/load"
-    rendered = user.get(f"{path}/0").raise_for_status().json()["rendered_fields"]["insert_sql"]
-    told = user.get(f"{path}/xcomEntries/insert_sql", params={"map_index": 0}).raise_for_status().json()["value"]
-    assert rendered == told == of_period(user, trips_lake)["insert_sql"]
-    assert rendered.startswith("INSERT INTO FUNCTION cluster(")
+    # The second load expects files like those of the first, and looks at them beside its insert.
+    for map_index in (0, 1):
+        rendered = user.get(f"{path}/{map_index}").raise_for_status().json()["rendered_fields"]["insert_sql"]
+        of_task = user.get(f"{path}/xcomEntries/insert_sql", params={"map_index": map_index}).raise_for_status()
+        period = ("2026-10", "2026-11")[map_index]
+        assert rendered == of_task.json()["value"] == of_period(user, trips_lake, period)["insert_sql"]
+        assert rendered.startswith("INSERT INTO FUNCTION cluster(")
     assert "s3Cluster(" in rendered
     assert "[HIDDEN]" in rendered
 
@@ -124,8 +127,8 @@ def test_the_page_shows_the_insert_of_the_newest_load_to_those_who_may_read_xcom
     assert of_period(user, trips_lake)["insert_sql"] == ""
 
 
-def of_period(user: TestClient, lake: Lake) -> dict[str, Any]:
-    query = {"conn_id": "chs3_default", "database": lake.database, "table": "trips", "period": PERIOD}
+def of_period(user: TestClient, lake: Lake, period: str = PERIOD) -> dict[str, Any]:
+    query = {"conn_id": "chs3_default", "database": lake.database, "table": "trips", "period": period}
     return dict(user.get("/chs3/api/period", params=query).raise_for_status().json())
 
 

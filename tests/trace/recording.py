@@ -20,7 +20,6 @@ from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.steps.operations import (
     Gather,
     Insert,
-    InsertSideBySide,
     ListObjects,
     Log,
     ReadClock,
@@ -100,10 +99,6 @@ class Trace:
                 return
             case Log():
                 yield self.normal(f"log: {step.name.splitlines()[0]}")
-            case InsertSideBySide():
-                yield f"{kind}: {self.normal(step.name)}"
-                for insert in step.inserts:
-                    yield from self._lines_of(insert)
             case Insert():
                 yield f"{kind}: {self.normal(step.name)}"
                 yield from self._statements_of(step.sql)

@@ -169,16 +169,6 @@ class Insert(Step[InsertStats]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class InsertSideBySide(Step[tuple[InsertStats, ...]]):
-    """Run inserts, at least one, in parallel, each to its end, without logging progress. Returns `InsertStats` of each.
-
-    An error is raised after all have ended.
-    """
-
-    inserts: tuple[Insert, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
 class Sleep(Step[None]):
     """Wait."""
 

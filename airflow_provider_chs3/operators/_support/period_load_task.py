@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.core.load.load_request import LoadRequest
     from airflow_provider_chs3.core.model.period import Period
     from airflow_provider_chs3.core.periods.following import View
-    from airflow_provider_chs3.core.steps.operations import AnyStep, Insert
+    from airflow_provider_chs3.core.steps.operations import Insert
     from airflow_provider_chs3.exceptions import Chs3Error
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
     from airflow_provider_chs3.sources.storage import Storage
@@ -115,7 +115,6 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask, takes=()):
         from airflow_provider_chs3.core.load.decision import published_periods
         from airflow_provider_chs3.core.load.protocol import load_periods
         from airflow_provider_chs3.core.model.period import range_text
-        from airflow_provider_chs3.core.steps.driving import drive
         from airflow_provider_chs3.operators._support.load_request import load_runner
 
         with airflow_errors(), closing(self.pooled_hook()) as hook:
@@ -125,14 +124,20 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask, takes=()):
             request = self._ask(context, listing, resumes=resumes)
             periods = self._loading
             context["period"] = range_text(periods)  # type: ignore[typeddict-unknown-key]  # for map_index_template
-            runner = load_runner(self, listing, wait=partial(self._wait, context), **self._runner_arguments(hook))
+            runner = load_runner(
+                self,
+                listing,
+                wait=partial(self._wait, context),
+                on_insert=partial(self._show_insert, context),
+                **self._runner_arguments(hook),
+            )
             self.inserts = runner.inserts
             self.link_to_page(context, runner, map(str, periods))
             # The periods that an arrival changes are known once it is loaded.
             is_spread = is_by_arrival(self.policies)
             views = () if is_spread else self._views(runner, request, periods)
             with self.leaving_nothing():
-                outcome = drive(load_periods(request, periods), partial(self._perform, context, runner))
+                outcome = runner.run(load_periods(request, periods))
             results = [outcome.results[period] for period in periods if period in outcome.results]
             self._tell(results)
             if is_spread:
@@ -200,16 +205,12 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask, takes=()):
         ]
         return followed.error
 
-    def _perform(self, context: Context, runner: Runner, step: AnyStep) -> Any:
-        """Carry out a step as the runner does, and show each insert before."""
+    def _show_insert(self, context: Context, step: Insert) -> None:
         from airflow_provider_chs3.client.runner import shown_sql
-        from airflow_provider_chs3.core.steps.operations import Insert
 
-        if isinstance(step, Insert):
-            self.insert_sql = shown_sql(step)
-            if (ti := context.get("ti")) is not None:
-                ti.xcom_push(key=SQL_KEY, value=self.insert_sql)
-        return runner.perform(step)
+        self.insert_sql = shown_sql(step)
+        if (ti := context.get("ti")) is not None:
+            ti.xcom_push(key=SQL_KEY, value=self.insert_sql)
 
     def _ask(self, context: Context, listing: Listing, *, resumes: str | None) -> LoadRequest:
         """Set and return what is asked of the load, and set its periods."""
