@@ -108,7 +108,6 @@ def test_a_table_that_differs_on_one_node(trips_lake: Lake, change: str, differe
         "",
         "toYear(pickup_at)",
         "toDate(pickup_at)",
-        "(toYYYYMM(pickup_at), zone)",
         "zone",
         "toMonday(pickup_at)",
         "toMonth(pickup_at)",
@@ -120,7 +119,7 @@ def test_a_partition_key_that_is_not_monthly(lake: Lake, key: str) -> None:
     by = f"PARTITION BY {key}" if key else ""
     lake.on_every_node(f"CREATE TABLE {lake.database}.trips ({columns}) ENGINE = MergeTree {by} ORDER BY trip_id")
     lake.upload(TRIPS)
-    refused(lake, r"not partitioned by month.*PARTITION BY toYYYYMM\(`pickup_at`\)")
+    refused(lake, r"not partitioned by month.*PARTITION BY .*toYYYYMM\(`pickup_at`\)")
 
 
 @pytest.mark.thorough
@@ -159,7 +158,7 @@ def test_hostile_names_are_just_names_that_do_not_exist(trips_lake: Lake, name: 
     refused(trips_lake, "does not exist", table=name)
     # The user of tests may do nothing in databases of other names.
     refused(trips_lake, "does not exist", database=f"test_{name}")
-    refused(trips_lake, "is not known", cluster=name)
+    refused(trips_lake, r"is not known|has a macro \{\} that the server of the connection does not have", cluster=name)
     refused(trips_lake, "does not exist", staging_database=f"test_{name}")
     refused(trips_lake, "No such column", columns=[name])
 
