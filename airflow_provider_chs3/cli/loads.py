@@ -118,11 +118,7 @@ def _of_options(given: argparse.Namespace) -> ChosenLoad:
 
 def _of_file(given: argparse.Namespace) -> list[tuple[str, Load]]:
     file, *names = given.loads
-    try:
-        loads = {str(load.name): load for load in Load.read(file)}
-    except ConfigurationError as error:
-        told, _, _ = str(error).partition(" In a DAG file")
-        raise ConfigurationError(told) from None
+    loads = {str(load.name): load for load in Load.read(file)}
     if unknown := [name for name in names if name not in loads]:
         raise ConfigurationError(f"{file} has no load {', '.join(unknown)}: it has {', '.join(loads)}.")
     return [(name, loads[name]) for name in dict.fromkeys(names or loads)]

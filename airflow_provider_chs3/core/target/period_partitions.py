@@ -324,7 +324,7 @@ def _does_not_fit(context: Target, grain: Grain, reason: str) -> str:
     key = table_facts.partition_key or "none"
     if grain is Grain.ALL:
         way_out = (
-            "name one of its own periods, such as 2026-01"
+            "name one of its own periods, such as 2026-01 or 2026-01-05"
             if _has_time(context)
             else f"create it without a key, or with {_use(context)}"
         )
