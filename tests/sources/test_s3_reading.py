@@ -102,7 +102,7 @@ class TestBucket:
         "bucket", ["", "ab", "s3://lake", "lake/t", "Lake", "a b", "x'y", "-ab", "lake\n", "a" * 64]
     )
     def test_refuses_what_is_none(self, bucket):
-        with pytest.raises(ConfigurationError, match="is not the name of a bucket: set it without s3://"):
+        with pytest.raises(ConfigurationError, match="^(No bucket|bucket=.* is not the name of a bucket): set it without s3://"):
             source(bucket=bucket)
 
     def test_a_named_collection_may_name_it(self):
