@@ -124,13 +124,8 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask, takes=()):
             request = self._ask(context, listing, resumes=resumes)
             periods = self._loading
             context["period"] = range_text(periods)  # type: ignore[typeddict-unknown-key]  # for map_index_template
-            runner = load_runner(
-                self,
-                listing,
-                wait=partial(self._wait, context),
-                on_insert=partial(self._show_insert, context),
-                **self._runner_arguments(hook),
-            )
+            wait, on_insert = partial(self._wait, context), partial(self._show_insert, context)
+            runner = load_runner(self, listing, wait=wait, on_insert=on_insert, **self._runner_arguments(hook))
             self.inserts = runner.inserts
             self.link_to_page(context, runner, map(str, periods))
             # The periods that an arrival changes are known once it is loaded.
