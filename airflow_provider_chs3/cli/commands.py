@@ -31,6 +31,8 @@ from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.load.schema import schema
 from airflow_provider_chs3.table import clean
 
+_NO_PERIODS = "Name the periods: --period, --from and --to, or --all-periods."
+
 
 def _ledger(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
     periods = chosen.periods(periods_of(given), spans=True)
@@ -217,7 +219,7 @@ def _forget(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
         if not periods:
             return Report(values=[], summary="nothing", nothing="The ledger has no periods.")
     if not periods:
-        raise ConfigurationError("Name the periods: --period, --from and --to, or --all-periods.")
+        raise ConfigurationError(_NO_PERIODS)
     forgotten = chosen.table.forget(periods)
     return Report(
         header=["period", "status", "rows that stay"],
@@ -366,7 +368,7 @@ def _named_periods(given: argparse.Namespace, chosen: ChosenLoad) -> tuple[str, 
     """Return the periods; None for all."""
     periods = periods_of(given)
     if bool(periods) == given.all_periods:
-        raise ConfigurationError("Name the periods: --period, --from and --to, or --all-periods.")
+        raise ConfigurationError(_NO_PERIODS)
     return chosen.periods(periods, spans=True, arrivals=given.command == "plan") or None
 
 

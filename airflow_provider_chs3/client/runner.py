@@ -118,7 +118,6 @@ class Runner:
     """A runner that performs steps with clickhouse-driver and boto3.
 
     Attributes:
-        inserts: The inserts sent so far.
         on_insert: Called before each, in the thread that sends it.
     """
 
@@ -138,7 +137,6 @@ class Runner:
         self.progress_interval_seconds = progress_interval_seconds
         self.in_turns = in_turns
         self.on_insert = on_insert
-        self.inserts: list[operations.Insert] = []
         # Read here, because Airflow's context is not available in the threads that query nodes.
         self.log_comment = {"log_comment": session.log_comment}
 
@@ -315,7 +313,6 @@ class Runner:
 
     @_perform.register
     def _(self, step: operations.Insert) -> operations.InsertStats:
-        self.inserts.append(step)
         if self.on_insert:
             self.on_insert(step)
         if step.cluster:

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_chs3.core.arguments import load_arguments
 from airflow_provider_chs3.core.arguments.arrivals import is_by_arrival
-from airflow_provider_chs3.core.arguments.declaration import CONFIGURED, Group, declared, field_of, is_of_a_run
+from airflow_provider_chs3.core.arguments.declaration import (
+    CONFIGURED,
+    Group,
+    check_once,
+    declared,
+    field_of,
+    is_of_a_run,
+)
 from airflow_provider_chs3.exceptions import ConfigurationError
 
 if TYPE_CHECKING:
@@ -88,8 +95,7 @@ class Load(Group):
         if self.columns is not None and not is_of_a_run(self.columns):
             if not self.columns:
                 raise ConfigurationError("columns=[] names no column: leave it out to load all.")
-            if len(set(self.columns)) < len(self.columns):
-                raise ConfigurationError(f"columns={list(self.columns)} names a column twice.")
+            check_once(self.columns)
         adds = isinstance(self.policies, Mapping) and self.policies.get("on_new_columns") == "add"
         creating = {
             "create_table='if_missing'": self.create_table == "if_missing",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self, TypeVar
@@ -225,6 +225,16 @@ def check_names(where: str, given: Any, names: Iterable[str]) -> None:
         raise ConfigurationError(f"{where}={given!r} is not a dict: pass one, with any of {', '.join(names)}.")
     if unknown := sorted(str(name) for name in given or () if name not in names):
         raise ConfigurationError(f"{where} has {', '.join(unknown)}: it takes {', '.join(names)}.")
+
+
+def check_once(columns: Sequence[str]) -> None:
+    """Check that no column is named twice.
+
+    Raises:
+        ConfigurationError: If one is.
+    """
+    if len(set(columns)) < len(columns):
+        raise ConfigurationError(f"columns={list(columns)} names a column twice.")
 
 
 def check_destination(key: Any, bucket: str | None) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from airflow_provider_chs3.core.arguments.declaration import check_once
 from airflow_provider_chs3.core.arguments.load_arguments import COLUMNS, SELECT, Casts
 from airflow_provider_chs3.core.files.text_fields import TEXT_TYPE, Dialect
 from airflow_provider_chs3.core.sql.casts import Casting
@@ -46,8 +47,7 @@ class Selection(Casts):
         super().__post_init__()
         if self.columns and self.select:
             raise ConfigurationError("Set either columns or select: select names its columns itself.")
-        if len(set(self.columns)) < len(self.columns):
-            raise ConfigurationError(f"columns={list(self.columns)} names a column twice.")
+        check_once(self.columns)
 
     def wanted(self, columns: Iterable[Column]) -> list[Column]:
         """Return the target's columns to load, in the user's order if there is one.

@@ -123,6 +123,11 @@ def observe(context: Target, partitions: Mapping[str, Period]) -> Steps[tuple[Me
     sql = {node: _query(context.target, partitions, facts.system_tables) for node, facts in context.nodes.items()}
     answers = yield from QueryNodes(name=f"Read the merges of {context.target}", sql=sql)
     activities = {node: Activity.of(row[3:]) for node, (row,) in answers.items()}
+    limits = {
+        node: activities[node].limits_of(context.target, facts.target)
+        for node, facts in context.nodes.items()
+        if facts.target is not None
+    }
     return tuple(
         activities[node].merge_state(
             context.target,
@@ -131,6 +136,7 @@ def observe(context: Target, partitions: Mapping[str, Period]) -> Steps[tuple[Me
             next((found[1:] for found in sizes if found[0] == partition_id), None),
             node=node,
             period=period,
+            limits=limits[node],
             table_parts=table_parts,
             broken_parts=tuple(sorted(name for of_partition, name in broken if of_partition == partition_id)),
         )
@@ -254,12 +260,15 @@ class Activity:
             at_seconds=at_seconds,
         )
 
+    def limits_of(self, name: TableName, facts: TableFacts) -> Limits:
+        """Return the part limits of a table; to find its own ones among its settings takes a while."""
+        return Limits.of(self.limits_of_replicated if self.replicas.get(name) else self.limits, facts.settings)
+
     def merge_state(
         self, name: TableName, facts: TableFacts, partition_id: str, sizes: Row | None, **others: Any
     ) -> MergeState:
         """Return the merge state of a partition; `sizes` are those of `SIZES`, None if it has no parts."""
         parts, size_bytes, two_smallest_bytes, age_seconds = sizes or (0, 0, 0, self.uptime_seconds)
-        replicas = self.replicas.get(name, ())
         return MergeState(
             parts=parts,
             size_bytes=size_bytes,
@@ -272,12 +281,11 @@ class Activity:
                 for partition_ids, command, fail_reason, age_seconds in self.mutations.get(name, ())
                 if partition_id in partition_ids
             ),
-            limits=Limits.of(self.limits_of_replicated if replicas else self.limits, facts.settings),
             free_bytes=self.free_bytes.get(facts.storage_policy, 0),
             pool_is_busy=self.pool_is_busy,
             at_seconds=self.at_seconds,
             partition_id=partition_id,
-            replica=replica_of(partition_id, replicas, self.queue.get(name, ())),
+            replica=replica_of(partition_id, self.replicas.get(name, ()), self.queue.get(name, ())),
             **others,
         )
 

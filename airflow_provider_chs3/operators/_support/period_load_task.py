@@ -126,7 +126,7 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask, takes=()):
             context["period"] = range_text(periods)  # type: ignore[typeddict-unknown-key]  # for map_index_template
             wait, on_insert = partial(self._wait, context), partial(self._show_insert, context)
             runner = load_runner(self, listing, wait=wait, on_insert=on_insert, **self._runner_arguments(hook))
-            self.inserts = runner.inserts
+            self.inserts = ()
             self.link_to_page(context, runner, map(str, periods))
             # The periods that an arrival changes are known once it is loaded.
             is_spread = is_by_arrival(self.policies)
@@ -203,6 +203,7 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask, takes=()):
     def _show_insert(self, context: Context, step: Insert) -> None:
         from airflow_provider_chs3.client.runner import shown_sql
 
+        self.inserts = (*self.inserts, step)
         self.insert_sql = shown_sql(step)
         if (ti := context.get("ti")) is not None:
             ti.xcom_push(key=SQL_KEY, value=self.insert_sql)

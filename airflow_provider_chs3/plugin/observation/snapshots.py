@@ -11,6 +11,7 @@ from airflow_provider_chs3.core.ledger.partition_state import Broken, Mutation, 
 from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.steps.operations import Row
+from airflow_provider_chs3.core.target.node_capacity import Limits
 from airflow_provider_chs3.core.target.table_facts import TableFacts
 from airflow_provider_chs3.core.watch.observation import Activity, MergeState
 from airflow_provider_chs3.plugin.observation.derived_tables import Derived
@@ -72,6 +73,10 @@ class NodeSnapshot:
         behind = {name for name, ((is_readonly, seconds), *_) in seen.replicas.items() if is_readonly or seconds}
         return self.tables.keys() - {*seen.mutations, *seen.queue, *behind}
 
+    @cached_property
+    def _limits(self) -> dict[TableName, Limits]:
+        return {name: self.activity.limits_of(name, facts) for name, facts in self.tables.items()}
+
     def partition(self, table: TableName, partition_id: str) -> Partition | None:
         """Return a partition; None if it has no parts."""
         row = self.partitions.get(table, {}).get(partition_id)
@@ -107,6 +112,7 @@ class NodeSnapshot:
             partition[1:],
             node=node,
             period=period,
+            limits=self._limits[table],
             table_parts=self.table_parts[table],
         )
 
