@@ -52,17 +52,18 @@ def messages() -> dict[str, str]:
 
 def _of_module(module: ast.Module, *, is_root: bool) -> Iterator[str]:
     every = [node for node in ast.walk(module) if isinstance(node, Function)]
-    functions = {node.name: node for node in every}
+    constants = {ast.unparse(node.targets[0]): node.value for node in module.body if isinstance(node, ast.Assign)}
+    known = constants | {node.name: node for node in every}
     for function in every:
         if function.name in _BY_OTHER_WAYS or (is_root and function.name == "__str__"):
-            yield from _returned(function, functions, depth=2)
+            yield from _returned(function, known, depth=2)
         for call in ast.walk(function):
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in _ERRORS:
                 for argument in call.args[:1]:
-                    yield from _of_expression(argument, function, functions, depth=4)
+                    yield from _of_expression(argument, function, known, depth=4)
 
 
-def _of_expression(node: ast.AST, function: Function, functions: dict[str, Function], *, depth: int) -> Iterator[str]:
+def _of_expression(node: ast.AST, function: Function, known: dict[str, ast.AST], *, depth: int) -> Iterator[str]:
     """The texts that an expression may be, or holds: its own, those of its names, and those of functions it calls."""
     text = _text(node)
     if text is not None:
@@ -72,23 +73,23 @@ def _of_expression(node: ast.AST, function: Function, functions: dict[str, Funct
     if depth == 0:
         return
     if isinstance(node, ast.Name):
-        for value in _assigned(node.id, function):
-            yield from _of_expression(value, function, functions, depth=depth - 1)
+        for value in [*_assigned(node.id, function), *filter(_text, [known.get(node.id)])]:
+            yield from _of_expression(value, function, known, depth=depth - 1)
         return
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in functions:
-        yield from _returned(functions[node.func.id], functions, depth=depth - 1)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and isinstance(known.get(node.func.id), Function):
+        yield from _returned(known[node.func.id], known, depth=depth - 1)
         return
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id[0].isupper():
         # A step, such as a statement with its name.
         return
     for child in ast.iter_child_nodes(node):
-        yield from _of_expression(child, function, functions, depth=depth)
+        yield from _of_expression(child, function, known, depth=depth)
 
 
-def _returned(function: Function, functions: dict[str, Function], *, depth: int) -> Iterator[str]:
+def _returned(function: Function, known: dict[str, ast.AST], *, depth: int) -> Iterator[str]:
     for node in ast.walk(function):
         if isinstance(node, ast.Return | ast.Yield | ast.YieldFrom) and node.value is not None:
-            yield from _of_expression(node.value, function, functions, depth=depth)
+            yield from _of_expression(node.value, function, known, depth=depth)
 
 
 def _assigned(name: str, function: Function) -> Iterator[ast.expr]:
@@ -104,7 +105,7 @@ def _assigned(name: str, function: Function) -> Iterator[ast.expr]:
             yield node.value
 
 
-def _text(node: ast.AST) -> str | None:
+def _text(node: ast.AST | None) -> str | None:
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else None
     if isinstance(node, ast.JoinedStr):

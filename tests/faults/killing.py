@@ -25,7 +25,7 @@ import pytest
 
 from airflow_provider_chs3 import hooks
 from airflow_provider_chs3.client.runner import Runner
-from airflow_provider_chs3.core.load import insert
+from airflow_provider_chs3.core.load import insert, outcome
 from airflow_provider_chs3.core.steps.driving import StepTimer
 from airflow_provider_chs3.core.steps.operations import (
     Gather,
@@ -73,6 +73,8 @@ def on_no_clock() -> Iterator[None]:
         patch.setattr(insert, "_RECORDED_FROM_SECONDS", 600)
         # A load that lists within one look-up of another's end cannot know which came first, and starts over.
         patch.setattr(StepTimer, "of_this_try_seconds", -1.0)
+        # A slow load asks how long earlier ones took.
+        patch.setattr(outcome, "SLOW_SECONDS", 600)
         yield
 
 
