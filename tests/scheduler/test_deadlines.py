@@ -28,7 +28,7 @@ def services(tmp_path: Path, airflow_db: Path, chs3_airflow_connections: None) -
     blocks = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
     (found,) = (each for each in blocks if "trips_by_seven" in each)
     # The bucket does not exist, so that the run fails, and waits for its next try.
-    block = found.replace("timedelta(hours=24 + 3)", "timedelta(seconds=1)")
+    block = found.replace("timedelta(hours=21) + trips.due_after - timedelta(hours=1)", "timedelta(seconds=1)")
     block = block.replace("lookback=2", "lookback=2, default_args={'retries': 5}")
     assert block.count("seconds=1)") == block.count("retries") == 1
     (tmp_path / "dags").mkdir()

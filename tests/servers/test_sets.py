@@ -64,7 +64,7 @@ def test_a_publication_that_was_broken_off_is_completed(tenants: Tenants, period
     Strike(0, told, name).kill_in(lambda: tenants.load(periods=periods))
     load = tenants.operator(periods=periods)
     load.execute({})
-    assert load.inserts == []
+    assert load.inserts == ()
     assert_exact(tenants)
     assert tenants.load(periods=BOTH) == ["unchanged", "unchanged"]
 
