@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from airflow_provider_chs3 import table
 from airflow_provider_chs3.exceptions import NotReadyError
-from airflow_provider_chs3.operators._support import tasks
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.killing import Worker
 from tests.faults.outcome import assert_exact, assert_untouched
@@ -72,7 +72,7 @@ def set_workers_clock(monkeypatch: pytest.MonkeyPatch, *, hours: int) -> None:
         def now(cls, tz: tzinfo | None = None) -> Any:
             return datetime.now(tz) + timedelta(hours=hours)
 
-    monkeypatch.setattr(tasks, "datetime", Shifted)
+    monkeypatch.setattr(table, "datetime", Shifted)
 
 
 @pytest.mark.thorough

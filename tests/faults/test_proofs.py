@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -128,7 +129,7 @@ def test_an_object_that_comes_meanwhile_is_told(proved_lake: Lake, strikes: Stri
     assert (found["status"], found["reason"]) == ("equal", "600 rows; not compared: 1 object that came meanwhile")
 
 
-_OF_PROOF = "position(query, 'formatRow') > 0 AND position(query, 'system.') = 0"
+_OF_PROOF = "position(query, 'chs3: row') > 0 AND position(query, 'system.') = 0"
 
 
 def is_read(lake: Lake, what: str) -> bool:
@@ -142,19 +143,22 @@ def is_read(lake: Lake, what: str) -> bool:
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 @pytest.mark.parametrize("what", ["s3Cluster", "_partition_id"])
 def test_a_proof_whose_process_is_ended_leaves_nothing_running(
-    trips_lake: Lake, what: str, number: signal.Signals
+    trips_lake: Lake, tmp_path: Path, what: str, number: signal.Signals
 ) -> None:
     lake = trips_lake
-    line = f"prove --table {lake.database}.trips --bucket {lake.bucket} --key trips/{{YYYY-MM}}/ --period {PERIOD}"
-    arguments = [*line.split(), "--cluster", lake.cluster.name]
+    load: dict[str, Any] = {"table": "trips", "database": lake.database, "cluster": lake.cluster.name}
+    load |= {"bucket": lake.bucket, "key": "trips/{YYYY-MM}/"}
     of_objects = what != "_partition_id"
     if of_objects:
         slow = SLOW | {"trip_id": "toUInt64(trip_id) + sleepEachRow(0.02)"}
         lake.upload(Trips(rows_per_period=6_000, files_per_period=3), file_format="jsonl")
-        arguments += ["--definition", json.dumps({"select": slow, "settings": SLOW_SETTINGS})]
+        load |= {"select": slow, "settings": SLOW_SETTINGS}
     else:
         rows = "toDateTime('2026-10-05 12:00:00', 'UTC') AS pickup_at, repeat('x', 2000) AS zone FROM numbers(1000000)"
         lake.on_node(0, f"INSERT INTO {lake.database}.trips (pickup_at, zone) SELECT {rows}")
+    loads = tmp_path / "loads.json"
+    loads.write_text(json.dumps({"loads": [load]}), encoding="utf-8")
+    arguments = ["prove", "--loads", str(loads), "--period", PERIOD]
     proof = subprocess.Popen([sys.executable, "-m", "airflow_provider_chs3", *arguments])
     wait_until(lambda: is_read(lake, what), seconds=60)
     proof.send_signal(number)
