@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from airflow_provider_chs3.core.files.file_set import Files, Reading
 from airflow_provider_chs3.core.files.loaded_columns import LoadedColumn, structure_of
@@ -15,7 +16,7 @@ from airflow_provider_chs3.core.model.models import SettingValues
 from airflow_provider_chs3.core.model.store_kind import Format
 from airflow_provider_chs3.core.sql.column_types import ColumnType
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal
-from airflow_provider_chs3.core.steps.operations import Gather, Log, Query, Steps
+from airflow_provider_chs3.core.steps.operations import Gather, Log, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError, SourceError
 
 #: How the names of formats end whose files begin with a line of names.
@@ -143,9 +144,7 @@ def _describe(files: Files, path: str, *, is_of_names: bool) -> Steps[dict[str, 
         # Only that line counts; by default 25,000 lines are read to guess types.
         of_names = {**of_names, "input_format_max_rows_to_read_for_schema_inference": 1}
     try:
-        rows = yield from Query(
-            name=f"Read the columns of {path}", sql=sql, settings={**files.look_settings, **of_names}
-        )
+        rows = yield from files.look(f"Read the columns of {path}", sql, of_names, on_cluster=False)
     except ClickHouseServerError as error:
         if is_of_servers(error):
             raise
@@ -154,12 +153,16 @@ def _describe(files: Files, path: str, *, is_of_names: bool) -> Steps[dict[str, 
             if not files.format.has_footer and (yield from is_empty(files, path)):
                 return {}
             raise SourceError(unreadable(path, files.format, error, is_guessed=not is_of_names)) from error
-        names = yield from _names_alone(files, glob, path)
+        names: dict[Any, str] = yield from _names_alone(files, glob, path)
     else:
         names = {row[0]: row[1] for row in rows}
-    if any(isinstance(name, bytes) for name in names):
+    # The driver returns texts that are not UTF-8 as bytes.
+    if (no_text := next((name for name in names if isinstance(name, bytes)), None)) is not None:
         yield from check_beginning(files, path)
-    _check_names(path, names)
+        raise SourceError(
+            f"The column names of {path} are not UTF-8: {no_text[:_SHOWN_BYTES]!r}. Write the file as UTF-8, or "
+            "set files={'compression': …} or files={'file_format': …}."
+        )
     return names
 
 
@@ -168,7 +171,7 @@ def _names_alone(files: Files, glob: str, path: str) -> Steps[dict[str, str]]:
     function = files.read(glob, file_format=files.format.name.removesuffix(_WITH_NAMES), on_cluster=False)
     sql = function.between("SELECT * FROM ", f" WHERE {files.source.condition_of(path)} LIMIT 1")
     try:
-        rows = yield from Query(name=f"Read the names of {path}", sql=sql, settings={**files.look_settings, **_AS_TEXT})
+        rows = yield from files.look(f"Read the names of {path}", sql, _AS_TEXT, on_cluster=False)
     except ClickHouseServerError as error:
         if is_of_servers(error):
             raise
@@ -243,21 +246,12 @@ def check_beginning(files: Files, path: str) -> Steps[None]:
             )
 
 
-def _check_names(path: str, names: Iterable[object]) -> None:
-    """Check that names are UTF-8: the driver returns other texts as bytes."""
-    if no_text := [name for name in names if isinstance(name, bytes)]:
-        raise SourceError(
-            f"The column names of {path} are not UTF-8: {no_text[0][:_SHOWN_BYTES]!r}. Write the file as UTF-8, or "
-            "set files={'compression': …} or files={'file_format': …}."
-        )
-
-
 def _matches_others(files: Files, glob: str, path: str) -> Steps[bool]:
     """Check whether a file's glob matches others: with their columns or types, values could change without an error."""
     sql = files.read(glob, file_format="One", on_cluster=False).between(
         f"SELECT DISTINCT {files.source.kind.path} FROM "
     )
-    rows = yield from Query(name=f"Look for files with names like {path}", sql=sql, settings=files.look_settings)
+    rows = yield from files.look(f"Look for files with names like {path}", sql, on_cluster=False)
     return any(row[0] != path for row in rows)
 
 

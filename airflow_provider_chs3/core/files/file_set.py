@@ -213,8 +213,7 @@ _FEW = 100
 
 def plain_prefix(text: str) -> str:
     """Return the longest prefix of a key that is literal in a glob."""
-    matched = _PLAIN.match(text)
-    return matched[0] if matched else ""
+    return _NOT_PLAIN.split(text, maxsplit=1)[0]
 
 
 def any_name(levels: int) -> str:
@@ -245,7 +244,9 @@ def grouped_by_glob(paths: Sequence[str], *, base: str) -> Iterator[tuple[str, t
     for path in () if are_few else others:
         levels[path.count("/") if any_braces else 0].append(path)
     for level in levels.values():
-        yield _wildcard([path[len(base) :] for path in level], any_braces=any_braces), tuple(level)
+        prefix = _shared_prefix([path[len(base) :] for path in level])
+        below = any_name(level[0].count("/", len(base) + len(prefix))) if any_braces else "**"
+        yield prefix + below, tuple(level)
 
 
 def _names(keys: Sequence[str]) -> str:
@@ -253,12 +254,6 @@ def _names(keys: Sequence[str]) -> str:
     folder = prefix[: prefix.rfind("/") + 1]
     names = list(dict.fromkeys(glob_of_key(key[len(folder) :]) for key in keys))
     return f"{folder}{names[0]}" if len(names) == 1 else f"{folder}{{{','.join(names)}}}"
-
-
-def _wildcard(keys: Sequence[str], *, any_braces: bool) -> str:
-    prefix = _shared_prefix(keys)
-    levels = keys[0][len(prefix) :].count("/")
-    return prefix + (any_name(levels) if any_braces else "**")
 
 
 def _shared_prefix(keys: Sequence[str]) -> str:

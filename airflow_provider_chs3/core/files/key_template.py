@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property, lru_cache, partial
@@ -30,7 +30,7 @@ _MONTH_NUMBERS = {
 #: Patterns of the tokens, the longest first: {M} must match 12, not 1.
 _PATTERNS = {
     **{"YYYY": "[0-9]{4}", "GGGG": "[0-9]{4}", "YY": "[0-9]{2}", "Q": "[1-4]"},
-    **{token: "|".join(sorted(numbers, key=len, reverse=True)) for token, numbers in _MONTH_NUMBERS.items()},
+    **{token: f"(?:{'|'.join(sorted(numbers, key=len, reverse=True))})" for token, numbers in _MONTH_NUMBERS.items()},
     **dict.fromkeys(("WW", "DD", "HH"), r"\d{2}"),
     **dict.fromkeys(("W", "D", "H"), r"\d{1,2}"),
 }
@@ -251,9 +251,9 @@ class KeyTemplate:
     def _period_prefixes(self) -> list[str]:
         """The beginnings of the keys of all periods; of days and hours, of their months: a million would take long."""
         longest = Grain.MONTH if self.grain in (Grain.HOUR, Grain.DAY) else self.grain
-        return _without_longer(
-            _literal_beginning(self._pieces([period.begin], longest)) for period in _all_periods(longest)
-        )
+        first, last = (Period.of(at, longest) for at in (datetime(FIRST_YEAR, 1, 4), datetime(LAST_YEAR, 12, 31, 23)))
+        every = (self._pieces([period.begin], longest) for period in first.through(last))
+        return _without_longer(map(_literal_beginning, every))
 
     @cached_property
     def _periods_by_texts(self) -> dict[tuple[str, ...], Period | None]:
@@ -311,10 +311,12 @@ class KeyTemplate:
             if not token:
                 known = ", ".join(_PARTS)
                 raise ConfigurationError(f"key={self.text!r}: {{{tokens}}} is not understood; tokens are {known}.")
-            if token in _PARTS:
-                pieces.append(_token_piece(token, moments) if _PARTS[token] in names else _Piece(pattern=_any(token)))
-            else:
+            if token not in _PARTS:
                 pieces.append(_Piece(text=token))
+            elif _PARTS[token] in names:
+                pieces.append(_token_piece(token, moments))
+            else:
+                pieces.append(_Piece(pattern=_PATTERNS[token]))
             rest = rest[len(token) :]
         return pieces
 
@@ -339,10 +341,6 @@ def _number(token: str, text: str) -> int:
     return (int(text) - _FIRST_OF_TWO_DIGITS) % 100 + _FIRST_OF_TWO_DIGITS if is_short else int(text)
 
 
-def _any(token: str) -> str:
-    return f"(?:{_PATTERNS[token]})" if "|" in _PATTERNS[token] else _PATTERNS[token]
-
-
 def _token_piece(token: str, moments: Sequence[datetime]) -> _Piece:
     if not moments:
         return _Piece(pattern=_PATTERNS[token], token=token)
@@ -356,10 +354,6 @@ def _written(token: str, at: datetime) -> str:
         year, week, _ = at.isocalendar()
         return f"{year:04}" if token == "GGGG" else f"{week:02}" if token == "WW" else str(week)
     return pendulum.instance(at, tz=None).format(token, locale="en")
-
-
-def _all_periods(grain: Grain) -> Iterator[Period]:
-    return Period.of(datetime(FIRST_YEAR, 1, 4), grain).through(Period.of(datetime(LAST_YEAR, 12, 31, 23), grain))
 
 
 def _literal_beginning(pieces: Sequence[_Piece]) -> str:

@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.files.text_fields import TEXT_TYPE, Dialect
 from airflow_provider_chs3.core.sql.casts import Casting
 from airflow_provider_chs3.core.sql.column_types import COMPOUND, ColumnType
 from airflow_provider_chs3.core.sql.quoting import identifier, literals
-from airflow_provider_chs3.core.sql.server_casts import OR_NULL, Cast
+from airflow_provider_chs3.core.sql.server_casts import OR_NULL, Cast, all_hold
 from airflow_provider_chs3.core.sql.strict_casts import is_unparsed
 from airflow_provider_chs3.core.sql.unfit_values import unfit_condition
 from airflow_provider_chs3.core.target.table_facts import Column
@@ -145,9 +145,8 @@ class LoadedColumn:
     def holds(self, *, null_as_default: bool) -> str | None:
         """Return the condition for values that fit; None if the cast fails for all others."""
         # A comparison with NULL is NULL, and throwIf() sees only the value below it.
-        kept = f"ifNull({self.kept}, 1)" if self.kept else ""
-        conditions = [condition for condition in (kept, self.cast(null_as_default=null_as_default).holds) if condition]
-        return " AND ".join(conditions) or None
+        kept = f"ifNull({self.kept}, 1)" if self.kept else None
+        return all_hold((kept, self.cast(null_as_default=null_as_default).holds))
 
     def misfit(self, *, null_as_default: bool) -> str | None:
         """Return the condition for values that do not fit, which never fails; None for types that cannot be tested."""
@@ -306,7 +305,7 @@ def with_whole_objects(
                     "select={…}."
                 )
             kept = f"NOT ifNull(JSONHas({text}, {literals(inner)}), 0)"
-            column = replace(column, kept=f"{column.kept} AND {kept}" if column.kept else kept)
+            column = replace(column, kept=all_hold((column.kept, kept)) or "")
         guarded.append(column)
     return read, guarded
 

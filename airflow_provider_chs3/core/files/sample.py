@@ -61,7 +61,7 @@ def read_sample(files: Files, columns: Sequence[FileColumn], period: Period) -> 
         [f"uniq({identifier(name)})" for name in texts],
         [f"countIf({_is_of(period, identifier(name))})" for name in times],
     )
-    every = ", ".join(f"[{', '.join(counts)}]" if counts else "[]" for counts in counted)
+    every = ", ".join(f"[{', '.join(counts)}]" for counts in counted)
     sql = files.read(batch.glob, structure=structure, on_cluster=False).between(
         f"SELECT count(), {every} FROM (SELECT * FROM ", f" WHERE {batch.condition} LIMIT {SAMPLE_ROWS})"
     )
