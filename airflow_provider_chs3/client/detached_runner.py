@@ -110,7 +110,7 @@ class DetachedQuery:
         """
         started = time.monotonic()
         address, response = self._post(sql, settings, parameters)
-        if response is not None and _is_of_clickhouse(response):
+        if response is not None and any(name.startswith("x-clickhouse-") for name in response.headers):
             self._raise_for_error(response)
             seen = json.loads(response.headers.get("X-ClickHouse-Summary", "{}"))
             memory_bytes = int(seen.get("memory_usage", 0)) or None
@@ -326,10 +326,6 @@ class DetachedQuery:
         return InsertStats(seconds, read_rows, peak_memory_bytes, read_bytes=read_bytes)
 
 
-def _is_of_clickhouse(response: httpx.Response) -> bool:
-    return any(name.startswith("x-clickhouse-") for name in response.headers)
-
-
 def _headers(options: ConnectionOptions) -> dict[str, str]:
     return {
         "User-Agent": client_name(),
@@ -389,8 +385,12 @@ class DetachingRunner(Runner):
         query = DetachedQuery(
             session=self.session, query_id=step.query_id, cluster=step.cluster, secrets=tuple(step.sql.secrets)
         )
-        if not step.is_started and (stats := self._start(query, step).stats):
-            return stats
+        if not step.is_started:
+            announce(step, self.log)
+            sent = query.send(step.sql.text, settings={**COMPLETE, **step.settings, **self.log_comment})
+            if sent.stats:
+                return sent.stats
+            self.log.info("The insert continues without this process.")
         if self.wait is None:
             query.watch(self.log, self.progress_interval_seconds, step.total_rows)
         while self.wait and query.is_running():
@@ -402,11 +402,3 @@ class DetachingRunner(Runner):
             "was restarted, or the connection's 'http_port' is not ClickHouse's HTTP port. The period was not "
             "published."
         )
-
-    def _start(self, query: DetachedQuery, step: Insert) -> Sent:
-        """Send the insert."""
-        announce(step, self.log)
-        sent = query.send(step.sql.text, settings={**COMPLETE, **step.settings, **self.log_comment})
-        if sent.stats is None:
-            self.log.info("The insert continues without this process.")
-        return sent

@@ -154,7 +154,9 @@ class Connection(DriverConnection):
 
     def get_block_in_stream(self) -> Any:
         """Return what reads results, also those with a `Variant`."""
-        return _reads_variants(super().get_block_in_stream())
+        stream = super().get_block_in_stream()
+        stream.read = MethodType(_read_block, stream)
+        return stream
 
     def _receive_in_time(self) -> Any:
         if self.deadline is None:
@@ -234,12 +236,6 @@ _read_column = rebound(service.read_column, get_column_by_spec=_column_of)
 _read_block = rebound(BlockInputStream.read, read_column=_read_column, logger=_log)
 
 
-def _reads_variants(stream: BlockInputStream) -> BlockInputStream:
-    """Let one of the driver's streams read columns of the type `Variant`, and return it."""
-    stream.read = MethodType(_read_block, stream)
-    return stream
-
-
 _init = rebound(clickhouse_driver.Client.__init__, Connection=Connection)
 
 
@@ -304,7 +300,7 @@ def open_client(
     client = Client(
         host,
         port=port,
-        alt_hosts=",".join(_host_port(address) for address in further) or None,
+        alt_hosts=",".join(map(_host_port, further)) or None,
         database=options.database,
         user=options.user,
         password=options.password,

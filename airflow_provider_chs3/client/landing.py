@@ -31,14 +31,6 @@ if TYPE_CHECKING:
 
 
 @dataclass(kw_only=True)
-class _Landed:
-    messages: int = 0
-    objects: int = 0
-    size_bytes: int = 0
-    periods: set[Period] = field(default_factory=set)
-
-
-@dataclass(kw_only=True)
 class Landing:
     """Land what a request asks for. Every write leaves a state from which another try can continue.
 
@@ -52,7 +44,8 @@ class Landing:
     objects: SharedObjects
     lands_the_rest: bool
     log: ProgressLog
-    _landed: _Landed = field(default_factory=_Landed, init=False)
+    #: Of each object that was landed: its period, messages and bytes.
+    _landed: list[tuple[Period, int, int]] = field(default_factory=list, init=False)
 
     def run(self) -> dict[str, Any]:
         """Land, and return the result."""
@@ -155,15 +148,11 @@ class Landing:
                     self._write(files, pieces[number])
 
     def _write(self, files: MessageFiles, offsets: OffsetRange) -> None:
-        landed = self._landed
         for period, path, messages in files.finished():
             key = self.request.object_key(period, offsets)
             with path.open("rb") as body:
                 is_new = self.objects.put(key, body)
-            landed.messages += messages
-            landed.objects += 1
-            landed.size_bytes += path.stat().st_size
-            landed.periods.add(period)
+            self._landed.append((period, messages, path.stat().st_size))
             self.log.info("%s: %d messages%s", key, messages, "" if is_new else ", unchanged")
 
     def _result(self) -> dict[str, Any]:
@@ -173,8 +162,8 @@ class Landing:
             "topic": request.topic,
             "start": request.start.isoformat(),
             "end": request.end.isoformat(),
-            "messages": landed.messages,
-            "objects": landed.objects,
-            "bytes": landed.size_bytes,
-            "periods": [str(period) for period in sorted(landed.periods)],
+            "messages": sum(messages for _, messages, _ in landed),
+            "objects": len(landed),
+            "bytes": sum(size_bytes for _, _, size_bytes in landed),
+            "periods": [str(period) for period in sorted({period for period, _, _ in landed})],
         }

@@ -24,7 +24,6 @@ from airflow_provider_chs3.core.load.row_counts import source_read_of
 from airflow_provider_chs3.core.model.models import Node, ObjectPage
 from airflow_provider_chs3.core.model.table_snapshot import TableSnapshot
 from airflow_provider_chs3.core.sql.complete_answers import OF_FEW_ROWS
-from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.steps import operations
 from airflow_provider_chs3.core.steps.driving import drive
 from airflow_provider_chs3.core.steps.insert_progress import InsertProgress, ProgressLines, progress_of, progress_query
@@ -210,7 +209,7 @@ class Runner:
     @_perform.register
     def _(self, step: operations.QueryNodes) -> dict[Node, list[operations.Row]]:
         self.log.debug("%s on %s", step.name, ", ".join(map(str, step.sql)))
-        return self._of_each(step.sql, lambda node: self._ask_node(node, step.sql[node], step))
+        return self._of_each(step.sql, lambda node: self._ask_node(node, step))
 
     @_perform.register
     def _(self, step: operations.TryQueryNodes) -> dict[Node, list[operations.Row] | Chs3Error]:
@@ -221,8 +220,7 @@ class Runner:
     def _(self, step: operations.TimeQueryNodes) -> dict[Node, operations.TimedAnswer]:
         ask = operations.QueryNodes(name=step.name, sql=step.sql, settings=step.settings)
         self.log.debug("%s on %s", step.name, ", ".join(map(str, step.sql)))
-
-        return self._of_each(step.sql, lambda node: _timed(lambda: self._ask_node(node, step.sql[node], ask)))
+        return self._of_each(step.sql, lambda node: _timed(lambda: self._ask_node(node, ask)))
 
     @_perform.register
     def _(self, step: operations.Gather) -> list[Any]:
@@ -275,18 +273,18 @@ class Runner:
     def _address_of(self, node: Node) -> Address | None:
         return None if node == ONLY_NODE else self.session.options.worker_address(node.host, node.port)
 
-    def _ask_node(self, node: Node, sql: Sql, step: operations.QueryNodes) -> list[operations.Row]:
+    def _ask_node(self, node: Node, step: operations.QueryNodes) -> list[operations.Row]:
         # Several statements of an attempt do the same, and a server still lists one for some milliseconds after it has
         # answered: it would refuse the next of the same id (216).
         query_id = f"{step.query_id}_{node.shard_num}_{node.replica_num}_{uuid4().hex[:8]}" if step.query_id else None
         try:
             with self._at_one_server(node):
                 return self.session.query(
-                    sql.text,
+                    step.sql[node].text,
                     query_id=query_id,
                     settings={**({} if step.is_under_profile else OF_FEW_ROWS), **step.settings, **self.log_comment},
                     address=self._address_of(node),
-                    secrets=sql.secrets,
+                    secrets=step.sql[node].secrets,
                     under_profile=step.is_under_profile,
                 )
         except ClickHouseConnectionError as error:

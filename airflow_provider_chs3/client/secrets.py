@@ -15,7 +15,8 @@ def scrub(text: str, secrets: Iterable[str]) -> str:
     """Replace secrets, and any eight or more characters in a row of one, by `***`."""
     hidden = [False] * len(text)
     for secret in filter(None, secrets):
-        for spelling in {secret, _as_sql_literal(secret), quote(secret, safe="")}:
+        as_literal = secret.replace("\\", "\\\\").replace("'", "\\'")
+        for spelling in {secret, as_literal, quote(secret, safe="")}:
             for start, end in _occurrences(text, spelling):
                 hidden[start:end] = [True] * (end - start)
     shown = (
@@ -23,10 +24,6 @@ def scrub(text: str, secrets: Iterable[str]) -> str:
         for at, character in enumerate(text)
     )
     return "".join(shown)
-
-
-def _as_sql_literal(secret: str) -> str:
-    return secret.replace("\\", "\\\\").replace("'", "\\'")
 
 
 def _occurrences(text: str, secret: str) -> Iterable[tuple[int, int]]:

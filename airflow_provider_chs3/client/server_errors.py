@@ -120,17 +120,15 @@ def server_error(
 
 def untrusted_certificate(message: str, address: str) -> ConfigurationError | None:
     """Return the error for a server whose certificate is not trusted, if a message of Python's `ssl` says so."""
-    match = _UNTRUSTED.search(message)
-    return ConfigurationError(_about_certificate(address, match[1])) if match else None
-
-
-def _about_certificate(address: str, reason: str) -> str:
+    if (match := _UNTRUSTED.search(message)) is None:
+        return None
+    reason = match[1]
     way_out = "name the file of its authority in the connection's extra 'ca_certs'"
     if "mismatch" in reason:
         way_out = "reach the server under a name that its certificate holds (host, 'alt_hosts', 'node_addresses')"
     if "expired" in reason:
         way_out = "have it renewed"
-    return f"{address} has a certificate that is not trusted: {reason}. To fix this, {way_out}."
+    return ConfigurationError(f"{address} has a certificate that is not trusted: {reason}. To fix this, {way_out}.")
 
 
 def _first_line(error: BaseException) -> str:

@@ -42,7 +42,11 @@ class Check:
 
         A missing privilege is not a finding here: the check of privileges decides whether the user needs it.
         """
-        denied = {node: error for node, error in errors.items() if is_denied(error)}
+        denied = {
+            node: error
+            for node, error in errors.items()
+            if isinstance(error, ClickHouseServerError) and error.code == ACCESS_DENIED
+        }
         others = {node: error for node, error in errors.items() if node not in denied}
         skipped = "; ".join(filter(None, (self.skipped, *in_lines(denied))))
         return replace(self, findings=(*self.findings, *in_lines(others)), skipped=skipped)
@@ -87,11 +91,6 @@ class Diagnosis:
             "nodes": [asdict(node) for node in self.nodes],
             "settings": [asdict(setting) for setting in self.settings],
         }
-
-
-def is_denied(error: Chs3Error) -> bool:
-    """Check whether the user lacks the privilege for the query."""
-    return isinstance(error, ClickHouseServerError) and error.code == ACCESS_DENIED
 
 
 def in_a_line(text: object) -> str:

@@ -202,11 +202,11 @@ class StoreKind:
     title: str
     function: str
     privilege: str
-    glob_argument: str
-    shape: tuple[str, ...]
-    bytes_event: str | None
-    time_event: str | None
-    exact: tuple[Setting, ...]
+    glob_argument: str = ""
+    shape: tuple[str, ...] = ()
+    bytes_event: str | None = None
+    time_event: str | None = None
+    exact: tuple[Setting, ...] = ()
     path: str = "_path"
     unreadable: tuple[str, ...] = ()
     quick_failure: SettingValues = field(default_factory=dict)

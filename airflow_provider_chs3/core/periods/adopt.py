@@ -9,7 +9,6 @@ from typing import Any
 
 from airflow_provider_chs3.core.arguments.arrivals import SPREAD
 from airflow_provider_chs3.core.files.file_schema import count_rows, read_columns
-from airflow_provider_chs3.core.files.file_set import Reading
 from airflow_provider_chs3.core.ledger.recording import add_records
 from airflow_provider_chs3.core.ledger.table import make_ledger
 from airflow_provider_chs3.core.load.decision import Hold, PeriodFacts, Refusal, Refuse, Skip, decide
@@ -123,11 +122,14 @@ def adopt_period(request: LoadRequest, *, proves: bool = False) -> Steps[Adopted
         # The policies allow that; but nothing proves its rows.
         status, reason = "refused" if any(rows.values()) else "unchanged", f"no {load.wanted.contents}"
         return AdoptedPeriod(period=request.period, status=status, reason=reason, rows_by_node=rows)
-    counted = yield from _count(load)
+    reading = yield from read_columns(load.files, request.selection, load.context.table_facts.columns)
+    source_rows = yield from count_rows(load.files, reading)
+    counted = yield from _count_rows(load)
     _check_sight(load, counted)
-    outcome = partial(AdoptedPeriod, period=request.period, rows_by_node=counted.rows_by_node)
-    if sum(counted.rows_by_node.values()) != counted.source_rows:
-        return outcome(status="refused", reason=_mismatch(load, (yield from look_at_period(load)), counted))
+    outcome = partial(AdoptedPeriod, period=request.period, rows_by_node=counted)
+    if sum(counted.values()) != source_rows:
+        reason = _mismatch(load, (yield from look_at_period(load)), counted, source_rows)
+        return outcome(status="refused", reason=reason)
     reason = load.files.source.kind.contents.having(load.files.manifest, "as many")
     if proves:
         proved = yield from prove_period(load, ProofOptions(needs_all_columns=True))
@@ -137,7 +139,7 @@ def adopt_period(request: LoadRequest, *, proves: bool = False) -> Steps[Adopted
             return outcome(status="refused", reason=reason)
     yield from make_ledger(load.context, load.context.nodes)
     load = replace(load, context=load.context.with_ledger())
-    as_loaded = yield from records_as_loaded([(load, counted.reading)])
+    as_loaded = yield from records_as_loaded([(load, reading)])
     if (yield from check_objects(load)):
         raise ObjectsChangedError(f"Objects of {load.period} came while its rows were counted: try again")
     yield from check_table(load, load.before)
@@ -156,18 +158,7 @@ def _inspect_period(request: LoadRequest) -> Steps[PeriodLoad]:
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Counted:
-    """The period's rows on each node, and its objects: their rows, and what a load takes from them."""
-
-    rows_by_node: Mapping[str, int]
-    source_rows: int
-    reading: Reading
-
-
-def _count(load: PeriodLoad) -> Steps[_Counted]:
-    reading = yield from read_columns(load.files, load.request.selection, load.context.table_facts.columns)
-    source_rows = yield from count_rows(load.files, reading)
+def _count_rows(load: PeriodLoad) -> Steps[dict[str, int]]:
     # Not out of system.parts: rows that a lightweight DELETE took away count there.
     sql = Sql(
         f"SELECT count() FROM {table(load.context.target)} WHERE {load.period_partitions.rows_of(load.context.target)}"
@@ -175,17 +166,13 @@ def _count(load: PeriodLoad) -> Steps[_Counted]:
     # A row counts once, however many replicas have it.
     statements = dict.fromkeys(load.context.publishers, sql)
     answers = yield from QueryNodes(name=f"Count the rows of {load.period}", sql=statements)
-    return _Counted(
-        rows_by_node={str(node): int(rows[0][0]) for node, rows in answers.items()},
-        source_rows=source_rows,
-        reading=reading,
-    )
+    return {str(node): int(rows[0][0]) for node, rows in answers.items()}
 
 
-def _check_sight(load: PeriodLoad, counted: _Counted) -> None:
+def _check_sight(load: PeriodLoad, rows_by_node: Mapping[str, int]) -> None:
     """Refuse a period if the user does not see all of its rows, except those that a lightweight DELETE hides."""
     for node in load.context.publishers:
-        state, seen = load.before[node].state, counted.rows_by_node[str(node)]
+        state, seen = load.before[node].state, rows_by_node[str(node)]
         parts = state.each_part
         if parts is not None and seen != state.rows and not any(part.hides_rows for part in parts):
             raise TargetChangedError(
@@ -194,11 +181,11 @@ def _check_sight(load: PeriodLoad, counted: _Counted) -> None:
             )
 
 
-def _mismatch(load: PeriodLoad, facts: PeriodFacts, counted: _Counted) -> str:
-    rows = sum(counted.rows_by_node.values())
-    per_node = ", ".join(f"{node}: {count:,}" for node, count in counted.rows_by_node.items())
+def _mismatch(load: PeriodLoad, facts: PeriodFacts, rows_by_node: Mapping[str, int], source_rows: int) -> str:
+    rows = sum(rows_by_node.values())
+    per_node = ", ".join(f"{node}: {count:,}" for node, count in rows_by_node.items())
     holds = f"{load.context.target} holds {rows:,} ({per_node}); {_way_out(facts, load.policies)}"
-    has = load.files.source.kind.contents.having(load.files.manifest, f"{counted.source_rows:,}")
+    has = load.files.source.kind.contents.having(load.files.manifest, f"{source_rows:,}")
     return f"{has}, {holds}"
 
 

@@ -134,11 +134,7 @@ def _prove_periods(
     new: Mapping[str, str],
     proved: dict[Period, PeriodLoad],
 ) -> Steps[dict[str, str]]:
-    """Prove the periods that are not proved with these objects, and keep the load of each that is.
-
-    Returns:
-        Objects of which a period lacks rows, with that period: they were not loaded, if any was.
-    """
+    """Prove the periods not proved with these objects, and return the objects of which a period lacks rows."""
     lacking, unlike = dict[str, str](), list[ProvedPeriod]()
     for done, item in enumerate(items):
         if item.period in proved and proved[item.period].objects == item.objects:

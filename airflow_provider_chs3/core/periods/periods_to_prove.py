@@ -12,7 +12,7 @@ from airflow_provider_chs3.core.ledger.partition_state import PARTITION
 from airflow_provider_chs3.core.ledger.queries import periods_of_partitions
 from airflow_provider_chs3.core.load.arrivals import changes_of_arrival, recorded_of_arrivals
 from airflow_provider_chs3.core.load.load_request import LoadRequest
-from airflow_provider_chs3.core.model.models import HeldObjects, Manifest, ObjectChanges
+from airflow_provider_chs3.core.model.models import HeldObjects, Manifest
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.periods.proved_period import DIFFERS, REFUSED, ProvedPeriod
 from airflow_provider_chs3.core.sql.quoting import Sql, in_table
@@ -53,26 +53,29 @@ def _without_objects(context: Target, request: LoadRequest, known: Collection[Pe
 def _list_arrivals(
     context: Target, requests: Sequence[LoadRequest], *, all_periods: bool
 ) -> Steps[tuple[LoadRequest, Sequence[Period], list[ProvedPeriod]]]:
-    """List all arrivals, and have each period read the objects that are recorded to have rows of it.
-
-    The rows of an object in all of its periods must add up to those that it has: so no period may lack an object.
-
-    Returns:
-        A load that knows the objects of all periods, the periods, and the arrivals that have objects which are not
-        loaded as they are.
-    """
+    """List all arrivals, and have each period read the objects that are recorded to have rows of it."""
     source = requests[0].source
     periods = tuple((yield from source.summarize_periods(source.arrival_grain)))
     source, listed = yield from source.list_periods(periods)
     recorded = yield from recorded_of_arrivals(context, source, periods)
     changes = {period: changes_of_arrival(recorded[period], listed[period]) for period in periods}
+    # An object's rows in all of its periods must add up to those that it has: so no period may lack an object.
     held = _held_by_period(recorded, listed)
     # A marker is one of an arrival.
     policies = replace(requests[0].policies, ready_key=None, min_object_age_seconds=0)
     request = replace(requests[0], source=source.holding(held), policies=policies)
     asked = sorted(held.periods) if all_periods else [of_period.period for of_period in requests]
-    not_loaded = [_not_loaded(requests[0], period, changed) for period, changed in changes.items() if changed.counts]
-    return request, asked, not_loaded if all_periods else []
+    not_loaded = [
+        ProvedPeriod(
+            period=period,
+            status=DIFFERS,
+            reason=f"objects of this arrival are not as loaded: {changed}",
+            definition=requests[0].defined,
+        )
+        for period, changed in changes.items()
+        if changed.counts and all_periods
+    ]
+    return request, asked, not_loaded
 
 
 def _held_by_period(
@@ -90,8 +93,3 @@ def _held_by_period(
         {period: Manifest.of(units[path] for path in paths if path in units) for period, paths in periods.items()},
         {path: count for path, count in rows.items() if path not in uncounted},
     )
-
-
-def _not_loaded(request: LoadRequest, period: Period, changes: ObjectChanges) -> ProvedPeriod:
-    reason = f"objects of this arrival are not as loaded: {changes}"
-    return ProvedPeriod(period=period, status=DIFFERS, reason=reason, definition=request.defined)

@@ -53,11 +53,6 @@ SELECT = StoreKind(
     title="a SELECT",
     function="view",
     privilege="",
-    glob_argument="",
-    shape=(),
-    bytes_event=None,
-    time_event=None,
-    exact=(),
     contents=DERIVED,
     format=Format("rows", is_typed=True),
 )
@@ -95,10 +90,6 @@ class _Base(NamedTuple):
     context: Target
     partitions: Mapping[int, Mapping[str, tuple[int, ...]]]
     owns: Mapping[str, str]
-
-    @property
-    def ids(self) -> set[str]:
-        return {partition_id for shard in self.partitions.values() for partition_id in shard}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,7 +177,7 @@ class SelectSource(RowSource):
             periods = [WHOLE_TABLE]
         if isinstance(periods, Grain):
             base = yield from (yield from self._resolve_view())._read_base(periods, ())
-            known = yield from periods_of_partitions(base.context, base.ids)
+            known = yield from periods_of_partitions(base.context, set[str]().union(*base.partitions.values()))
             periods = sorted({Period.of(partitions.begin, periods) for partitions in known.values()})
         _, listed = (yield from self.list_periods(periods)) if periods else (self, {})
         return {period: PeriodObjects.of(manifest, rows=rows_of(manifest)) for period, manifest in listed.items()}

@@ -168,12 +168,8 @@ def privileges_of_page(location: TableLocation) -> RequiredPrivileges:
     """Return the privileges for the page in Airflow's UI."""
     return RequiredPrivileges(
         _on_system((*_of_cluster(location), *_OF_MERGES, *_OF_PAGE)),
-        (*_sight_of(location), *_of_records(location.ledger), *_of_objects(location.ledger)),
+        (*_sight_of(location), *_of_records(location.ledger, OBJECTS_TABLE)),
     )
-
-
-def _of_objects(ledger: TableName) -> tuple[str, ...]:
-    return (f"SELECT ON {table(TableName(ledger.database, OBJECTS_TABLE))}",)
 
 
 def _of_cluster(location: TableLocation) -> tuple[str, ...]:
@@ -203,9 +199,9 @@ def privileges_of_replication(target: TableName, ledger: TableName, *, is_shared
     )
 
 
-def _of_records(ledger: TableName) -> tuple[str, ...]:
-    loads = TableName(ledger.database, LOADS_TABLE)
-    return tuple(f"SELECT ON {table(name)}" for name in (ledger, loads))
+def _of_records(ledger: TableName, *further: str) -> tuple[str, ...]:
+    others = (TableName(ledger.database, name) for name in (LOADS_TABLE, *further))
+    return tuple(f"SELECT ON {table(name)}" for name in (ledger, *others))
 
 
 def _own_tables(ledger: TableName) -> str:

@@ -188,7 +188,8 @@ def check_passed_on(context: Target, sent: SettingValues) -> Steps[None]:
         sent |= OF_THOSE_UP
     try:
         by_node = yield from _ask_what_reached(context.cluster, sent, _TAKEN_OUT)
-        if missing := sent.keys() - set(_TAKEN_OUT) - _reached_all(by_node):
+        reached = set.intersection(*map(set, by_node.values())) if by_node else set()
+        if missing := sent.keys() - set(_TAKEN_OUT) - reached:
             by_node = yield from _ask_what_reached(context.cluster, sent, (*_TAKEN_OUT, *sorted(missing)))
     except ClickHouseServerError as error:
         if error.code in _REWRITTEN:
@@ -226,10 +227,6 @@ def _ask_what_reached(cluster: str, sent: SettingValues, names: Collection[str])
         if name in sent:
             by_node.setdefault((host, port, server, tuple(profiles)), {})[name] = value
     return by_node
-
-
-def _reached_all(by_node: _ByNode) -> set[str]:
-    return set.intersection(*map(set, by_node.values())) if by_node else set()
 
 
 def _not_passed_on(by_node: _ByNode, sent: SettingValues, *, nodes: int) -> Iterator[str]:

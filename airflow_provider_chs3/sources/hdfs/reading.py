@@ -25,9 +25,7 @@ HDFS = StoreKind(
     privilege="READ ON HDFS",
     glob_argument="url",
     shape=("format", "structure", "compression_method"),
-    # There is one for reads through a pool of threads, which servers use or not by settings and the size of a file.
-    bytes_event=None,
-    time_event=None,
+    # No events: there is one for reads through a pool of threads, which servers use or not by settings and sizes.
     exact=exact_files("hdfs"),
     # 26.9 begins it with a slash, 25.8 does not.
     path="concat('/', trim(LEADING '/' FROM _path))",

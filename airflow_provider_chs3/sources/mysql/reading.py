@@ -14,10 +14,6 @@ MYSQL = StoreKind(
     title="MySQL",
     function="mysql",
     privilege="READ ON MYSQL",
-    glob_argument="query",
-    shape=(),
-    bytes_event=None,
-    time_event=None,
     exact=(
         NULLS,
         Setting("external_storage_max_read_rows", 0, "no limit cuts the data off silently"),
