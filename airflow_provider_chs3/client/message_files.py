@@ -24,7 +24,6 @@ class MessageFiles:
 
     Messages may be of more periods than a process may have files open: until all have come, those of a period are
     appended to a file of Arrow.
-
     """
 
     def __init__(self, grain: Grain, timezone: str) -> None:

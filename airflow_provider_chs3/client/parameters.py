@@ -63,10 +63,10 @@ class _Expression:
     """A literal that the driver puts into a statement as it is."""
 
     def __init__(self, text: str) -> None:
-        self._text = text
+        self.text = text
 
     def __str__(self) -> str:
-        return self._text
+        return self.text
 
 
 def _for_driver(value: Any) -> Any:
@@ -76,15 +76,8 @@ def _for_driver(value: Any) -> Any:
     return _Expression(f"'{_bytes(value)}'") if isinstance(value, bytes) else value
 
 
-class _Written:
-    """A value as the server reads it in parameters; the driver would make the text 'NULL' of NULL.
-
-    Args:
-        text: The value as in a file of tab-separated values.
-    """
-
-    def __init__(self, text: str) -> None:
-        self.text = text
+class _Written(_Expression):
+    """A value as in a file of tab-separated values, which parameters are; the driver would write 'NULL' for NULL."""
 
     def __str__(self) -> str:
         # The driver puts the quotes around it.

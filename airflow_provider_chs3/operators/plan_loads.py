@@ -107,12 +107,9 @@ class PlanLoadsOperator(PeriodOperator, takes=OF_PLANS):
         return tasks
 
     def _check_number(self, tasks: Sequence[object]) -> None:
-        """Check that Airflow maps over this many; otherwise it would fail on its own, and retry.
-
-        Raises:
-            ConfigurationError: If there are more. Some of them alone would leave periods out of a run that is green.
-        """
+        """Check that Airflow maps over this many; otherwise it would fail on its own, and retry."""
         most = self._most_tasks
+        # Some of them alone would leave periods out of a run that is green.
         if len(tasks) > most and self.has_dag() and any(self.iter_mapped_dependants()):
             raise ConfigurationError(
                 f"The plan takes {len(tasks):,} tasks, and Airflow maps over at most {most:,}: raise [core] "

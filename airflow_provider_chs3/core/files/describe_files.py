@@ -83,10 +83,7 @@ def with_left_out(
 ) -> Steps[dict[str, dict[str, str]]]:
     """Return the columns of files of Arrow, with those of nothing but NULL, which newer servers leave out.
 
-    Servers leave out the columns that they cannot read, too: a default must not stand for one of these.
-
-    Raises:
-        SourceError: If servers cannot read one.
+    Servers leave out the columns that they cannot read, too: one of these is an error, and no default stands for it.
     """
     by_path = {path: dict(types) for path, types in by_file.items()}
     for path, types in by_path.items():
@@ -222,9 +219,6 @@ def check_beginning(files: Files, path: str) -> Steps[None]:
     """Check that a file which cannot be read does not begin with the reason.
 
     It may be compressed without its key saying so, or have a byte order mark before a field in quotes.
-
-    Raises:
-        SourceError: If it begins with one of them.
     """
     is_plain, is_skipped = files.compression_of(path) == "none", int(files.look_settings.get(_SKIPPED_LINES, 0))
     sql = _first_line("hex(substring(line, 1, 6))", files, path)

@@ -326,9 +326,6 @@ def check_apart(by_file: Mapping[str, Mapping[str, str]], loaded: Sequence[Loade
 
     In Parquet, 25.8 then reads NULL for the field. In ORC, all read NULL for the column even if the other one has no
     fields.
-
-    Raises:
-        SourceError: If one of the two is loaded; it names the file.
     """
     for path, types in by_file.items():
         structs = [name for name, of in types.items() if is_orc or ColumnType(of).bare.name in COMPOUND]

@@ -58,11 +58,7 @@ class NaiveTimestamps:
     def of_expression(self, column: Column, expression: str, used: Iterable[str]) -> Cast:
         """Return an expression of the user's over the local times of its column's zone, if that is what they mean.
 
-        Returns:
-            The expression, and the condition that each local time exists; none if it always does.
-
-        Raises:
-            SourceError: If nobody says which zone they are in.
+        With it comes the condition that each local time exists; none if it always does.
         """
         names = used_fields(used, self.names & self.types.keys())
         if not names or (zone := self._zone_for(column, names)) is None:

@@ -135,14 +135,7 @@ class Source(ABC):
         """Return a try to get at a period's objects, or at those of any period."""
 
     def list_period(self, period: Period) -> Steps[tuple[Self, Manifest]]:
-        """List the period's objects, each with its version.
-
-        Returns:
-            The source, with all that listing found out about it, and the manifest.
-
-        Raises:
-            SourceError: If ClickHouse cannot read one of them.
-        """
+        """List the objects of one period; see `list_periods`."""
         source, manifests = yield from self.list_periods([period])
         return source, manifests[period]
 

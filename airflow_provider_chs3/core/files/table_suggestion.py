@@ -176,12 +176,7 @@ def suggest_table(request: NewTableRequest, period: Period) -> Steps[NewTable]:
 
 
 def suggest_table_of(request: NewTableRequest, period: Period, source: Source, manifest: Manifest) -> Steps[NewTable]:
-    """Suggest a table for files that are listed already.
-
-    Raises:
-        SourceError: If one cannot be read, or no column has the period.
-        ConfigurationError: If the ending of a key names no format.
-    """
+    """Suggest a table for files that are listed already; see `suggest_table`."""
     file_format = request.file_format or format_of_key(manifest.objects[0].path)
     if request.csv.changes and not file_format.is_csv:
         raise ConfigurationError(f"The dialect of CSV has no effect on {file_format.name}: leave it out.")

@@ -146,11 +146,7 @@ def example_of(grain: Grain) -> str:
 
 
 def grain_of(periods: Iterable[Period]) -> Grain:
-    """Return the one length that periods have.
-
-    Raises:
-        ConfigurationError: If they have several.
-    """
+    """Return the one length that periods have; several are an error."""
     grains = sorted({period.grain for period in periods})
     if len(grains) > 1:
         raise ConfigurationError(f"Periods of one load have one length, and these are by {' and by '.join(grains)}.")

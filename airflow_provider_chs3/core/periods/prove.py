@@ -218,12 +218,7 @@ class ReadObjects:
 
 
 def read_objects(load: PeriodLoad, options: ProofOptions, key: KeyOfRows) -> Steps[ReadObjects]:
-    """Read objects once, as an insert does.
-
-    Raises:
-        SourceError: If a load would refuse the objects.
-        ObjectsChangedError: If objects changed meanwhile.
-    """
+    """Read objects once, as an insert does; see `prove_period`."""
     try:
         reading = yield from _read_files(load, options)
         compared, left_out = _compared(load, reading, options)

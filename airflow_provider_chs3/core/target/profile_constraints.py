@@ -175,11 +175,7 @@ def check_taken(user_settings: SettingValues) -> Steps[None]:
 
 
 def check_passed_on(context: Target, sent: SettingValues) -> Steps[None]:
-    """Check that the settings of a statement reach all nodes of a cluster unchanged.
-
-    Raises:
-        PreflightError: If the profile of the user that nodes use for each other changes one of them.
-    """
+    """Check that the profile of the user that nodes use for each other changes no setting of a statement."""
     if not context.cluster:
         return
     known = COMPLETE.keys() | context.known_settings.keys() | context.reading_defaults.keys()

@@ -81,7 +81,9 @@ class LoadLineage(PeriodTask):
         from openlineage.client.facet_v2 import external_query_run, sql_job
 
         # An event has ten seconds by default, which servers that don't answer, and made the load fail, would use up.
-        output = self._output(with_schema=not has_failed)
+        table = self.on_connection(self.hook()).name
+        facets = ({} if has_failed else self._schema(table)) | _checked(self.results)
+        output = self._written_to(table, self.results, facets)
         outputs = [output, *self._outputs_of_views()]
         lineage: OperatorLineage[Any, Any] = OperatorLineage(inputs=inputs, outputs=outputs)
         if inserts:
@@ -129,11 +131,6 @@ class LoadLineage(PeriodTask):
         objects, size_bytes = (sum(result[name] for result in read) for name in ("loaded_objects", "loaded_bytes"))
         return {"inputStatistics": InputStatisticsInputDatasetFacet(fileCount=objects, size=size_bytes)}
 
-    def _output(self, *, with_schema: bool) -> OutputDataset:
-        table = self.on_connection(self.hook()).name
-        facets = self._schema(table) if with_schema else {}
-        return self._written_to(table, self.results, facets | _checked(self.results))
-
     def _outputs_of_views(self) -> Iterator[OutputDataset]:
         for table in dict.fromkeys(result.target for result in self.followed):
             yield self._written_to(table, [result.as_json() for result in self.followed if result.target == table], {})
@@ -143,10 +140,13 @@ class LoadLineage(PeriodTask):
     ) -> OutputDataset:
         """Return a table, with how much of it was written, if anything was."""
         from openlineage.client.event_v2 import OutputDataset
+        from openlineage.client.facet_v2 import lifecycle_state_change_dataset as lifecycle
 
         namespace, output_facets = self.hook().options.namespace, dict[str, Any]()
         if written := [result for result in results if result["status"] == "published"]:
-            facets, output_facets = facets | _overwritten(), _written(written)
+            change = lifecycle.LifecycleStateChange.OVERWRITE
+            facets["lifecycleStateChange"] = lifecycle.LifecycleStateChangeDatasetFacet(lifecycleStateChange=change)
+            output_facets = _written(written)
         return OutputDataset(namespace, str(table), facets=facets, outputFacets=output_facets)
 
     def _schema(self, table: TableName) -> dict[str, DatasetFacet]:
@@ -167,13 +167,6 @@ class LoadLineage(PeriodTask):
             for name, type_, comment, position in rows
         ]
         return {"schema": schema_dataset.SchemaDatasetFacet(fields=fields)} if fields else {}
-
-
-def _overwritten() -> dict[str, DatasetFacet]:
-    from openlineage.client.facet_v2 import lifecycle_state_change_dataset as lifecycle
-
-    change = lifecycle.LifecycleStateChange.OVERWRITE
-    return {"lifecycleStateChange": lifecycle.LifecycleStateChangeDatasetFacet(lifecycleStateChange=change)}
 
 
 def _checked(results: Sequence[Mapping[str, Any]]) -> dict[str, DatasetFacet]:

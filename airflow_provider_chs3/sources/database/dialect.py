@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
@@ -60,11 +60,7 @@ class SqlTable:
 
 @dataclass(frozen=True, kw_only=True)
 class SqlColumn(KnownColumn):
-    """A column of a table.
-
-    In addition to what all known columns have:
-
-    """
+    """A column of a table."""
 
     written: str
     other: str = ""
@@ -120,12 +116,13 @@ class Dialect(ABC):
         names = (table.schema, table.name) if table.schema else (table.name,)
         return ".".join(map(self.quoted, names))
 
-    def in_period(self, column: SqlColumn, period: Period, timezone: str) -> str:
+    def in_period(self, table: SqlTable, columns: Sequence[SqlColumn], period: Period) -> str:
         """Return the condition of a period's rows: a range, which an index serves."""
         if period is WHOLE_TABLE:
             return "1 = 1"
+        column = column_named(table.time_column, columns)
         times = self.times_for(column, period.grain)
-        begin, end = (self.moment(at, times) for at in _bounds_of(period, times, timezone))
+        begin, end = (self.moment(at, times) for at in _bounds_of(period, times, table.timezone))
         return f"{self.quoted(column.name)} >= {begin} AND {self.quoted(column.name)} < {end}"
 
     def times_for(self, column: SqlColumn, grain: Grain) -> Times:
@@ -149,20 +146,20 @@ class Dialect(ABC):
 
         Each column is sent under `own_prefix` and its number.
         """
-        by_name, prefix = {column.name: column for column in columns}, own_prefix(columns)
+        prefix = own_prefix(columns)
         sent = ", ".join(f"{column.written} AS {prefix}{number}" for number, column in enumerate(columns))
-        condition = self.in_period(by_name[table.time_column], period, table.timezone)
+        condition = self.in_period(table, columns, period)
         number, count = part
         if count > 1 and table.key_column:
-            condition += f" AND {self.slice_of(by_name[table.key_column], number=number, count=count)}"
+            key = column_named(table.key_column, columns)
+            condition += f" AND {self.slice_of(key, number=number, count=count)}"
         return f"SELECT {sent} FROM {self.located(table)} WHERE {condition}"
 
     def version_of_period(self, table: SqlTable, columns: Sequence[SqlColumn], period: Period) -> str:
         """Return the statement for a period's rows, the sum of their keys, what changes with them, and the state."""
-        by_name = {column.name: column for column in columns}
-        key = by_name[table.key_column] if table.key_column else None
+        key = column_named(table.key_column, columns) if table.key_column else None
         keys = f"SUM({self.quoted(key.name)})" if key and key.is_integer else "0"
-        condition = self.in_period(by_name[table.time_column], period, table.timezone)
+        condition = self.in_period(table, columns, period)
         # An aggregate of the user's may go by the clock.
         changes = (
             f"({table.fingerprint}), NULL" if table.fingerprint else f"{self.digest(columns)}, {self.state(table)}"
@@ -171,10 +168,15 @@ class Dialect(ABC):
 
     def days(self, table: SqlTable, columns: Sequence[SqlColumn], grain: Grain) -> str:
         """Return the statement for all days that have rows, or hours if periods are hours; see `day_of`."""
-        (column,) = (column for column in columns if column.name == table.time_column)
+        column = column_named(table.time_column, columns)
         day = self.day_of(column, self.times_for(column, grain), with_hour=grain is Grain.HOUR)
         where = f"{self.quoted(column.name)} IS NOT NULL"
         return f"SELECT DISTINCT {day} FROM {self.located(table)} WHERE {where}"
+
+
+def column_named(name: str, columns: Iterable[SqlColumn]) -> SqlColumn:
+    """Return the column of a name."""
+    return next(column for column in columns if column.name == name)
 
 
 def own_prefix(columns: Sequence[SqlColumn]) -> str:

@@ -18,7 +18,7 @@ from airflow_provider_chs3.core.files.row_source import unit_of, version_of
 from airflow_provider_chs3.core.model.models import ObjectPage, Unit
 from airflow_provider_chs3.core.model.period import Grain, Period
 from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError, SourceError, TransientError
-from airflow_provider_chs3.sources.database.dialect import Dialect, SqlColumn, SqlTable, periods_touched
+from airflow_provider_chs3.sources.database.dialect import Dialect, SqlColumn, SqlTable, column_named, periods_touched
 from airflow_provider_chs3.sources.database.reading import SqlAccess, SqlSource
 
 if TYPE_CHECKING:
@@ -116,8 +116,8 @@ class RowsListing(Listing):
         yield ObjectPage.of([unit for unit in units if unit is not None])
 
     def _periods(self, grain: Grain) -> list[Period]:
-        table, (column,) = self.table, [column for column in self.columns if column.name == self.table.time_column]
-        times = self.dialect.times_for(column, grain)
+        table = self.table
+        times = self.dialect.times_for(column_named(table.time_column, self.columns), grain)
         touched = set[Period]()
         for (day,) in self._ask(self.dialect.days(table, self.columns, grain)):
             # A day that no table holds, such as 9999-12-31, 0000-00-00 or infinity, is in no period.

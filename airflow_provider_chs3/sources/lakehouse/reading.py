@@ -50,11 +50,7 @@ class TableSource(S3Source):
         return self.columns
 
     def list_periods(self, periods: Collection[Period]) -> Steps[tuple[Self, dict[Period, Manifest]]]:
-        """List the data files of periods, all of one snapshot.
-
-        Returns:
-            The source, pinned to its snapshot, and the manifest of each period.
-        """
+        """List the data files of periods, all of one snapshot, to which the source is pinned from then on."""
         snapshot = yield from self._snapshot(periods)
         manifests = snapshot.manifests(periods, is_to_load=True, shares_files=self.shares_files)
         paths = {unit.path for manifest in manifests.values() for unit in manifest.objects}
