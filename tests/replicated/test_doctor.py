@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from airflow_provider_chs3.core.doctor.disks import judge_replicas, replicas_statement
+from airflow_provider_chs3.core.doctor.disks import REPLICAS, judge_replicas
 from tests.replicated.conftest import FIRST, FOLLOWER, Replicated
 
 
 def test_replicas_that_follow_are_no_finding(replicated: Replicated) -> None:
     nodes = list(replicated.clients)
-    check = judge_replicas({nodes[at]: replicated.ask(at, replicas_statement().text) for at in (FIRST, FOLLOWER)})
+    check = judge_replicas({nodes[at]: replicated.ask(at, REPLICAS.text) for at in (FIRST, FOLLOWER)})
     assert check.findings == ()
     # The tables of other tests may be among them.
     assert check.summary.endswith("replicas, 0 parts in their queues")

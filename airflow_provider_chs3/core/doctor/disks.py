@@ -44,18 +44,17 @@ def check_room(nodes: Iterable[Node]) -> Steps[tuple[Check, dict[Node, int]]]:
     return Check(name="disks", summary=summary, findings=tuple(findings)).with_errors(errors), free
 
 
-def replicas_statement() -> Sql:
-    """Return the query for all replicas of a node, without the columns that require a request to Keeper."""
-    return Sql(
-        "SELECT database, table, toUInt8(is_readonly), toUInt8(is_session_expired), toInt64(absolute_delay), "
-        "toInt64(queue_size) FROM system.replicas"
-    )
+#: All replicas of a node, without the columns that require a request to Keeper.
+REPLICAS = Sql(
+    "SELECT database, table, toUInt8(is_readonly), toUInt8(is_session_expired), toInt64(absolute_delay), "
+    "toInt64(queue_size) FROM system.replicas"
+)
 
 
 def check_replication(nodes: Iterable[Node]) -> Steps[Check]:
     """Check that replicas keep up, and that Keeper answers them."""
     errors: dict[Node, Chs3Error] = {}
-    rows = yield from query_reachable("Check the replicas", dict.fromkeys(nodes, replicas_statement()), errors)
+    rows = yield from query_reachable("Check the replicas", dict.fromkeys(nodes, REPLICAS), errors)
     return judge_replicas(rows).with_errors(errors)
 
 

@@ -130,7 +130,12 @@ class DetachingStatements:
         query_id = f"{self._prefix}{self._digest}_{number}_{uuid.uuid4().hex[:8]}"
         running = RunningStatement(number=number, query_id=query_id)
         query = self._query(running)
-        self._check_log(query)
+        if not query.has_log():
+            raise ConfigurationError(
+                f"ClickHouse has no system.query_log on {self.hook.options.cluster or self.hook.options.hosts[0][0]}, "
+                "and a deferrable or durable task needs it to see how its statement ended: configure query_log on the "
+                "servers, or leave deferrable and durable out."
+            )
         sql, parameters = self._as_sent(statement)
         user_settings = check_settings(self.options["settings"] or {}, where="settings")
         settings = {"log_comment": airflow_log_comment(), **user_settings, **_WITH_ROW_LAST}
@@ -166,15 +171,6 @@ class DetachingStatements:
     def _query(self, running: RunningStatement) -> DetachedQuery:
         cluster = self.hook.options.cluster
         return DetachedQuery(session=self.hook, query_id=running.query_id, cluster=cluster, address=running.address)
-
-    def _check_log(self, query: DetachedQuery) -> None:
-        """Check, before anything happens, that its end will be known."""
-        if not query.has_log():
-            raise ConfigurationError(
-                f"ClickHouse has no system.query_log on {self.hook.options.cluster or self.hook.options.hosts[0][0]}, "
-                "and a deferrable or durable task needs it to see how its statement ended: configure query_log on the "
-                "servers, or leave deferrable and durable out."
-            )
 
     def _as_sent(self, statement: Bound) -> tuple[str, Mapping[str, str] | None]:
         """Return the statement, and the parameters that the server puts in."""

@@ -108,8 +108,11 @@ class DeltaListing(TableListing):
         """Yield the data files of a version, with the problems that the log shows."""
         import pyarrow as pa
 
+        if self.time_column not in (names := [field.name for field in table.schema().fields]):
+            raise ConfigurationError(
+                f"time_column={self.time_column!r} is not a column of {self.uri}: it has {', '.join(names)}."
+            )
         partitioned = self.time_column in table.metadata().partition_columns
-        self._check_column(table)
         root, deleted = self.uri.rstrip("/"), _with_deleted_rows(table)
         for action in pa.table(table.get_add_actions(flatten=True)).to_pylist():
             # The log writes paths as in URLs.
@@ -120,12 +123,6 @@ class DeltaListing(TableListing):
             at = datetime.fromtimestamp(action["modification_time"] // 1000, UTC)
             moments = self._partition_moments(action) if partitioned else self._moments(action)
             yield DataFile(path, action["size_bytes"], action["num_records"] or 0, at, moments, problem)
-
-    def _check_column(self, table: DeltaTable) -> None:
-        if self.time_column not in (names := [field.name for field in table.schema().fields]):
-            raise ConfigurationError(
-                f"time_column={self.time_column!r} is not a column of {self.uri}: it has {', '.join(names)}."
-            )
 
     def _partition_moments(self, action: Mapping[str, Any]) -> tuple[datetime, datetime] | None:
         value = action[f"partition.{self.time_column}"]

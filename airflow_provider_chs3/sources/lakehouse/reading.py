@@ -118,12 +118,6 @@ class TableSource(S3Source):
         """Return a try to get at a period's data files, or at those of any period."""
         return TableTrial(self, period)
 
-    def list_for_trial(self, period: Period | None) -> Steps[list[Unit]]:
-        """List the data files of a period, or of any, whether their rows may be loaded or not."""
-        snapshot = yield from self._snapshot(())
-        manifests = snapshot.manifests(Grain.ALL if period is None else [period], is_to_load=False)
-        return [unit for manifest in manifests.values() for unit in manifest.objects]
-
     def missing_marker(self, ready_key: str, period: Period) -> Steps[str]:
         """Refuse a ready marker: a snapshot is complete, and its files have no place of their own beside it."""
         return Source.missing_marker(self, ready_key, period)
@@ -142,8 +136,10 @@ class TableTrial(AccessTrial):
         return self.source.table
 
     def list_from_worker(self) -> Steps[Sequence[Unit]]:
-        """List the data files of the period from the worker."""
-        return (yield from self.source.list_for_trial(self.period))
+        """List the data files of the period from the worker, whether their rows may be loaded or not."""
+        snapshot = yield from self.source._snapshot(())
+        manifests = snapshot.manifests(Grain.ALL if self.period is None else [self.period], is_to_load=False)
+        return [unit for manifest in manifests.values() for unit in manifest.objects]
 
     def read_on_server(self, listed: Sequence[Unit]) -> Sql | None:
         """Return the statement that reads the footer of the smallest data file."""
