@@ -223,10 +223,7 @@ class Rehearsal:
         """Run a load up to a step, as if its worker died there, and load again as a retry does."""
         steps = self._steps(settings=_SLOWLY)
         outcome: Any = None
-        while True:
-            step = steps.send(outcome)
-            if is_last(step):
-                break
+        while not is_last(step := steps.send(outcome)):
             outcome = self.runner.perform(step)
         if _is_insert(step):
             threading.Thread(target=_perform_quietly, args=(self.runner.perform, step), daemon=True).start()
@@ -269,11 +266,10 @@ class Rehearsal:
         while True:
             watch.judge(merges.look(self.hook, wait.periods))
             if watch.is_over():
-                break
+                return "healthy"
             if time.monotonic() > ends:
                 raise TransientError(f"merges have not settled in {_MERGES_TIMEOUT_SECONDS} s.")
             time.sleep(1)
-        return "healthy"
 
 
 def _is_insert(step: AnyStep) -> bool:

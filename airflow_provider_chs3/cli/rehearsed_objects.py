@@ -94,16 +94,16 @@ def stage(
     runner: Runner, where: Where, objects: RehearsedObjects, *, warn: Callable[[str], object]
 ) -> Iterator[tuple[Node, ...]]:
     """Create the table of a rehearsal, yield its nodes, and remove everything that the rehearsal created."""
-    plan = runner.run(scratch.plan_table(where))
+    location, context = runner.run(scratch.plan_table(where))
     try:
-        runner.run(scratch.create_table(plan))
-        yield plan.location.nodes
+        runner.run(scratch.create_table(where, context))
+        yield location.nodes
     except BaseException:
         # Also after Ctrl-C: an interrupted load leaves staging and queries behind.
-        for left in _remove_all(runner, plan.location, objects):
+        for left in _remove_all(runner, location, objects):
             warn(f"{left}; {CLEAN}.")
         raise
-    if left := "; ".join(_remove_all(runner, plan.location, objects)):
+    if left := "; ".join(_remove_all(runner, location, objects)):
         raise TransientError(f"{left}; {CLEAN}.")
 
 

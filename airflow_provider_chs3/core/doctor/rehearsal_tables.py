@@ -76,17 +76,8 @@ def body_of_file(rows: Iterable[Row]) -> bytes:
     return "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines).encode()
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A table to create for a rehearsal."""
-
-    location: TableLocation
-    context: Target
-    engines: Mapping[Node, str]
-
-
-def plan_table(where: Where) -> Steps[Plan]:
-    """Find the nodes and plan the rehearsal's table for each, without creating anything.
+def plan_table(where: Where) -> Steps[tuple[TableLocation, Target]]:
+    """Find the place of the rehearsal's table, and the facts of its nodes, without creating anything.
 
     Raises:
         PreflightError: If the cluster or the database is not known, or the table to copy cannot be loaded.
@@ -100,16 +91,15 @@ def plan_table(where: Where) -> Steps[Plan]:
     location = TableLocation(
         cluster=context.cluster, target=where.target, ledger=where.ledger, nodes=tuple(context.nodes)
     )
-    return Plan(location, context, {node: _engine(where, context, node) for node in context.nodes})
+    return location, context
 
 
-def create_table(plan: Plan) -> Steps[None]:
+def create_table(where: Where, context: Target) -> Steps[None]:
     """Create the rehearsal's table on every node."""
-    target = plan.location.target
     columns = ", ".join(f"{name} {declared}" for name, declared in _TYPES.items())
-    head = f"CREATE TABLE {table(target)} ({columns}) ENGINE ="
-    sql = {node: Sql(f"{head} {engine}") for node, engine in plan.engines.items()}
-    yield from make_table(plan.context, target, sql, name=f"Create {target}")
+    head = f"CREATE TABLE {table(where.target)} ({columns}) ENGINE ="
+    sql = {node: Sql(f"{head} {_engine(where, context, node)}") for node in context.nodes}
+    yield from make_table(context, where.target, sql, name=f"Create {where.target}")
 
 
 def _hindrances(where: Where, context: Target) -> Iterator[str]:

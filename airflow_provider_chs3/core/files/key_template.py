@@ -105,7 +105,7 @@ class KeyTemplate:
             raise ConfigurationError(f"key={self.text!r}: set a key in the bucket, without a slash in front; {_HELP}.")
         self._pieces(longest=Grain.ALL)
         parts = self._parts
-        if parts and not any(names <= parts for by in list(_NAMES.values())[:-1] for names in by):
+        if parts and all(_names_of(parts, grain) is None for grain in _EXAMPLES):
             raise ConfigurationError(f"key={self.text!r} names no period: {_HELP}.")
         if _names_of(parts, self.grain) is not None:
             self._check_tells_apart()
@@ -117,7 +117,7 @@ class KeyTemplate:
     @property
     def finest(self) -> KeyTemplate:
         """The template for the shortest periods that it tells apart; without tokens, for a whole table."""
-        return self.at(next(grain for grain, by in _NAMES.items() if any(names <= self._parts for names in by)))
+        return self.at(next(grain for grain in _NAMES if _names_of(self._parts, grain) is not None))
 
     @cached_property
     def _parts(self) -> frozenset[str]:

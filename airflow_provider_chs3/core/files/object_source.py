@@ -270,16 +270,9 @@ class ObjectSource(Source):
             return f"{self.bucket}/"
         first = listed[0].path
         # Also at the very start: the collection's URL may end before the bucket.
-        starts = [
-            at
-            for at in range(len(first))
-            if prefix and (not at or first[at - 1] == "/") and first.startswith(prefix, at)
-        ]
-        for start in starts:
-            base = first[:start]
-            if all(unit.path.startswith(base + prefix) for unit in listed):
-                return base
-        return first[: first.index("/") + 1]
+        bases = (first[:at] for at in range(len(first)) if prefix and (not at or first[at - 1] == "/"))
+        fitting = (base for base in bases if all(unit.path.startswith(base + prefix) for unit in listed))
+        return next(fitting, first[: first.find("/") + 1])
 
     def batches(self, manifest: Manifest) -> list[Batch]:
         """Group the manifest's objects into few batches: one, except for keys with special characters of globs."""

@@ -289,8 +289,8 @@ def _chosen(
         else:
             reason = (
                 f"{target} has no earlier version of {of}: {known} came from the same objects as its rows. Name one to "
+                "restore it."
             )
-            reason += "restore it."
         raise PreflightError(reason)
     version = fitting[-1]
     shards = sorted({node.shard_num for node in item.context.nodes})

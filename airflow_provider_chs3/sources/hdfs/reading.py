@@ -86,14 +86,13 @@ class HdfsSource(ObjectSource):
         name = f"Look for {self.name_node_url} from ClickHouse"
         try:
             yield from Query(name=name, sql=sql, settings=settings, answer_seconds=_ANSWER_SECONDS)
-        except ClickHouseConnectionError as error:
-            if not error.is_timeout:
+        except (ClickHouseConnectionError, ClickHouseServerError) as error:
+            if not (error.is_timeout if isinstance(error, ClickHouseConnectionError) else is_without_name_node(error)):
                 raise
-            raise self._is_silent(error.host) from error
-        except ClickHouseServerError as error:
-            if not is_without_name_node(error):
-                raise
-            raise self._is_silent(error.host) from error
+            raise TransientError(
+                f"{error.host} gets no answer from {self.name_node_url}: check hdfs_url, and whether the servers reach "
+                "it."
+            ) from error
 
     def check_readable(self, unit: Unit, key: str) -> None:
         """Check that a file is not being written: its last whole block may end in the middle of a row."""
@@ -103,11 +102,6 @@ class HdfsSource(ObjectSource):
                 "loads the period once the file is closed. Files that are written under another name, and renamed when "
                 "they are whole, never stop a load."
             )
-
-    def _is_silent(self, host: str) -> TransientError:
-        return TransientError(
-            f"{host} gets no answer from {self.name_node_url}: check hdfs_url, and whether the servers reach it."
-        )
 
     def path_in_error(self, name: str) -> str:
         """Return a file's path as listed, from its name in an error of ClickHouse."""
