@@ -62,11 +62,6 @@ class ObjectSource(Source):
         """The bucket as a URL, for people and for lineage."""
 
     @property
-    @abstractmethod
-    def server_url(self) -> str:
-        """The URL at which the servers look for the storage; empty if a named collection says it."""
-
-    @property
     def place(self) -> str:
         """The bucket, or else the named collection, for messages."""
         return self.bucket or self.named_collection or ""

@@ -172,9 +172,9 @@ class Source(ABC):
         )
 
     @property
-    @abstractmethod
     def named_collection(self) -> str | None:
         """The named collection through which the servers read; None if they use other credentials."""
+        return None
 
     @property
     def server_url(self) -> str:

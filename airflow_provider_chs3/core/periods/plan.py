@@ -257,8 +257,8 @@ def _planned_arrival(
         reason = f"its load will stop: {deleted_text(target, period, deleted)}"
     if not (has_objects or is_changed):
         reason = "it has no objects yet"
-    is_held = held is not None and not request.reload
-    if held and is_changed and is_held:
+    held = None if request.reload else held
+    if held and is_changed:
         reason = held_text(held)
     is_missing = not has_objects and policies.on_no_objects == "fail" and not request.leave_out_empty
     to_read = changes.to_read(manifest, changes.overwritten)
@@ -266,7 +266,7 @@ def _planned_arrival(
         period,
         PeriodObjects.of(manifest),
         reason,
-        is_to_load=(is_changed and not is_held) or is_missing or request.reload is not None,
+        is_to_load=(is_changed and held is None) or is_missing or request.reload is not None,
         target=target,
         has_changed_objects=bool(changes.counts),
         is_blocked=is_blocked,

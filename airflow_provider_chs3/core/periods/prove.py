@@ -221,7 +221,7 @@ def read_objects(load: PeriodLoad, options: ProofOptions, key: KeyOfRows) -> Ste
     """Read objects once, as an insert does; see `prove_period`."""
     try:
         reading = yield from _read_files(load, options)
-        compared, left_out = _compared(load, reading, options)
+        compared, left_out = _compared(load, reading)
         states = yield from ask_nodes_now(load.context, load.period_partitions.parts)
         plan = yield from capturing_logs(plan_insert(load, states, reading, TableHistory()), [])
         digests = yield from _digest_objects(load, plan, compared, key)
@@ -279,13 +279,11 @@ def _read_files(load: PeriodLoad, options: ProofOptions) -> Steps[Reading]:
     return (yield from read_columns(load.files, selection, columns))
 
 
-def _compared(load: PeriodLoad, reading: Reading, options: ProofOptions) -> tuple[list[Column], dict[str, str]]:
+def _compared(load: PeriodLoad, reading: Reading) -> tuple[list[Column], dict[str, str]]:
     """Return the columns whose values can be compared, and of all others that the table stores, why they cannot."""
     loaded = {loaded_column.column.name: loaded_column for loaded_column in reading.loaded}
     compared, left_out = list[Column](), dict[str, str]()
-    for column in load.context.table_facts.columns:
-        if column.default_kind in ("ALIAS", "EPHEMERAL"):
-            continue
+    for column in load.context.table_facts.stored:
         reason = _explain_not_compared(
             column, loaded.get(column.name), load.request.selection, has_objects=bool(reading.groups)
         )

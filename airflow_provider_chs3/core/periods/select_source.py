@@ -125,11 +125,6 @@ class SelectSource(RowSource):
         return "its partitions"
 
     @property
-    def named_collection(self) -> None:
-        """None: the servers read their own tables."""
-        return
-
-    @property
     def has_files(self) -> bool:
         """Return whether there are files: there are none."""
         return False

@@ -109,7 +109,7 @@ def _timetable(grain: Grain) -> str:
 def _periods_of_key(run: DagRun, grain: Grain, argument: str) -> tuple[Period, ...]:
     """Return the periods of a partition key; of one with several parts, such as `us|2026-10`, one must be a period."""
     key, date, until = str(run.partition_key), run.partition_date, run.partition_end
-    spans = [span for part in key.split("|") if (span := _span(part.strip(), run))]
+    spans = [span for part in key.split("|") if (span := _span(part.strip()))]
     if not spans and date and until:
         spans = [(_in_key(date, run, grain),) * 2]
     if len(spans) == 1:
@@ -127,7 +127,7 @@ def _periods_of_key(run: DagRun, grain: Grain, argument: str) -> tuple[Period, .
     )
 
 
-def _span(text: str, run: DagRun) -> tuple[datetime, datetime] | None:
+def _span(text: str) -> tuple[datetime, datetime] | None:
     """Return the first moment that a part of a key names, and that after the last; the same one for a time."""
     if matched := _WEEK.fullmatch(text):
         monday = Period.of(datetime.fromisoformat(matched["day"]), Grain.WEEK)

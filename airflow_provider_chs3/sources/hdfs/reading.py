@@ -65,11 +65,6 @@ class HdfsSource(ObjectSource):
         return self.name_node_url
 
     @property
-    def named_collection(self) -> str | None:
-        """None: a URL has no secrets."""
-        return None
-
-    @property
     def server_url(self) -> str:
         """The URL at which the servers look for the storage."""
         return self.name_node_url
