@@ -67,10 +67,9 @@ class ClickHouseOperator(BaseClickHouseOperator):
         from airflow_provider_chs3.core.model.models import as_json
 
         self._deadline = TaskDeadline(self.execution_timeout)
-        options = self._options()
-        if (self.deferrable or self.durable) and not self._is_held(options):
+        if (self.deferrable or self.durable) and not self._is_held():
             return self._detach(context, None)
-        return as_json(self.run_statements(**options))
+        return as_json(self.run_statements())
 
     def execute_complete(self, context: Context, event: Mapping[str, Any]) -> Any:
         """Continue once a statement has ended.
@@ -95,19 +94,17 @@ class ClickHouseOperator(BaseClickHouseOperator):
         if self._detaching:
             self._detaching.end()
 
-    def _options(self) -> dict[str, Any]:
-        return {
-            "with_column_types": self.with_column_types,
-            "types_check": self.types_check,
-            "columnar": self.columnar,
-        }
+    def _arguments(self, **options: Any) -> dict[str, Any]:
+        return super()._arguments(
+            with_column_types=self.with_column_types, types_check=self.types_check, columnar=self.columnar, **options
+        )
 
-    def _is_held(self, options: Mapping[str, Any]) -> bool:
+    def _is_held(self) -> bool:
         from airflow_provider_chs3.hooks.statements.statement_runs import statements_of
         from airflow_provider_chs3.operators._support.detached_statements import why_worker_is_held
 
         with airflow_errors(hints=False):
-            given = self._arguments(**options)
+            given = self._arguments()
             reason = why_worker_is_held(statements_of(self.sql), given["parameters"], given["external_tables"])
         if reason:
             self.log.info("The task keeps its worker, and a retry starts over, as %s.", reason)
@@ -118,7 +115,7 @@ class ClickHouseOperator(BaseClickHouseOperator):
         from airflow_provider_chs3.operators._support.detached_statements import DetachingStatements
 
         with airflow_errors(hints=False):
-            options = self._arguments(**self._options())
+            options = self._arguments()
             self._detaching = DetachingStatements(
                 hook=self._connect(),
                 sql=self.sql,

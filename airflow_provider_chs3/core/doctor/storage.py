@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 from airflow_provider_chs3.core.doctor.report import Check, describe_error, in_lines
+from airflow_provider_chs3.core.files.object_source import units_of
 from airflow_provider_chs3.core.files.source import Source
 from airflow_provider_chs3.core.model.error_codes import is_of_storage, is_refused
 from airflow_provider_chs3.core.model.models import Node, SettingValues, Unit
@@ -70,9 +70,7 @@ def _objects(worker: TimedAnswer | None, lists: Mapping[Node, TimedAnswer]) -> S
     if worker and not isinstance(worker.answer, Chs3Error):
         return list(worker.answer)
     rows = next((listing.answer for listing in lists.values() if not isinstance(listing.answer, Chs3Error)), ())
-    return [
-        Unit(path, size, etag.strip('"'), datetime.fromtimestamp(written, UTC)) for path, size, etag, written in rows
-    ]
+    return units_of(rows)
 
 
 def check_storage(look: StorageProbe, source: Source, *, period: Period | None) -> Check:

@@ -18,7 +18,7 @@ from airflow_provider_chs3.core.model.models import HeldObjects, Manifest, Objec
 from airflow_provider_chs3.core.model.period import Grain, Period, grain_of
 from airflow_provider_chs3.core.model.store_kind import format_of_key
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals
-from airflow_provider_chs3.core.steps.operations import Gather, ListObjects, Query, Steps
+from airflow_provider_chs3.core.steps.operations import Gather, ListObjects, Query, Row, Steps
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
 
 T = TypeVar("T")
@@ -250,14 +250,15 @@ class ObjectSource(Source):
         glob = plain + "**"
         if levels_below is not None:
             glob = plain + any_name(prefix[len(plain) :].count("/") + levels_below)
-        columns = f"SELECT {self.kind.path}, _size, _etag, toUnixTimestamp(_time) FROM "
-        sql = self.table_function(glob, file_format="One").between(columns)
+        sql = self.listed_by_server(glob)
         rows = yield from Query(name=f"List {glob} through ClickHouse", sql=sql, settings=self.kind.quick_failure)
-        listed = [
-            Unit(path, size, etag.strip('"'), datetime.fromtimestamp(written, UTC))
-            for path, size, etag, written in rows
-        ]
+        listed = units_of(rows)
         return replace(self, base=self.base_of(listed, plain)), [ObjectPage.of(listed)]
+
+    def listed_by_server(self, glob: str, *, limit: str = "") -> Sql:
+        """Return the statement by which a server lists objects; `units_of` parses the answer."""
+        columns = f"SELECT {self.kind.path}, _size, _etag, toUnixTimestamp(_time) FROM "
+        return self.table_function(glob, file_format="One").between(columns, limit)
 
     def base_of(self, listed: Sequence[Unit], prefix: str) -> str:
         """Return the part of all paths before the prefix: the bucket, and the rest of the collection's URL."""
@@ -332,9 +333,8 @@ class ObjectTrial(AccessTrial):
 
     def list_on_server(self) -> Sql:
         """Return the statement by which a server lists the first objects."""
-        function = self.source.table_function(f"{plain_prefix(self._keys.prefix)}**", file_format="One")
-        columns = f"{self.source.kind.path}, _size, _etag, toUnixTimestamp(_time)"
-        return function.between(f"SELECT {columns} FROM ", f" LIMIT {_LISTED_BY_SERVER}")
+        glob = f"{plain_prefix(self._keys.prefix)}**"
+        return self.source.listed_by_server(glob, limit=f" LIMIT {_LISTED_BY_SERVER}")
 
     def read_on_server(self, listed: Sequence[Unit]) -> Sql | None:
         """Return the statement that reads the footer of Parquet, or the first line of another file."""
@@ -342,6 +342,11 @@ class ObjectTrial(AccessTrial):
         source = replace(source, base=source.base_of(listed, plain_prefix(keys.prefix)))
         fitting = [unit for unit in listed if keys.select(unit.path[len(source.base) :], unit.size_bytes)]
         return read_a_little(source, fitting)
+
+
+def units_of(rows: Iterable[Row]) -> list[Unit]:
+    """Return the objects that a server has listed."""
+    return [Unit(path, size, etag.strip('"'), datetime.fromtimestamp(at, UTC)) for path, size, etag, at in rows]
 
 
 def _passes_of(template: KeyTemplate, periods: Collection[Period] | None, *, may_join: bool) -> list[_Pass]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_chs3.exceptions import Chs3Error
@@ -99,7 +98,7 @@ class LoadLineage(PeriodTask):
     def _inputs(self, paths: Sequence[str], *, periods: Sequence[Period]) -> list[InputDataset]:
         from openlineage.client.event_v2 import InputDataset
 
-        from airflow_provider_chs3.core.files.key_template import KeyTemplate
+        from airflow_provider_chs3.core.files.key_template import KeyTemplate, shared_prefix
 
         try:
             table = self.on_connection(self.hook()).store(self.as_load()).table_dataset()
@@ -117,8 +116,7 @@ class LoadLineage(PeriodTask):
                 return [InputDataset(*store.dataset(prefix.rstrip("/"))) for prefix in sorted(prefixes)]
             (prefix,) = prefixes
         elif paths:
-            alike = takewhile(lambda pair: pair[0] == pair[1], zip(min(paths), max(paths), strict=False))
-            prefix = "".join(letter for letter, _ in alike)
+            prefix = shared_prefix(sorted(paths))
         else:  # the named collection knows, and servers do not say
             return []
         return [InputDataset(*store.dataset(prefix.rstrip("/")), inputFacets=self._input_facets())]
