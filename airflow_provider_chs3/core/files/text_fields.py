@@ -262,16 +262,9 @@ def _no_key(read: ColumnType) -> str:
 
 def has_escaped_labels(wanted: ColumnType) -> bool:
     """Check whether the name of a Tuple's element may be escaped in JSON, where ClickHouse does not recognize it."""
-    bare = wanted.bare
-    if bare.name not in COMPOUND:
-        return False
-    return not all(map(_NEVER_ESCAPED.fullmatch, bare.labels)) or any(map(has_escaped_labels, bare.inner))
+    return not all(_NEVER_ESCAPED.fullmatch(label) for part in wanted.bare.parts(*COMPOUND) for label in part.labels)
 
 
 def lacks_elements_of_containers(wanted: ColumnType) -> bool:
     """Check whether a Tuple holds an Array, Map or Tuple, which would be empty if a line of JSON lacks it."""
-    bare = wanted.bare
-    if bare.name not in COMPOUND:
-        return False
-    inner_holds = any(inner.bare.name in COMPOUND for inner in bare.inner)
-    return (bare.name == "Tuple" and inner_holds) or any(lacks_elements_of_containers(inner) for inner in bare.inner)
+    return any(inner.bare.name in COMPOUND for part in wanted.bare.parts("Tuple") for inner in part.inner)

@@ -31,6 +31,8 @@ def as_json(value: object) -> Any:
         return value if _SMALLEST <= value <= _LARGEST else str(value)
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
+    if isinstance(value, AsJson):
+        return value.as_json()
     if isinstance(value, datetime | date | time):
         return value.isoformat()
     if isinstance(value, Mapping):

@@ -49,11 +49,3 @@ class ProvedPeriod(AsJson):
 
     def __str__(self) -> str:
         return f"{self.period} {self.status}: {self.reason}"
-
-    def as_json(self) -> dict[str, Any]:
-        """Return JSON-safe values."""
-        return {
-            **super().as_json(),
-            "objects": [unit.as_json() for unit in self.objects],
-            "as_of": self.as_of and self.as_of.as_json(),
-        }
