@@ -152,10 +152,7 @@ class Source(ABC):
 
     @abstractmethod
     def summarize_periods(self, periods: Collection[Period] | Grain) -> Steps[dict[Period, PeriodObjects]]:
-        """List periods for a comparison alone: also those whose objects cannot be loaded.
-
-        Returns:
-            Each requested or existing period.
+        """List each requested or existing period for a comparison alone, also if its objects cannot be loaded.
 
         Raises:
             SourceError: If all were requested, and a storage of objects has none.

@@ -24,13 +24,10 @@ _CREATE = "CREATE TABLE "
 
 
 def create_if_missing(request: NewTableRequest, periods: Collection[Period]) -> Steps[bool]:
-    """Create the table on every node that lacks it.
+    """Create the table on every node that lacks it, and return whether it is there now: without files none is created.
 
     The first node gets it first, and the others get a copy: tasks that start at the same time see files of different
     periods, and must not create different tables. A creation that was broken off is completed so, too.
-
-    Returns:
-        Whether the table is there now: without files none is created.
     """
     nodes = yield from nodes_of(request.cluster)
     definitions = yield from _definitions(nodes, request.table)

@@ -100,9 +100,6 @@ def adopt_period(request: LoadRequest, *, proves: bool = False) -> Steps[Adopted
     The proof is the count: the partition has as many rows on all nodes as the objects, and neither changed while they
     were counted. Values are compared only if asked for.
 
-    Returns:
-        The outcome: refused if the counts differ.
-
     Raises:
         ObjectsChangedError: If objects changed meanwhile.
         TargetChangedError: If the partition changed, or the user does not see all of its rows.

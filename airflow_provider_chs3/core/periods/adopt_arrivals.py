@@ -49,10 +49,7 @@ _MOST_SHOWN = 5
 
 
 def prove_arrivals(request: LoadRequest, context: Target) -> Steps[list[PeriodLoad]]:
-    """Read each object once, and prove that the table's periods hold exactly the rows that objects have of them.
-
-    Returns:
-        A load of each period, with its objects.
+    """Prove that periods hold exactly the rows that objects have of them, and return a load of each with its objects.
 
     Raises:
         TargetChangedError: If a period holds other rows, or is recorded.

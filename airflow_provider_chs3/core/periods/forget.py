@@ -33,10 +33,7 @@ def forget_periods(request: LedgerRequest) -> Steps[list[ForgottenPeriod]]:
     """Record on each node that the period is forgotten, and drop what is held of it. Its rows and records stay.
 
     If no node has the table, because it was dropped or renamed, the periods of all tables that have had its name are
-    forgotten.
-
-    Returns:
-        The requested periods, or all that were known.
+    forgotten. Without requested periods, all that were known are returned.
     """
     context = yield from inspect_target(request, needs_all=True)
     if not any(facts.target for facts in context.nodes.values()):

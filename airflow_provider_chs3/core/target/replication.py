@@ -143,10 +143,7 @@ def _sync(context: Target, name: TableName, *, wait_seconds: int | None = None) 
 
 
 def find_replicas(context: Target) -> Steps[Target]:
-    """Ask every node for the path of its replica of the target in Keeper, if the target is replicated.
-
-    Returns:
-        The same with these paths.
+    """Return the target with the path in Keeper of each node's replica, if it is replicated.
 
     Raises:
         PreflightError: If privileges are missing, or the nodes do not replicate as the cluster's definition says.

@@ -292,13 +292,10 @@ def with_zone(of: str, zone: str) -> str:
 
 
 def going_by_servers(table: TableFacts) -> Iterator[str]:
-    """Yield what of a table may depend on the zone of the server that inserts, whatever the statement sends.
+    """Yield each key, index, projection and default that may depend on the zone of the server that inserts.
 
-    Not all of these do; everything left out certainly does not. These are columns that name their zone, by themselves
-    or in functions that go by it.
-
-    Returns:
-        Each key, index, projection and default, with its expression.
+    Not all of these do, whatever the statement sends; everything left out certainly does not. These are columns that
+    name their zone, by themselves or in functions that go by it.
     """
     naive = _naive(table.columns)
     for kind in ("partition", "sorting", "primary", "sampling"):
