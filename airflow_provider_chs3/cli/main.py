@@ -36,11 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def perform(given: argparse.Namespace) -> int:
-    """Run a command, and print its result.
-
-    Returns:
-        The exit code, as `main`.
-    """
+    """Run a command, print its result, and return the exit code, as `main`."""
     stdout = sys.stdout
     is_table = given.output == OUTPUTS[0]
     # For what a command leaves behind if it ends with an error.

@@ -121,11 +121,7 @@ class Rehearsal:
         return played
 
     def clean(self) -> list[str]:
-        """Remove what killed rehearsals left behind: tables, staging, records, and objects under the prefix.
-
-        Returns:
-            The names of the tables.
-        """
+        """Remove the tables, staging, records and objects of killed rehearsals, and return the names of the tables."""
         cleaned: Cleaned = self.runner.run(clean_database(self.where))
         self.objects.delete_left()
         if cleaned.left:

@@ -80,10 +80,7 @@ class Endpoint:
 
 
 def explain_no_answer(endpoint: Endpoint, reason: str) -> str:
-    """Find out what stands at an address where no connection with ClickHouse came about.
-
-    Returns:
-        The reason, for a message. A retry may help.
+    """Return why no connection with ClickHouse came about, for a message, if a retry may help.
 
     Raises:
         ConfigurationError: If something else answers there, or TLS is wrong: a retry would end the same way.

@@ -25,10 +25,7 @@ class SharedObjects:
         self._client = client
 
     def put(self, key: str, body: bytes | BinaryIO) -> bool:
-        """Write an object, unless it is there, by S3's `If-None-Match`.
-
-        Returns:
-            Whether it was written.
+        """Write an object unless it is there, by S3's `If-None-Match`, and return whether it was written.
 
         Raises:
             SourceError: If the keys may not.
@@ -37,11 +34,7 @@ class SharedObjects:
         return self._put(key, body, _EXISTS, IfNoneMatch="*")
 
     def swap(self, key: str, body: bytes, etag: str | None) -> bool:
-        """Write an object if it is still the one that was read, by S3's `If-Match`.
-
-        Returns:
-            Whether it was written.
-        """
+        """Write an object if it is still the one that was read, by S3's `If-Match`; return whether it was written."""
         return self._put(key, body, _CHANGED, **({"IfNoneMatch": "*"} if etag is None else {"IfMatch": etag}))
 
     def read(self, key: str) -> tuple[bytes, str] | None:

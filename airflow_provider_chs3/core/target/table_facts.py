@@ -292,10 +292,9 @@ def with_zone(of: str, zone: str) -> str:
 
 
 def going_by_servers(table: TableFacts) -> Iterator[str]:
-    """Yield each key, index, projection and default that may depend on the zone of the server that inserts.
+    """Yield each key, index, projection and default that may go by the zone of the server that inserts.
 
-    Not all of these do, whatever the statement sends; everything left out certainly does not. These are columns that
-    name their zone, by themselves or in functions that go by it.
+    Not all of these do; everything left out certainly does not: it goes by zones that columns name.
     """
     naive = _naive(table.columns)
     for kind in ("partition", "sorting", "primary", "sampling"):

@@ -84,11 +84,7 @@ def read_leanly(client: Any) -> None:
 
 
 def read_page(body: bytes) -> tuple[bytes, Listed] | None:
-    """Take the objects out of a page.
-
-    Returns:
-        The rest of the page, and the objects in its order; None where anything is unusual.
-    """
+    """Return a page without its objects, and these in their order; None where anything is unusual."""
     start, end = body.find(_OPENING), body.rfind(_CLOSING) + len(_CLOSING)
     order = tuple(tag.decode() for tag in _NEEDED_TAGS.findall(body, start, body.find(_CLOSING)))
     if start < 0 or sorted(order) != sorted(_NEEDED) or not _has_characters(body):
