@@ -123,6 +123,12 @@ class Session:
     ) -> tuple[int, int, Mapping[str, int]]:
         """Run an `INSERT … SELECT`, as `query` does.
 
+        Args:
+            sql: The statement.
+            query_id: Its id.
+            settings: As in `query`.
+            secrets: As in `query`.
+
         Returns:
             The rows and bytes read for it on all nodes, as reported in the server's progress; and the servers'
             counters: event → number.
