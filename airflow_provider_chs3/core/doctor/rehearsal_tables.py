@@ -49,11 +49,6 @@ class Where(TableRequest):
 
     like: TableName | None = None
 
-    @property
-    def ledger(self) -> TableName:
-        """The ledger of its loads."""
-        return TableName(self.target.database, LEDGER_TABLE)
-
 
 def rows_of_file(number: int, *, version: int) -> list[Row]:
     """Return the rows of a file."""
@@ -88,9 +83,8 @@ def plan_table(where: Where) -> Steps[tuple[TableLocation, Target]]:
         raise PreflightError(*findings)
     if where.like:
         context = yield from find_replicas(context)
-    location = TableLocation(
-        cluster=context.cluster, target=where.target, ledger=where.ledger, nodes=tuple(context.nodes)
-    )
+    ledger = TableName(where.target.database, LEDGER_TABLE)
+    location = TableLocation(cluster=context.cluster, target=where.target, ledger=ledger, nodes=tuple(context.nodes))
     return location, context
 
 

@@ -296,19 +296,19 @@ def _time_of_day(text: str, made: str, target: ColumnType) -> str:
 
 _CONDITIONS: dict[str, Callable[[str, str, ColumnType], str]] = {
     **dict.fromkeys(_SAFE_DIGITS, _integer),
-    **dict.fromkeys(("Float32", "Float64", "BFloat16"), _float),
+    **dict.fromkeys(FLOATS, _float),
     "Decimal": _decimal,
-    **dict.fromkeys(("Date", "Date32"), _date),
-    **dict.fromkeys(("DateTime", "DateTime64"), _time),
-    **dict.fromkeys(("Time", "Time64"), _time_of_day),
+    **dict.fromkeys(DATES, _date),
+    **dict.fromkeys(TIMES, _time),
+    **dict.fromkeys(TIMES_OF_DAY, _time_of_day),
     "UUID": _uuid,
 }
 
 #: Where what may be lost is left out of the comparison.
 _LOSSY_CONDITIONS: dict[str, Callable[[str, str, ColumnType], str]] = {
     "Decimal": _lossy_decimal,
-    **dict.fromkeys(("Date", "Date32"), _lossy_date),
-    **dict.fromkeys(("DateTime", "DateTime64"), _lossy_time),
+    **dict.fromkeys(DATES, _lossy_date),
+    **dict.fromkeys(TIMES, _lossy_time),
 }
 
 
