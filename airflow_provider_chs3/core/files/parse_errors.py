@@ -105,11 +105,8 @@ def unreadable(
             f"{where}{column} has the key '{escaped[1]}', written with escapes, which ClickHouse does not recognize as "
             "a Tuple's element. Write keys as UTF-8: json.dumps(…, ensure_ascii=False) in Python."
         )
-    way_out = next((way for pattern, way in _WAYS_OUT if re.search(pattern, error.message)), None)
-    if way_out is None:
-        way_out = "Fix the file."
-        if is_guessed:
-            way_out = _WHERE_TYPES_ARE_GUESSED
-        elif file_format.is_csv:
-            way_out = "Fix the file, or describe how its fields are written in csv={…}."
+    way_out = _WHERE_TYPES_ARE_GUESSED if is_guessed else "Fix the file."
+    if file_format.is_csv and not is_guessed:
+        way_out = "Fix the file, or describe how its fields are written in csv={…}."
+    way_out = next((way for pattern, way in _WAYS_OUT if re.search(pattern, error.message)), way_out)
     return f"{where}{column} cannot be read as {file_format.name}: {reason_of(error)}. {way_out}"

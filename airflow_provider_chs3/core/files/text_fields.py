@@ -181,8 +181,7 @@ def read_as(
         return _read_map(column, roomy_type(wanted.bare))
     if file_format.name.startswith("TabSeparated") and wanted.bare.name in COMPOUND:
         # Its texts are escaped once, and not once more as a text.
-        read = roomy_type(wanted)
-        return TextField(read.text, column)
+        return TextField(roomy_type(wanted).text, column)
     if file_format.name.startswith("TabSeparated"):
         # An Enum may have a name for an empty text.
         is_text = wanted.bare.name in (*TEXTS, *_OF_ANY_TEXT) or _HAS_EMPTY_LABEL.search(column_type)

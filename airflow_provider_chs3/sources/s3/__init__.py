@@ -65,19 +65,14 @@ class S3Objects(Storage):
         from airflow_provider_chs3.core.files.key_template import KeyTemplate
         from airflow_provider_chs3.sources.s3.reading import Credentials, S3Source
 
-        place, template = self.place, KeyTemplate(self.template)
         if self.named_collection:
-            held = Credentials(named_collection=self.named_collection)
-            return S3Source(bucket=place, template=template, endpoint_url="", credentials=held)
-        credentials, endpoint_url = listing.access()
-        if self.role_arn or self.external_id:
-            credentials = Credentials(role_arn=self.role_arn, external_id=self.external_id)
-        return S3Source(
-            bucket=place,
-            template=template,
-            endpoint_url=self.endpoint_url or endpoint_url,
-            credentials=credentials,
-        )
+            held, endpoint_url = Credentials(named_collection=self.named_collection), ""
+        else:
+            held, endpoint_url = listing.access()
+            endpoint_url = self.endpoint_url or endpoint_url
+            if self.role_arn or self.external_id:
+                held = Credentials(role_arn=self.role_arn, external_id=self.external_id)
+        return S3Source(self.place, KeyTemplate(self.template), endpoint_url, held)
 
     def namespace(self, place: str) -> str:
         """Return OpenLineage's namespace of a bucket."""
