@@ -90,10 +90,7 @@ def periods_by_path(recorded: Iterable[RecordedObject], paths: Iterable[str]) ->
 
 
 def _find_changed_periods(load: PeriodLoad, periods: Collection[Period]) -> Steps[frozenset[Period]]:
-    """Return the periods that do not hold what was loaded into them, or were loaded by another definition.
-
-    Pinned ones hold what somebody restored, and stay.
-    """
+    """Return the periods that do not hold what was loaded into them, or were loaded by another definition."""
     if not periods:
         return frozenset()
     partitions = yield from partitions_of(load.context, sorted(periods))
@@ -117,16 +114,11 @@ def not_as_published(
 
 def changes_of_arrival(recorded: Collection[RecordedObject], listed: Manifest) -> ObjectChanges:
     """Return how the objects of an arrival differ from those whose rows a table holds."""
-    contents = defaultdict[str, set[tuple[int, str]]](set)
-    units = dict[str, Unit]()
-    for item in recorded:
-        units[item.unit.path] = item.unit
-        contents[item.unit.path].add(item.unit.content)
+    units = {item.unit.path: item.unit for item in recorded}
     changes = ObjectChanges.between(Manifest.of(units.values()), listed)
     # An object may have been overwritten since a load of some of its periods; and a load by period may have left out
     # rows of others.
-    mixed = {path for path, of_path in contents.items() if len(of_path) > 1}
-    mixed |= {item.unit.path for item in recorded if not item.arrival}
+    mixed = {unit.path for _, unit, _, arrival in recorded if not arrival or unit.content != units[unit.path].content}
     return replace(changes, overwritten=tuple(sorted({*changes.overwritten, *mixed} - {*changes.deleted})))
 
 

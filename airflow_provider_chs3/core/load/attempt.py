@@ -195,11 +195,8 @@ def _load_changed(load_round: Round) -> Steps[None]:
 def _load_planned(load: PeriodLoad, periods: Periods, load_round: Round) -> Steps[None]:
     context = load.context
     yield from try_checks(load)
-    attempts = [period.attempt for period in periods]
-    beginning = (
-        _make_record_tables(context),
-        end_earlier_attempts(context, *dict.fromkeys((load.attempt, *attempts))),
-    )
+    attempts = dict.fromkeys((load.attempt, *(period.attempt for period in periods)))
+    beginning = (_make_record_tables(context), end_earlier_attempts(context, *attempts))
     yield from Gather(name="Make the tables of records, and end earlier attempts", workflows=beginning)
     context = context.with_ledger(with_loads=True)
     load = replace(load, context=context)

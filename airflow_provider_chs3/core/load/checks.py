@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
 
@@ -235,15 +235,12 @@ def _render_check(check: Check, staged: _Rows, published: _Rows) -> str:
 
 
 def _render_column_checks(checks: Sequence[ColumnCheck], staged: _Rows, clause: str) -> str:
-    values = [text for check in checks for text in _render_values(check)]
-    return f"SELECT {', '.join(['count()', *values])} {staged.where(clause)}"
-
-
-def _render_values(check: ColumnCheck) -> Iterator[str]:
-    value = COLUMN_CHECKS[check.kind].format(identifier(check.column))
-    passes = " AND ".join(f"({value} {bound.operator} {_render_bound(bound)})" for bound in check.bounds)
-    yield f"toString({value})"
-    yield f"ifNull({passes}, 0)"
+    columns = ["count()"]
+    for check in checks:
+        value = COLUMN_CHECKS[check.kind].format(identifier(check.column))
+        passes = " AND ".join(f"({value} {bound.operator} {_render_bound(bound)})" for bound in check.bounds)
+        columns += [f"toString({value})", f"ifNull({passes}, 0)"]
+    return f"SELECT {', '.join(columns)} {staged.where(clause)}"
 
 
 def _render_bound(bound: Bound) -> str:

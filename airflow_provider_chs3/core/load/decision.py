@@ -149,11 +149,7 @@ class Finish(Decision):
 #: A load between two queries of a server gives the same picture.
 OF_OTHERS = (ComparisonStatus.ROWS_UNKNOWN, ComparisonStatus.TARGET_CHANGED)
 #: The table is loaded for the first time, or another policy permits the reload.
-_NEEDS_NO_PERMISSION = (
-    ComparisonStatus.NEW,
-    ComparisonStatus.FEWER_NODES,
-    *OF_OTHERS,
-)
+_NEEDS_NO_PERMISSION = (ComparisonStatus.NEW, ComparisonStatus.FEWER_NODES, *OF_OTHERS)
 #: The comparison of a period without rows and records.
 NEVER_LOADED = Comparison(ComparisonStatus.NEW, (), ComparisonStatus.NEW.value)
 

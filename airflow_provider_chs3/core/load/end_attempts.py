@@ -18,7 +18,7 @@ from airflow_provider_chs3.core.load.staging_tables import (
     in_staging,
     nonce_of,
     published_from,
-    superseded_message,
+    superseded,
 )
 from airflow_provider_chs3.core.model.error_codes import ACCESS_DENIED, QUERY_WAS_CANCELLED
 from airflow_provider_chs3.core.model.models import Node, TableName
@@ -27,7 +27,7 @@ from airflow_provider_chs3.core.sql.quoting import Sql, literal, literals, one_o
 from airflow_provider_chs3.core.steps.operations import Gather, Log, QueryNodes, Sleep, Steps
 from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.replication import run_ddl
-from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, SupersededError, TransientError
+from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, TransientError
 
 #: How long a newer attempt may take between killing queries and dropping staging.
 _TAKE_OVER_SECONDS = 5
@@ -61,7 +61,7 @@ def rename_staging(context: Target, name: str, *, to: Attempt) -> Steps[None]:
         yield from run_ddl(context, dict.fromkeys(context.nodes, sql), name=f"Take staging over as {to.name}")
     except ClickHouseServerError as error:
         if not (yield from is_staging_there(context, name)):
-            raise SupersededError(superseded_message(to)) from error
+            raise superseded(to) from error
         raise
 
 
@@ -120,7 +120,7 @@ def check_not_superseded(context: Target, attempt: Attempt, error: Exception) ->
         if waited_seconds:
             yield from Sleep(name="Wait to see who killed the query", seconds=1)
         if not (yield from is_staging_there(context, attempt.name)):
-            raise SupersededError(superseded_message(attempt))
+            raise superseded(attempt)
 
 
 def is_staging_there(context: Target, name: str) -> Steps[bool]:
@@ -201,14 +201,12 @@ def _kill_queries(nodes: list[Node], queries: str) -> Steps[None]:
 
 def _drop_tables(context: Target, nodes_of: Mapping[str, Collection[Node]], *, end: str = " SYNC") -> Steps[None]:
     """Drop all tables in parallel, because removing the files of many periods takes a while."""
-    drops = tuple(_drop_table(context, nodes, name, end) for name, nodes in nodes_of.items())
-    yield from Gather(name="Drop staging", workflows=drops) if len(drops) > 1 else drops[0]
-
-
-def _drop_table(context: Target, nodes: Collection[Node], name: str, end: str) -> Steps[None]:
-    sql = Sql(f"DROP TABLE IF EXISTS {table(TableName(context.staging_database, name))}{end}")
-    drops = dict.fromkeys(nodes, sql)
-    yield from run_ddl(context, drops, name=f"Drop staging {name}", settings=ddl_settings(context))
+    drops = list[Steps[None]]()
+    for name, nodes in nodes_of.items():
+        sql = Sql(f"DROP TABLE IF EXISTS {table(TableName(context.staging_database, name))}{end}")
+        settings = ddl_settings(context)
+        drops.append(run_ddl(context, dict.fromkeys(nodes, sql), name=f"Drop staging {name}", settings=settings))
+    yield from Gather(name="Drop staging", workflows=tuple(drops)) if len(drops) > 1 else drops[0]
 
 
 def take_over(context: Target, attempt: Attempt) -> Steps[None]:
@@ -226,7 +224,7 @@ def take_over(context: Target, attempt: Attempt) -> Steps[None]:
     rows = yield from context.on_coordinator(name="Look for other attempts", sql=Sql(query))
     names = [name for name, is_of_period in rows if is_of_period]
     if not names or names[0] != attempt.name:
-        raise SupersededError(superseded_message(attempt))
+        raise superseded(attempt)
     # Loads of several periods yield to loads of a single period.
     if older := names[1:] + [name for name, is_of_period in rows if not is_of_period]:
         yield from end_named(context, older)
@@ -246,7 +244,7 @@ def settle_with_rivals(context: Target, attempt: Attempt, periods: Collection[At
     )
     rows = yield from context.on_coordinator(name="Look for other attempts", sql=Sql(query))
     if attempt.name not in {name for name, *_ in rows}:
-        raise SupersededError(superseded_message(attempt))
+        raise superseded(attempt)
     others = [row for row in rows if nonce_of(row[0]) != attempt.nonce]
     older = [name for name, *_, is_of_several in others if is_of_several and nonce_of(name) < attempt.nonce]
     if older:

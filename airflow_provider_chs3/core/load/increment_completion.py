@@ -21,7 +21,7 @@ from airflow_provider_chs3.core.load.publication import (
     periods_text,
     staged_of,
 )
-from airflow_provider_chs3.core.load.staging_tables import attach_partitions, superseded_message
+from airflow_provider_chs3.core.load.staging_tables import attach_partitions, superseded
 from airflow_provider_chs3.core.model.error_codes import QUERY_WAS_CANCELLED
 from airflow_provider_chs3.core.model.models import Node, Unit
 from airflow_provider_chs3.core.model.quantities import quantity
@@ -38,7 +38,7 @@ from airflow_provider_chs3.core.sql.quoting import (
 from airflow_provider_chs3.core.steps.operations import Gather, Log, QueryNodes, Sleep, Steps, TryQueryNodes
 from airflow_provider_chs3.core.target.period_partitions import parts_of
 from airflow_provider_chs3.core.target.replication import follow
-from airflow_provider_chs3.exceptions import BaseChangedError, ClickHouseServerError, SupersededError, VerificationError
+from airflow_provider_chs3.exceptions import BaseChangedError, ClickHouseServerError, VerificationError
 
 #: REPLACE PARTITION cancels merges of its partition: with a load every few minutes, long merges would never end.
 _LONGEST_WAIT_FOR_MERGES_SECONDS = 600
@@ -363,7 +363,7 @@ def _read_progress(load: PeriodLoad, nodes: Collection[Node]) -> Steps[tuple[int
     answers = yield from QueryNodes(name="Look at the DELETE in staging", sql=dict.fromkeys(nodes, sql))
     for node, ((is_done, _, reason, is_there),) in answers.items():
         if not is_there:
-            raise SupersededError(superseded_message(load.attempt))
+            raise superseded(load.attempt)
         if reason and not is_done:
             raise BaseChangedError(f"The DELETE in staging {staging} fails on {node}: {reason}")
     if all(is_done for ((is_done, *_),) in answers.values()):

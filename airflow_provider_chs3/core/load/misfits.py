@@ -23,8 +23,6 @@ from airflow_provider_chs3.core.sql.column_types import ColumnType
 from airflow_provider_chs3.core.sql.quoting import identifier, literal, literals
 from airflow_provider_chs3.core.steps.operations import Steps
 
-_LOOK_FOR_MISFITS = "Look for the value that does not fit"
-
 #: How a NULL struct is shown, and the advice about it.
 _NULL = "NULL"
 _OF_NULLS = (
@@ -57,7 +55,7 @@ def _first_misfit(
     counts = ", ".join(f"countIf({bad}), minIf({batch.path}, {bad})" for _, bad in asked)
     function = files.read(batch.glob, structure=group.structure)
     sql = function.between(f"SELECT {counts} FROM ", f" WHERE {files.source.rows_of(batch)}")
-    row = (yield from files.look(_LOOK_FOR_MISFITS, sql, _SATURATE))[0]
+    row = (yield from files.look("Look for the value that does not fit", sql, _SATURATE))[0]
     for (loaded_column, bad), count, path in zip(asked, row[::2], row[1::2], strict=True):
         if count:
             lossy = replace(loaded_column, is_lossy=True).misfit(null_as_default=null_as_default)
@@ -87,16 +85,13 @@ def _find_in_object(files: Files, group: FileGroup, path: str, row: int, loaded_
     names = inner_keys_of(loaded_column, group.types) if files.format.name == "JSONEachRow" else []
     for name, keys in names:
         if (yield from _read_line(files, path, row, f"JSONHas(line, {literals(keys)})")):
-            return _inner_sentence(loaded_column, f"row {row:,} of {path}", name, keys)
+            column = loaded_column.column.name
+            return (
+                f"Column {column!r}: row {row:,} of {path} has {name!r} inside the object {keys[0]!r}, which this "
+                "load reads as a whole: read it from there, as in "
+                f"select={{…, {column!r}: {extracted(loaded_column, keys[0], keys[1:])!r}}}"
+            )
     return ""
-
-
-def _inner_sentence(loaded_column: LoadedColumn, where: str, name: str, keys: tuple[str, ...]) -> str:
-    ways = f"select={{…, {loaded_column.column.name!r}: {extracted(loaded_column, keys[0], keys[1:])!r}}}"
-    return (
-        f"Column {loaded_column.column.name!r}: {where} has {name!r} inside the object {keys[0]!r}, which this load "
-        f"reads as a whole: read it from there, as in {ways}"
-    )
 
 
 def _find_hint(files: Files, path: str, row: int, loaded_column: LoadedColumn) -> Steps[str]:

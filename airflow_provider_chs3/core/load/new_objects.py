@@ -78,8 +78,10 @@ def _plan_increment(load: PeriodLoad, published: Manifest) -> tuple[PeriodLoad, 
     increment = Increment(
         base=record.base,
         number=record.increments + 1,
-        # Rows to remove are found by their object, which its new rows share.
-        attaches_first=bool(removed) or attaches_first(load.context.table_facts),
+        # Rows to remove are found by their object, which its new rows share. Engines that merge rows may keep the
+        # newest by block number: attached later, old rows would win. Else published rows come last, which leaves
+        # little time for changes by others, and keeps merges that end meanwhile.
+        attaches_first=bool(removed) or not load.context.table_facts.is_plain,
         period=load.manifest,
         removed=removed,
     )
@@ -239,20 +241,8 @@ def why_whole(table_facts: TableFacts) -> str:
     return ""
 
 
-def attaches_first(table_facts: TableFacts) -> bool:
-    """Check whether published rows must be in staging before new ones are inserted.
-
-    Engines that merge rows may keep the newest by block number: if attached later, old rows would win. For all other
-    tables published rows come last, which leaves little time for changes by others, and keeps merges that end
-    meanwhile.
-    """
-    return not table_facts.is_plain
-
-
 #: Servers keep the text of a mutation, replicas in Keeper: its nodes hold a megabyte at most.
 _MOST_BYTES_OF_PATHS = 250_000
-
-
 #: Rewriting the rows of the other objects costs up to two fifths of loading them again (measured).
 _LARGEST_SHARE = 0.25
 
@@ -276,14 +266,10 @@ def why_no_base(periods: Mapping[Node, PeriodOnNode], table_facts: TableFacts) -
     A load that finds its period unchanged writes nothing, and the next whole load heals any oversight. An increment
     would build on it forever, so this check is stricter than `core.ledger.comparison`.
     """
-    problems = (
-        (node, _why_changed(partition, table_facts))
-        for node, period in periods.items()
-        for partition in period.recorded
-    )
-    problem = next(((node, reason) for node, reason in problems if reason), None)
-    if problem:
-        return f"{problem[1]} (on {problem[0]})"
+    for node, period in periods.items():
+        for partition in period.recorded:
+            if reason := _why_changed(partition, table_facts):
+                return f"{reason} (on {node})"
     records = (period.record for period in periods.values() if period.record)
     if len({(record.attempt, record.base, record.increments, record.fingerprint) for record in records}) > 1:
         return "nodes have records of different loads"
@@ -315,10 +301,7 @@ def _why_changed(period: PeriodOnNode, table_facts: TableFacts) -> str:
 
 
 def _misses_parts(evidence: Evidence, parts: Iterable[Part]) -> bool:
-    """Check whether a recorded part is missing, and no part covers its blocks.
-
-    If merges may remove all rows of a part, the comparison with the ledger permits its absence.
-    """
+    """Check whether a recorded part is missing, which the comparison with the ledger may permit, and none covers it."""
     spans = sorted((part.min_block, part.max_block) for part in parts)
     overlaps = any(first[1] >= second[0] for first, second in pairwise(spans))
     return overlaps or not all(

@@ -269,6 +269,4 @@ def _why_one_by_one(request: LoadRequest) -> str:
     if (policy := request.policies.on_other_periods) != "fail":
         return f"policies['on_other_periods']={policy!r}"
     # NULL becomes the column's default, which may be in another period than its file.
-    if request.selection.null_as_default:
-        return "casts={'null_as_default': True}"
-    return ""
+    return "casts={'null_as_default': True}" if request.selection.null_as_default else ""

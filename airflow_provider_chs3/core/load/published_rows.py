@@ -41,6 +41,7 @@ _AFTER_ALL_BLOCKS = 2**63 - 1
 def check_published(load: Publication, current: Mapping[Node, PeriodOnNode]) -> None:
     """Check that the partitions of a period hold the staged rows, and that publishing undid no changes."""
     _check_same_table(load, current)
+    facts = load.context.table_facts
     for node, period in current.items():
         members = load.members[node]
         known = {member.partition_id for member in members}
@@ -50,11 +51,12 @@ def check_published(load: Publication, current: Mapping[Node, PeriodOnNode]) -> 
         nothing = PeriodOnNode(None, PartitionState())
         for member in (*members, *(Member(key, nothing, NOTHING_BESIDE, is_kept=False) for key in others)):
             is_now = period.at(member.partition_id)
-            if member.is_kept:
-                _check_kept(load, node, member, is_now)
-            else:
+            if not member.is_kept:
                 _check_rows(load, node, member, is_now)
                 _check_none_undone(load, node, member, is_now)
+            # Its current rows are recorded.
+            elif not is_explained(as_recorded(member.was).evidence(), is_now.state, table_facts=facts):
+                raise _changed_error(load, node, is_now)
 
 
 def _check_same_table(load: Publication, periods: Mapping[Node, PeriodOnNode]) -> None:
@@ -79,12 +81,6 @@ def _check_same_table(load: Publication, periods: Mapping[Node, PeriodOnNode]) -
             )
             + " The period is not recorded as published. Swap tables only while no load runs."
         )
-
-
-def _check_kept(load: Publication, node: Node, member: Member, current: PeriodOnNode) -> None:
-    """Check that nobody changed a partition that is kept, because its current rows are recorded."""
-    if not is_explained(as_recorded(member.was).evidence(), current.state, table_facts=load.context.table_facts):
-        raise _changed_error(load, node, current)
 
 
 def _changed_error(load: Publication, node: Node, current: PeriodOnNode) -> TargetChangedError:
@@ -122,7 +118,7 @@ def _check_rows(load: Publication, node: Node, member: Member, current: PeriodOn
             f"publishing, but {wanted} were staged: somebody else writes to it. It is not recorded as published. Find "
             "out who does; policies={'on_target_changed': 'reload'} loads it again."
         )
-    if not is_made_of_staged(member.staged, state, table_facts=load.context.table_facts):
+    if not is_made_of_staged(member.staged, state, table_facts=facts):
         raise _changed_error(load, node, current)
 
 
@@ -228,7 +224,11 @@ def find_lasting(context: Target, partitions: Mapping[Node, Sequence[str]]) -> S
         of_shards = {node: partitions[node] for node in context.publishers}
         for first in range(0, max(map(len, of_shards.values())), _MOST_TOGETHER):
             chunk = {node: several[first : first + _MOST_TOGETHER] for node, several in of_shards.items()}
-            sql = {node: _render_query(context, keys) for node, keys in chunk.items() if keys}
+            selects = {node: [_render_select(context, key) for key in keys] for node, keys in chunk.items() if keys}
+            sql = {
+                node: Sql(f"SELECT id, nothing FROM ({' UNION ALL '.join(of_node)}) SETTINGS {_LIMITS}")
+                for node, of_node in selects.items()
+            }
             answers = yield from TryQueryNodes(name="Look for what merges leave", sql=sql)
             for node, rows in answers.items():
                 if isinstance(rows, list):
@@ -238,11 +238,6 @@ def find_lasting(context: Target, partitions: Mapping[Node, Sequence[str]]) -> S
                     yield from Log(name=f"{context.target} on {node}: an emptied partition goes unnoticed, as {reason}")
     # Replicas of a shard have the same parts.
     return {node: frozenset(lasting.get(node.shard_num, ())) for node in context.nodes}
-
-
-def _render_query(context: Target, partitions: Sequence[str]) -> Sql:
-    selects = " UNION ALL ".join(_render_select(context, key) for key in partitions)
-    return Sql(f"SELECT id, nothing FROM ({selects}) SETTINGS {_LIMITS}")
 
 
 def _render_select(context: Target, partition_id: str) -> str:

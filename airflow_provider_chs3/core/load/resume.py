@@ -19,14 +19,14 @@ from airflow_provider_chs3.core.load.load_request import LoadRequest
 from airflow_provider_chs3.core.load.period_load import InsertPlan, PeriodLoad
 from airflow_provider_chs3.core.load.publication import Increment, node_key, periods_text, records_of
 from airflow_provider_chs3.core.load.retry_policy import RetryState
-from airflow_provider_chs3.core.load.staging_tables import Attempt, superseded_message
+from airflow_provider_chs3.core.load.staging_tables import Attempt, superseded
 from airflow_provider_chs3.core.model.models import Manifest, Node, ObjectChanges
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
 from airflow_provider_chs3.core.steps.operations import InsertStats, Row, SourceRead, Steps
 from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.replication import find_replicas
-from airflow_provider_chs3.exceptions import ObjectsChangedError, SupersededError
+from airflow_provider_chs3.exceptions import ObjectsChangedError
 
 #: The reason for a period if `is_published_by_owner` holds.
 PUBLISHED_BY_OWNER = "an earlier try of this task published it"
@@ -169,7 +169,7 @@ def find_resumable_loads(
     if not rows:
         return []
     if request.resumes not in (None, *(nonce for nonce, _ in rows)):
-        raise SupersededError(superseded_message(Attempt(context.target, tuple(periods), request.resumes or "")))
+        raise superseded(Attempt(context.target, tuple(periods), request.resumes or ""))
     resumable = []
     for nonce in dict.fromkeys(nonce for nonce, owner in rows if owner == request.owner):
         inserts = yield from _read_newest(context, key, _COLUMNS, condition=f"attempt = {literal(nonce)}")

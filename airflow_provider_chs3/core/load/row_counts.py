@@ -116,24 +116,21 @@ def _read_by_logs(load: PeriodLoad, bytes_event: str, batch: Batch, done: DoneIn
     Without the privilege to flush logs, this waits for them; without the privilege to read them, the result is None.
     """
     nodes = load.context.nodes
+    # The log is partitioned by month, and no insert takes a month.
+    sql = Sql(
+        f"SELECT sum(ProfileEvents['{_FILES}']), sum(ProfileEvents['{bytes_event}']) FROM system.query_log "
+        f"WHERE initial_query_id = {literal(done.query_id)} AND event_date >= today() - 31 AND type = 'QueryFinish'"
+    )
     flushed = yield from _answers("Flush the nodes' query logs", nodes, Sql("SYSTEM FLUSH LOGS query_log"))
     waits = 0 if len(flushed) == len(nodes) else min(_LOG_SECONDS, int(done.stats.seconds * _SECOND_READ_FRACTION))
     for wait in range(waits + 1):
-        rows = yield from _answers(f"Look up what {done.query_id} read", nodes, _look_up(done.query_id, bytes_event))
+        rows = yield from _answers(f"Look up what {done.query_id} read", nodes, sql)
         read = SourceRead(sum(row[0] for row in rows), sum(row[1] for row in rows))
         if len(rows) < len(nodes) or read.files >= len(batch.paths):
             break
         if wait < waits:
             yield from Sleep(name="Wait for the nodes' logs", seconds=1)
     return read if len(rows) == len(nodes) and read.files else None
-
-
-def _look_up(query_id: str, bytes_event: str) -> Sql:
-    # The log is partitioned by month, and no insert takes a month.
-    return Sql(
-        f"SELECT sum(ProfileEvents['{_FILES}']), sum(ProfileEvents['{bytes_event}']) FROM system.query_log "
-        f"WHERE initial_query_id = {literal(query_id)} AND event_date >= today() - 31 AND type = 'QueryFinish'"
-    )
 
 
 def _answers(name: str, nodes: Collection[Node], sql: Sql) -> Steps[list[Row]]:

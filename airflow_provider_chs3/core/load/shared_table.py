@@ -20,7 +20,7 @@ from airflow_provider_chs3.core.load.staging_tables import (
     Attempt,
     attach_partitions,
     create_staging,
-    superseded_message,
+    superseded,
 )
 from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.model.period import Period
@@ -46,7 +46,7 @@ def publish_from_shared_table(
         if rivals is not None:
             for item in part:
                 if item.period in rivals:
-                    part.set_aside(item.period, SupersededError(superseded_message(item.attempt)))
+                    part.set_aside(item.period, superseded(item.attempt))
             states |= yield from _publish_part(load, part, attempts[-1])
         periods.merge(part)
         lost = [

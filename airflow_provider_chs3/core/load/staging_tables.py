@@ -111,7 +111,7 @@ def create_staging(context: Target, attempt: Attempt) -> Steps[None]:
         yield from create_table(context, staging, sql, name=name, settings=context.permissions, query_id=query_id)
     except ClickHouseServerError as error:
         if error.code == QUERY_WAS_CANCELLED:
-            raise SupersededError(superseded_message(attempt)) from error
+            raise superseded(attempt) from error
         raise
 
 
@@ -176,10 +176,10 @@ def _staging_settings(context: Target, node: Node, is_durable: bool) -> Iterator
         yield f"{ADAPTIVE_BUFFERS} = {_MANY_COLUMNS}"
 
 
-def superseded_message(attempt: Attempt) -> str:
-    """Return the message for an attempt that a newer one ended."""
+def superseded(attempt: Attempt) -> SupersededError:
+    """Return the error of an attempt that a newer one ended."""
     periods = "" if attempt.periods == (WHOLE_TABLE,) else f" for {range_text(attempt.periods)}"
-    return (
+    return SupersededError(
         f"Another load, or an approval, of {attempt.target}{periods} started later and took "
         "over, or somebody ended this one: it stopped and published nothing more. Let the other one finish, or if "
         "there is none, clear this task. To avoid overlaps, set max_active_runs=1 for the DAG, or "

@@ -6,7 +6,7 @@ import pytest
 
 from airflow_provider_chs3.core.ledger.partition_state import Evidence, Mutation, Part, PartitionState
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
-from airflow_provider_chs3.core.load.new_objects import attaches_first, why_no_base, why_whole
+from airflow_provider_chs3.core.load.new_objects import why_no_base, why_whole
 from airflow_provider_chs3.core.target.table_facts import Column
 from tests.core.surroundings import ONE, TWO, with_target
 
@@ -67,7 +67,7 @@ def test_other_defaults_change_nothing(expression):
 
 
 def test_where_rows_merge_the_published_ones_come_first():
-    assert [attaches_first(table(engine=engine)) for engine in ("MergeTree", "SummingMergeTree")] == [False, True]
+    assert [table(engine=engine).is_plain for engine in ("MergeTree", "SummingMergeTree")] == [True, False]
 
 
 PLAIN = with_target(engine="MergeTree").target
