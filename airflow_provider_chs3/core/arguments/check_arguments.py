@@ -122,11 +122,7 @@ class Checks(Group):
 
     @cached_property
     def requested(self) -> tuple[Check, ...]:
-        """The checks.
-
-        Raises:
-            ConfigurationError: If one is not written as it must be.
-        """
+        """The checks, as they must be written."""
         return (*_of_columns(self.column_mapping or {}), *_of_table(self.table_checks or {}), *self._of_statements())
 
     def _of_statements(self) -> Iterator[StatementCheck]:

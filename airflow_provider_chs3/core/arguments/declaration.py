@@ -56,11 +56,7 @@ class Argument:
         return f"{self.help} Default: {self.default_text}." if self.default_text else self.help
 
     def checked(self, value: Any) -> Any:
-        """Return a value as its type has it: what a template rendered may be the text of a number.
-
-        Raises:
-            ConfigurationError: If it is of another type, or not allowed.
-        """
+        """Return an allowed value as its type has it: what a template rendered may be the text of a number."""
         if "None" in self.kinds and value in (None, ""):
             return None
         read = _READ[self._kind](value) if self._kind in _READ else value
@@ -172,21 +168,13 @@ class Group:
 
     @classmethod
     def of(cls, given: Any) -> Self:
-        """Create the group from a user's dict.
-
-        Raises:
-            ConfigurationError: If it is not a dict, a name is not known, or a value is wrong.
-        """
+        """Create the group from a user's dict."""
         check_names(cls.group, given, declared(cls))
         return cls(**(given or {}))
 
     @classmethod
     def merged(cls, *groups: Group, **further: Any) -> Self:
-        """Create the group from others that have its fields.
-
-        Raises:
-            ConfigurationError: If a value is wrong.
-        """
+        """Create the group from others that have its fields."""
         names = declared(cls)
         values = {name: getattr(group, name) for group in groups for name in declared(type(group)) if name in names}
         return cls(**values, **further)
@@ -216,11 +204,7 @@ def elements_of(kind: str) -> tuple[str, ...]:
 
 
 def check_names(where: str, given: Any, names: Iterable[str]) -> None:
-    """Check the names in a dict of arguments.
-
-    Raises:
-        ConfigurationError: If it is not a dict, or a name is not known.
-    """
+    """Check that this is a dict of arguments with known names."""
     if not isinstance(given, Mapping | None):
         raise ConfigurationError(f"{where}={given!r} is not a dict: pass one, with any of {', '.join(names)}.")
     if unknown := sorted(str(name) for name in given or () if name not in names):
@@ -228,21 +212,13 @@ def check_names(where: str, given: Any, names: Iterable[str]) -> None:
 
 
 def check_once(columns: Sequence[str]) -> None:
-    """Check that no column is named twice.
-
-    Raises:
-        ConfigurationError: If one is.
-    """
+    """Check that no column is named twice."""
     if len(set(columns)) < len(columns):
         raise ConfigurationError(f"columns={list(columns)} names a column twice.")
 
 
 def check_destination(key: Any, bucket: str | None) -> None:
-    """Check that a task knows where it writes objects.
-
-    Raises:
-        ConfigurationError: If it does not.
-    """
+    """Check that a task knows where it writes objects."""
     # A template may become a URL.
     is_without_bucket = isinstance(key, str) and not any(sign in key for sign in ("://", "{{"))
     if bucket is None and is_without_bucket:

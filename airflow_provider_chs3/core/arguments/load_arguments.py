@@ -475,22 +475,14 @@ OF_LEDGERS = (LOAD, TABLE, PERIODS, DATABASE, CLUSTER, STAGING_DATABASE, CLICKHO
 
 
 def check_groups(given: Mapping[str, Any]) -> None:
-    """Check the names in those groups that are dicts already, not yet files or outputs of other tasks.
-
-    Raises:
-        ConfigurationError: If a name is unknown.
-    """
+    """Check the names in those groups that are dicts already, not yet files or outputs of other tasks."""
     for name, kind in GROUPS.items():
         if isinstance(values := given.get(name), Mapping):
             check_names(name, values, declared(kind))
 
 
 def check_place(given: Mapping[str, Any]) -> None:
-    """Check that the arguments of a load say once where its objects are.
-
-    Raises:
-        ConfigurationError: If they do not, or twice.
-    """
+    """Check that the arguments of a load say once where its objects are."""
     of_s3 = [name for name in ("key", "bucket") if given[name]]
     if given["objects"] is not None and of_s3:
         raise ConfigurationError(f"{', '.join(of_s3)}: objects=… says where the objects are; leave this out.")

@@ -21,11 +21,7 @@ from airflow_provider_chs3.core.arguments.load_arguments import (
 
 @dataclass(frozen=True, kw_only=True)
 class Thresholds(Group):
-    """Limits for part counts and times.
-
-    Raises:
-        ConfigurationError: If a value is out of range.
-    """
+    """Limits for part counts and times."""
 
     spare_parts: int = argument(
         10, "Number of parts that a settled period may have on a node, besides those too large to merge.", least=0
@@ -50,11 +46,7 @@ class Thresholds(Group):
 
 @dataclass(frozen=True, kw_only=True)
 class Reactions(Group):
-    """The user's choice of what to do about each verdict.
-
-    Raises:
-        ConfigurationError: If a value is not known.
-    """
+    """The user's choice of what to do about each verdict."""
 
     on_settled_with_too_many_parts: str = argument("continue", "`continue`, or `fail`.", choices=("continue", "fail"))
     on_stuck: str = argument(
@@ -86,11 +78,7 @@ OF_SENSOR = (
 
 
 def merge_health(given: Mapping[str, Any] | None) -> tuple[Thresholds, Reactions]:
-    """Read the arguments of a load's wait for merges.
-
-    Raises:
-        ConfigurationError: If a name is not known, or a value is wrong.
-    """
+    """Read the arguments of a load's wait for merges."""
     thresholds, reactions = declared(Thresholds), declared(Reactions)
     check_names("merge_health", given, (*thresholds, *reactions))
     given = given or {}

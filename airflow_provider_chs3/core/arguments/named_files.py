@@ -25,18 +25,10 @@ class NamedFiles(ABC):
 
     @abstractmethod
     def text(self, keys: Keys, name: str) -> str:
-        """Return the text of a file.
-
-        Raises:
-            ConfigurationError: If it cannot be read.
-        """
+        """Return the text of a file."""
 
     def read(self, keys: Keys, value: Any) -> Any:
-        """Return a value in which files that it names are replaced by their content; else it is unchanged.
-
-        Raises:
-            ConfigurationError: If a file is missing, or holds no JSON object.
-        """
+        """Return a value in which files that it names are replaced by their content; else it is unchanged."""
         if isinstance(value, str) and keys[-1] in _OBJECTS and value.endswith((".json", ".sql")):
             value = self._object(keys, value)
         if isinstance(value, Mapping):

@@ -19,11 +19,7 @@ _SAMPLE = datetime(2001, 10, 11, 12)
 
 @dataclass(frozen=True, kw_only=True)
 class LandingRequest:
-    """The messages of a topic that a run lands, and the place of their objects.
-
-    Raises:
-        ConfigurationError: If the points are in the wrong order, or objects cannot be named by the template.
-    """
+    """The messages of a topic that a run lands, and the place of their objects."""
 
     topic: str
     start: datetime

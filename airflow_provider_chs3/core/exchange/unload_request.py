@@ -17,11 +17,7 @@ _OWN = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{12}/\d+\.parquet")
 
 @dataclass(frozen=True, kw_only=True)
 class UnloadRequest(TableRequest):
-    """A period of a table, and the folder that it is written to.
-
-    Raises:
-        ConfigurationError: If the template does not end with the period's folder, or has wildcards.
-    """
+    """A period of a table, and the folder that it is written to."""
 
     period: Period
     source: ObjectSource

@@ -53,13 +53,7 @@ def query_id_of(attempt: str) -> str:
 
 
 def inspect(request: UnloadRequest) -> Steps[UnloadContext]:
-    """Find the table on every node, and wait until those that write have all rows of their shards.
-
-    Raises:
-        PreflightError: If the table is missing on a node, differs between nodes, is not partitioned by period, or
-            nothing says which nodes have the same rows.
-        ReplicasBehindError: If a replica that is to write lacks parts which another one has.
-    """
+    """Find the table on every node, and wait until those that write have all rows of their shards."""
     context = yield from inspect_table(request)
     columns = _columns(context)
     _check_engines(context)

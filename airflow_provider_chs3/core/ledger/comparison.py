@@ -312,10 +312,7 @@ def _changed(periods: Mapping[Node, PeriodOnNode], table_facts: TableFacts) -> C
 
 
 def _is_broken(period: PeriodOnNode, table_facts: TableFacts) -> bool:
-    """Check whether all that a changed period lacks are parts that its server could not read and put aside.
-
-    Their block numbers show it: each publication has its own.
-    """
+    """Check by their block numbers whether a changed period lacks only parts that its server put aside as broken."""
     changed = [(partition.record, partition.state) for partition in period.each if _is_changed(partition, table_facts)]
     missing = [
         (state, missing_parts(evidence_of(record), state))

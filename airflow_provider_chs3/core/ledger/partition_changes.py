@@ -254,15 +254,12 @@ def _of(parts: Iterable[Part], patches: str) -> list[Part]:
 
 
 def fit_rows(recorded: Evidence, state: PartitionState, table_facts: TableFacts) -> bool:
-    """Check whether merges of the recorded parts may have left this number of rows.
-
-    Merges remove rows if the engine does, if rows expire, and if a lightweight DELETE has hidden them.
-    """
+    """Check whether merges of the recorded parts may have left this number of rows."""
     return _may_leave(state.rows, recorded.rows, recorded.parts or (), table_facts)
 
 
 def _may_leave(left: int, rows: int, parts: Iterable[Part], table_facts: TableFacts) -> bool:
-    """Check whether merges of parts with so many rows may have left others."""
+    """Check whether merges may have left so many rows: the engine, TTL or a lightweight DELETE may remove some."""
     if left == rows:
         return True
     is_exact = table_facts.keeps_every_row and not any(part.hides_rows for part in parts)

@@ -62,11 +62,7 @@ def look_up_beside(
     name: str,
     with_records: bool = True,
 ) -> Steps[tuple[dict[Period, dict[Node, PeriodOnNode]], dict[Node, Row]]]:
-    """Look periods up with a statement that asks for something else, too.
-
-    Returns:
-        Each period on each node, and the further columns of each node.
-    """
+    """Look periods up with a statement that asks for something else, too; its further columns are returned by node."""
     if not owns:
         return {}, {}
     sql = {

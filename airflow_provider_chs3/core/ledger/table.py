@@ -163,10 +163,7 @@ class LedgerKey:
 
 
 def ledgers_query() -> Sql:
-    """Return the query for all tables of a node that are named as ledgers or tables of loads are.
-
-    Also for the table of `system` without which replicas' queues are only counted.
-    """
+    """Return the query for a node's tables named as ledgers or tables of loads, and for that of replicas' queues."""
     is_queue = f"database = 'system' AND name = {literal(QUEUE)}"
     is_of_records = one_of("name", (LEDGER_TABLE, LOADS_TABLE))
     return Sql(f"SELECT name, database, engine, comment FROM system.tables WHERE {is_of_records} OR {is_queue}")
@@ -222,11 +219,7 @@ def durable_settings() -> Iterator[str]:
 
 
 def make_ledger(context: Target, nodes: Collection[Node]) -> Steps[None]:
-    """Create the ledger on the nodes that lack it.
-
-    Raises:
-        PreflightError: If one of them has a ledger of another schema.
-    """
+    """Create the ledger on the nodes that lack it, unless one of them has a ledger of another schema."""
     if findings := list(other_schemas(context)):
         raise PreflightError(*findings)
     missing = [node for node in nodes if not context.nodes[node].has_ledger]

@@ -42,10 +42,7 @@ from airflow_provider_chs3.exceptions import Chs3Error, SourceError
 
 
 def find_changed(load: PeriodLoad) -> Steps[PeriodLoad]:
-    """Return the load of the objects of an arrival that changed since they were loaded.
-
-    Publications of dead attempts are completed first.
-    """
+    """Return the load of the changed objects of an arrival, after completing publications of dead attempts."""
     context, listed = load.context, load.manifest
     unfinished = yield from _finish(load)
     recorded, changes = yield from _compare_arrival(load)

@@ -174,10 +174,7 @@ class PeriodFacts:
 
 
 def decide(facts: PeriodFacts, policies: Policies | None = None) -> Decision:
-    """Decide what happens to a period.
-
-    A period that matches its objects stays as it is, whatever the policies for changes say.
-    """
+    """Decide what happens to a period; one that matches its objects stays, whatever the policies for changes say."""
     policies = policies or Policies()
     reason = facts.comparison.reason
     if stays := _decide_stay(facts):

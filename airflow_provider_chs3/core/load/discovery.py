@@ -58,10 +58,7 @@ class Listed(NamedTuple):
 
 
 def list_ready(request: LoadRequest, periods: Sequence[Period]) -> Steps[Listed]:
-    """List the objects of periods that are ready.
-
-    A period fails with a `NotReadyError` if its marker is missing or an object is too young.
-    """
+    """List the objects of periods; those without their marker, or with an object that is too young, fail."""
     failed = dict[Period, Chs3Error]()
     for first in range(0, len(periods) if request.policies.ready_key else 0, _READY_AT_ONCE):
         batch = periods[first : first + _READY_AT_ONCE]
@@ -219,10 +216,7 @@ def _fill_statements(load: PeriodLoad, node: Node) -> Steps[list[str]]:
 
 
 def warn_of_risks(load: PeriodLoad, capacities: Mapping[Node, NodeNow]) -> Steps[None]:
-    """Check disks, parts and materialized views of the target.
-
-    Problems that prevent the load are errors; others are logged.
-    """
+    """Check disks, parts and materialized views of the target: raise what prevents the load, and log the rest."""
     without_room, too_full = list(_nodes_without_room(load, capacities)), list(_too_full(load, capacities))
     if without_room:
         raise PreflightError(*without_room, *(yield from _what_may_go(load)), *too_full)
@@ -251,10 +245,7 @@ def _warn_of_views(load: PeriodLoad, capacities: Mapping[Node, NodeNow]) -> Step
 
 
 def _nodes_without_room(load: PeriodLoad, capacities: Mapping[Node, NodeNow]) -> Iterator[str]:
-    """Yield a sentence for every node without enough disk space for its part of the objects.
-
-    Staging takes about as much space as Parquet.
-    """
+    """Yield a sentence for every node without enough disk space: staging takes about as much as Parquet."""
     # Every replica holds all of its shard. If objects are removed, all parts may be rewritten.
     written = load.manifest if load.increment and load.increment.removed else load.files.manifest
     needed_bytes = written.size_bytes // len(load.context.publishers)

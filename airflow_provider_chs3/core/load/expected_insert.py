@@ -27,8 +27,7 @@ def insert_as_expected(
 ) -> Steps[tuple[PeriodLoad, tuple[DoneInsert, ...]]]:
     """Insert into staging by the expected plan, and inspect the files at the same time; their errors come first.
 
-    Returns the load with the plan of its files, which the insert has followed; so have the periods. If the files
-    require another plan, the insert is ended with a `FilesDifferError`.
+    The load and the periods get the plan of their files; if that is another one, the insert is ended with an error.
     """
     running = _Running()
     yield from Log(name="Expecting files like those of the last loads, and checking them during the insert.")

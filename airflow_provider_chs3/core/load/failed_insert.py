@@ -28,10 +28,7 @@ _WITHOUT_REASON = 70
 
 
 def explain_parsing(files: Files, reading: Reading, error: ClickHouseServerError) -> Steps[str | None]:
-    """Describe where a file could not be parsed, by reading that file alone and in order.
-
-    None if the error names no object of the period, or the object is readable.
-    """
+    """Describe where a file could not be parsed, by reading it alone and in order; None if it can, or is unknown."""
     path = files.source.path_in_error(file_of(error))
     group = next((group for group, batch in reading.batches(files) if path in batch.paths), None)
     if group is None:
@@ -46,10 +43,7 @@ def explain_parsing(files: Files, reading: Reading, error: ClickHouseServerError
 
 
 def explain_conversion(files: Files, reading: Reading, *, null_as_default: bool) -> Steps[str | None]:
-    """Return a sentence with object, row and column of the value that cannot be converted; None if nothing fails.
-
-    Every statement halves the objects, rows or columns.
-    """
+    """Return where a value cannot be converted, by halving objects, rows and columns; None if nothing fails."""
     yield from Log(name="Looking for the value that does not fit: the period is read again, in ever fewer rows.")
     for group, batch in reading.batches(files):
         hunt = _Hunt(files, group, null_as_default)

@@ -44,10 +44,7 @@ from airflow_provider_chs3.exceptions import SupersededError, TargetChangedError
 
 
 def finish(periods: Periods) -> Steps[dict[Period, dict[Node, PartitionState]]]:
-    """Publish the staging of dead attempts, without another insert.
-
-    Returns the partitions of the published periods on every node; all other periods must be loaded.
-    """
+    """Publish the staging of dead attempts, without another insert; return the states of the published periods."""
     states, attempts = dict[Period, dict[Node, PartitionState]](), defaultdict[str, list[Period]](list)
     for item in periods:
         attempts[item.facts(item.before).intended].append(item.period)
@@ -91,10 +88,7 @@ def _finish_table(name: str, nonce: str, periods: Periods) -> Steps[dict[Period,
 
 
 def _take_over(name: str, nonce: str, periods: Periods, attempt: Attempt) -> Steps[None]:
-    """Take the table over, and check that it holds the intended rows. Other periods leave.
-
-    If the process of the attempt still runs, it no longer finds its table.
-    """
+    """Take the table over, so that a running process no longer finds it, and check that it holds the intended rows."""
     context, staged = periods.first.context, frozenset(item.period_partitions.value for item in periods)
     yield from rename_staging(context, name, to=attempt)
     yield from end_named(context, [name])

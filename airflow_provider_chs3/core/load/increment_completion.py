@@ -156,10 +156,7 @@ def _attach(period_loads: Sequence[PeriodLoad]) -> Steps[Sequence[PeriodLoad]]:
 
 
 def _ids_to_attach(load: Publication, node: Node) -> list[str]:
-    """Return the partitions to attach: those with staged rows, or all of them if that is unknown.
-
-    User checks need the whole period.
-    """
+    """Return the partitions to attach: those with staged rows; all if that is unknown, or if user checks need them."""
     is_of_all = load.attaches_first or not load.period_partitions.of_part or bool(load.requested_checks)
     filled = [partition.partition_id for partition in load.before[node].each if partition.state.rows]
     return [key for key in filled if is_of_all or load.staged[node].at(key).rows]
@@ -187,10 +184,7 @@ def _check_attached(load: Publication, node: Node, after: Staged, current: Perio
 
 
 def _wait_for_merges(loads: Sequence[PeriodLoad]) -> Steps[bool]:
-    """Wait a bounded time until merges of the periods end, and return whether any ran.
-
-    Users who may not see merges do not wait.
-    """
+    """Wait a bounded time until merges of the periods end, as far as the user sees them; return whether any ran."""
     context, texts = loads[0].context, periods_text(loads)
     sql = Sql(
         f"SELECT max(elapsed), min(progress) FROM system.merges WHERE {in_table(context.target)} "

@@ -231,10 +231,7 @@ def _find_readers(load: PeriodLoad) -> Steps[PeriodLoad]:
 
 
 def _check_keys(load: PeriodLoad) -> Steps[None]:
-    """Check that the keys in staging add up to the source's sum, which detects rows in place of others.
-
-    Nothing is checked if the source has no such keys, or they are not loaded as integers.
-    """
+    """Check that the keys in staging add up to the source's sum, if there is one: it shows rows in place of others."""
     source = load.files.source
     if not load.manifest.objects or (checksum := source.checksum_of(load.manifest)) is None:
         return

@@ -122,10 +122,7 @@ class Version:
 
 
 def keep_versions(periods: Publications[P]) -> Steps[list[Version]]:
-    """Link the target's rows of periods into a version table of this publication, if the load keeps versions.
-
-    Returns all versions of the table; none if nothing was kept.
-    """
+    """Link the target's rows into a version table, if the load keeps versions; return all versions if any was kept."""
     load, kept = periods.first, dict[Period, dict[Node, _States]]()
     context, is_kept = load.context, load.policies.keep_versions > 0
     for item in periods if is_kept else ():

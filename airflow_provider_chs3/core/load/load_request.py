@@ -89,11 +89,7 @@ def digest_of(definition: Mapping[str, Any]) -> str:
 
 
 def parsed_definition(definition: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a `LoadRequest` that a definition decides, except settings.
-
-    Raises:
-        ConfigurationError: If an argument is wrong, or has no effect beside the others.
-    """
+    """Return the fields of a `LoadRequest` that a definition decides, except settings."""
     files = Files.of(definition.get("files"))
     flat = {"distribution": definition["distribution"]} if "distribution" in definition else {}
     groups = (PolicyGroup.of(definition.get("policies")), Increments.of(definition.get("increments")), files)
@@ -162,10 +158,7 @@ class LoadRequest(TableRequest):
 
     @property
     def definition(self) -> str:
-        """The digest of the load's definition: if it changes, the period is loaded again.
-
-        An approval has none: it publishes held rows, however they were made.
-        """
+        """The digest of the load's definition; an approval has none: it publishes held rows, however they were made."""
         return "" if self.is_approval else digest_of(self.defined)
 
     @property

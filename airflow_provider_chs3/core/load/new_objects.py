@@ -37,10 +37,7 @@ _GROUP_BY_TTL = re.compile(r"\bTTL\b.*\bGROUP BY\b", re.DOTALL)
 
 
 def find_increments(periods: Periods) -> Steps[dict[Period, str]]:
-    """Let periods load only their new objects, if nothing else has changed since the publication.
-
-    Returns the reason to load a period whole; empty if it is an increment.
-    """
+    """Let periods load only their new objects if nothing else changed; return why each is loaded whole, if it is."""
     reasons = periods.apply(_why_whole)
     adding = periods.select(lambda item: not reasons[item.period])
     yield from adding.run_together(_find_increments(adding, reasons))
@@ -102,10 +99,7 @@ def _compare_objects(
 def why_table_is_read(
     source: Source, policies: Policies, context: Target, key: LedgerKey, before: Mapping[Node, PeriodOnNode]
 ) -> Steps[str | None]:
-    """Return why a load of a changed table would read all its objects.
-
-    None if, by what is known before the load, it reads only the new objects.
-    """
+    """Return why a load of a changed table would read all its objects; None if it would not, as far as is known."""
     if reason := _why_not_added(policies, context, before):
         return reason
     _, listed = yield from source.list_periods([key.period])

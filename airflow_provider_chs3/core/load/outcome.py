@@ -140,10 +140,7 @@ def _log_if_slow(load: PeriodLoad, result: LoadResult) -> Steps[None]:
 
 
 def record_failure(load: PeriodLoad, error: Exception) -> Steps[None]:
-    """Record the failure of a load on the coordinator.
-
-    A missing table is created, because the preflight has passed.
-    """
+    """Record the failure of a load on the coordinator; the preflight has passed, so a missing table is created."""
     if load.request.is_approval or isinstance(error, SupersededError | NotReadyError):
         return
     try:

@@ -70,9 +70,7 @@ _MOST_RECORDS = 100
 def check_periods(loads: Periods) -> Steps[tuple[dict[Period, LoadResult], Periods, set[tuple[Period, str]]]]:
     """Compare periods with the ledger, and decide about them.
 
-    Returns:
-        The results of finished periods; the periods to load; and the inserts that earlier tries of this task began,
-        as pairs of period and attempt.
+    Returns the results of finished periods; the periods to load; and the inserts that earlier tries of this task began.
     """
     first = loads.first
     looks = (_look_up(loads), find_attempts(first.context, list(loads.items), first.request.owner))
@@ -414,10 +412,7 @@ def _is_of_stale(load: PeriodLoad, periods: Mapping[Node, PeriodOnNode]) -> Step
 
 
 def check_listed_since(load: PeriodLoad) -> None:
-    """Check that the ledger's records of the period are older than this load's listing.
-
-    Only durations by the same clock are compared, because the clocks of nodes and worker may differ.
-    """
+    """Check that the ledger's records are older than this load's listing, by durations: clocks may differ."""
     records = (period.record for period in load.before.values() if period.record)
     # Records of the future are from before the node's clock was set back.
     if any(

@@ -40,9 +40,8 @@ _MOST_BYTES = 1024**3
 def plan_periods(periods: Periods) -> Steps[tuple[PeriodLoad, Periods] | None]:
     """Plan the insert: only new objects of a period if possible, else all.
 
-    Returns:
-        The load of all objects, and the periods, with their plans; None if several periods cannot be loaded together.
-        Periods that turn out to need a whole load are left out.
+    Returns the load of all objects, and the periods, with their plans, without those that turn out to need a whole
+    load; None if several cannot be loaded together.
     """
     if len(periods.items) > 1:
         return (yield from _plan_several(periods))
@@ -125,10 +124,7 @@ def plan_of(of_all: PeriodLoad, load: PeriodLoad) -> InsertPlan:
 
 
 def plan_objects(load: PeriodLoad) -> Steps[PeriodLoad]:
-    """Inspect the nodes and the objects of the load, and return it with the plan of its insert.
-
-    If that relies on expected files, they are inspected during the insert, which then raises their errors.
-    """
+    """Return the load with the plan of its insert; files expected to be as before are inspected during the insert."""
     settings = {name: value for name, value in load.request.settings.items() if name in load.context.known_settings}
     looks = (
         check_taken(settings),

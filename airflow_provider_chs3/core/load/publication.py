@@ -242,10 +242,7 @@ def look_up_all(periods: Sequence[Publication], *, with_records: bool = True) ->
 
 
 def look_up_caught_up(periods: Sequence[Publication]) -> Steps[list[dict[Node, PeriodOnNode]]]:
-    """Look periods up; if replicas differ, do so again after they have caught up.
-
-    A replica that has just come back has outdated periods.
-    """
+    """Look periods up; if replicas differ, as when one has just come back, do so again once they have caught up."""
     context = periods[0].context
     states = yield from look_up_all(periods)
     if not context.table_facts.is_replicated or all(_are_alike(by_node, context) for by_node in states):

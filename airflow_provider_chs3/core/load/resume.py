@@ -157,11 +157,7 @@ def _values_of(load: PeriodLoad) -> dict[str, Value]:
 def find_resumable_loads(
     request: LoadRequest, periods: Sequence[Period], context: Target
 ) -> Steps[list[ResumableLoad]]:
-    """Find the attempts of an earlier process of the same task that still have all their staging.
-
-    Raises:
-        SupersededError: If the task waited for an attempt, and other loads took over all of its periods.
-    """
+    """Find the attempts of an earlier process of this task that still have all their staging."""
     key = _key_of(context, periods[0])
     if key is None:
         return []

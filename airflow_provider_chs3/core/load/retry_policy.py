@@ -160,10 +160,7 @@ def _list_again(retry_state: RetryState) -> Retry | None:
 
 
 def lower_settings(settings: tuple[Setting, ...], retry_state: RetryState) -> tuple[Setting, ...]:
-    """Lower the settings after the problems of earlier tries.
-
-    A memory step halves block size, insert threads or reading threads, in turn; user settings stay.
-    """
+    """Lower settings after earlier tries: a memory step halves blocks, insert threads or reading threads, in turn."""
     values = {setting.name: setting for setting in settings}
     for _ in range(retry_state.reader_steps):
         values = _halve(values, _READERS[:1], "the storage did not keep up")
@@ -251,14 +248,7 @@ _TAKES = f"database, table, periods and, if wanted, {', '.join(RELOAD_OPTIONS)}"
 
 
 def reload_of(conf: Mapping[str, Any] | None) -> Reload | None:
-    """Parse the reload in the conf of a run: `{"chs3_reload": {"database": …, "table": …, "periods": […]}}`.
-
-    Returns:
-        The reload; None if the conf requests none.
-
-    Raises:
-        ConfigurationError: If the request is incomplete or malformed, or the conf has an unknown key of this package.
-    """
+    """Parse the reload in the conf of a run, `{"chs3_reload": {"database": …, "table": …, "periods": […]}}`, if any."""
     if unknown := [key for key, value in (conf or {}).items() if key != RELOAD and _looks_like_ours(key, value)]:
         raise ConfigurationError(
             f"The run's conf has {unknown[0]!r}, which has no meaning, so the run would load what it always loads: "

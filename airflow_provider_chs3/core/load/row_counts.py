@@ -111,10 +111,7 @@ def _check_all_was_sent(load: PeriodLoad, read: SourceRead, wanted: SourceRead) 
 
 
 def _read_by_logs(load: PeriodLoad, bytes_event: str, batch: Batch, done: DoneInsert) -> Steps[SourceRead | None]:
-    """Return how much was read by the nodes' logs, for connections without counters, such as HTTP.
-
-    Without the privilege to flush logs, this waits for them; without the privilege to read them, the result is None.
-    """
+    """Return how much was read by the nodes' logs, for connections without counters; None if nobody may read them."""
     nodes = load.context.nodes
     # The log is partitioned by month, and no insert takes a month.
     sql = Sql(
@@ -122,6 +119,7 @@ def _read_by_logs(load: PeriodLoad, bytes_event: str, batch: Batch, done: DoneIn
         f"WHERE initial_query_id = {literal(done.query_id)} AND event_date >= today() - 31 AND type = 'QueryFinish'"
     )
     flushed = yield from _answers("Flush the nodes' query logs", nodes, Sql("SYSTEM FLUSH LOGS query_log"))
+    # Without the privilege to flush them, wait for them.
     waits = 0 if len(flushed) == len(nodes) else min(_LOG_SECONDS, int(done.stats.seconds * _SECOND_READ_FRACTION))
     for wait in range(waits + 1):
         rows = yield from _answers(f"Look up what {done.query_id} read", nodes, sql)

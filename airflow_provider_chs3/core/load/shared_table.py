@@ -101,10 +101,7 @@ def find_superseded(context: Target, periods: Periods, attempt: Attempt) -> Step
 
 
 def _fill_staging(load: PeriodLoad, periods: Periods, staged: Mapping[Period, Mapping[Node, Staged]]) -> Steps[None]:
-    """Attach the periods' partitions by hard links.
-
-    They are verified right before publication; beside published rows, also at once.
-    """
+    """Attach the periods' partitions by hard links; beside published rows, they are verified at once, too."""
 
     def attach(items: Sequence[PeriodLoad]) -> Steps[Sequence[PeriodLoad]]:
         attempt, nodes = items[0].attempt, load.context.publishers

@@ -37,10 +37,7 @@ _Rows = Mapping[Period, Counter[str]]
 
 
 def find_periods(load: PeriodLoad, staged: _Partitions) -> Steps[Periods]:
-    """Return the loads of the periods that the staged rows belong to, or that lose rows of changed objects.
-
-    If one of the periods cannot be loaded, none is.
-    """
+    """Return the loads of the periods of the staged and of replaced rows; if one cannot be loaded, none is."""
     assert load.spread
     context = load.context
     values = {key: of.period_value for on_node in staged.values() for key, of in on_node.items() if of.contents.rows}
@@ -271,10 +268,7 @@ def _insert_kept(
 def _insert_again(
     load: PeriodLoad, units: Collection[Unit], staged: _Partitions, *, name: str
 ) -> Steps[tuple[list[Row], _Partitions]]:
-    """Stage objects beside what is staged.
-
-    Returns path, value of a period and number of their rows; and what is staged now.
-    """
+    """Stage objects beside what is staged; return path, period's value and number of their rows, and the whole."""
     manifest = Manifest.of(units)
     again = yield from plan_objects(load.with_objects(manifest))
     yield from insert(again, name=name)

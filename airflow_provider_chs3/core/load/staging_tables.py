@@ -222,10 +222,7 @@ class Command(NamedTuple):
 def alter_partitions(
     context: Target, altered: TableName, commands: Iterable[Command], *, name: str, query_id: str | None = None
 ) -> Steps[None]:
-    """Alter partitions of a table, with a statement per node.
-
-    It is not atomic: if it fails, some commands may have taken effect.
-    """
+    """Alter partitions of a table, with a statement per node; if one fails, others may have taken effect."""
     by_node = defaultdict[Node, list[Command]](list)
     for command in commands:
         by_node[command.node].append(command)

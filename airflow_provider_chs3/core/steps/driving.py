@@ -163,11 +163,7 @@ class Batch(Generic[K, Item]):
         return next(iter(self.items.values()))
 
     def unwrap(self) -> Item:
-        """Return the one item of a batch of one.
-
-        Raises:
-            Chs3Error: If it has failed.
-        """
+        """Return the one item of a batch of one, or raise its error."""
         for error in self.failed.values():
             raise error
         return self.first
@@ -192,11 +188,7 @@ class Batch(Generic[K, Item]):
             self.set_aside(key, error)
 
     def set_aside(self, key: K, error: Chs3Error) -> None:
-        """Set an item aside.
-
-        Raises:
-            Chs3Error: The error, if no item may leave.
-        """
+        """Set an item aside, or raise the error if none may leave."""
         if self.is_joint:
             raise error
         self.items.pop(key, None)

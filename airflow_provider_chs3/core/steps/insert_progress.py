@@ -75,8 +75,7 @@ def outcome_query(query_id: str, cluster: str | None) -> Sql:
     """Return the query for the outcome of an insert, or of another query.
 
     It returns code and text of the error, or 0; host; seconds; rows and bytes read; peak memory on a node; how often it
-    ran.
-    It gives no row until the node that started the query has written its log.
+    ran. It gives no row until the node that started the query has written its log.
     """
     log, of_query = _on_all_nodes("query_log", cluster), f"initial_query_id = {literal(query_id)}"
     # The log is partitioned by month, and nobody asks for a query older than a month.

@@ -108,10 +108,7 @@ class TimedAnswer:
 
 @dataclass(frozen=True, kw_only=True)
 class TimeQueryNodes(Step[dict[Node, TimedAnswer]]):
-    """Run one statement on each of several nodes, all at once, and time each.
-
-    Returns for each node `TimedAnswer` rows, or the error.
-    """
+    """Run one statement on each of several nodes, all at once. Returns rows or the error of each as a `TimedAnswer`."""
 
     sql: Mapping[Node, Sql]
     settings: SettingValues = field(default_factory=dict)

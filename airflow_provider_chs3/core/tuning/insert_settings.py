@@ -157,10 +157,7 @@ def exact_settings(*, null_as_default: bool, by_sharding_key: bool, store: Store
 
 
 def needed_settings(*, null_as_default: bool, by_sharding_key: bool, store: StoreKind) -> dict[str, SettingValue]:
-    """Return the settings that a user's profile must allow for every load, if the server knows them: name → value.
-
-    The arguments are those of `exact_settings`.
-    """
+    """Return the settings that a user's profile must allow for every load, if the server knows them."""
     exact = exact_settings(null_as_default=null_as_default, by_sharding_key=by_sharding_key, store=store)
     return {**COMPLETE, **OF_FEW_ROWS, **DDL_SETTINGS, **{name: setting.value for name, setting in exact.items()}}
 
@@ -304,11 +301,7 @@ def load_settings(
     store: StoreKind,
     periods: int | None = 1,
 ) -> tuple[Setting, ...]:
-    """Compute all settings of an insert.
-
-    Raises:
-        ConfigurationError: If one of the user's settings would make loads inexact, or is not known to every node.
-    """
+    """Compute all settings of an insert; some of the user's would make loads inexact, and are refused."""
     exact = exact_settings(null_as_default=null_as_default, by_sharding_key=by_sharding_key, store=store)
     refused = sorted(user_settings.keys() & (exact_names(store) | WHOLE.keys()))
     if refused:

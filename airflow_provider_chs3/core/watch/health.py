@@ -162,11 +162,7 @@ def _first_line(text: str) -> str:
 
 
 def is_over(verdicts: Iterable[Verdict], reactions: Reactions) -> bool:
-    """Check whether the wait is over.
-
-    Raises:
-        MergeHealthError: If a verdict's reaction is `fail`.
-    """
+    """Check whether the wait is over; a reaction `fail` is raised as an error."""
     reaction = {
         Health.HEALTHY: "continue",
         Health.SETTLING: "wait",
@@ -185,10 +181,7 @@ def overall(verdicts: Iterable[Verdict]) -> Health:
 
 
 def as_json(verdicts: Iterable[Verdict]) -> dict[str, object]:
-    """Convert the overall verdict, and that of each period on each node, to JSON-safe values.
-
-    A period of several partitions has the verdict of the worst one, with the parts of all.
-    """
+    """Convert verdicts to JSON-safe values: a period of several partitions has the worst, with the parts of all."""
     verdicts = tuple(verdicts)
     periods: dict[str, dict[str, dict[str, Any]]] = {}
     for verdict in verdicts:

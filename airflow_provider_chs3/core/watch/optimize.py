@@ -42,9 +42,7 @@ _POLLS, _POLL_SECONDS = 40, 0.5
 def find_work(request: OptimizeRequest) -> Steps[dict[str, dict[str, Any]]]:
     """Find the periods that have too many parts on a node, without starting anything.
 
-    Returns:
-        Period, with the id of the partition if it has several → `partition_id`, and `parts` on each such node, as
-        JSON-safe values: the input of `merge`.
+    Returns their partitions and the parts on each such node, as JSON-safe values: the input of `merge`.
     """
     context = yield from inspect_table(request)
     sql = Sql(
@@ -97,11 +95,8 @@ def _periods_of(context: Target, request: OptimizeRequest, partition_ids: Iterab
 def merge(request: OptimizeRequest, work: Mapping[str, Mapping[str, Any]]) -> Steps[dict[str, Any]]:
     """Merge the parts of periods, a limited number at a time, and wait until all are done.
 
-    It may be interrupted at any step and started again.
-
-    Returns:
-        Parts before and after, bytes and seconds of each period on each node, as JSON-safe values; with the reason if a
-        period was not merged.
+    It may be interrupted at any step and started again. Returns the parts before and after, bytes and seconds of each
+    period on each node, as JSON-safe values.
     """
     context = yield from inspect_table(request)
     partitions = {values["partition_id"]: _period_in(name) for name, values in work.items()}

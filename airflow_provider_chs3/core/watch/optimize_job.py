@@ -143,11 +143,7 @@ def started(job: Job) -> Job:
 
 
 def failed(job: Job, error: Chs3Error) -> Job:
-    """Return the job after its OPTIMIZE failed.
-
-    Raises:
-        Chs3Error: If other periods would fail with the same error.
-    """
+    """Return the job after its OPTIMIZE failed; an error that other periods would meet, too, is raised."""
     if isinstance(error, ClickHouseServerError) and error.code == _ALREADY_RUNS:
         return started(job)
     if is_terminal(error):
@@ -172,12 +168,7 @@ def _after_failure(job: Job, reason: str) -> Job:
 
 
 def results(jobs: Sequence[Job]) -> dict[str, Any]:
-    """Return the results of all jobs as JSON-safe values.
-
-    Raises:
-        MergeHealthError: If a period could not be merged and a person must act.
-        TransientError: If a disk had too little free space.
-    """
+    """Return the results of all jobs as JSON-safe values; raise an error if one could not be merged."""
     stopped = [f"{job}: {job.outcome}" for job in jobs if job.status in (Status.FAILED, Status.NO_ROOM)]
     if stopped:
         kind = MergeHealthError if any(job.status is Status.FAILED for job in jobs) else TransientError

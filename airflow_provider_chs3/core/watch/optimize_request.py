@@ -36,10 +36,7 @@ class OptimizeRequest(PassedRequest):
 
 @dataclass(frozen=True, kw_only=True)
 class StartOnNodes(Step[dict[Node, str | Chs3Error]]):
-    """Start one statement on each of several nodes, without waiting for long-running ones to end.
-
-    Returns for each node `ENDED`, `GOES_ON`, or the node's error.
-    """
+    """Start statements without waiting for long ones. Returns `ENDED`, `GOES_ON` or the error of each node."""
 
     sql: Mapping[Node, Sql]
     query_id: Mapping[Node, str]

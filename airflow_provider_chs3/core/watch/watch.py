@@ -57,12 +57,9 @@ class MergeWatch:
 def next_interval_seconds(
     verdicts: Iterable[Verdict], before: Iterable[Verdict], *, former_seconds: float, shortest_seconds: float
 ) -> float:
-    """Return the time to wait until the next observation.
+    """Return the time to wait until the next observation: the shortest if anything changed, else a longer one.
 
-    Returns:
-        `shortest_seconds` if anything changed, else `former_seconds` × 1.5; at least `shortest_seconds`, and at most
-        300, or `shortest_seconds` if that is more. The progress of a merge does not count as a change, or a merge of
-        hours would be polled all the time.
+    The progress of a merge does not count as a change, or a merge of hours would be polled all the time.
     """
     if _comparable(verdicts) != _comparable(before):
         return shortest_seconds
