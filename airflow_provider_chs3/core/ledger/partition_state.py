@@ -64,7 +64,6 @@ class Part:
 
 
 def _part(content: str) -> str:
-    """Return the fields of `Part` as a tuple."""
     return (
         f"(min_block_number, max_block_number, toUInt32(level), data_version, rows, {content}, "
         "if(startsWith(partition_id, 'patch-'), partition_id, ''), has_lightweight_delete)"

@@ -209,11 +209,9 @@ class PeriodOnNode:
 
     def with_record_of(self, other: PeriodOnNode) -> PeriodOnNode:
         """Return it with the newer records of another replica."""
-        records, states = (
-            [partition.record for partition in other.each if partition.record],
-            [partition.state for partition in self.each],
-        )
-        return replace(self._replace_partitions(records, states), record=other.record, is_of_replica=True)
+        records = [partition.record for partition in other.each if partition.record]
+        period = self._replace_partitions(records, [partition.state for partition in self.each])
+        return replace(period, record=other.record, is_of_replica=True)
 
     def with_sources(self, sources: Mapping[str, tuple[Part, ...]]) -> PeriodOnNode:
         """Return it with more of the parts that were joined to others."""

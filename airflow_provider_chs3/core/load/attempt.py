@@ -351,7 +351,6 @@ def _resume_insert(request: LoadRequest, load_round: Round, resumable: Resumable
 def _rebuild_plan(
     resumable: ResumableLoad, loads: Mapping[Period, PeriodLoad], listed: Mapping[Period, Manifest]
 ) -> Steps[tuple[PeriodLoad, Periods]]:
-    """Rebuild the plan of an earlier process."""
     period_loads = list[PeriodLoad]()
     for period, recorded in resumable.periods.items():
         load = yield from load_of_resumable(loads[period], recorded, listed[period])

@@ -97,7 +97,6 @@ def _why_not_ready(request: LoadRequest, period: Period) -> Steps[Chs3Error | No
 
 
 def _check_age(request: LoadRequest, manifest: Manifest) -> None:
-    """Check that no object is too young."""
     policies = request.policies
     youngest = max(manifest.objects, key=lambda unit: unit.last_modified, default=None)
     # Without a minimum age, clocks do not matter: the storage's may be ahead, and objects may come after `now`.

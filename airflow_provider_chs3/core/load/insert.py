@@ -21,7 +21,7 @@ from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.model.quantities import quantity
 from airflow_provider_chs3.core.sql.column_types import ColumnType
 from airflow_provider_chs3.core.sql.complete_answers import passed_on
-from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, table
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, one_of, table
 from airflow_provider_chs3.core.sql.server_casts import is_integer
 from airflow_provider_chs3.core.steps.operations import Insert, InsertStats, Log, QueryNodes, Steps
 from airflow_provider_chs3.exceptions import ClickHouseServerError, ObjectsChangedError, SourceError, VerificationError
@@ -294,8 +294,8 @@ def _render_condition(load: PeriodLoad, group: FileGroup, batch: Batch) -> str:
     """
     null_as_default = load.request.selection.null_as_default
     rows = load.files.source.rows_of(batch)
-    if load.spread and load.spread.only:
-        rows = f"{rows} AND {load.spread.only.condition(group, null_as_default=null_as_default)}"
+    if load.spread and (only := load.spread.only):
+        rows += f" AND {one_of(only.value_in(group, null_as_default=null_as_default), only.values)}"
     held = [held for loaded_column in group.loaded if (held := loaded_column.holds(null_as_default=null_as_default))]
     thrown = [(" AND ".join(held), DOES_NOT_FIT)] if held else []
     if load.group:

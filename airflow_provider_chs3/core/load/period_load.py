@@ -35,7 +35,6 @@ from airflow_provider_chs3.core.model.models import Manifest, Node, ObjectChange
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period, range_text
 from airflow_provider_chs3.core.sql.column_types import ColumnType
 from airflow_provider_chs3.core.sql.complete_answers import WITHOUT_ABSENT, neutral_settings
-from airflow_provider_chs3.core.sql.quoting import one_of
 from airflow_provider_chs3.core.steps.driving import NO_STEPS, Batch, StepTimer
 from airflow_provider_chs3.core.steps.operations import Steps
 from airflow_provider_chs3.core.target.node_facts import Target
@@ -110,10 +109,6 @@ class RowsOfPeriods:
                 "it, or set increments={'object_column': …}."
             )
         return period_value(self.column, self.key, written[0].cast(null_as_default=null_as_default).value)
-
-    def condition(self, group: FileGroup, *, null_as_default: bool) -> str:
-        """Return the condition that a row is one of these."""
-        return one_of(self.value_in(group, null_as_default=null_as_default), self.values)
 
 
 @dataclass(frozen=True, slots=True)

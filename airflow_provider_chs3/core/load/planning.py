@@ -97,7 +97,6 @@ def plan_together(several: Sequence[PeriodLoad], plan: InsertPlan) -> Steps[tupl
 def _merge_loads(
     periods: Sequence[PeriodLoad], plan: InsertPlan | None = None, *, is_of_period: str = "1"
 ) -> PeriodLoad:
-    """Return a load of the objects of all periods."""
     first = periods[0]
     manifests = [period.files.manifest for period in periods]
     return replace(

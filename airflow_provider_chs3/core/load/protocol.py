@@ -179,7 +179,6 @@ def further_rounds(load_round: Round, outcome: LoadsOutcome) -> Steps[list[Round
 
 
 def _merge_rounds(rounds: Sequence[Round]) -> list[Round]:
-    """Merge rounds with the same retry state."""
     alike = dict[RetryState, Round]()
     for load_round in rounds:
         known = alike.setdefault(load_round.retry_state, load_round)

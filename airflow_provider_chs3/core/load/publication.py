@@ -344,21 +344,15 @@ def staged_of(
     known: Collection[str] | None = None,
 ) -> dict[Node, Staged]:
     """Return the period's part of each node's staging."""
-    value, staged = item.period_partitions.value, dict[Node, Staged]()
+    value = item.period_partitions.value
     known = item.others_in_staging | {value} if known is None else known
-    for node, on_node in partitions.items():
-        contents = {
-            key: partition.contents
-            for key, partition in on_node.items()
-            if partition.period_value == value and partition.contents.rows
-        }
-        others = {
-            partition.name: partition.contents.rows
-            for partition in on_node.values()
-            if partition.period_value not in known
-        }
-        staged[node] = Staged(contents, others)
-    return staged
+    return {
+        node: Staged(
+            {key: of.contents for key, of in on_node.items() if of.period_value == value and of.contents.rows},
+            {of.name: of.contents.rows for of in on_node.values() if of.period_value not in known},
+        )
+        for node, on_node in partitions.items()
+    }
 
 
 class StagedPartition(NamedTuple):

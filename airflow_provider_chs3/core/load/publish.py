@@ -230,7 +230,6 @@ def _replace_partitions(periods: Publications[P]) -> Steps[None]:
 
 
 def _replacements(load: Publication) -> list[Command]:
-    """Return the commands, in the order of the nodes."""
     # Older servers lack the setting, and accept an empty source.
     known = EMPTY_SOURCE in load.context.known_settings
     return [

@@ -192,8 +192,6 @@ def _read_newest(context: Target, key: LedgerKey, columns: str, *, condition: st
 
 
 class _InsertRecord(NamedTuple):
-    """Columns of the record of an insert."""
-
     definition: str
     fingerprint: str
     reason: str
@@ -282,11 +280,5 @@ def _as_json(state: PartitionState) -> dict[str, Any]:
 
 
 def _increment_as_json(increment: Increment, new: Manifest) -> dict[str, Any]:
-    return {
-        "base": increment.base,
-        "number": increment.number,
-        "attaches_first": increment.attaches_first,
-        "removed": increment.removed,
-        "attached_rows": increment.attached_rows and dict(increment.attached_rows),
-        "fingerprint": new.fingerprint,
-    }
+    fields = {name: value for name, value in vars(increment).items() if name != "period"}
+    return {**fields, "fingerprint": new.fingerprint}

@@ -73,7 +73,6 @@ def find_periods(load: PeriodLoad, staged: _Partitions) -> Steps[Periods]:
 
 
 def _check_lateness(load: PeriodLoad, rows: _Rows) -> None:
-    """Check that no rows are later than they may be."""
     most_days = load.policies.max_late_days
     if most_days is None:
         return

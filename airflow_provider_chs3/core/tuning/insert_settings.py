@@ -75,7 +75,6 @@ def _reader_memory(share: ResourceShare, data: DataVolume) -> Iterator[Setting]:
 
 
 def _downloads(data: DataVolume, threads: int) -> Iterator[Setting]:
-    """Compute the settings for downloads."""
     if 0 < data.largest_file_bytes <= 2 * _DOWNLOAD_BUFFER_BYTES:
         yield Setting("max_download_buffer_size", _DOWNLOAD_BUFFER_BYTES, "files are small: one download each")
     elif data.files_per_node * _DEFAULT_DOWNLOADS < threads:
