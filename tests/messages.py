@@ -21,7 +21,7 @@ _BY_OTHER_WAYS = (
     "_mismatch",
     "having",
     "_sentence",
-    "_find_in_object",
+    "_inner_sentence",
     "_conversion_sentence",
     "mark_message",
     "unreadable",

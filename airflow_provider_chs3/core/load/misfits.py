@@ -85,13 +85,16 @@ def _find_in_object(files: Files, group: FileGroup, path: str, row: int, loaded_
     names = inner_keys_of(loaded_column, group.types) if files.format.name == "JSONEachRow" else []
     for name, keys in names:
         if (yield from _read_line(files, path, row, f"JSONHas(line, {literals(keys)})")):
-            column = loaded_column.column.name
-            return (
-                f"Column {column!r}: row {row:,} of {path} has {name!r} inside the object {keys[0]!r}, which this "
-                "load reads as a whole: read it from there, as in "
-                f"select={{…, {column!r}: {extracted(loaded_column, keys[0], keys[1:])!r}}}"
-            )
+            return _inner_sentence(loaded_column, f"row {row:,} of {path}", name, keys)
     return ""
+
+
+def _inner_sentence(loaded_column: LoadedColumn, where: str, name: str, keys: tuple[str, ...]) -> str:
+    ways = f"select={{…, {loaded_column.column.name!r}: {extracted(loaded_column, keys[0], keys[1:])!r}}}"
+    return (
+        f"Column {loaded_column.column.name!r}: {where} has {name!r} inside the object {keys[0]!r}, which this load "
+        f"reads as a whole: read it from there, as in {ways}"
+    )
 
 
 def _find_hint(files: Files, path: str, row: int, loaded_column: LoadedColumn) -> Steps[str]:
