@@ -127,12 +127,7 @@ def recorded_objects(
 
 
 class RecordedObject(NamedTuple):
-    """An object that a period holds rows of.
-
-    Args:
-        rows: Its rows in the period; None where they were not counted.
-        arrival: That of a load that took all of its rows; empty if one took those of the period alone.
-    """
+    """An object that a period holds rows of; without an arrival, a load took only its rows of the period."""
 
     period: Period
     unit: Unit

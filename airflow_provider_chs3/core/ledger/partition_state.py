@@ -80,14 +80,10 @@ def sources_query(of_parts: str, *, by: str = "") -> str:
 
 
 def partition_states(of_tables: str, *, by: str = "", with_content: bool = True, more: str = "") -> str:
-    """Return the one statement that reads partitions as the ledger compares them.
+    """Return the SELECT of partitions as the ledger compares them, each a tuple `found` that ends with `more`.
 
     Parts without rows do not count: REPLACE PARTITION covers the old parts with one, which is active again after a
     restart. A lightweight update leaves the parts unchanged, and writes patches beside them.
-
-    Returns:
-        A SELECT that returns a tuple `found` for each partition: `by`, its id, a tuple that `PartitionState.of` parses,
-        and `more`.
     """
     keys, part = f"{by}, " if by else "", _part(CONTENT if with_content else "''")
     state = (
@@ -276,14 +272,8 @@ _OF_ONE = re.compile(r"IN PARTITION (?:ID '(?P<id>[^'\\]*)'|'?(?P<value>\d[\d-]*
 class Mutation:
     """One command of a mutation, as shown by `system.mutations`.
 
-    Args:
-        number: Its block number, which becomes the version of parts that it has passed.
-        partition_id: The partition whose blocks the number counts; empty in plain tables, which count over the whole
-            table.
-        command: The command, as written by the server.
-        is_done: Whether no part is left to change.
-        waiting: The partitions that have parts left to change.
-        is_of_gone: Whether it dropped a column that the table does not have now. Default: not known.
+    Its number counts blocks of its partition, or of a whole plain table, and becomes the version of parts that it has
+    passed. It waits for partitions that have parts left to change. `is_of_gone`: it dropped a column that is not there.
     """
 
     number: int

@@ -24,11 +24,7 @@ _MOST_LOADS = 30
 
 @dataclass(frozen=True, slots=True)
 class PastLoad:
-    """A load that published a period.
-
-    Args:
-        table_bytes: Size of the period in the table afterwards, in bytes; each row once, however many replicas have it.
-    """
+    """A load that published a period; `table_bytes` counts each row once, however many replicas have it."""
 
     loaded_bytes: int
     source_bytes: int
@@ -38,11 +34,7 @@ class PastLoad:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """The expected cost of a load.
-
-    Args:
-        staged_bytes: The size of what it stages, in bytes; on all nodes together, each row once.
-    """
+    """The expected cost of a load; of what it stages, each row counts once."""
 
     seconds: float
     staged_bytes: int

@@ -18,11 +18,7 @@ _NOTHING = PartitionState()
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """A version of a period that was restored.
-
-    Args:
-        version: The attempt that had published these rows, or another name of a version.
-    """
+    """A restored version of a period, by the attempt that had published its rows, or another name."""
 
     version: str
     by: str

@@ -37,10 +37,7 @@ _END_TIMEOUT_SECONDS = 300
 
 
 def end_earlier_attempts(context: Target, *attempts: Attempt) -> Steps[None]:
-    """End other attempts at these periods, queries first, before staging is created.
-
-    This may drop a shared staging table of other periods, too; their load then creates another one.
-    """
+    """End other attempts at these periods, queries first; other periods of theirs then get another staging table."""
     prefixes = literals(attempt.prefix for attempt in attempts)
     tables = begins_with_any(prefixes)
     yield from _end_until_gone(context, queries=_queries_of(prefixes), tables=tables, of_several=holds_any(attempts))
@@ -111,10 +108,7 @@ def end_named(context: Target, names: Collection[str]) -> Steps[None]:
 
 
 def check_not_superseded(context: Target, attempt: Attempt, error: Exception) -> Steps[None]:
-    """Raise a `SupersededError` if a newer attempt caused an error: if staging is gone.
-
-    Such an attempt kills the queries of this one, and then drops its staging.
-    """
+    """Raise a `SupersededError` if a newer attempt killed queries of this one, and then dropped its staging."""
     was_killed = isinstance(error, ClickHouseServerError) and error.code == QUERY_WAS_CANCELLED
     for waited_seconds in range(_TAKE_OVER_SECONDS if was_killed else 1):
         if waited_seconds:
@@ -279,10 +273,7 @@ def log_failure(steps: Steps[None], failed: str) -> Steps[None]:
 
 
 def clean_up_published(loads: Sequence[Publication]) -> Steps[None]:
-    """Remove staging and held rows of attempts that published periods, in case they died right afterwards.
-
-    Staging of other attempts stays, because a running one may know newer objects.
-    """
+    """Remove what attempts left that published periods; others may still run, and know newer objects."""
     attempts = {
         attempt
         for load in loads

@@ -118,15 +118,7 @@ def _read_line(files: Files, path: str, row: int, expression: str) -> Steps[Any]
 
 @dataclass(frozen=True, slots=True)
 class _Misfit:
-    """A row that does not fit.
-
-    Args:
-        values: The values of the column, or of the fields in its expression, by name; None is NULL, and bytes are
-            not UTF-8.
-        is_unparsed: Whether the expression cannot parse these texts.
-        may_be_lossy: Whether the row fits with the column in `lossy_columns`.
-        shows_value: Whether the first value is that of the file, rather than a description.
-    """
+    """A row that does not fit, with the column's value under an empty name, and those of fields in its expression."""
 
     row: int
     values: dict[str, str | bytes | None]

@@ -140,13 +140,7 @@ class Spread:
 
 @dataclass(frozen=True, kw_only=True)
 class PeriodLoad(Publication):
-    """A period to load, or several loaded together.
-
-    Args:
-        group: The periods that one insert reads together; None, the default, for a single one.
-        spread: The arrival whose rows are staged, for it and for the periods that it touches; None, the default, if
-            objects have rows of their period alone.
-    """
+    """A period to load, or several loaded together as a group; with `spread`, the rows of an arrival are staged."""
 
     request: LoadRequest
     files: Files

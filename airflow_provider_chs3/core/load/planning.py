@@ -242,13 +242,7 @@ _LOADS_ALIKE = 3
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TableHistory:
-    """The history of a table, from the first node's ledger.
-
-    Args:
-        memory_steps: How often the newest load lowered its need of memory.
-        expected: The reading of files like those of the newest loads, with estimated rows and bytes; None without
-            such loads, or if their files differed.
-    """
+    """The history of a table; files are expected to be read as in its newest loads, if those read theirs alike."""
 
     memory_steps: int = 0
     memory_bytes: int = 0

@@ -66,12 +66,7 @@ def node_key(node: Node) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """The staged rows of one node.
-
-    Args:
-        partitions: Contents of the period's non-empty partitions, by id.
-        other_rows: Rows of other periods, by partition as ClickHouse shows it: `202404`, `2024-04-01`, `NULL`.
-    """
+    """The staged rows of a node: the period's, by id of the partition, and those of others, by its name."""
 
     partitions: Mapping[str, Contents]
     other_rows: Mapping[str, int] = field(default_factory=dict)

@@ -80,11 +80,8 @@ _FLOORS = {_BLOCK[0]: 16 * 1024**2, _BLOCK[1]: 2**16, _THREADS[0]: 1, _READERS[0
 class RetryState:
     """The problems of earlier tries of a load, for the next try.
 
-    Args:
-        reader_steps: How often reading threads were halved because the storage did not keep up.
-        new_lists: How often objects were listed again, because they changed or another load published the period.
-        lost: How often no server knew the outcome of an insert.
-        whole: The reason to load all objects instead of new ones; empty for none.
+    Readers were halved if the storage did not keep up; an insert is lost if no server knows its outcome; `whole` is the
+    reason to load all objects instead of new ones.
     """
 
     memory_steps: int = 0

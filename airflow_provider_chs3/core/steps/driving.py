@@ -16,12 +16,7 @@ STEP_NAMES = ("list", "inspect", "plan", "stage", "insert", "verify", "publish",
 
 @dataclass(frozen=True, slots=True)
 class StepTimer:
-    """The duration of each step so far.
-
-    Args:
-        at_seconds: End of the last step, by the clock of `ReadClock`.
-        seconds: Step → seconds, for the steps of `STEP_NAMES` that ran; a step that ran twice is added up.
-    """
+    """The seconds of each step so far, in the order of `STEP_NAMES`; a step that ran twice is added up."""
 
     at_seconds: float = 0.0
     seconds: Mapping[str, float] = field(default_factory=dict)
@@ -140,13 +135,7 @@ _MOST_TOGETHER = 100
 
 
 class Batch(Generic[K, Item]):
-    """Items that go through the phases of a workflow side by side.
-
-    Attributes:
-        items: Those that go on, in their order.
-        failed: The error of each that left.
-        is_joint: Whether none may leave: the first error is that of all.
-    """
+    """Items that go through the phases of a workflow side by side; those that fail leave, unless all are joint."""
 
     def __init__(self, items: Mapping[K, Item], *, is_joint: bool = False) -> None:
         self.items = dict(items)

@@ -24,12 +24,7 @@ class NodeProgress:
 
 @dataclass(frozen=True, slots=True)
 class InsertProgress:
-    """The progress of an insert.
-
-    Args:
-        read_rows: Rows read on all nodes, those that are done included.
-        nodes: Progress of the nodes that still read for it.
-    """
+    """The progress of an insert: what was read on all nodes, and the nodes that still read for it."""
 
     is_running: bool = False
     read_rows: int = 0
@@ -97,11 +92,7 @@ def _on_all_nodes(system_table: str, cluster: str | None) -> str:
 
 
 class ProgressLines:
-    """Write the progress of one insert, line by line.
-
-    Rows once reported as read count until the end, even if the server that reported them does not answer for a while.
-    If the time left becomes longer, the line says why.
-    """
+    """Write the progress of one insert, line by line: rows once reported as read count until the end."""
 
     def __init__(self, total_rows: int | None) -> None:
         self._total_rows = total_rows

@@ -60,12 +60,7 @@ class ReadBytes(Step[Iterator[bytes]]):
 
 @dataclass(frozen=True, kw_only=True)
 class ListSnapshot(Step[TableSnapshot]):
-    """List the data files of a snapshot of the table that the worker knows. Returns `TableSnapshot`.
-
-    Args:
-        snapshot: Its id; None for the current one.
-        periods: The periods to load: their files are inspected closely.
-    """
+    """List the data files of a snapshot of the table that the worker knows, closely for the periods to load."""
 
     snapshot: str | None
     periods: frozenset[Period]
@@ -179,13 +174,7 @@ class ReadClock(Step[float]):
 
 @dataclass(frozen=True, kw_only=True)
 class Log(Step[None]):
-    """Write `name` to the log.
-
-    Args:
-        done: How much of long work is done by now. Default: 0.
-        total: How much it is in all. Default: not known.
-        unit: What is counted, in the plural; `bytes` are shown in larger units. Default: this is no progress of it.
-    """
+    """Write `name` to the log; with a unit, also how much of long work is done, and how much it is in all if known."""
 
     done: int = 0
     total: int | None = None

@@ -62,10 +62,7 @@ class ResourceShare:
 
     @property
     def rule_threads(self) -> int:
-        """Insert threads by the guide's rule: half of the cores, as the other half merges.
-
-        Parallel periods may together use all cores: while one merges, another inserts.
-        """
+        """Insert threads by the guide's rule: half of the cores merge; together, parallel periods may use them all."""
         return max(1, self.node_cores // max(2, self.parallel_loads))
 
 
@@ -125,10 +122,7 @@ def _too_small(share_bytes: int, periods: int, data: DataVolume) -> Iterator[str
 
 
 def _limit(share_bytes: int, states: Collection[NodeNow]) -> int:
-    """Return the memory limit: a load may exceed its own share, but not the share of all loads together.
-
-    A lower limit of the user's profile stays; the server may reject a higher one.
-    """
+    """Return the memory limit: the share of all loads together, unless the user's profile has a lower one."""
     profiles = [state.query_memory_bytes for state in states if state.query_memory_bytes]
     return min([max(share_bytes, _LEAST_LIMIT_BYTES), *profiles]) if share_bytes else 0
 
@@ -140,8 +134,5 @@ def _default_periods(spec: NodeSpec, share: ShareOptions, data: DataVolume) -> i
 
 
 def is_small(share: ResourceShare, data: DataVolume) -> bool:
-    """Check whether a node's share of the data is less than two of the guide's blocks for each thread.
-
-    Three such blocks for each thread fill the memory.
-    """
+    """Check whether a node's data are less than two of the guide's blocks for each thread: three fill the memory."""
     return data.share_bytes is not None and data.share_bytes < BLOCKS_OF_A_THREAD * share.memory_bytes // 3

@@ -12,14 +12,9 @@ _MIB = 1024**2
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MergeRate:
-    """Speed of a period's merges.
+    """Speed of a period's merges, as far as one observation, or two, show it.
 
-    Args:
-        parts_per_second: Decrease per second of the period's parts and its replication queue between two observations;
-            None without an earlier observation or a decrease.
-        seconds_left: Time until the running merges end and, if `parts_per_second` is known, until the period has few
-            enough parts at that speed; None if unknown.
-        more_follows: Whether further merges must follow, of unknown duration: `seconds_left` is a lower bound then.
+    If more merges must follow, of unknown duration, `seconds_left` is a lower bound.
     """
 
     bytes_per_second: float | None = None

@@ -51,12 +51,7 @@ class UnfinishedMutation:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Replica:
-    """State of a replica of the table.
-
-    Args:
-        delay_seconds: Its delay behind the other replicas (`absolute_delay`).
-        queue: Number of the period's parts to fetch, merge or mutate.
-    """
+    """State of a replica of the table: its delay behind the others, and the period's parts that it has yet to do."""
 
     is_readonly: bool
     delay_seconds: int

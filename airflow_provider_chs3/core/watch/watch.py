@@ -17,12 +17,7 @@ LONGEST_INTERVAL_SECONDS = 300.0
 
 
 class MergeWatch:
-    """A wait for merges over several observations.
-
-    Attributes:
-        verdicts: Verdicts of the last observation, on each period and node; empty before the first.
-        interval_seconds: Time to wait until the next observation.
-    """
+    """A wait for merges: the verdicts of the last observation, and the time to wait until the next."""
 
     def __init__(self, thresholds: Thresholds, reactions: Reactions, *, poll_interval_seconds: float) -> None:
         self.verdicts: tuple[Verdict, ...] = ()
