@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, ClassVar, Self, TypeVar
 
 from airflow_provider_chs3.exceptions import ConfigurationError
@@ -180,15 +180,11 @@ class Group:
         return cls(**values, **further)
 
 
-_DECLARED: dict[type, Mapping[str, Argument]] = {}
-
-
+@cache
 def declared(group: type[Group]) -> Mapping[str, Argument]:
     """Return the arguments of a group, by name."""
-    if group not in _DECLARED:
-        declaring = (field for field in fields(group) if field.metadata)  # type: ignore[arg-type]  # a dataclass
-        _DECLARED[group] = {field.name: _of_field(field, group) for field in declaring}
-    return _DECLARED[group]
+    declaring = (field for field in fields(group) if field.metadata)  # type: ignore[arg-type]  # a dataclass
+    return {field.name: _of_field(field, group) for field in declaring}
 
 
 def _of_field(declaring: Field[Any], group: type[Group]) -> Argument:

@@ -108,7 +108,7 @@ def end_named(context: Target, names: Collection[str]) -> Steps[None]:
 
 
 def check_not_superseded(context: Target, attempt: Attempt, error: Exception) -> Steps[None]:
-    """Raise a `SupersededError` if a newer attempt killed queries of this one, and then dropped its staging."""
+    """Raise a `SupersededError` if staging is gone: a newer attempt kills queries of this one, and then drops it."""
     was_killed = isinstance(error, ClickHouseServerError) and error.code == QUERY_WAS_CANCELLED
     for waited_seconds in range(_TAKE_OVER_SECONDS if was_killed else 1):
         if waited_seconds:

@@ -109,7 +109,7 @@ def _values_of_held(item: Publication, *, kept: Mapping[Period, Mapping[Node, St
     return _values_of_staged(replace(item, staged=kept[item.period]), why)
 
 
-_Records = Sequence[tuple[Node, str, Values]]
+_Records = Iterator[tuple[Node, str, Values]]
 
 
 def _look_once_more(
@@ -348,7 +348,7 @@ def _write_records(
     periods: Publications[P], event: str, records_of_item: Callable[[P], _Records], *, name: str
 ) -> Steps[None]:
     """Write the records of all periods with one statement; see `Batch.ask`."""
-    records = {item.period: records_of_item(item) for item in periods}
+    records = {item.period: list(records_of_item(item)) for item in periods}
 
     def write(items: Sequence[P]) -> Steps[Sequence[P]]:
         load = items[0]
@@ -377,15 +377,12 @@ def _record_published(
 
 
 def _values_of_staged(item: Publication, further: Values) -> _Records:
-    records = list[tuple[Node, str, Values]]()
     for node, members in item.members.items():
         structure = _structure(item, node)
         for member in members:
-            values = values_of(
-                item, rows=member.rows, state=member.was.state, beside=member.staged, structure=structure
-            )
-            records.append((node, member.partition_id, {**values, **further}))
-    return records
+            state, beside = member.was.state, member.staged
+            values = values_of(item, rows=member.rows, state=state, beside=beside, structure=structure)
+            yield node, member.partition_id, {**values, **further}
 
 
 def _structure(item: Publication, node: Node) -> str:
@@ -393,7 +390,7 @@ def _structure(item: Publication, node: Node) -> str:
 
 
 def _values_of_published(item: Publication, *, current: Mapping[Period, Mapping[Node, PeriodOnNode]]) -> _Records:
-    on_nodes, records = current[item.period], list[tuple[Node, str, Values]]()
+    on_nodes = current[item.period]
     shards = rows_of_shards({node: period.state for node, period in on_nodes.items()})
     for node, members in item.members.items():
         structure, of_intent = _structure(item, node), item.intended.get(node)
@@ -401,8 +398,7 @@ def _values_of_published(item: Publication, *, current: Mapping[Period, Mapping[
         for member in members:
             state = replace(on_nodes[node].at(member.partition_id).state, lasts=member.lasts)
             values = values_of(item, rows=state.rows, state=state, rows_of_shards=shards, structure=structure)
-            records.append((node, member.partition_id, {**values, **attempt_values}))
-    return records
+            yield node, member.partition_id, {**values, **attempt_values}
 
 
 def _check_untouched(load: Publication, current: Mapping[Node, PeriodOnNode]) -> None:
