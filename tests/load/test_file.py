@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from airflow_provider_chs3.core.arguments.file_names import COMPRESSION_NAMES, FORMAT_NAMES
+from airflow_provider_chs3.core.arguments.load_arguments import COMPRESSION_NAMES, FORMAT_NAMES
 from airflow_provider_chs3.core.model.store_kind import FORMATS
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.load import Load, document

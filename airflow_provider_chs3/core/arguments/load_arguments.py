@@ -18,8 +18,14 @@ from airflow_provider_chs3.core.arguments.declaration import (
     declared,
     is_of_a_run,
 )
-from airflow_provider_chs3.core.arguments.file_names import BY_ENDING, COMPRESSION_NAMES, FORMAT_NAMES
 from airflow_provider_chs3.exceptions import ConfigurationError
+
+FORMAT_NAMES = (
+    *("Parquet", "ORC", "Arrow", "Native", "CSV", "CSVWithNames", "TabSeparated", "TabSeparatedWithNames"),
+    "JSONEachRow",
+)
+COMPRESSION_NAMES = ("auto", "none", "gzip", "zstd", "lz4", "xz", "br", "deflate", "snappy", "bz2")
+_BY_ENDING = "detected from the keys' endings"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,9 +49,9 @@ class Files(Proof):
     """Ways to read files."""
 
     file_format: str | None = argument(
-        None, "A format such as `Parquet` or `CSVWithNames`.", choices=FORMAT_NAMES, without=BY_ENDING
+        None, "A format such as `Parquet` or `CSVWithNames`.", choices=FORMAT_NAMES, without=_BY_ENDING
     )
-    compression: str | None = argument(None, "A method such as `gzip`.", choices=COMPRESSION_NAMES, without=BY_ENDING)
+    compression: str | None = argument(None, "A method such as `gzip`.", choices=COMPRESSION_NAMES, without=_BY_ENDING)
 
 
 @dataclass(frozen=True, kw_only=True)

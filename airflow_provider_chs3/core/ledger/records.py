@@ -13,7 +13,6 @@ from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.sql.quoting import is_table
 
 _DAY_SECONDS = 24 * 60 * 60
-_NOTHING = PartitionState()
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +150,7 @@ class PeriodOnNode:
         records: Sequence[Record],
         states: Iterable[PartitionState],
         *,
-        nothing: PartitionState = _NOTHING,
+        nothing: PartitionState,
         **others: Any,
     ) -> PeriodOnNode:
         """Return a period of several partitions."""

@@ -7,7 +7,7 @@ import textwrap
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-from airflow_provider_chs3.core.arguments.check_arguments import CheckResult, text_of
+from airflow_provider_chs3.core.arguments.check_arguments import text_of
 from airflow_provider_chs3.core.ledger.comparison import as_recorded, evidence_of
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState, rows_of_shards
 from airflow_provider_chs3.core.ledger.past_loads import SLOW_SECONDS, read_pace
@@ -30,7 +30,7 @@ from airflow_provider_chs3.core.load.publication import evidence_of_state, perio
 from airflow_provider_chs3.core.load.resume import seconds_of
 from airflow_provider_chs3.core.load.staging_tables import PERIODS_IN_COMMENT, Attempt, holds_any, in_staging, nonce_of
 from airflow_provider_chs3.core.model.error_codes import hint_of, is_terminal
-from airflow_provider_chs3.core.model.models import Node, SettingValues
+from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.model.quantities import objects_text, quantity, size_text
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, literals, one_of, table
@@ -272,18 +272,27 @@ def report(result: LoadResult) -> str:
     """Describe a load in a block of text: summary, source, rows, steps."""
     if result.status not in ("published", "held") or not result.insert_seconds:
         return result.summary()
-    parts = f"{result.parts:,} on {quantity(len(result.rows_by_node), 'node')}"
-    lines = [
-        *((("source", _describe_source(result)),) if result.objects else ()),
-        ("rows", _describe_rows(result)),
-        ("insert", _describe_insert(result)),
-        *((("steps", _describe_steps(result.seconds_by_step)),) if result.seconds_by_step else ()),
-        *((("parts", parts),) if result.status == "published" else ()),
-        *((("checks", _describe_checks(result.checks)),) if result.checks else ()),
-        *((("settings", settings),) if (settings := _describe_settings(result.settings)) else ()),
-        *(("look at", remark) for remark in _find_remarks(result)),
-    ]
-    return result.summary() + "".join(f"\n  {name + ':':<10}{text}" for name, text in lines)
+    return result.summary() + "".join(f"\n  {name + ':':<10}{text}" for name, text in _lines(result))
+
+
+def _lines(result: LoadResult) -> Iterator[tuple[str, str]]:
+    if result.objects:
+        yield "source", _describe_source(result)
+    yield "rows", _describe_rows(result)
+    yield "insert", _describe_insert(result)
+    if spent := result.seconds_by_step:
+        steps = ", ".join(f"{name.replace('_', ' ')} {seconds:,.1f} s" for name, seconds in spent.items())
+        yield "steps", f"{sum(spent.values()):,.1f} s in all: {steps}"
+    if result.status == "published":
+        yield "parts", f"{result.parts:,} on {quantity(len(result.rows_by_node), 'node')}"
+    if checks := result.checks:
+        passed = sum(check.has_passed for check in checks)
+        yield "checks", f"{passed} of {len(checks)} passed" + (f"; {text_of(checks)}" if passed < len(checks) else "")
+    settings = {name: show for name, show in _SHOWN_SETTINGS.items() if name in result.settings}
+    if settings:
+        yield "settings", ", ".join(f"{name} {show(float(result.settings[name]))}" for name, show in settings.items())
+    for remark in _find_remarks(result):
+        yield "look at", remark
 
 
 def _describe_source(result: LoadResult) -> str:
@@ -303,28 +312,12 @@ def _describe_rows(result: LoadResult) -> str:
     return f"{result.rows:,}{new}{f' ({nodes})' if len(result.rows_by_node) > 1 else ''}{left_out}"
 
 
-def _describe_checks(checks: Sequence[CheckResult]) -> str:
-    passed = sum(check.has_passed for check in checks)
-    return f"{passed} of {len(checks)} passed" + (f"; {text_of(checks)}" if passed < len(checks) else "")
-
-
 def _describe_insert(result: LoadResult) -> str:
     seconds = result.insert_seconds
     peak = f", peak memory {size_text(result.peak_memory_bytes)} on a node" if result.peak_memory_bytes else ""
     # The size of rows from a database is an estimate.
     size = f", {size_text(result.loaded_bytes / seconds)}/s of objects" if result.objects else ""
     return f"{seconds:,.1f} s, {result.loaded_rows / seconds:,.0f} rows/s{size}{peak}"
-
-
-def _describe_settings(settings: SettingValues) -> str:
-    return ", ".join(
-        f"{name} {show(float(settings[name]))}" for name, show in _SHOWN_SETTINGS.items() if name in settings
-    )
-
-
-def _describe_steps(seconds_by_step: Mapping[str, float]) -> str:
-    steps = ", ".join(f"{name.replace('_', ' ')} {seconds:,.1f} s" for name, seconds in seconds_by_step.items())
-    return f"{sum(seconds_by_step.values()):,.1f} s in all: {steps}"
 
 
 def _find_remarks(result: LoadResult) -> Iterator[str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 
 from airflow_provider_chs3.core.files.describe_files import is_empty
 from airflow_provider_chs3.core.files.file_schema import count_rows
@@ -202,10 +201,7 @@ def _walk_objects(load: PeriodLoad, walked: Sequence[Unit]) -> Steps[dict[str, s
     yield from Log(name=f"Checking that {what}: {how}.")
     # A server holds the object in memory.
     number = min(_AT_A_TIME, len(walked)) if by_worker else 1
-    lanes = tuple(
-        _walk_lane(load, list(islice(walked, first, None, number)), connections=_AT_A_TIME // number)
-        for first in range(number)
-    )
+    lanes = tuple(_walk_lane(load, walked[first::number], connections=_AT_A_TIME // number) for first in range(number))
     results = yield from Gather(name="Find where compressed objects end", workflows=lanes)
     return {path: reason for result in results for path, reason in result.items()}
 

@@ -331,17 +331,8 @@ def _allowed(setting: Setting, highest: int | None) -> Setting:
 
 def names_to_look_up(user_settings: SettingValues, store: StoreKind) -> tuple[str, ...]:
     """Return the names of the settings to look up on every node."""
-    names = {
-        *exact_names(store),
-        *READING_SETTING_NAMES,
-        *TUNED_NAMES,
-        *DDL_SETTINGS,
-        EMPTY_SOURCE,
-        ADAPTIVE_BUFFERS,
-        _PARTITIONS,
-        *user_settings,
-    }
-    return tuple(sorted(names | WITHOUT_ABSENT.keys()))
+    ours = {*exact_names(store), *READING_SETTING_NAMES, *TUNED_NAMES, *DDL_SETTINGS, *WITHOUT_ABSENT}
+    return tuple(sorted({*ours, EMPTY_SOURCE, ADAPTIVE_BUFFERS, _PARTITIONS, *user_settings}))
 
 
 def without_exact(settings: Iterable[Setting], store: StoreKind) -> list[Setting]:
