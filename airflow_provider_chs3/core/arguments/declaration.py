@@ -59,7 +59,7 @@ class Argument:
         """Return an allowed value as its type has it: what a template rendered may be the text of a number."""
         if "None" in self.kinds and value in (None, ""):
             return None
-        read = _READ[self._kind](value) if self._kind in _READ else value
+        read = _KINDS.get(self._kind, _ANY_KIND)[0](value)
         if read is None or not self._is_allowed(read):
             raise ConfigurationError(f"{self.written}={value!r} is not allowed: use {self.wanted}.")
         return read
@@ -80,7 +80,7 @@ class Argument:
             return f"one of {', '.join(choice or repr(choice) for choice in self.choices)}"
         limits = {"above {:g}": self.above, "at least {:g}": self.least, "at most {:g}": self.most}
         given = [text.format(limit) for text, limit in limits.items() if limit is not None]
-        return " ".join([_WANTED.get(self._kind, "another value"), " and ".join(given)]).rstrip()
+        return " ".join([_KINDS.get(self._kind, _ANY_KIND)[1], " and ".join(given)]).rstrip()
 
     @property
     def may_be_a_file(self) -> bool:
@@ -117,24 +117,17 @@ def _names(value: Any) -> tuple[str, ...] | None:
     return names if all(isinstance(name, str) for name in names) else None
 
 
-_READ: Mapping[str, Callable[[Any], Any]] = {
-    "bool": _boolean,
-    "int": lambda value: _number(value, int),
-    "float": lambda value: _number(value, float),
-    "str": lambda value: value if isinstance(value, str) else None,
-    "Sequence": _names,
-    "tuple": _names,
-    "Mapping": lambda value: value if isinstance(value, Mapping) else None,
+#: Kind of a value → how it is read, to None if it is of another kind; and what it is, in words.
+_KINDS: Mapping[str, tuple[Callable[[Any], Any], str]] = {
+    "bool": (_boolean, "True or False"),
+    "int": (lambda value: _number(value, int), "a whole number"),
+    "float": (lambda value: _number(value, float), "a number"),
+    "str": (lambda value: value if isinstance(value, str) else None, "a text"),
+    "Sequence": (_names, "a list of texts"),
+    "tuple": (_names, "a list of texts"),
+    "Mapping": (lambda value: value if isinstance(value, Mapping) else None, "a dict"),
 }
-_WANTED = {
-    "bool": "True or False",
-    "int": "a whole number",
-    "float": "a number",
-    "str": "a text",
-    "Sequence": "a list of texts",
-    "tuple": "a list of texts",
-    "Mapping": "a dict",
-}
+_ANY_KIND: tuple[Callable[[Any], Any], str] = (lambda value: value, "another value")
 
 
 def argument(default: T, help: str, **declared: Any) -> T:

@@ -178,7 +178,6 @@ def _load_arrival(load_round: Round) -> Steps[None]:
 
 
 def _load_changed(load_round: Round) -> Steps[None]:
-    """Load the periods that differ from their objects."""
     loads = Periods(load_round.loads)
     done, periods, attempts = yield from check_periods(loads)
     if len(load_round.loads) > 1:
@@ -320,7 +319,6 @@ def _record_results(
 
 
 def _resume_insert(request: LoadRequest, load_round: Round, resumable: ResumableLoad, nonce: str) -> Steps[None]:
-    """Resume an insert that an earlier process of the same task started."""
     periods, context = list(resumable.periods), resumable.context
     yield from Log(name=f"{range_text(periods)}: resuming attempt {resumable.nonce}, which this task began earlier.")
     source, listed = yield from request.source.list_periods(periods)

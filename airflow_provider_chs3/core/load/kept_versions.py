@@ -173,19 +173,14 @@ def _link_versions(
     load = periods.first
     context, version = load.context, TableName(load.context.staging_database, name)
     told = {period: _period_comment(periods.items[period], states) for period, states in kept.items()}
-    of_table = {
-        "role": "version",
-        "database": context.target.database,
-        "table": context.target.table,
-        "shards": [publisher.shard_num for publisher in context.publishers],
-    }
+    shards = [publisher.shard_num for publisher in context.publishers]
+    of_table = {"role": "version", **context.target._asdict(), "shards": shards}
     sql = dict[Node, Sql]()
     for node in context.publishers:
-        proofs = {
-            period: {key: Proof.of(state.contents) for key, state in states[node].items()}
-            for period, states in kept.items()
-        }
-        of_periods = {str(period): {**told[period], "partitions": proofs[period]} for period in kept}
+        of_periods = dict[str, dict[str, object]]()
+        for period, states in kept.items():
+            proofs = {key: Proof.of(state.contents) for key, state in states[node].items()}
+            of_periods[str(period)] = {**told[period], "partitions": proofs}
         comment = _json({**of_table, "versions": of_periods})
         sql[node] = shaped_as_target(context, node, version, engine=context.own_engine, comment=comment)
     query_id = f"{load.attempt.name}_create_version"
@@ -259,7 +254,7 @@ def _refresh_states(
 
 def find_versions(context: Target, *, beside: str = "") -> Steps[tuple[list[Version], dict[Node, Row]]]:
     """Find the versions of a table's periods, oldest first, also incomplete ones; and the further columns by node."""
-    target = {"role": "version", "database": context.target.database, "table": context.target.table}
+    target = {"role": "version", **context.target._asdict()}
     told = (f"JSONExtractString(comment, {literal(name)}) = {literal(value)}" for name, value in target.items())
     is_version = f"startsWith(name, {literal(PREFIX)}) AND {' AND '.join(told)}"
     tables = f"FROM system.tables WHERE {in_staging(context)} AND {is_version}"

@@ -146,7 +146,6 @@ def plan_objects(load: PeriodLoad) -> Steps[PeriodLoad]:
 
 
 def _read_files_or_history(load: PeriodLoad) -> Steps[tuple[TableHistory, Reading]]:
-    """Look up earlier loads, and inspect the files unless they are as expected."""
     history = yield from read_history(load)
     if history.expected and _may_begin(load):
         return history, history.expected

@@ -171,7 +171,6 @@ def _count_rows_of_objects(
 
 
 def _by_period(found: Sequence[Row], partitions: Mapping[Period, PeriodPartitions]) -> dict[Period, Counter[str]]:
-    """Return the rows of objects in some periods, by period and path."""
     periods = {of.value: period for period, of in partitions.items()}
     counted = {period: Counter[str]() for period in partitions}
     for path, value, count in found:

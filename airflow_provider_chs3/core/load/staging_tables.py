@@ -71,8 +71,7 @@ class Attempt:
     def comment(self) -> str:
         """The comment of the staging table, as JSON; without it, the table would have the target's."""
         role = _PUBLISHED if self.number else _INSERTED if len(self.periods) > 1 else "inserted and published"
-        of: dict[str, Any] = {"database": self.target.database, "table": self.target.table}
-        of |= {"periods": [*map(str, self.periods)]}
+        of: dict[str, Any] = {**self.target._asdict(), "periods": [*map(str, self.periods)]}
         if self.hold_limit_days:
             role, of = _HELD, {**of, "hold_limit_days": self.hold_limit_days}
         return json.dumps({"role": role, "attempt": self.of or self.nonce, **of})
@@ -152,7 +151,7 @@ def published_from(context: Target, nonce: str) -> str:
 
 
 def _comment_has(target: TableName, **values: str) -> str:
-    told = {"database": target.database, "table": target.table, **values}
+    told = {**target._asdict(), **values}
     parts = (f"JSONExtractString(comment, {literal(name)}) = {literal(value)}" for name, value in told.items())
     return f"({IS_STAGING} AND {' AND '.join(parts)})"
 

@@ -62,7 +62,6 @@ def _reader_share(share: ResourceShare) -> int:
 
 
 def _reader_bytes(share: ResourceShare, data: DataVolume) -> int:
-    """Return the memory of the Parquet reader in bytes; 0 for other formats."""
     return min(_PARQUET_READER_BYTES, _reader_share(share)) if data.is_parquet else 0
 
 
