@@ -47,9 +47,8 @@ def insert(
     """Insert the manifest's objects: every node writes its own rows, or the sharding key distributes them."""
     so_far = list(done)
     load = yield from _find_readers(load)
-    for number, (group, batch) in enumerate(load.planned.reading.batches(load.files), start=1):
-        if number <= len(done):
-            continue
+    left = load.planned.reading.batches(load.files)[len(done) :]
+    for number, (group, batch) in enumerate(left, start=len(done) + 1):
         query_id = f"{load.attempt.name}_{name}{number}"
         if record:
             yield from record(so_far, query_id)

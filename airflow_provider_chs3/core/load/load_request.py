@@ -171,16 +171,6 @@ class LoadRequest(TableRequest):
         """The arguments that define its rows; see `definition_of`."""
         return definition_of(self.selection, self.policies, file_format=self.format, compression=self.compression)
 
-    def as_recorded(self, structure: Structure, context: Target) -> LoadRequest:
-        """Return the load that made the rows of a record, by its recorded definition."""
-        fields, zone = parsed_definition(structure["definition"]), structure["time_zone"]
-        settings = {**self.settings, **(structure["settings"] or {})}
-        if zone and zone != context.zone_of(settings):
-            settings["session_timezone"] = zone
-        leaves_out = fields["policies"].on_other_periods == "leave_out"
-        source = self.source.leaving_out() if leaves_out else self.source
-        return replace(self, **fields, settings=settings, source=source)
-
     def structure(self, context: Target, *, shard_num: int | None = None) -> Structure:
         """Return the structure that rows depend on besides objects and definition (`core.ledger.recording`)."""
         if self.is_approval:

@@ -228,10 +228,8 @@ def _log_plan(nodes: Mapping[Node, SizedNode], share: ResourceShare, settings: S
     lines = "\n".join(f"  {node}: {sized}" for node, sized in nodes.items())
     yield from Log(name=f"Nodes:\n{lines}")
     memory = size_text(share.memory_bytes) if share.memory_bytes else "an unknown part"
-    yield from Log(
-        name=f"This load may use {share.cores} of {share.node_cores} cores and {memory} of memory on each "
-        f"node{share.remarks}."
-    )
+    of_node = f"{share.cores} of {share.node_cores} cores and {memory} of memory on each node"
+    yield from Log(name=f"This load may use {'; '.join((of_node, *share.notes))}.")
     yield from Log(name=f"Settings, apart from those that make every load exact:\n{settings_table(settings)}")
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from airflow_provider_chs3.core.ledger.recording import Structure
 from airflow_provider_chs3.core.ledger.records import NEWEST_FIRST, PeriodOnNode, restored_of
 from airflow_provider_chs3.core.ledger.table import LedgerKey
-from airflow_provider_chs3.core.load.load_request import LoadRequest
+from airflow_provider_chs3.core.load.load_request import LoadRequest, parsed_definition
 from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE
 from airflow_provider_chs3.core.sql.quoting import Sql, table
@@ -47,8 +48,16 @@ def is_known(structures: Sequence[Structure]) -> bool:
 
 
 def as_recorded(request: LoadRequest, structures: Sequence[Structure], context: Target) -> LoadRequest:
-    """Return the recorded load; the request itself without a record."""
-    return request.as_recorded(structures[0], context) if is_known(structures) else request
+    """Return the load that made the rows, by its recorded definition; the request itself without a record."""
+    if not is_known(structures):
+        return request
+    fields, zone = parsed_definition(structures[0]["definition"]), structures[0]["time_zone"]
+    settings = {**request.settings, **(structures[0]["settings"] or {})}
+    if zone and zone != context.zone_of(settings):
+        settings["session_timezone"] = zone
+    leaves_out = fields["policies"].on_other_periods == "leave_out"
+    source = request.source.leaving_out() if leaves_out else request.source
+    return replace(request, **fields, settings=settings, source=source)
 
 
 def knowing_settings_of(requests: Sequence[LoadRequest], context: Target) -> Steps[Target]:

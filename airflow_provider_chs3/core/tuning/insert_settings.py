@@ -214,15 +214,11 @@ def _threads(share: ResourceShare, data: DataVolume) -> Setting:
     if share.parallel_loads > 1:
         reason = f"{share.node_cores} cores for {share.parallel_loads} parallel periods"
     if is_small(share, data):
-        threads, reason = (
-            share.cores,
-            f"{share.cores} of {share.node_cores} cores: the period is small, so few merges follow",
-        )
+        threads = share.cores
+        reason = f"{threads} of {share.node_cores} cores: the period is small, so few merges follow"
     fitting = share.memory_bytes // (3 * _SMALLEST_BLOCK_BYTES)
     if share.memory_bytes and fitting < threads:
-        return Setting(
-            "max_insert_threads", max(1, fitting), f"as many as fit into {share.memory_bytes} bytes of memory"
-        )
+        threads, reason = max(1, fitting), f"as many as fit into {share.memory_bytes} bytes of memory"
     return Setting("max_insert_threads", threads, reason)
 
 

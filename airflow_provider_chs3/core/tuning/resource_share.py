@@ -56,11 +56,6 @@ class ResourceShare:
         return max(1, self.node_cores // self.parallel_loads)
 
     @property
-    def remarks(self) -> str:
-        """The notes, as the continuation of a line about the share."""
-        return "".join(f"; {note}" for note in self.notes)
-
-    @property
     def rule_threads(self) -> int:
         """Insert threads by the guide's rule: half of the cores merge; together, parallel periods may use them all."""
         return max(1, self.node_cores // max(2, self.parallel_loads))

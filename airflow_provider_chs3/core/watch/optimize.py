@@ -79,17 +79,15 @@ def _periods_of(context: Target, request: OptimizeRequest, partition_ids: Iterab
     named = yield from periods_of_partitions(context, partition_ids)
     known = (yield from partitions_of(context, sorted(set(named.values())))) if named else {}
     periods_by_id = yield from ids_of(context, known)
-    periods = {
-        partition_id: periods_by_id[partition_id] for partition_id in partition_ids if partition_id in periods_by_id
-    }
-    if unknown := [partition_id for partition_id in partition_ids if partition_id not in periods]:
+    if unknown := [partition_id for partition_id in partition_ids if partition_id not in periods_by_id]:
         yield from Log(
             name=f"Skipping partitions {', '.join(unknown)}: their ids do not show the period. To merge them, name "
             "their periods in periods."
         )
     if WHOLE_TABLE in known:
         yield from Log(name="Skipping the whole table: new rows may always follow. To merge it, set periods=['all'].")
-    return {partition_id: period for partition_id, period in periods.items() if period.end <= request.closed_by}
+    closed = {partition_id: period for partition_id, period in periods_by_id.items() if period.end <= request.closed_by}
+    return {partition_id: period for partition_id, period in closed.items() if partition_id in partition_ids}
 
 
 def merge(request: OptimizeRequest, work: Mapping[str, Mapping[str, Any]]) -> Steps[dict[str, Any]]:
@@ -101,7 +99,7 @@ def merge(request: OptimizeRequest, work: Mapping[str, Mapping[str, Any]]) -> St
     context = yield from inspect_table(request)
     partitions = {values["partition_id"]: _period_in(name) for name, values in work.items()}
     jobs = _jobs(context, work)
-    interval_seconds = request.poll_interval_seconds
+    interval_seconds = shortest_seconds = request.poll_interval_seconds
     while jobs:
         before = jobs
         # In this order: if an OPTIMIZE no longer runs, the parts observed afterwards are its result.
@@ -115,7 +113,6 @@ def merge(request: OptimizeRequest, work: Mapping[str, Mapping[str, Any]]) -> St
         if has_ended and not context.table_facts.is_replicated:
             continue
         is_same = [job.status for job in before] == [job.status for job in jobs]
-        shortest_seconds = request.poll_interval_seconds
         interval_seconds = grown_seconds(interval_seconds, shortest_seconds) if is_same else shortest_seconds
         yield from Sleep(name="Wait for merges", seconds=interval_seconds)
     return results(jobs)
