@@ -65,14 +65,6 @@ def _reader_bytes(share: ResourceShare, data: DataVolume) -> int:
     return min(_PARQUET_READER_BYTES, _reader_share(share)) if data.is_parquet else 0
 
 
-def _reader_memory(share: ResourceShare, data: DataVolume) -> Iterator[Setting]:
-    """Limit the reader's memory, which the guide's formula ignores: it would take up to 4 GiB in addition."""
-    size_bytes = _reader_bytes(share, data)
-    if size_bytes:
-        reason = "the Parquet reader's share of the memory: an eighth, at most the default of 4 GiB"
-        yield Setting("input_format_parquet_memory_high_watermark", size_bytes, reason)
-
-
 def _downloads(data: DataVolume, threads: int) -> Iterator[Setting]:
     if 0 < data.largest_file_bytes <= 2 * _DOWNLOAD_BUFFER_BYTES:
         yield Setting("max_download_buffer_size", _DOWNLOAD_BUFFER_BYTES, "files are small: one download each")
@@ -191,21 +183,23 @@ _PARTITIONS, _PARTITIONS_OF_OTHERS = "max_partitions_per_insert_block", 100
 YOURS = "yours"
 
 
-def tuned_settings(share: ResourceShare, data: DataVolume) -> tuple[Setting, ...]:
+def tuned_settings(share: ResourceShare, data: DataVolume) -> Iterator[Setting]:
     """Compute the settings that make a load fast, each with its reason. `docs/tuning.md` names each rule's source."""
     threads, readers = _threads(share, data), _read_threads(share, data)
-    return (
-        threads,
-        Setting(
-            "max_insert_threads_min_free_memory_per_thread", 0, "the number of threads already follows from the memory"
-        ),
-        *_block(share, data, int(threads.value)),
-        readers,
-        *_reader_memory(share, data),
-        *_downloads(data, int(readers.value)),
-        *_writing(share, data, int(threads.value)),
-        *_limit(share),
-    )
+    yield threads
+    reason = "the number of threads already follows from the memory"
+    yield Setting("max_insert_threads_min_free_memory_per_thread", 0, reason)
+    yield from _block(share, data, int(threads.value))
+    yield readers
+    # The guide's formula ignores the reader's memory, which would take up to 4 GiB in addition.
+    if size_bytes := _reader_bytes(share, data):
+        reason = "the Parquet reader's share of the memory: an eighth, at most the default of 4 GiB"
+        yield Setting("input_format_parquet_memory_high_watermark", size_bytes, reason)
+    yield from _downloads(data, int(readers.value))
+    yield from _writing(share, data, int(threads.value))
+    if share.limit_bytes:
+        reason = "all loads' share: a load that needs more starts over with less"
+        yield Setting("max_memory_usage", share.limit_bytes, reason)
 
 
 def _threads(share: ResourceShare, data: DataVolume) -> Setting:
@@ -275,13 +269,6 @@ def _writing(share: ResourceShare, data: DataVolume, threads: int) -> Iterator[S
     elif data.is_on_remote_disk:
         reason = "the target is not on a local disk: by default up to 1000 unfinished parts hold buffers"
         yield Setting(name, threads, reason)
-
-
-def _limit(share: ResourceShare) -> Iterator[Setting]:
-    if share.limit_bytes:
-        yield Setting(
-            "max_memory_usage", share.limit_bytes, "all loads' share: a load that needs more starts over with less"
-        )
 
 
 def load_settings(
