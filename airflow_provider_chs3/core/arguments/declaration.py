@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache, cached_property
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -176,14 +176,13 @@ class Group:
 @cache
 def declared(group: type[Group]) -> Mapping[str, Argument]:
     """Return the arguments of a group, by name."""
-    declaring = (field for field in fields(group) if field.metadata)  # type: ignore[arg-type]  # a dataclass
-    return {field.name: _of_field(field, group) for field in declaring}
-
-
-def _of_field(declaring: Field[Any], group: type[Group]) -> Argument:
-    owner = next(base for base in group.__mro__ if declaring.name in vars(base).get("__annotations__", ()))
-    declaration: Argument = declaring.metadata["argument"]
-    return replace(declaration, name=declaring.name, type=str(declaring.type), group=getattr(owner, "group", ""))
+    arguments = dict[str, Argument]()
+    for declaring in fields(group):  # type: ignore[arg-type]  # a dataclass
+        if declaration := declaring.metadata.get("argument"):
+            name, kind = declaring.name, str(declaring.type)
+            owner = next(base for base in group.__mro__ if name in vars(base).get("__annotations__", ()))
+            arguments[name] = replace(declaration, name=name, type=kind, group=getattr(owner, "group", ""))
+    return arguments
 
 
 def elements_of(kind: str) -> tuple[str, ...]:

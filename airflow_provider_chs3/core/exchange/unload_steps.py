@@ -117,10 +117,9 @@ def fingerprints(context: UnloadContext, attempt: str) -> Steps[dict[str, Finger
 
 def write(context: UnloadContext, request: UnloadRequest, attempt: str, nodes: Mapping[str, Node]) -> Steps[None]:
     """Have each of some nodes write its rows to an object of its own."""
-    sql = {}
-    for name, node in nodes.items():
-        rows = f" SELECT {context.names} {context.rows}"
-        sql[node] = _function(context, request, attempt, name).between("INSERT INTO FUNCTION ", rows)
+    rows = f" SELECT {context.names} {context.rows}"
+    functions = {node: _function(context, request, attempt, name) for name, node in nodes.items()}
+    sql = {node: function.between("INSERT INTO FUNCTION ", rows) for node, function in functions.items()}
     settings = {**context.permissions, **_NEW}
     yield from QueryNodes(name="Write files", sql=sql, settings=settings, query_id=f"{query_id_of(attempt)}_write")
 
@@ -129,9 +128,8 @@ def read_back(
     context: UnloadContext, request: UnloadRequest, attempt: str, nodes: Mapping[str, Node]
 ) -> Steps[dict[str, Fingerprint]]:
     """Read the fingerprint of the rows that each node wrote."""
-    sql = {}
-    for name, node in nodes.items():
-        sql[node] = _function(context, request, attempt, name).between(f"SELECT {_fingerprint(context)} FROM ")
+    functions = {node: _function(context, request, attempt, name) for name, node in nodes.items()}
+    sql = {node: function.between(f"SELECT {_fingerprint(context)} FROM ") for node, function in functions.items()}
     settings = {**context.permissions, **PARSED}
     answers = yield from QueryNodes(
         name="Read files back", sql=sql, settings=settings, query_id=f"{query_id_of(attempt)}_files"

@@ -372,8 +372,7 @@ def validate_held(
 ) -> Steps[PeriodFacts]:
     """Return the facts about a period without its held version, if that cannot be published.
 
-    This is the case if a node lacks the held table or the checked parts, or if the target was altered since:
-    partitions fit only tables of the same structure. An arrival is loaded again, so its held table is not needed.
+    Partitions fit only tables of the same structure. An arrival is loaded again, so its held table is not needed.
     """
     if facts.held is None or facts.held.arrival:
         return facts
