@@ -130,6 +130,14 @@ _KINDS: Mapping[str, tuple[Callable[[Any], Any], str]] = {
 _ANY_KIND: tuple[Callable[[Any], Any], str] = (lambda value: value, "another value")
 
 
+def flag(name: str, help: str, *, default: bool = False, option: str = "") -> Argument:
+    """Declare an argument that is true or false, by default perhaps as an option of Airflow's configuration says."""
+    without = f"Airflow's `[{option.replace('.', '] ')}`" if option else ""
+    return Argument(
+        name=name, help=help, type="bool", default=default, is_template=False, option=option, without=without
+    )
+
+
 def argument(default: T, help: str, **declared: Any) -> T:
     """Declare a field of a group."""
     return field_of(Argument(help=help, default=default, **declared))  # type: ignore[no-any-return]  # for its value

@@ -16,6 +16,7 @@ from airflow_provider_chs3.core.arguments.declaration import (
     argument,
     check_names,
     declared,
+    flag,
     is_of_a_run,
 )
 from airflow_provider_chs3.exceptions import ConfigurationError
@@ -207,13 +208,6 @@ GROUPS: Mapping[str, type[Group]] = {
 }
 
 
-def _flag(name: str, help: str, *, default: bool = False, option: str = "") -> Argument:
-    without = f"Airflow's `[{option.replace('.', '] ')}`" if option else ""
-    return Argument(
-        name=name, help=help, type="bool", default=default, is_template=False, option=option, without=without
-    )
-
-
 def _group(name: str, help: str) -> Argument:
     names = ", ".join(f"`{argument}`" for argument in declared(GROUPS[name]))
     return Argument(name=name, help=f"{help}: {names}.", type="Mapping[str, Any] | str | None")
@@ -366,18 +360,18 @@ PROGRESS_INTERVAL_SECONDS = Argument(
     without="Airflow's `[chs3] progress_interval_seconds`, 10",
     is_template=False,
 )
-DEFERRABLE = _flag(
+DEFERRABLE = flag(
     "deferrable",
     "Whether to free the worker while ClickHouse works: the triggerer waits, and a retry resumes it.",
     option="operators.default_deferrable",
 )
-DURABLE = _flag("durable", "Whether a retry resumes the insert of a worker that was killed; always so if `deferrable`.")
-CANCEL_ON_KILL = _flag(
+DURABLE = flag("durable", "Whether a retry resumes the insert of a worker that was killed; always so if `deferrable`.")
+CANCEL_ON_KILL = flag(
     "cancel_on_kill",
     "Whether to end the task's work on all nodes if a person fails or clears the task, or the worker has to stop.",
     default=True,
 )
-WAIT_FOR_MERGES = _flag(
+WAIT_FOR_MERGES = flag(
     "wait_for_merges",
     "Whether to wait until the period's merges have settled, too; `scheduled_load` has a sensor for it, shown as a "
     "separate task.",
@@ -400,7 +394,7 @@ LAST_PERIOD = Argument(
     help="The period to look back from, such as `2026-10`.",
     without="the run's last period, which needs a data interval or a partition key",
 )
-ALL_PERIODS = _flag("all_periods", "Whether to take all periods in the bucket.")
+ALL_PERIODS = flag("all_periods", "Whether to take all periods in the bucket.")
 PERIODS_PER_TASK = Argument(
     name="periods_per_task",
     help="Group small periods, at most this many of them and 1 GiB of objects, for the argument `periods` of a load.",
@@ -453,10 +447,10 @@ VERSION = Argument(
     help="The attempt that had published the rows to restore, as `chs3 versions` shows it.",
     without="the newest version that is not what the table holds",
 )
-REPLACE_CHANGED = _flag(
+REPLACE_CHANGED = flag(
     "replace_changed", "Whether to restore a period that somebody changed since it was published: a DELETE is undone."
 )
-DRY_RUN_ONLY = _flag("dry_run_only", "Whether to only report the tables, and drop none.")
+DRY_RUN_ONLY = flag("dry_run_only", "Whether to only report the tables, and drop none.")
 
 #: In the order of the operators' signatures.
 OF_PERIOD_TASKS = (LOAD, TABLE, TIMEZONE, DATABASE, CLUSTER, STAGING_DATABASE, CLICKHOUSE_CONN_ID, OBJECTS)

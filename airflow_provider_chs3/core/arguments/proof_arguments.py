@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_provider_chs3.core.arguments.declaration import Argument
+from airflow_provider_chs3.core.arguments.declaration import Argument, flag
 
 OBJECT_COLUMN = Argument(
     name="object_column",
@@ -18,19 +18,14 @@ SAMPLE = Argument(
     without="all objects",
     least=1,
 )
-FAIL_ON_DIFFERENCE = Argument(
-    name="fail_on_difference",
-    help="Whether the task fails if a period differs or cannot be compared; else the tasks after it decide.",
-    type="bool",
+FAIL_ON_DIFFERENCE = flag(
+    "fail_on_difference",
+    "Whether the task fails if a period differs or cannot be compared; else the tasks after it decide.",
     default=True,
-    is_template=False,
 )
-PROVE = Argument(
-    name="prove",
-    help="Whether to compare the values, too, which reads the objects and the periods' rows once more; a period is "
-    "adopted only if they are equal.",
-    type="bool",
-    default=False,
-    is_template=False,
+PROVE = flag(
+    "prove",
+    "Whether to compare the values, too, which reads the objects and the periods' rows once more; a period is adopted "
+    "only if they are equal.",
 )
 OF_PROOF = (OBJECT_COLUMN, SAMPLE, FAIL_ON_DIFFERENCE)
