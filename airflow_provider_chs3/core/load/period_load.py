@@ -124,7 +124,6 @@ class Spread:
         arrivals: Path of each kept object of the period → its arrival, as it is recorded.
         again: Whether the period is to be recorded again, although its rows are those of its objects.
         unfinished: Periods that a dead attempt was publishing, and that must be loaded whole, with their objects.
-        only: The only rows to insert; None, the default, for all.
     """
 
     periods: Mapping[str, frozenset[Period]] = field(default_factory=dict)

@@ -97,11 +97,9 @@ class Publication:
     Args:
         before: The period by node at the time of the decision.
         last_seen: The period by node right before the publication; empty until then.
-        staged: The staged rows by node; empty until they are verified.
         lasting: The partitions by node that keep rows in any merge; empty until the publication has replaced them.
         others_in_staging: The `PeriodPartitions.value` of further periods in its staging; none by default.
         intended: The records of a dead attempt that is being completed; none by default.
-        held_because: The reason to hold it; empty, the default, if it is published.
     """
 
     context: Target

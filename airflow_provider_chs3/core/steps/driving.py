@@ -64,66 +64,47 @@ T = TypeVar("T")
 
 def drive(steps: Steps[T], perform: Callable[[AnyStep], Any]) -> T:
     """Run a workflow, and return its result."""
-    running = Running(steps)
-    while (step := running.step) is not None:
-        try:
-            answer = perform(step)
-        except Exception as error:
-            running.throw(error)
-        else:
-            running.send(answer)
-    return running.result
+    resume = partial(steps.send, None)
+    try:
+        while True:
+            step = resume()
+            try:
+                resume = partial(steps.send, perform(step))
+            except Exception as error:
+                resume = partial(steps.throw, error)
+    except StopIteration as done:
+        result: T = done.value
+        return result
 
 
 async def drive_async(steps: Steps[T], perform: Callable[[AnyStep], Awaitable[Any]]) -> T:
     """Run a workflow on an event loop, with the arguments of `drive`."""
-    running = Running(steps)
-    while (step := running.step) is not None:
-        try:
-            answer = await perform(step)
-        except Exception as error:
-            running.throw(error)
-        else:
-            running.send(answer)
-    return running.result
+    resume = partial(steps.send, None)
+    try:
+        while True:
+            step = resume()
+            try:
+                resume = partial(steps.send, await perform(step))
+            except Exception as error:
+                resume = partial(steps.throw, error)
+    except StopIteration as done:
+        result: T = done.value
+        return result
 
 
 def interpose(steps: Steps[T], perform: Callable[[AnyStep], Steps[Any]]) -> Steps[T]:
     """Run a workflow inside another one, which may perform its steps differently."""
-    running = Running(steps)
-    while (step := running.step) is not None:
-        try:
-            answer = yield from perform(step)
-        except Exception as error:
-            running.throw(error)
-        else:
-            running.send(answer)
-    return running.result
-
-
-class Running(Generic[T]):
-    """A workflow that waits for the answer to a step; without a step, it has ended with a result."""
-
-    step: AnyStep | None
-    result: T
-
-    def __init__(self, steps: Steps[T]) -> None:
-        self._steps = steps
-        self.send(None)
-
-    def send(self, answer: Any) -> None:
-        """Answer the step."""
-        self._advance(partial(self._steps.send, answer))
-
-    def throw(self, error: Exception) -> None:
-        """Have the step fail."""
-        self._advance(partial(self._steps.throw, error))
-
-    def _advance(self, go_on: Callable[[], AnyStep]) -> None:
-        try:
-            self.step = go_on()
-        except StopIteration as done:
-            self.step, self.result = None, done.value
+    resume = partial(steps.send, None)
+    try:
+        while True:
+            step = resume()
+            try:
+                resume = partial(steps.send, (yield from perform(step)))
+            except Exception as error:
+                resume = partial(steps.throw, error)
+    except StopIteration as done:
+        result: T = done.value
+        return result
 
 
 K = TypeVar("K")
