@@ -161,11 +161,8 @@ class Group:
     @property
     def changes(self) -> dict[str, Any]:
         """The arguments that differ from their defaults."""
-        values = {
-            argument.name: (getattr(self, argument.name), argument.default)
-            for argument in declared(type(self)).values()
-        }
-        return {name: value for name, (value, default) in values.items() if value != default}
+        arguments = declared(type(self)).items()
+        return {name: value for name, argument in arguments if (value := getattr(self, name)) != argument.default}
 
     @classmethod
     def of(cls, given: Any) -> Self:

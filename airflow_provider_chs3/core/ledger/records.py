@@ -240,17 +240,14 @@ def records_of_replicas(periods: Mapping[Node, PeriodOnNode]) -> dict[Node, Peri
     Block numbers come from Keeper and are the same on all replicas. A replica that was set up again, or was down while
     others published, has their rows, but not their records.
     """
-    newest: dict[int, PeriodOnNode] = {}
-    for node, period in periods.items():
-        known = newest.get(node.shard_num)
-        if period.record and (known is None or not known.record or period.record.sequence > known.record.sequence):
-            newest[node.shard_num] = period
-    return {node: _take_newer(period, newest.get(node.shard_num)) for node, period in periods.items()}
+    newest = dict[int, PeriodOnNode]()
+    for node, period in sorted(periods.items(), key=lambda item: -item[1].record.sequence if item[1].record else 1):
+        newest.setdefault(node.shard_num, period)
+    return {node: _take_newer(period, newest[node.shard_num]) for node, period in periods.items()}
 
 
-def _take_newer(period: PeriodOnNode, newest: PeriodOnNode | None) -> PeriodOnNode:
-    record, other = period.record, newest.record if newest else None
-    if newest is None or other is None or (record and record.is_with(other)):
+def _take_newer(period: PeriodOnNode, newest: PeriodOnNode) -> PeriodOnNode:
+    if newest.record is None or (period.record and period.record.is_with(newest.record)):
         return period
     return period.with_record_of(newest)
 
