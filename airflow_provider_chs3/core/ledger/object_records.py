@@ -127,7 +127,7 @@ def recorded_objects(
 
 
 class RecordedObject(NamedTuple):
-    """An object that a period holds rows of; without an arrival, a load took only its rows of the period."""
+    """An object that a period holds rows of; if a load by period took them, its arrival is empty."""
 
     period: Period
     unit: Unit

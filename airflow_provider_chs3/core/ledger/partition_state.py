@@ -80,10 +80,11 @@ def sources_query(of_parts: str, *, by: str = "") -> str:
 
 
 def partition_states(of_tables: str, *, by: str = "", with_content: bool = True, more: str = "") -> str:
-    """Return the SELECT of partitions as the ledger compares them, each a tuple `found` that ends with `more`.
+    """Return the SELECT of partitions as the ledger compares them.
 
-    Parts without rows do not count: REPLACE PARTITION covers the old parts with one, which is active again after a
-    restart. A lightweight update leaves the parts unchanged, and writes patches beside them.
+    It gives a tuple `found` of `by`, id, what `PartitionState.of` parses, and `more`. Parts without rows do not count:
+    REPLACE PARTITION covers the old parts with one, which is active again after a restart. A lightweight update leaves
+    the parts unchanged, and writes patches beside them.
     """
     keys, part = f"{by}, " if by else "", _part(CONTENT if with_content else "''")
     state = (

@@ -17,7 +17,7 @@ _DAY_SECONDS = 24 * 60 * 60
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """A restored version of a period, by the attempt that had published its rows, or another name."""
+    """A version of a period that was restored; `version` is the attempt that had published it, or another name."""
 
     version: str
     by: str
@@ -121,10 +121,9 @@ class Held:
 
     def is_of(self, published: Record | None) -> bool:
         """Check whether it is of what is published already."""
-        claim, other = self.record, published
-        if other is None or other.event != "published":
+        if published is None or published.event != "published":
             return False
-        return (claim.fingerprint, claim.definition) == (other.fingerprint, other.definition)
+        return (self.record.fingerprint, self.record.definition) == (published.fingerprint, published.definition)
 
     def on_fewer(self, nodes: int) -> Held:
         """Return it as if it had been spread over fewer nodes."""

@@ -163,7 +163,7 @@ class LedgerKey:
 
 
 def ledgers_query() -> Sql:
-    """Return the query for a node's tables named as ledgers or tables of loads, and for that of replicas' queues."""
+    """Return the query for a node's ledgers and tables of loads, and whether it shows replicas' queues."""
     is_queue = f"database = 'system' AND name = {literal(QUEUE)}"
     is_of_records = one_of("name", (LEDGER_TABLE, LOADS_TABLE))
     return Sql(f"SELECT name, database, engine, comment FROM system.tables WHERE {is_of_records} OR {is_queue}")

@@ -37,7 +37,7 @@ _GROUP_BY_TTL = re.compile(r"\bTTL\b.*\bGROUP BY\b", re.DOTALL)
 
 
 def find_increments(periods: Periods) -> Steps[dict[Period, str]]:
-    """Let periods load only their new objects if nothing else changed; return why each is loaded whole, if it is."""
+    """Let periods load only new objects if nothing else changed; return why each is loaded whole, if it is."""
     reasons = periods.apply(_why_whole)
     adding = periods.select(lambda item: not reasons[item.period])
     yield from adding.run_together(_find_increments(adding, reasons))

@@ -239,7 +239,7 @@ _LOADS_ALIKE = 3
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TableHistory:
-    """The history of a table; files are expected to be read as in its newest loads, if those read theirs alike."""
+    """The history of a table, with the expected reading of files if its newest loads read theirs alike."""
 
     memory_steps: int = 0
     memory_bytes: int = 0

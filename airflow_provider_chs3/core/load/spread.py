@@ -37,7 +37,7 @@ _Rows = Mapping[Period, Counter[str]]
 
 
 def find_periods(load: PeriodLoad, staged: _Partitions) -> Steps[Periods]:
-    """Return the loads of the periods of the staged and of replaced rows; if one cannot be loaded, none is."""
+    """Return the loads of all periods that get staged rows, or lose those of changed objects; all, or an error."""
     assert load.spread
     context = load.context
     values = {key: of.period_value for on_node in staged.values() for key, of in on_node.items() if of.contents.rows}
@@ -266,7 +266,7 @@ def _insert_kept(
 def _insert_again(
     load: PeriodLoad, units: Collection[Unit], staged: _Partitions, *, name: str
 ) -> Steps[tuple[list[Row], _Partitions]]:
-    """Stage objects beside what is staged; return path, period's value and number of their rows, and the whole."""
+    """Stage objects beside what is staged; return path, period's value and number of their rows, and all staged."""
     manifest = Manifest.of(units)
     again = yield from plan_objects(load.with_objects(manifest))
     yield from insert(again, name=name)

@@ -60,7 +60,7 @@ class ReadBytes(Step[Iterator[bytes]]):
 
 @dataclass(frozen=True, kw_only=True)
 class ListSnapshot(Step[TableSnapshot]):
-    """List the data files of a snapshot of the table that the worker knows, closely for the periods to load."""
+    """List the data files of a snapshot, by default the current one; those of the periods are inspected closely."""
 
     snapshot: str | None
     periods: frozenset[Period]
