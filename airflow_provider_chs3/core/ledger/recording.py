@@ -229,7 +229,7 @@ def _last(context: Target, node: Node, into: TableName, records: Sequence[tuple[
 
 
 def _insert(into: TableName, event: str, records: Sequence[tuple[LedgerKey, Values]], last: str, at_least: str) -> str:
-    """Return the INSERT: values in common are written once, without a JOIN, which settings of a profile would change."""
+    """Return the INSERT: common values are written once, without a JOIN, which settings of a profile would change."""
     rows = [_rendered(event, key, values) for key, values in _name_partitions(event, records)]
     varying = ["period", *(name for name in rows[0] if name != "period" and len({row[name] for row in rows}) > 1)]
     columns = {name: f"each.{varying.index(name) + 1}" if name in varying else rows[0][name] for name in rows[0]}

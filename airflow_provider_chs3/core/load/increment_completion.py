@@ -227,10 +227,10 @@ def _remove_objects(load: PeriodLoad) -> Steps[PeriodLoad]:
         return load
     removed = set(increment.removed)
     rows_by_node = yield from _count_objects(load, name="Count the published rows of each object")
-    yield from _check_recorded(load, rows_by_node)
+    yield from _check_recorded(load, increment.base, rows_by_node)
     shards = {node.shard_num for node in load.context.publishers if removed & rows_by_node[node].keys()}
     if shards:
-        yield from _delete_rows(load, shards)
+        yield from _delete_rows(load, increment.removed, shards)
     left = yield from _count_objects(load, name="Count the rows that are left of each object")
     staged = yield from count_staged(load, name="Count what is left in staging")
     for node, rows in left.items():
@@ -289,11 +289,10 @@ def _count_objects(load: PeriodLoad, *, name: str) -> Steps[dict[Node, Counter[s
     return {node: Counter(dict(rows)) for node, rows in answers.items()}
 
 
-def _check_recorded(load: PeriodLoad, rows_by_node: Mapping[Node, Counter[str]]) -> Steps[None]:
+def _check_recorded(load: PeriodLoad, base: str, rows_by_node: Mapping[Node, Counter[str]]) -> Steps[None]:
     """Check that the column has only recorded objects, with their recorded numbers of rows."""
-    assert load.increment is not None
     node = load.context.coordinator
-    recorded = yield from recorded_rows(load.context.ledger, node, load.key_on(node), base=load.increment.base)
+    recorded = yield from recorded_rows(load.context.ledger, node, load.key_on(node), base=base)
     published = sum((rows_by_node[node] for node in load.context.publishers), Counter[str]())
     where = f"{load.policies.object_column} of {load.context.target}"
     if unknown := sorted(published.keys() - recorded.keys()):
@@ -305,10 +304,9 @@ def _check_recorded(load: PeriodLoad, rows_by_node: Mapping[Node, Counter[str]])
             raise BaseChangedError(f"{where}: {published[path]} rows name {path}, which has {rows}.")
 
 
-def _delete_rows(load: PeriodLoad, shards: Collection[int]) -> Steps[None]:
-    """Delete the rows, and wait as long as servers make progress."""
-    assert load.increment is not None
-    condition = f"{identifier(load.policies.object_column or '')} IN ({literals(load.increment.removed)})"
+def _delete_rows(load: PeriodLoad, paths: Collection[str], shards: Collection[int]) -> Steps[None]:
+    """Delete the rows of objects, and wait as long as servers make progress."""
+    condition = f"{identifier(load.policies.object_column or '')} IN ({literals(paths)})"
     of_period = load.period_partitions.rows_of(load.staging)
     scope = (
         f"DELETE WHERE {of_period} AND"
