@@ -111,10 +111,6 @@ class Contents:
 NOTHING_BESIDE = Contents()
 
 
-def _from_json(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
-
-
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
     """The recorded evidence of a partition on one node."""
@@ -131,11 +127,12 @@ class Evidence:
         """Parse the text of `as_text`."""
         told: dict[str, Any] = json.loads(text)
         parts: Sequence[Sequence[Any]] | None = told["parts"]
+        beside_rows, of_parts = told.get("beside", (0, ()))
         return cls(
             rows=told["rows"],
             parts=None if parts is None else tuple(Part(*part) for part in parts),
             rows_of_shards={int(shard): rows for shard, rows in told.get("rows_of_shards", {}).items()},
-            beside=Contents(*map(_from_json, told["beside"])) if "beside" in told else NOTHING_BESIDE,
+            beside=Contents(beside_rows, None if of_parts is None else tuple(of_parts)),
             last_mutation=told.get("last_mutation", 0),
             lasts=told.get("lasts", False),
         )
