@@ -93,7 +93,7 @@ def parsed_definition(definition: Mapping[str, Any]) -> dict[str, Any]:
     files = Files.of(definition.get("files"))
     flat = {"distribution": definition["distribution"]} if "distribution" in definition else {}
     groups = (PolicyGroup.of(definition.get("policies")), Increments.of(definition.get("increments")), files)
-    check_switches(groups, definition)
+    _check_switches(groups, definition)
     return {
         "format": format_named(files.file_format) if files.file_format else None,
         "compression": files.compression or "auto",
@@ -355,8 +355,7 @@ SWITCHES = (
 )
 
 
-def check_switches(groups: Sequence[Group], arguments: Mapping[str, Any]) -> None:
-    """Check that no argument switches off another."""
+def _check_switches(groups: Sequence[Group], arguments: Mapping[str, Any]) -> None:
     given = {name for group in groups for name in group.changes}
     if arguments.get(MERGE_HEALTH.name, MERGE_HEALTH.default) not in (MERGE_HEALTH.default, {}):
         given.add(MERGE_HEALTH.name)

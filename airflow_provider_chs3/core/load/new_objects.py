@@ -69,7 +69,7 @@ def _plan_increment(load: PeriodLoad, published: Manifest) -> tuple[PeriodLoad, 
     if reason:
         return load, reason
     removed = (*changes.overwritten, *changes.deleted) if load.spread else changes.removed(load.manifest)
-    if removed and (reason := why_not_removed(load, published, changes)):
+    if removed and (reason := _why_not_removed(load, published, changes)):
         return load, f"since the period was published, {changes}, and {reason}"
     new = changes.to_read(load.manifest, removed)
     increment = Increment(
@@ -241,8 +241,7 @@ _MOST_BYTES_OF_PATHS = 250_000
 _LARGEST_SHARE = 0.25
 
 
-def why_not_removed(load: PeriodLoad, published: Manifest, changes: ObjectChanges) -> str:
-    """Return why published rows of overwritten and deleted objects cannot be removed; empty if they can."""
+def _why_not_removed(load: PeriodLoad, published: Manifest, changes: ObjectChanges) -> str:
     if not load.context.table_facts.keeps_every_row:
         return "merges of this table remove rows, so the rows of other objects may depend on those removed"
     if not load.manifest.objects:

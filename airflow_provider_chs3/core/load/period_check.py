@@ -79,7 +79,7 @@ def check_periods(loads: Periods) -> Steps[tuple[dict[Period, LoadResult], Perio
         return {}, periods_of(), attempts
     timer = yield from first.timer.end("inspect")
     loads.update(lambda load: with_held_policies(replace(load, timer=timer, before=before[load.period])))
-    loads.apply(check_listed_since)
+    loads.apply(_check_listed_since)
     loads.apply(_check_not_of_arrivals)
     facts = yield from loads.run(look_at_period)
     same = [load for load in loads if facts[load.period].comparison.status is ComparisonStatus.UNCHANGED]
@@ -88,7 +88,7 @@ def check_periods(loads: Periods) -> Steps[tuple[dict[Period, LoadResult], Perio
         facts[period] = replace(facts[period], is_reload=_is_reload(load, owned))
     decisions = loads.apply(lambda load: judge_period(load, facts[load.period]))
     results = {
-        period: skipped_result(load.request, period, decision, timer)
+        period: _skipped_result(load.request, period, decision, timer)
         if decision.has_no_objects or facts[period].comparison.status is ComparisonStatus.PINNED
         else _unchanged_result(load, owned)
         for period, load in loads.items.items()
@@ -200,8 +200,7 @@ def _find_increments(periods: Periods, facts: Mapping[Period, PeriodFacts]) -> S
         yield from Log(name=f"{item.period}: {item.reason}. {sizes_text(item)}{text and ' '}{text}")
 
 
-def skipped_result(request: LoadRequest, period: Period, decision: Skip, timer: StepTimer) -> LoadResult:
-    """Return the result of a period that is pinned, or may lack objects."""
+def _skipped_result(request: LoadRequest, period: Period, decision: Skip, timer: StepTimer) -> LoadResult:
     return LoadResult(
         status="skipped",
         period=period,
@@ -218,7 +217,7 @@ def judge_without_objects(
     """Return the result or the error of a period without objects; None if it is loaded all the same."""
     match decide(PeriodFacts(objects=objects, contents=request.source.kind.contents.name), request.policies):
         case Skip() as decision:
-            return skipped_result(request, period, decision, timer)
+            return _skipped_result(request, period, decision, timer)
         case Refuse():
             return no_objects_error(request, period)
     return None
@@ -411,7 +410,7 @@ def _is_of_stale(load: PeriodLoad, periods: Mapping[Node, PeriodOnNode]) -> Step
     return all(contents is not None and (key, tuple(sorted(contents))) in stale for key, contents in present)
 
 
-def check_listed_since(load: PeriodLoad) -> None:
+def _check_listed_since(load: PeriodLoad) -> None:
     """Check that the ledger's records are older than this load's listing, by durations: clocks may differ."""
     records = (period.record for period in load.before.values() if period.record)
     # Records of the future are from before the node's clock was set back.

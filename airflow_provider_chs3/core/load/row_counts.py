@@ -96,7 +96,7 @@ def _check_ends_of_native(load: PeriodLoad, done: Sequence[DoneInsert]) -> Steps
         objects = [plain[path] for path in batch.paths if path in plain]
         is_all = len(objects) == len(batch.paths)
         if objects and not (is_all and done_insert.stats.read_bytes == sum(unit.size_bytes for unit in objects)):
-            yield from check_unproved(load, (yield from find_ends_of_native(load, objects)))
+            yield from _check_unproved(load, (yield from _find_ends_of_native(load, objects)))
 
 
 def _check_all_was_sent(load: PeriodLoad, read: SourceRead, wanted: SourceRead) -> None:
@@ -169,11 +169,11 @@ def prove_whole(load: PeriodLoad) -> Steps[None]:
         if files.format.name == _NATIVE and name != "none":
             blocks.append(unit)
     unproved |= yield from _walk_objects(load, walked)
-    unproved |= yield from find_ends_of_native(load, blocks)
-    yield from check_unproved(load, unproved)
+    unproved |= yield from _find_ends_of_native(load, blocks)
+    yield from _check_unproved(load, unproved)
 
 
-def check_unproved(load: PeriodLoad, unproved: Mapping[str, str]) -> Steps[None]:
+def _check_unproved(load: PeriodLoad, unproved: Mapping[str, str]) -> Steps[None]:
     """Refuse objects that nothing proves to be whole, unless the user accepts them."""
     if not unproved:
         return
@@ -284,7 +284,7 @@ def _find_end_of_xz(size_bytes: int) -> Walk:
     return "" if is_whole else "it does not end with an xz footer"
 
 
-def find_ends_of_native(load: PeriodLoad, objects: Sequence[Unit]) -> Steps[dict[str, str]]:
+def _find_ends_of_native(load: PeriodLoad, objects: Sequence[Unit]) -> Steps[dict[str, str]]:
     """Check that readers of Native do not stop before the end of an object, as they do at an empty block.
 
     An extra byte makes an object look truncated if it is read to the end; without that error, the reader stopped

@@ -160,7 +160,7 @@ def _count_rows_of_objects(
         )
         found = [(path, values[key], count) for rows in answers.values() for path, key, count in rows]
     elif len(objects) > 1:
-        found = yield from read_rows_of_objects(load)
+        found = yield from _read_rows_of_objects(load)
     elif objects:
         found = [
             (objects[0].path, of.period_value, of.contents.rows)
@@ -186,7 +186,7 @@ def rows_of_periods(load: PeriodLoad) -> Steps[RowsOfPeriods]:
     return RowsOfPeriods(of_time.column, (yield from parts_of_key(load.context, of_time)))
 
 
-def read_rows_of_objects(load: PeriodLoad) -> Steps[list[Row]]:
+def _read_rows_of_objects(load: PeriodLoad) -> Steps[list[Row]]:
     """Read the column of the partition key once more: path of an object, value of a period, rows."""
     of_rows, null_as_default = (yield from rows_of_periods(load)), load.request.selection.null_as_default
     found = list[Row]()
@@ -201,7 +201,7 @@ def read_rows_of_objects(load: PeriodLoad) -> Steps[list[Row]]:
 
 def objects_with_rows(load: PeriodLoad, value: str | None) -> Steps[list[str]]:
     """Return the objects that have rows of a value of periods, or without one."""
-    rows = yield from read_rows_of_objects(load)
+    rows = yield from _read_rows_of_objects(load)
     return sorted({path for path, of_row, _ in rows if of_row == value})
 
 
@@ -270,7 +270,7 @@ def _insert_again(
     manifest = Manifest.of(units)
     again = yield from plan_objects(load.with_objects(manifest))
     yield from insert(again, name=name)
-    found = yield from read_rows_of_objects(again)
+    found = yield from _read_rows_of_objects(again)
     listed = yield from load.files.source.list_again({unit.path for unit in units})
     changes = ObjectChanges.between(manifest, Manifest.of(listed.values()))
     if changes.counts:
