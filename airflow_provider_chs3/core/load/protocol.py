@@ -48,7 +48,7 @@ def load_periods(request: LoadRequest, periods: Sequence[Period]) -> Steps[Loads
     and it is loaded separately to report its own error; its target is unchanged, unless that says otherwise. A load
     starts over after transient errors, or errors that other settings avoid: changing objects, too little memory,
     overloaded servers (see `core.load.retry_policy`). If inserts outlive their process, the workflow resumes an insert
-    of an earlier process of the task (see `core.load.resume`). Errors that all of several periods would meet are raised.
+    of an earlier process of the task (see `core.load.resume`). Errors that all periods would meet are raised.
     """
     outcome, left, reload, target = LoadsOutcome(), list[Period](), request.reload, request.target
     for period in sorted(set(periods)):
@@ -59,12 +59,12 @@ def load_periods(request: LoadRequest, periods: Sequence[Period]) -> Steps[Loads
             left.append(period)
     if left and request.new_table:
         yield from create_if_missing(request.new_table, left)
-    rounds, numbers = deque((yield from _first_rounds(request, left))), count()
+    rounds, numbers = deque((yield from first_rounds(request, left))), count()
     while rounds:
         load_round = rounds.popleft()
         yield from attempt(request, load_round, f"{request.nonce}{next(numbers) or ''}")
         outcome.results.update(load_round.results)
-        further = yield from _further_rounds(load_round, outcome)
+        further = yield from further_rounds(load_round, outcome)
         rounds.extendleft(reversed(further))
         if len(left) > len(load_round.periods):
             yield from _log_results(load_round, outcome)
@@ -128,7 +128,7 @@ class LoadsOutcome:
         return result
 
 
-def _first_rounds(request: LoadRequest, periods: Sequence[Period]) -> Steps[list[Round]]:
+def first_rounds(request: LoadRequest, periods: Sequence[Period]) -> Steps[list[Round]]:
     """Return the rounds that load periods; several share a round if a single insert may read them."""
     reason = _why_one_by_one(request)
     if reason and len(periods) > 1:
@@ -149,7 +149,7 @@ def _first_rounds(request: LoadRequest, periods: Sequence[Period]) -> Steps[list
     return rounds + [Round(periods=part, timer=timer, context=context) for part in parts]
 
 
-def _further_rounds(load_round: Round, outcome: LoadsOutcome) -> Steps[list[Round]]:
+def further_rounds(load_round: Round, outcome: LoadsOutcome) -> Steps[list[Round]]:
     """Return the rounds of the periods that an attempt has not loaded, or raise an error that all would meet."""
     is_of_one, rounds = len(load_round.periods) == 1, list[Round]()
     errors = load_round.refused | load_round.errors if is_of_one else load_round.refused
