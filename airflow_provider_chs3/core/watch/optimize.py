@@ -15,7 +15,7 @@ from airflow_provider_chs3.core.model.error_codes import ACCESS_DENIED
 from airflow_provider_chs3.core.model.models import Node, SettingValues
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period
 from airflow_provider_chs3.core.sql.quoting import Sql, in_table, literal, literals, table
-from airflow_provider_chs3.core.steps.operations import Log, QueryNodes, Row, Sleep, Steps
+from airflow_provider_chs3.core.steps.operations import Log, QueryNodes, Sleep, Steps
 from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.partition_key import time_of_key
 from airflow_provider_chs3.core.target.period_partitions import partitions_of
@@ -103,11 +103,14 @@ def merge(request: OptimizeRequest, work: Mapping[str, Mapping[str, Any]]) -> St
     while jobs:
         before = jobs
         # In this order: if an OPTIMIZE no longer runs, the parts observed afterwards are its result.
-        running = yield from context.on_each(name="Find running OPTIMIZEs", sql=_RUNNING)
+        answers = yield from context.on_each(name="Find running OPTIMIZEs", sql=_RUNNING)
+        running = {(node, query_id): float(seconds) for node, rows in answers.items() for query_id, seconds in rows}
         states = yield from observe(context, partitions)
-        jobs = [advanced(job, states, _running_seconds(context, job, running), request.target_parts) for job in jobs]
+        jobs = [advanced(job, states, running.get((job.node, job.query_id)), request.target_parts) for job in jobs]
         yield from _log_changes(before, jobs)
-        jobs, has_ended = yield from _start(context, jobs, request.max_running - _count_others(context, jobs, running))
+        # Other tasks have started them, for other tables or periods.
+        others = running.keys() - {(job.node, job.query_id) for job in jobs}
+        jobs, has_ended = yield from _start(context, jobs, request.max_running - len(others))
         if not any(job.status in (Status.WAITING, Status.RUNNING) for job in jobs):
             break
         if has_ended and not context.table_facts.is_replicated:
@@ -128,6 +131,7 @@ def _jobs(context: Target, work: Mapping[str, Mapping[str, Any]]) -> list[Job]:
             node=executors[node],
             period=_period_in(name),
             partition_id=values["partition_id"],
+            query_id=query_id_of(context.target, values["partition_id"]),
             parts_before=parts,
             is_of_several=" " in name,
         )
@@ -146,32 +150,20 @@ def _executors(context: Target) -> tuple[Node, ...]:
     return context.publishers if context.table_facts.is_replicated else tuple(context.nodes)
 
 
-def _running_seconds(context: Target, job: Job, running: Mapping[Node, list[Row]]) -> float | None:
-    """Return for how long the OPTIMIZE of this period has been running on its node; None if it does not run."""
-    job_id = query_id_of(context.target, job.partition_id)
-    return next((float(seconds) for query_id, seconds in running[job.node] if query_id == job_id), None)
-
-
-def _count_others(context: Target, jobs: Iterable[Job], running: Mapping[Node, list[Row]]) -> int:
-    """Count the running OPTIMIZEs of other tables or periods, which other tasks have started."""
-    job_ids = {(job.node, query_id_of(context.target, job.partition_id)) for job in jobs}
-    return sum((node, query_id) not in job_ids for node, rows in running.items() for query_id, _ in rows)
-
-
 def _start(context: Target, jobs: list[Job], limit: int) -> Steps[tuple[list[Job], bool]]:
     """Start as many jobs as allowed: the oldest periods first, one per node; return also whether one ended at once."""
     chosen = list(_chosen(jobs, limit))
     if not chosen:
         return jobs, False
     for job in chosen:
-        yield from Log(name=f"OPTIMIZE {job}, query id {query_id_of(context.target, job.partition_id)}.")
+        yield from Log(name=f"OPTIMIZE {job}, query id {job.query_id}.")
     outcomes = yield from StartOnNodes(
         name="Start OPTIMIZE",
         sql={
             job.node: Sql(f"OPTIMIZE TABLE {table(context.target)} PARTITION ID {literal(job.partition_id)}")
             for job in chosen
         },
-        query_id={job.node: query_id_of(context.target, job.partition_id) for job in chosen},
+        query_id={job.node: job.query_id for job in chosen},
         settings=_SETTINGS,
     )
     after = [_after_start(job, outcomes[job.node]) if job in chosen else job for job in jobs]

@@ -41,6 +41,7 @@ class Job:
     node: Node
     period: Period
     partition_id: str
+    query_id: str = ""
     parts_before: int
     is_of_several: bool = False
     status: Status = Status.WAITING
