@@ -140,14 +140,13 @@ class Evidence:
     def as_text(self) -> str:
         """Return compact JSON."""
         told: dict[str, Any] = {"rows": self.rows, "parts": self.parts and [_short(part) for part in self.parts]}
-        if self.rows_of_shards:
-            told["rows_of_shards"] = dict(self.rows_of_shards)
-        if self.beside.rows:
-            told["beside"] = astuple(self.beside)
-        if self.last_mutation:
-            told["last_mutation"] = self.last_mutation
-        if self.lasts:
-            told["lasts"] = True
+        further = {
+            "rows_of_shards": dict(self.rows_of_shards),
+            "beside": astuple(self.beside) if self.beside.rows else (),
+            "last_mutation": self.last_mutation,
+            "lasts": self.lasts,
+        }
+        told |= {name: value for name, value in further.items() if value}
         return json.dumps(told, separators=(",", ":"))
 
 

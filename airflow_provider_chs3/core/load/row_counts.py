@@ -155,19 +155,14 @@ def prove_whole(load: PeriodLoad) -> Steps[None]:
     Servers would load compressed ones that were cut off. docs/reference/proof.md lists what codecs and formats detect
     by themselves, and how the rest is proved.
     """
-    files, unproved = load.files, dict[str, str]()
+    files = load.files
     if files.format.has_footer or not files.source.has_files:
         return
-    walked = list[Unit]()
-    blocks = list[Unit]()
-    for unit in files.manifest.objects:
-        name = files.compression_of(unit.path)
-        if name == _SNAPPY:
-            unproved[unit.path] = f"Snappy in Hadoop's framing has no mark at its end. {_WITH_GZIP}"
-        elif name == _XZ or name in FRAMED:
-            walked.append(unit)
-        if files.format.name == _NATIVE and name != "none":
-            blocks.append(unit)
+    codecs = [(unit, files.compression_of(unit.path)) for unit in files.manifest.objects]
+    walked = [unit for unit, name in codecs if name == _XZ or name in FRAMED]
+    blocks = [unit for unit, name in codecs if files.format.name == _NATIVE and name != "none"]
+    of_snappy = f"Snappy in Hadoop's framing has no mark at its end. {_WITH_GZIP}"
+    unproved = {unit.path: of_snappy for unit, name in codecs if name == _SNAPPY}
     unproved |= yield from _walk_objects(load, walked)
     unproved |= yield from _find_ends_of_native(load, blocks)
     yield from _check_unproved(load, unproved)
