@@ -120,11 +120,8 @@ def intended(periods: Mapping[Node, PeriodOnNode], wanted: ExpectedPeriod, table
     """
     records = {node: period.record for node, period in periods.items() if period.record}
     attempts = {record.attempt for record in records.values()}
-    if (
-        len(records) < len(periods)
-        or len(attempts) != 1
-        or all(record.event == "published" for record in records.values())
-    ):
+    is_over = all(record.event == "published" for record in records.values())
+    if is_over or len(records) < len(periods) or len(attempts) != 1:
         return ""
     if any(_unknown(period) or is_changed(period, table_facts=table_facts) for period in periods.values()):
         return ""
@@ -219,9 +216,7 @@ def _compared(published: Mapping[Node, Record], here: int, wanted: ExpectedPerio
             return _found(ComparisonStatus.DEFINITION_CHANGED, nodes)
         if what := _difference(published, wanted.structure):
             return _found(ComparisonStatus.DEFINITION_CHANGED, nodes, what)
-    if wanted.fingerprint is not None and any(
-        record.fingerprint != wanted.fingerprint for record in published.values()
-    ):
+    if wanted.fingerprint is not None and {record.fingerprint for record in published.values()} - {wanted.fingerprint}:
         changed = ComparisonStatus.OBJECTS_CHANGED
         return Comparison(changed, nodes, changed.value.replace("objects", wanted.contents))
     return _AS_PUBLISHED

@@ -129,11 +129,10 @@ def _load_round(request: LoadRequest, load_round: Round, nonce: str) -> Steps[No
     check_target(context, required_settings=REQUIRED_SETTINGS, object_column=column, settings=request.settings)
     context = yield from find_replicas(context)
     is_spread = request.policies.on_other_periods == SPREAD
-    partitions = (
-        dict.fromkeys(manifests, (yield from part_of_time(context)))
-        if is_spread
-        else (yield from partitions_of(context, sorted(manifests)))
-    )
+    if is_spread:
+        partitions = dict.fromkeys(manifests, (yield from part_of_time(context)))
+    else:
+        partitions = yield from partitions_of(context, sorted(manifests))
     make = partial(
         PeriodLoad.of, request, context, nonce=nonce, retry_state=load_round.retry_state, source=listed.source
     )

@@ -213,13 +213,12 @@ class _Rows:
 
     def __init__(self, context: Target, name: TableName, condition: str) -> None:
         names = f"{identifier(name.database)}, {identifier(name.table)}"
-        self.source = f"cluster({literal(context.cluster)}, {names})" if context.cluster else table(name)
-        self.condition = condition
+        source = f"cluster({literal(context.cluster)}, {names})" if context.cluster else table(name)
+        self._every = f"FROM {source} WHERE {condition}"
 
     def where(self, clause: str = "") -> str:
         """Render FROM and WHERE; a line break after the clause ends any comment in it."""
-        further = f" AND (\n{clause}\n)" if clause else ""
-        return f"FROM {self.source} WHERE {self.condition}{further}"
+        return f"{self._every} AND (\n{clause}\n)" if clause else self._every
 
 
 def _render_check(check: Check, staged: _Rows, published: _Rows) -> str:

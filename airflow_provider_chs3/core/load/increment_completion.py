@@ -307,12 +307,9 @@ def _check_recorded(load: PeriodLoad, base: str, rows_by_node: Mapping[Node, Cou
 def _delete_rows(load: PeriodLoad, paths: Collection[str], shards: Collection[int]) -> Steps[None]:
     """Delete the rows of objects, and wait as long as servers make progress."""
     condition = f"{identifier(load.policies.object_column or '')} IN ({literals(paths)})"
-    of_period = load.period_partitions.rows_of(load.staging)
-    scope = (
-        f"DELETE WHERE {of_period} AND"
-        if load.period_partitions.of_part
-        else f"DELETE IN PARTITION ID {literal(load.period_partitions.value)} WHERE"
-    )
+    scope = f"DELETE IN PARTITION ID {literal(load.period_partitions.value)} WHERE"
+    if load.period_partitions.of_part:
+        scope = f"DELETE WHERE {load.period_partitions.rows_of(load.staging)} AND"
     sql = Sql(f"ALTER TABLE {table(load.staging)} {scope} {condition}")
     try:
         yield from QueryNodes(

@@ -152,22 +152,16 @@ def _find_row(
     files: Files, group: FileGroup, path: str, loaded_column: LoadedColumn, bad: str, bad_if_lossy: str
 ) -> Steps[_Misfit | None]:
     function = files.read(files.source.glob_of(path), structure=group.structure, on_cluster=False)
-    default = group.defaults.get(loaded_column.column.name)
+    name, looked_at = loaded_column.column.name, loaded_column.looked_at
     # The default of a missing container does not count.
-    looked_at = (
-        f"nullIf(toNullable(toString({loaded_column.looked_at})), toString({default}))"
-        if default
-        else loaded_column.looked_at
-    )
+    if default := group.defaults.get(name):
+        looked_at = f"nullIf(toNullable(toString({looked_at})), toString({default}))"
     if loaded_column.null:
         looked_at = f"nullIf({looked_at}, {loaded_column.null})"
-    if (
-        not loaded_column.written
-        and ColumnType(group.types.get(loaded_column.column.name, "")).bare.name == "DateTime64"
-    ):
+    if not loaded_column.written and ColumnType(group.types.get(name, "")).bare.name == "DateTime64":
         # The column's zone would shift an hour that clocks skip.
-        looked_at = identifier(loaded_column.column.name)
-    names = [name for name in group.types if loaded_column.written and loaded_column.uses(name)]
+        looked_at = identifier(name)
+    names = [field for field in group.types if loaded_column.written and loaded_column.uses(field)]
     shown, is_certain = _render_value(loaded_column, looked_at)
     fields = (f"CAST(if(isNull({of}), NULL, toString({of})), 'Nullable(String)')" for of in map(identifier, names))
     value = ", ".join((shown, *fields))
@@ -217,11 +211,9 @@ def _sentence(
     name = loaded_column.column.name
     if is_null:
         ways += "; casts={'null_as_default': True} takes the column's default." if may_default else "."
+    elif at and at.may_be_lossy:
+        ways += f"; casts={{'lossy_columns': [{name!r}]}} truncates or rounds such values."
     else:
-        ways += (
-            f"; casts={{'lossy_columns': [{name!r}]}} truncates or rounds such values."
-            if at and at.may_be_lossy
-            else "."
-        )
+        ways += "."
     column_type = loaded_column.column.type
     return f"Column {name!r} is {column_type}, but {where} has {shown} ({count} such rows in all).{hint} {ways}"

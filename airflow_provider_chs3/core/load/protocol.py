@@ -214,12 +214,8 @@ def _split_round(load_round: Round, periods: Sequence[Period]) -> Steps[list[Rou
     )
     if was_ended or is_of_each or isinstance(error, (SupersededError, *OF_ALL)):
         raise error
-    again = (
-        next_retry(error, load_round.retry_state)
-        if isinstance(error, ClickHouseServerError | FilesDifferError)
-        else None
-    )
-    if again:
+    may_retry = isinstance(error, ClickHouseServerError | FilesDifferError)
+    if may_retry and (again := next_retry(error, load_round.retry_state)):
         timer = yield from _wait(error, again, load_round.timer)
         return [Round(periods=tuple(periods), retry_state=again.retry_state, timer=timer, partings=load_round.partings)]
     named = {period for period in periods if _is_named(load_round.loads.get(period), error)}

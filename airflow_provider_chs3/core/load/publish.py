@@ -416,17 +416,13 @@ def _check_untouched(load: Publication, current: Mapping[Node, PeriodOnNode]) ->
 
 def _is_written_by_others(load: Publication, before: PeriodOnNode, current: PeriodOnNode) -> bool:
     """Check whether anybody but a load wrote to the partition since the comparison."""
-    was, is_now = before.state, current.state
-    if (
-        current.record is not None
-        and before.record == current.record
-        and is_changed(before, table_facts=load.context.table_facts)
-    ):
+    was, is_now, facts = before.state, current.state, load.context.table_facts
+    if current.record is not None and before.record == current.record and is_changed(before, table_facts=facts):
         # It may have lost parts before this load began, and may lose more. Only merges may have added parts.
         added = set(is_now.each_part or ()) - set(was.each_part or ())
-        return bool(added) and not is_explained(was.evidence(), is_now, table_facts=load.context.table_facts)
+        return bool(added) and not is_explained(was.evidence(), is_now, table_facts=facts)
     if current.record is not None:
-        return is_changed(current, table_facts=load.context.table_facts)
+        return is_changed(current, table_facts=facts)
     # Replicas number blocks from 0, so the first foreign block has the same number as no block at all.
     return (is_now.rows > 0 and not was.rows) or max(is_now.max_block, is_now.data_version) > max(
         was.max_block, was.data_version

@@ -167,11 +167,8 @@ def _staging_settings(context: Target, node: Node, is_durable: bool) -> Iterator
         # on the disk, but replicas may fetch parts.
         yield from durable_settings()
     yield _WITHOUT_MERGES
-    if (
-        len(table_facts.columns) >= _MANY_COLUMNS
-        and ADAPTIVE_BUFFERS in context.known_settings
-        and ADAPTIVE_BUFFERS not in table_facts.settings
-    ):
+    is_unset = ADAPTIVE_BUFFERS in context.known_settings and ADAPTIVE_BUFFERS not in table_facts.settings
+    if is_unset and len(table_facts.columns) >= _MANY_COLUMNS:
         yield f"{ADAPTIVE_BUFFERS} = {_MANY_COLUMNS}"
 
 
