@@ -297,8 +297,7 @@ def evidence_of_state(
 
 def held_attempt(load: Publication, nonce: str) -> Attempt:
     """Return the attempt that names the table with the held rows."""
-    days = load.policies.hold_limit_days
-    return Attempt(load.context.target, (load.period,), nonce, hold_limit_days=days)
+    return Attempt(load.context.target, (load.period,), nonce, hold_limit_days=load.policies.hold_limit_days)
 
 
 class Member(NamedTuple):

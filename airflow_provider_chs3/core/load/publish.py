@@ -95,8 +95,7 @@ def _hold_periods(periods: Publications[P]) -> Steps[dict[Period, dict[Node, Par
     """Hold the staged rows of periods, record them with the evidence of the published rows, and return that."""
     kept = yield from periods.run(keep_held)
     yield from periods.run_together(_record_objects(periods))
-    values = partial(_values_of_held, kept=kept)
-    yield from _write_records(periods, "held", values, name="Record {} as held")
+    yield from _write_records(periods, "held", partial(_values_of_held, kept=kept), name="Record {} as held")
     if periods.items:
         yield from drop_held_of(*periods, but=periods.first.attempt.nonce)
     return {item.period: {node: period.state for node, period in item.last_seen.items()} for item in periods}
