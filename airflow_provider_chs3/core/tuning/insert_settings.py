@@ -106,13 +106,6 @@ _EXACT = (
     ),
 )
 
-#: Take precedence over those above if rows follow a sharding key.
-_BY_SHARDING_KEY = (
-    Setting(
-        "parallel_distributed_insert_select", 0, "the node that inserts sends each row to the shard of its sharding key"
-    ),
-)
-
 #: Aliases of exact settings.
 _ALIASES = {"insert_distributed_sync", "allow_experimental_parallel_reading_from_replicas"}
 
@@ -140,10 +133,12 @@ def exact_names(store: StoreKind) -> frozenset[str]:
 
 def exact_settings(*, null_as_default: bool, by_sharding_key: bool, store: StoreKind) -> dict[str, Setting]:
     """Return the settings without which an insert could lose, double or change rows: name → setting."""
-    nulls = Setting("insert_null_as_default", int(null_as_default), "set by null_as_default")
-    return {
-        setting.name: setting for setting in (*_EXACT, *store.exact, *_BY_SHARDING_KEY[: int(by_sharding_key)], nulls)
-    }
+    exact = [*_EXACT, *store.exact]
+    if by_sharding_key:
+        reason = "the node that inserts sends each row to the shard of its sharding key"
+        exact.append(Setting("parallel_distributed_insert_select", 0, reason))
+    exact.append(Setting("insert_null_as_default", int(null_as_default), "set by null_as_default"))
+    return {setting.name: setting for setting in exact}
 
 
 def needed_settings(*, null_as_default: bool, by_sharding_key: bool, store: StoreKind) -> dict[str, SettingValue]:
