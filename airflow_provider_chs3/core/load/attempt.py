@@ -297,8 +297,7 @@ def _record_results(
         )
         for item in periods
     }
-    is_alone = not (load.group or load.spread)
-    together = None if is_alone else (load.periods, round(seconds_of(verified.done), 3))
+    together = (load.periods, round(seconds_of(verified.done), 3)) if load.group or load.spread else None
     recording = record_loads(results, periods, together=together)
     if not load.spread:
         yield from recording

@@ -147,9 +147,8 @@ def keep_versions(periods: Publications[P]) -> Steps[list[Version]]:
         kept = {period: _refresh_states(load.context, states, current) for period, states in kept.items()}
         yield from _drop_table(context, name, context.publishers)
     if kept:
-        text = periods_text(periods)
         raise TransientError(
-            f"{context.target}: merges of {text} ended {_MOST_TRIES} times "
+            f"{context.target}: merges of {periods_text(periods)} ended {_MOST_TRIES} times "
             "while a version of it was kept. Nothing was published; a retry loads it again."
         )
     return []

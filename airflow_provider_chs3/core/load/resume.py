@@ -6,7 +6,6 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
-from itertools import chain, repeat
 from typing import Any, NamedTuple
 
 from airflow_provider_chs3.core.ledger.object_records import recorded_objects
@@ -128,10 +127,10 @@ def record_insert(
     }
     # The reading names all files; it is only in the record of the first period.
     reading = {"reading": plan.reading.as_json()} if load.request.is_durable else {}
-    plans = chain([json.dumps(basis | reading)], repeat(json.dumps(basis)))
+    plans = [json.dumps(basis | reading)] + [json.dumps(basis)] * (len(periods) - 1)
     records = (
         (coordinator, item.key_on(coordinator), {**item.values, **shared, **_values_of(item), "plan": plan_text})
-        for item, plan_text in zip(periods, plans, strict=False)
+        for item, plan_text in zip(periods, plans, strict=True)
     )
     name = f"Record that {periods_text(periods)} is being inserted"
     yield from add_records(load.context, "inserting", records, name=name, staging=load.staging)

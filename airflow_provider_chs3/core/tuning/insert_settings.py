@@ -39,12 +39,12 @@ _DEFAULT_DOWNLOADS = 4
 def _read_threads(share: ResourceShare, data: DataVolume) -> Setting:
     """Compute `max_threads`: each thread opens one file after another, and reads it in several requests."""
     threads, more = min(share.node_cores, 2 * share.cores), _threads_of_small_files(share, data)
+    reason = f"all {threads} cores read"
     if more > threads:
-        return Setting("max_threads", more, f"{data.files_per_node} small files per node: threads mostly wait for S3")
-    if share.parallel_loads > 1:
+        threads, reason = more, f"{data.files_per_node} small files per node: threads mostly wait for S3"
+    elif share.parallel_loads > 1:
         reason = f"twice this load's {share.cores} cores, at most all: reading waits for S3 much of the time"
-        return Setting("max_threads", threads, reason)
-    return Setting("max_threads", threads, f"all {threads} cores read")
+    return Setting("max_threads", threads, reason)
 
 
 def _threads_of_small_files(share: ResourceShare, data: DataVolume) -> int:
