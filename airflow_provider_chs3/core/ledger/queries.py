@@ -226,7 +226,6 @@ def _period_on_node(
 def _states_by_own(
     rows: Iterable[Row], mutations: tuple[Mutation, ...], broken: Broken
 ) -> dict[str, list[PartitionState]]:
-    """Return partitions by what those of a period have in common."""
     by_value = defaultdict[str, list[PartitionState]](list)
     for partition_id, fields, *several in rows:
         value, shown = several or (partition_id, "")

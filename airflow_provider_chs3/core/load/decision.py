@@ -205,7 +205,6 @@ def _decide_load(facts: PeriodFacts, policies: Policies) -> Decision:
 
 
 def _decide_stay(facts: PeriodFacts) -> Decision | None:
-    """Decide whether a period stays as it is; None if it changes."""
     if facts.comparison.status is ComparisonStatus.PINNED:
         return Refuse(facts.comparison.reason, Refusal.NOT_HELD) if facts.is_approval else Skip(facts.comparison.reason)
     if facts.is_reload:

@@ -82,7 +82,6 @@ def list_ready_period(request: LoadRequest) -> Steps[tuple[Source, Manifest]]:
 
 
 def _why_not_ready(request: LoadRequest, period: Period) -> Steps[Chs3Error | None]:
-    """Return the error of a missing ready marker; None if the period is ready."""
     ready_key = request.policies.ready_key or ""
     try:
         missing = yield from request.source.missing_marker(ready_key, period)

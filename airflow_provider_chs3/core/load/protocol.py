@@ -250,7 +250,6 @@ def _check_changed(load: PeriodLoad, error: Chs3Error) -> Steps[Chs3Error]:
 
 
 def _why_one_by_one(request: LoadRequest) -> str:
-    """Return why periods are loaded one by one; empty if they can be loaded together."""
     if reason := request.source.why_one_by_one:
         return reason
     # Skipped rows would look like missing ones.

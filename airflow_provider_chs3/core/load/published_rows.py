@@ -199,7 +199,6 @@ def look_at_published(
 
 
 def _known_contents(period_load: Publication, partition: PeriodOnNode, node: Node) -> Contents:
-    """Return the contents of a partition's former, staged and new parts."""
     staged = period_load.staged[node].at(partition.partition_id)
     before = period_load.before[node].at(partition.partition_id).state.contents
     new = (part.content for part in partition.state.sources)

@@ -182,7 +182,6 @@ def find_resumable_loads(
 
 
 def _read_newest(context: Target, key: LedgerKey, columns: str, *, condition: str) -> Steps[Sequence[Row]]:
-    """Read columns of the newest insert record of every period."""
     sql = Sql(
         f"SELECT {columns} FROM {table(context.loads)} WHERE {key.table_condition} AND {condition} "
         f"AND event = 'inserting' {NEWEST_FIRST} LIMIT 1 BY period"

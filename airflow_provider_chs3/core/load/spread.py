@@ -88,7 +88,6 @@ def _check_lateness(load: PeriodLoad, rows: _Rows) -> None:
 
 
 def _loads_of(load: PeriodLoad, partitions: Mapping[Period, PeriodPartitions], rows: _Rows) -> Steps[Periods]:
-    """Return a load of each period, with all of its objects."""
     assert load.spread
     kept, arrivals = defaultdict[Period, list[Unit]](list), defaultdict[Period, dict[str, str]](dict)
     for item in (yield from objects_of_periods(load.context, one_of("period", map(str, partitions)))):

@@ -124,7 +124,6 @@ class Batch(Generic[K, Item]):
         self.is_joint = is_joint
 
     def __iter__(self) -> Iterator[Item]:
-        """Yield the items that go on."""
         return iter(list(self.items.values()))
 
     @property

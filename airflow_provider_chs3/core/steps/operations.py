@@ -30,7 +30,6 @@ class Step(Generic[R]):
     name: str
 
     def __iter__(self) -> Generator[AnyStep, Any, R]:
-        """Ask the runner to perform the operation, and return the answer."""
         answer: R = yield self
         return answer
 

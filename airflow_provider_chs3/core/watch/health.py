@@ -114,7 +114,6 @@ def _hindrances(state: MergeState, thresholds: Thresholds) -> Iterator[str]:
 
 
 def _describe_progress(state: MergeState, thresholds: Thresholds) -> str:
-    """Describe the work in progress; empty if there is none."""
     replica = state.replica
     if state.merges:
         return f"merging, {', '.join(f'{merge.progress:.0%}' for merge in state.merges)} done"

@@ -69,7 +69,6 @@ def find_work(request: OptimizeRequest) -> Steps[dict[str, dict[str, Any]]]:
 
 
 def _periods_of(context: Target, request: OptimizeRequest, partition_ids: Iterable[str]) -> Steps[dict[str, Period]]:
-    """Return the partitions to merge: partition id → period."""
     partition_ids = sorted(partition_ids)
     if not partition_ids:
         return {}
