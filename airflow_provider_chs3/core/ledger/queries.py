@@ -177,8 +177,7 @@ def _records(ledger: str, of: LedgerKey, of_periods: str) -> str:
     """
     of_name, of_table = f"FROM {ledger} WHERE {of.name_condition} AND {of_periods}", "period, target_uuid"
     newest = f"[maxIf(sequence, {IS_STATE}), {NUMBER_OF_HELD}]"
-    since = "formatDateTime(recorded_at, '%F %T', 'UTC')"
-    of_held = f"why, {since}, hold_limit_days, keep_versions"
+    of_held = "why, formatDateTime(recorded_at, '%F %T', 'UTC'), hold_limit_days, keep_versions"
     record = f"(period, ({record_columns(structure=_STRUCTURE_KEY)}), partitions, {of_held})"
     is_own = f"target_uuid = {literal(of.target_uuid)}"
     return (

@@ -141,8 +141,7 @@ def _finish(load: PeriodLoad) -> Steps[dict[Period, Manifest]]:
     periods = Batch(items)
     before = yield from periods.ask(look_up_caught_up)
     periods.update(lambda item: replace(item, before=before[item.period]))
-    intended = periods.select(lambda item: bool(item.facts(item.before).intended))
-    finished = yield from finish(intended)
+    finished = yield from finish(periods.select(lambda item: bool(item.facts(item.before).intended)))
     yield from drop_held_of(*(item for period, item in items.items() if period in finished))
     left = {
         period: item.manifest
@@ -196,9 +195,8 @@ def objects_of_periods(context: Target, condition: str) -> Steps[list[RecordedOb
     if not all(facts.objects and facts.has_ledger for facts in context.nodes.values()):
         return []
     yield from catch_up(context, context.ledger, objects_table(context.ledger))
-    node = context.coordinator
-    key = LedgerKey.on(context, node, WHOLE_TABLE)
-    return (yield from held_objects(context.ledger, node, key, condition))
+    key = LedgerKey.on(context, context.coordinator, WHOLE_TABLE)
+    return (yield from held_objects(context.ledger, context.coordinator, key, condition))
 
 
 def _check_shrink(load: PeriodLoad, recorded: Iterable[RecordedObject]) -> str:

@@ -269,5 +269,4 @@ def _is_of_others(facts: PeriodFacts, policies: Policies) -> bool:
 
 
 def _shrank(facts: PeriodFacts, policies: Policies) -> bool:
-    least_bytes = facts.published_bytes * (1 - policies.max_shrink_fraction)
-    return bool(facts.objects) and facts.size_bytes < least_bytes
+    return bool(facts.objects) and facts.size_bytes < facts.published_bytes * (1 - policies.max_shrink_fraction)

@@ -158,8 +158,7 @@ def _show_difference(value: object, other: object) -> str:
     """Return the elements that the other value lacks."""
     if not isinstance(value, tuple) or not isinstance(other, tuple):
         return repr(value)
-    only = [item for item in value if item not in other]
-    return ", ".join(map(str, only)) or "none"
+    return ", ".join(str(item) for item in value if item not in other) or "none"
 
 
 def _check_unchanged(item: P, current: Mapping[Node, PeriodOnNode], staged_now: Mapping[Node, Staged]) -> P:
