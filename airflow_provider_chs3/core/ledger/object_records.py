@@ -104,10 +104,10 @@ def _pair_rows(period: ObjectsOfPeriod) -> Iterator[_Recorded]:
     return zip(period.objects, rows, period.arrivals or nothing, strict=True)
 
 
-def recorded_rows(ledger: TableName, node: Node, key: LedgerKey, *, base: str) -> Steps[dict[str, int | None]]:
+def recorded_rows(context: Target, key: LedgerKey, *, base: str) -> Steps[dict[str, int | None]]:
     """Read the rows of the objects that a period was published from, by path; None where files do not give them."""
-    sql = Sql(f"SELECT path, rows FROM {_published(ledger, [(key, base)])}")
-    return dict((yield from QueryNodes(name="Read how many rows each object had", sql={node: sql}))[node])
+    sql = Sql(f"SELECT path, rows FROM {_published(context.ledger, [(key, base)])}")
+    return dict((yield from context.on_coordinator(name="Read how many rows each object had", sql=sql)))
 
 
 def recorded_objects(
@@ -135,11 +135,12 @@ class RecordedObject(NamedTuple):
     arrival: str
 
 
-def held_objects(ledger: TableName, node: Node, key: LedgerKey, condition: str) -> Steps[list[RecordedObject]]:
+def held_objects(context: Target, condition: str) -> Steps[list[RecordedObject]]:
     """Read the objects whose rows the periods of a table hold, as far as a condition on their records is met.
 
     A period that an attempt was publishing when it died has those of the last one that was published.
     """
+    key, ledger = LedgerKey.on(context, context.coordinator, WHOLE_TABLE), context.ledger
     of_table, records = key.table_condition, table(ledger)
     bases = f"SELECT period, found.1 FROM ({_newest_published(ledger, key)})"
     published = f"SELECT period, attempt FROM {records} WHERE {of_table} AND event = 'published'"
@@ -148,7 +149,7 @@ def held_objects(ledger: TableName, node: Node, key: LedgerKey, condition: str) 
         f"FROM {table(objects_table(ledger))} WHERE {of_table} AND {condition} "
         f"AND (period, base) IN ({bases}) AND (period, attempt) IN ({published})"
     )
-    rows = (yield from QueryNodes(name="Read which objects are loaded", sql={node: sql}))[node]
+    rows = yield from context.on_coordinator(name="Read which objects are loaded", sql=sql)
     return [
         RecordedObject(Period.parse(period), _unit_of(*of_unit), count, arrival)
         for period, *of_unit, count, arrival in rows
@@ -173,15 +174,15 @@ def _newest_published(ledger: TableName, key: LedgerKey) -> str:
 
 
 def published_fingerprints(
-    ledger: TableName, node: Node, key: LedgerKey, periods: Iterable[Period]
+    context: Target, key: LedgerKey, periods: Iterable[Period]
 ) -> Steps[dict[Period, str | None]]:
     """Return the fingerprint of the objects that were loaded last of periods; None if somebody else loaded them."""
     of_periods = one_of("period", map(str, periods))
     sql = Sql(
-        f"SELECT period, found.2, state.2 FROM ({_newest_published(ledger, key)}) WHERE {of_periods} "
+        f"SELECT period, found.2, state.2 FROM ({_newest_published(context.ledger, key)}) WHERE {of_periods} "
         "AND (found.2 != '' OR state.2)"
     )
-    rows = (yield from QueryNodes(name="Read what was published last", sql={node: sql}))[node]
+    rows = yield from context.on_coordinator(name="Read what was published last", sql=sql)
     return {Period.parse(period): None if is_adopted else fingerprint for period, fingerprint, is_adopted in rows}
 
 

@@ -19,7 +19,6 @@ from airflow_provider_chs3.core.ledger.object_records import (
     unfinished_periods,
 )
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, restored_of
-from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.load.decision import Decision, Skip, Whole
 from airflow_provider_chs3.core.load.end_attempts import end_attempts_with
 from airflow_provider_chs3.core.load.finish import finish
@@ -195,8 +194,7 @@ def objects_of_periods(context: Target, condition: str) -> Steps[list[RecordedOb
     if not all(facts.objects and facts.has_ledger for facts in context.nodes.values()):
         return []
     yield from catch_up(context, context.ledger, objects_table(context.ledger))
-    key = LedgerKey.on(context, context.coordinator, WHOLE_TABLE)
-    return (yield from held_objects(context.ledger, context.coordinator, key, condition))
+    return (yield from held_objects(context, condition))
 
 
 def _check_shrink(load: PeriodLoad, recorded: Iterable[RecordedObject]) -> str:

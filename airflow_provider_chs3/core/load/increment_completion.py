@@ -270,8 +270,8 @@ def add_kept_objects(
     objects = load.increment.period.objects
     if rows is None:
         return objects, None
-    node = load.context.coordinator
-    known = yield from recorded_rows(load.context.ledger, node, load.key_on(node), base=load.increment.base)
+    key = load.key_on(load.context.coordinator)
+    known = yield from recorded_rows(load.context, key, base=load.increment.base)
     known |= {unit.path: count for unit, count in zip(load.objects, rows, strict=True)}
     of_each = [known[unit.path] for unit in objects]
     known_counts = [count for count in of_each if count is not None]
@@ -291,8 +291,7 @@ def _count_objects(load: PeriodLoad, *, name: str) -> Steps[dict[Node, Counter[s
 
 def _check_recorded(load: PeriodLoad, base: str, rows_by_node: Mapping[Node, Counter[str]]) -> Steps[None]:
     """Check that the column has only recorded objects, with their recorded numbers of rows."""
-    node = load.context.coordinator
-    recorded = yield from recorded_rows(load.context.ledger, node, load.key_on(node), base=base)
+    recorded = yield from recorded_rows(load.context, load.key_on(load.context.coordinator), base=base)
     published = sum((rows_by_node[node] for node in load.context.publishers), Counter[str]())
     where = f"{load.policies.object_column} of {load.context.target}"
     if unknown := sorted(published.keys() - recorded.keys()):

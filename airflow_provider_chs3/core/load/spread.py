@@ -116,10 +116,10 @@ def _loads_of(load: PeriodLoad, partitions: Mapping[Period, PeriodPartitions], r
 
 def _check_known(load: PeriodLoad, periods: Collection[Period], kept: Mapping[Period, Sequence[Unit]]) -> Steps[None]:
     """Check that the objects of published periods are known: rows are added to theirs."""
-    context, node = load.context, load.context.coordinator
-    if not (periods and context.nodes[node].has_ledger):
+    context = load.context
+    if not (periods and context.nodes[context.coordinator].has_ledger):
         return
-    published = yield from published_fingerprints(context.ledger, node, load.key_on(node), sorted(periods))
+    published = yield from published_fingerprints(context, load.key_on(context.coordinator), sorted(periods))
     for period, fingerprint in sorted(published.items()):
         if fingerprint is None or Manifest.of(kept.get(period, ())).fingerprint != fingerprint:
             raise TargetChangedError(
