@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any, ClassVar, Self, TypeVar
 
 from airflow_provider_chs3.exceptions import ConfigurationError
@@ -178,15 +178,20 @@ class Group:
         return cls(**values, **further)
 
 
-@cache
+_DECLARED: dict[type, Mapping[str, Argument]] = {}
+
+
 def declared(group: type[Group]) -> Mapping[str, Argument]:
     """Return the arguments of a group, by name."""
+    if group in _DECLARED:
+        return _DECLARED[group]
     arguments = dict[str, Argument]()
     for declaring in fields(group):  # type: ignore[arg-type]  # a dataclass
         if declaration := declaring.metadata.get("argument"):
             name, kind = declaring.name, str(declaring.type)
             owner = next(base for base in group.__mro__ if name in vars(base).get("__annotations__", ()))
             arguments[name] = replace(declaration, name=name, type=kind, group=getattr(owner, "group", ""))
+    _DECLARED[group] = arguments
     return arguments
 
 
