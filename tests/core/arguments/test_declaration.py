@@ -11,6 +11,7 @@ from airflow_provider_chs3.core.arguments.load_arguments import (
     CLOSED_FOR_DAYS,
     COLUMNS,
     GROUPS,
+    PARALLEL_LOADS,
     Casts,
     Files,
     PolicyGroup,
@@ -75,6 +76,11 @@ def test_what_is_wrong_is_named_with_what_to_give(group: type[Group], given: Any
 def test_columns_are_a_list_of_names(given: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"^columns=.* is not allowed: use a list of texts\.$"):
         COLUMNS.checked(given)
+
+
+def test_parallel_loads_are_a_number_above_none() -> None:
+    with pytest.raises(ConfigurationError, match=r"^parallel_loads=0 is not allowed: use a whole number at least 1\.$"):
+        PARALLEL_LOADS.checked(0)
 
 
 @pytest.mark.parametrize("given", ["a week", "", None, "-1", float("inf"), "inf", "nan"])

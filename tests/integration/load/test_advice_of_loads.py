@@ -14,25 +14,15 @@ from airflow_provider_chs3.exceptions import NotReadyError
 from tests.integration.lake import PERIOD, Lake
 from tests.integration.valued import AT, PREFIX, create, values
 
-LATER = "2026-11-05 12:00:00"
 FOREIGN = f"INSERT INTO trips VALUES ('{AT}', 9)"
-NEVER = {"table_checks": {"never": {"check_statement": "count() < 0"}}}
 
 
-def csv(*numbers: int, at: str = AT) -> bytes:
-    return "\n".join(["ts,n", *(f"{at},{number}" for number in numbers)]).encode()
+def csv(*numbers: int) -> bytes:
+    return "\n".join(["ts,n", *(f"{AT},{number}" for number in numbers)]).encode()
 
 
 def run(lake: Lake, sql: str) -> None:
     lake.on_every_node(sql.replace("trips", f"{lake.database}.trips"))
-
-
-def load_then(sql: str) -> Callable[[Lake], None]:
-    def before(lake: Lake) -> None:
-        lake.load()
-        run(lake, sql)
-
-    return before
 
 
 def put(name: str, body: bytes) -> Callable[[Lake], None]:
@@ -60,19 +50,7 @@ CASES = {
     "rows of others, replaced": Advice(
         lambda lake: run(lake, FOREIGN), r"set policies=\{'replace_unknown': True\}", {"replace_unknown": True}, ROWS
     ),
-    "changed by somebody": Advice(
-        load_then(FOREIGN), r"policies=\{'on_target_changed': 'reload'\}", {"on_target_changed": "reload"}, ROWS
-    ),
-    "deleted by somebody": Advice(
-        load_then("ALTER TABLE trips DELETE WHERE n = 1 SETTINGS mutations_sync = 2"),
-        r"policies=\{'on_target_changed': 'reload'\}",
-        {"on_target_changed": "reload"},
-        ROWS,
-    ),
     "no objects": Advice(delete_object, "'empty' publishes it without rows", {"on_no_objects": "empty"}, []),
-    "rows of other periods": Advice(
-        put("b.csv", csv(8, at=LATER)), "'on_other_periods': 'leave_out'", {"on_other_periods": "leave_out"}, ROWS
-    ),
     "new columns": Advice(
         put("a.csv", b"ts,n,extra\n" + f"{AT},5,x".encode()),
         r"load without them with policies=\{'on_new_columns': 'warn'\}",
@@ -107,13 +85,6 @@ CASES = {
         "create_table='if_missing' lets a load create it",
         {"create_table": "if_missing"},
         ROWS,
-    ),
-    "a failed check": Advice(
-        lambda lake: None,
-        r"publish anyway with policies=\{'on_failed_check': 'warn'\}",
-        {"on_failed_check": "warn", "checks": NEVER},
-        ROWS,
-        {"checks": NEVER},
     ),
     "a column of objects": Advice(
         lambda lake: run(lake, "ALTER TABLE trips ADD COLUMN o String"),

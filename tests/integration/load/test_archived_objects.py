@@ -18,6 +18,7 @@ def put_archived(lake: Lake, name: str, storage_class: str, body: bytes = BODY) 
     lake.s3.put_object(Bucket=lake.bucket, Key=f"{PREFIX}{name}", Body=body, StorageClass=storage_class)
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("storage_class", ARCHIVES)
 def test_they_are_refused_at_once(lake: Lake, storage_class: str) -> None:
     create(lake, "n Int8")
@@ -28,19 +29,13 @@ def test_they_are_refused_at_once(lake: Lake, storage_class: str) -> None:
     assert time.monotonic() - started < 30
 
 
-def test_other_classes_are_read(lake: Lake) -> None:
+def test_other_classes_and_those_that_are_restored_are_read(lake: Lake) -> None:
     create(lake, "n Int8")
-    put_archived(lake, "a.csv", "INTELLIGENT_TIERING")
-    put_archived(lake, "b.csv", "GLACIER_IR")
-    assert lake.load()["rows"] == 2
-
-
-def test_those_that_are_restored_are_read(lake: Lake) -> None:
-    create(lake, "n Int8")
-    put_archived(lake, "a.csv", "GLACIER")
-    lake.s3.restore_object(Bucket=lake.bucket, Key=f"{PREFIX}a.csv", RestoreRequest={"Days": 1})
+    for number, storage_class in enumerate(("INTELLIGENT_TIERING", "GLACIER_IR", "GLACIER")):
+        put_archived(lake, f"{number}.csv", storage_class, f"ts,n\n{AT},{number}\n".encode())
+    lake.s3.restore_object(Bucket=lake.bucket, Key=f"{PREFIX}2.csv", RestoreRequest={"Days": 1})
     lake.load()
-    assert values(lake, "n") == [1]
+    assert values(lake, "n") == [0, 1, 2]
 
 
 def test_those_that_were_loaded_before_are_not_read_again(lake: Lake) -> None:

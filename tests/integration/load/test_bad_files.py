@@ -84,10 +84,3 @@ def test_a_file_that_is_no_parquet(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     trips_lake.put(PREFIX + "a.parquet", b"certainly not")
     refused(trips_lake, f"{trips_lake.bucket}/{PREFIX}a.parquet cannot be read as Parquet")
-
-
-@pytest.mark.thorough
-def test_mixed_formats(trips_lake: Lake) -> None:
-    trips_lake.upload(TRIPS)
-    trips_lake.upload(TRIPS, file_format="jsonl")
-    refused(trips_lake, "several formats.* Set files={'file_format': …}")

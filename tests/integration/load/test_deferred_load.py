@@ -327,10 +327,3 @@ def test_merges_that_are_stuck_fail_the_task_and_the_period_stays_published(trip
     with pytest.raises(AirflowFailException, match="settled_with_too_many_parts"):
         trips_lake.load(wait_for_merges=True, merge_health=health, settings=MANY_PARTS)
     assert trips_lake.facts() == TRIPS.facts(PERIOD)
-
-
-def test_an_unknown_argument_for_merges_is_refused(trips_lake: Lake) -> None:
-    trips_lake.upload(TRIPS)
-    with pytest.raises(AirflowFailException, match="merge_health has spare_part: it takes"):
-        trips_lake.load(wait_for_merges=True, merge_health={"spare_part": 1})
-    assert not any(trips_lake.rows_per_node())

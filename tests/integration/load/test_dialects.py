@@ -127,15 +127,7 @@ def test_a_missing_column_is_told_with_those_that_are_there(lake: Lake) -> None:
     refused(lake, r"It has 'ts', 'N'\. Names must match exactly, and 'N' does not")
 
 
-@pytest.mark.thorough(but=1)
-@pytest.mark.parametrize(
-    ("body", "told"),
-    [
-        (f"ts,n\n{AT},1\n{AT},2,3\n", "row 2 of .*a.csv cannot be read as CSVWithNames: Expected end of line"),
-        (f"ts,n\n{AT},1\n\n", "row 2 of .*a.csv cannot be read as CSVWithNames"),
-    ],
-)
-def test_a_line_that_cannot_be_parsed(lake: Lake, body: str, told: str) -> None:
+def test_a_line_that_cannot_be_parsed(lake: Lake) -> None:
     create(lake, "n Int32")
-    lake.put(PREFIX + "a.csv", body.encode())
-    refused(lake, told)
+    lake.put(PREFIX + "a.csv", f"ts,n\n{AT},1\n{AT},2,3\n".encode())
+    refused(lake, "row 2 of .*a.csv cannot be read as CSVWithNames: Expected end of line")

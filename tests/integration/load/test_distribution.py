@@ -50,7 +50,7 @@ def test_each_row_lies_where_an_insert_into_the_distributed_table_would_put_it(t
 def test_a_period_is_loaded_again_once_it_is_to_lie_by_the_key(trips_lake: Lake) -> None:
     create_distributed(trips_lake)
     trips_lake.upload(TRIPS)
-    trips_lake.load(table="all_trips", cluster=None)
+    assert trips_lake.load(table="all_trips", cluster=None)["target"] == f"{trips_lake.database}.trips"
     assert trips_lake.load(**BY_KEY)["reason"] == "its definition changed since it was published"
     assert trips_lake.load(**BY_KEY)["status"] == "unchanged"
     assert trips_lake.facts() == TRIPS.facts(PERIOD)

@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import pytest
 
-from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.strikes import Strikes, strikes
 from tests.integration import deferring
 from tests.integration.added_files import (
@@ -47,14 +46,6 @@ def test_new_objects_are_loaded_alone_and_each_is_recorded_once_with_its_load(
     assert numbers(events) == list(range(80))
 
 
-@pytest.mark.thorough
-def test_rows_are_recorded_where_files_tell_them(trips_lake: Lake) -> None:
-    trips_lake.upload(Trips(rows_per_period=900, files_per_period=3))
-    trips_lake.load()
-    found = trips_lake.on_node(0, f"SELECT sum(rows), count(rows) FROM {trips_lake.database}.chs3_objects")
-    assert found == [(900, 3)]
-
-
 def _overwrite(lake: Lake) -> None:
     put(lake, 2, rows=7)
 
@@ -88,6 +79,7 @@ def _longer_ttl(lake: Lake) -> None:
         ),
         (_delete, r"since the period was published, 1 new, 1 deleted \(.*2.csv\)", [*range(20), *range(30, 70)]),
         (_lose_records, "the record of the objects loaded before does not match", [*range(70)]),
+        (_other_columns, "the new objects have other columns", [*range(70)]),
         (_longer_ttl, "engine, keys or TTL of the table changed", [*range(70)]),
     ],
     ids=lambda each: getattr(each, "__name__", None),
@@ -101,14 +93,6 @@ def test_otherwise_all_objects_are_loaded_and_the_log_says_why(
     assert load(events)["loaded_objects"] > 1
     assert re.search(f"Loading all objects: {why}", capfd.readouterr().out)
     assert numbers(events) == expected
-
-
-@pytest.mark.thorough
-def test_objects_with_other_columns_are_loaded_with_the_others(events: Lake, capfd: pytest.CaptureFixture[str]) -> None:
-    put(events, 6, columns="ts,n,other")
-    assert load(events)["loaded_objects"] == 7
-    assert "Loading all objects: the new objects have other columns" in capfd.readouterr().out
-    assert numbers(events) == list(range(70))
 
 
 @pytest.mark.thorough

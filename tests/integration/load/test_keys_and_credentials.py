@@ -11,9 +11,7 @@ from random import Random
 from typing import Any
 
 import pyarrow
-import pyarrow as pa
 import pyarrow.parquet
-import pyarrow.parquet as pq
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
@@ -113,32 +111,11 @@ def test_keys_with_braces_on_several_levels_load_right(trips_lake: Lake) -> None
 
 
 @pytest.mark.thorough
-def test_objects_that_look_alike_but_are_not_the_periods_are_not_read(trips_lake: Lake) -> None:
-    trips_lake.upload(TRIPS)
-    for key in ("trips/2026-10/notes.txt", "trips/2026-10-old/a.parquet", "trips/2026-1/a.parquet"):
-        trips_lake.put(key, b"not a trip")
-    assert trips_lake.load(key="trips/{YYYY-MM}/*.parquet")["objects"] == 24
-
-
-@pytest.mark.thorough
 def test_only_the_periods_objects_are_opened(trips_lake: Lake) -> None:
     # ClickHouse reads whatever its glob matches, and would fail over this.
     trips_lake.upload(TRIPS)
     trips_lake.put(f"trips/{PERIOD}/trips-{PERIOD}-000.parquet.tmp", b"not a trip")
     assert trips_lake.load(key="trips/{YYYY-MM}/*.parquet")["objects"] == 24
-
-
-@pytest.mark.thorough
-def test_files_of_several_lengths_of_a_fixed_column_keep_their_values(trips_lake: Lake) -> None:
-    for name, zone in (("a", b"12345678"), ("b", b"1234")):
-        table = TRIPS.table(PERIOD).slice(0, 10)
-        fixed = pa.array([zone] * 10, pa.binary(len(zone)))
-        buffer = io.BytesIO()
-        pq.write_table(table.set_column(9, "promo_code", fixed), buffer)
-        trips_lake.put(f"trips/{PERIOD}/{name}.parquet", buffer.getvalue())
-    trips_lake.load()
-    codes = f"SELECT DISTINCT promo_code FROM cluster(chs3, {trips_lake.database}, trips) ORDER BY 1"
-    assert trips_lake.on_node(0, codes) == [("1234",), ("12345678",)]
 
 
 @pytest.mark.thorough
@@ -184,15 +161,6 @@ def test_a_public_bucket_needs_no_keys(trips_lake: Lake, monkeypatch: pytest.Mon
             client.put_object(Bucket="public", Key=f"{PERIOD}/{name}", Body=content, ACL="public-read")
         monkeypatch.setenv("AWS_ENDPOINT_URL", public.endpoint_url)
         trips_lake.load(aws_conn_id=None, bucket="public", key="{YYYY-MM}/", endpoint_url=public.endpoint_url)
-    assert trips_lake.facts() == TRIPS.facts(PERIOD)
-
-
-def test_temporary_keys_with_their_token_load(
-    trips_lake: Lake, chs3_s3: S3Endpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trips_lake.upload(TRIPS)
-    monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", TemporaryKeys.of(chs3_s3).airflow_connection())
-    trips_lake.load()
     assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
 

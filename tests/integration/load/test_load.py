@@ -113,28 +113,6 @@ def test_a_sorting_key_that_descends_can_be_staged(lake: Lake) -> None:
     assert lake.facts() == TRIPS.facts(PERIOD)
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("file_format", ["csv.gz", "jsonl", "jsonl.gz"])
-def test_text_is_loaded_with_its_content(trips_lake: Lake, file_format: str) -> None:
-    trips_lake.upload(TRIPS, file_format=file_format)
-    trips_lake.load()
-    assert trips_lake.facts() == TRIPS.facts(PERIOD)
-
-
-@pytest.mark.thorough
-@pytest.mark.three_nodes
-def test_a_distributed_table_is_loaded_through_its_local_tables(trips_lake: Lake) -> None:
-    database, cluster = trips_lake.database, trips_lake.cluster.name
-    trips_lake.on_every_node(
-        f"CREATE TABLE {database}.all_trips AS {database}.trips "
-        f"ENGINE = Distributed({cluster}, {database}, trips, rand())"
-    )
-    trips_lake.upload(TRIPS)
-    result = trips_lake.load(table="all_trips", cluster=None)
-    assert result["target"] == f"{database}.trips"
-    assert trips_lake.facts() == TRIPS.facts(PERIOD)
-
-
 def test_one_server_without_a_cluster_is_loaded(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     connection = narrow_connection(lake.cluster)
     del connection["extra"]["cluster"]

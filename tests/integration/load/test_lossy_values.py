@@ -24,6 +24,7 @@ def timestamps(*texts: str) -> pa.Array:
     return pa.array([dt.datetime.fromisoformat(text) for text in texts], pa.timestamp("us", "UTC"))
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("key", "body"),
     [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
+from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.exceptions import NotReadyError
 from airflow_provider_chs3.testbed.trips import Trips
@@ -13,10 +13,6 @@ from tests.integration.lake import PERIOD, Lake
 from tests.integration.load.test_reload import reload
 
 TRIPS = Trips(rows_per_period=3_000, files_per_period=3)
-
-
-def insert_one_row(lake: Lake) -> None:
-    lake.on_node(1, f"INSERT INTO {lake.database}.{lake.table} (trip_id, pickup_at) SELECT 1, '2026-10-05 00:00:00'")
 
 
 def change_a_node_with_rows(lake: Lake, change: str) -> None:
@@ -32,61 +28,12 @@ class TestNoObjects:
         ):
             trips_lake.load()
 
-    @pytest.mark.thorough
-    def test_skip_leaves_the_period_as_it_is(self, trips_lake: Lake) -> None:
-        trips_lake.upload(TRIPS)
-        trips_lake.load()
-        with pytest.raises(AirflowSkipException):
-            trips_lake.load(key="nothing/{YYYY-MM}/", on_no_objects="skip")
-        assert trips_lake.facts() == TRIPS.facts(PERIOD)
-
-    @pytest.mark.thorough
-    def test_empty_publishes_the_period_without_rows(self, trips_lake: Lake) -> None:
-        trips_lake.upload(TRIPS)
-        trips_lake.load()
-        result = trips_lake.load(key="nothing/{YYYY-MM}/", on_no_objects="empty")
-        assert (result["status"], result["rows"], trips_lake.facts().rows) == ("published", 0, 0)
-
-    @pytest.mark.thorough
-    def test_an_empty_period_is_unchanged_the_next_time(self, trips_lake: Lake) -> None:
-        trips_lake.load(on_no_objects="empty")
-        assert trips_lake.load(on_no_objects="empty")["status"] == "unchanged"
-
 
 class TestReady:
     def test_without_the_marker_the_load_waits_for_a_retry(self, trips_lake: Lake) -> None:
         trips_lake.upload(TRIPS)
         with pytest.raises(NotReadyError, match=f"trips/{PERIOD}/_SUCCESS does not exist yet"):
             trips_lake.load(ready_key="_SUCCESS")
-
-    @pytest.mark.thorough
-    def test_with_the_marker_the_period_is_loaded_without_it(self, trips_lake: Lake) -> None:
-        trips_lake.upload(TRIPS)
-        trips_lake.put(f"trips/{PERIOD}/_SUCCESS", b"")
-        assert trips_lake.load(ready_key="_SUCCESS")["objects"] == 3
-
-    @pytest.mark.thorough
-    def test_the_marker_may_have_a_template_of_its_own(self, trips_lake: Lake) -> None:
-        trips_lake.upload(TRIPS)
-        trips_lake.put(f"done/{PERIOD}.ok", b"x")
-        assert trips_lake.load(ready_key="done/{YYYY-MM}.ok")["status"] == "published"
-
-    @pytest.mark.thorough
-    def test_young_objects_wait_for_a_retry(self, trips_lake: Lake) -> None:
-        trips_lake.upload(TRIPS)
-        with pytest.raises(NotReadyError, match=r"min_object_age_seconds'\]=3600"):
-            trips_lake.load(min_object_age_seconds=3600)
-
-
-class TestIgnoredObjects:
-    @pytest.mark.thorough
-    @pytest.mark.parametrize(
-        "name", ["_SUCCESS", "_temporary/part.parquet", ".part.parquet.crc", "empty.parquet", "sub/"]
-    )
-    def test_markers_and_empty_objects_are_no_data(self, trips_lake: Lake, name: str) -> None:
-        trips_lake.upload(TRIPS)
-        trips_lake.put(f"trips/{PERIOD}/{name}", b"" if name in ("empty.parquet", "sub/") else b"x")
-        assert trips_lake.load()["objects"] == 3
 
 
 class TestShrinking:
@@ -103,24 +50,6 @@ class TestShrinking:
         assert (reload(trips_lake, conf)["status"], trips_lake.facts().rows) == ("published", 1_000)
 
 
-class TestRowsThatNoLoadKnows:
-    @pytest.mark.three_nodes
-    def test_stop_the_load(self, trips_lake: Lake) -> None:
-        insert_one_row(trips_lake)
-        trips_lake.upload(TRIPS)
-        with pytest.raises(AirflowFailException, match=r"no load wrote.*policies={'replace_unknown': True}"):
-            trips_lake.load()
-        assert trips_lake.facts().rows == 1
-
-    @pytest.mark.thorough
-    @pytest.mark.three_nodes
-    def test_are_replaced_if_the_user_says_so(self, trips_lake: Lake) -> None:
-        insert_one_row(trips_lake)
-        trips_lake.upload(TRIPS)
-        trips_lake.load(replace_unknown=True)
-        assert trips_lake.facts() == TRIPS.facts(PERIOD)
-
-
 class TestATargetThatSomebodyChanged:
     CHANGES = (
         "INSERT INTO {} (trip_id, pickup_at) SELECT 1, '2026-10-05 00:00:00'",
@@ -130,19 +59,12 @@ class TestATargetThatSomebodyChanged:
 
     @pytest.mark.thorough(but=1)
     @pytest.mark.parametrize("change", CHANGES)
-    def test_stops_the_load(self, trips_lake: Lake, change: str) -> None:
+    def test_stops_the_load_until_the_user_lets_it_replace_that(self, trips_lake: Lake, change: str) -> None:
         trips_lake.upload(TRIPS)
         trips_lake.load()
         change_a_node_with_rows(trips_lake, change)
         with pytest.raises(AirflowFailException, match=r"policies={'on_target_changed': 'reload'}"):
             trips_lake.load()
-
-    @pytest.mark.thorough
-    @pytest.mark.parametrize("change", CHANGES)
-    def test_is_loaded_again_if_the_user_says_so(self, trips_lake: Lake, change: str) -> None:
-        trips_lake.upload(TRIPS)
-        trips_lake.load()
-        change_a_node_with_rows(trips_lake, change)
         trips_lake.load(on_target_changed="reload")
         assert trips_lake.facts() == TRIPS.facts(PERIOD)
 

@@ -237,13 +237,14 @@ def test_connection_settings_do_not_cut_an_answer(lake: Lake, monkeypatch: pytes
 
 
 @pytest.mark.thorough(but=1)
-@pytest.mark.parametrize("profile", ["fixed", "fixed_early", "fixed_skipping"])
-def test_a_profile_that_fixes_what_a_load_needs_is_a_finding(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch, profile: str
+@pytest.mark.parametrize("profile", FINDINGS)
+def test_a_profile_that_fixes_what_a_load_needs_is_a_finding_of_load_and_doctor(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], profile: str
 ) -> None:
     numbered(lake, 2, 10)
     log_in(lake, monkeypatch, profile)
     refused(lake, FINDINGS[profile], file_format="CSV", select={"at": "c1", "n": "c2"})
+    assert any(FINDINGS[profile] in finding for finding in doctor(lake, capsys))
 
 
 @pytest.mark.thorough
@@ -313,16 +314,6 @@ def doctor(lake: Lake, capsys: pytest.CaptureFixture[str], *arguments: str) -> l
     main(["doctor", "--output=json", "--database", lake.database, "--table", lake.table, *arguments])
     checks = json.loads(capsys.readouterr().out)["checks"]
     return [each for check in checks if check["name"] in ("connection", "settings") for each in check["findings"]]
-
-
-@pytest.mark.thorough(but=1)
-@pytest.mark.parametrize("profile", FINDINGS)
-def test_the_doctor_finds_what_a_profile_forbids(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], profile: str
-) -> None:
-    numbered(lake, 1, 1)
-    log_in(lake, monkeypatch, profile)
-    assert any(FINDINGS[profile] in finding for finding in doctor(lake, capsys))
 
 
 @pytest.mark.thorough

@@ -80,14 +80,6 @@ def test_a_key_of_json_may_have_values_of_any_types(lake: Lake) -> None:
 
 
 @pytest.mark.thorough
-def test_a_column_with_a_default_may_be_missing_from_all_files(trips_lake: Lake) -> None:
-    trips_lake.on_every_node(f"ALTER TABLE {trips_lake.database}.trips ADD COLUMN loaded_by String DEFAULT 'me'")
-    trips_lake.upload(TRIPS)
-    trips_lake.load()
-    assert column(trips_lake, "loaded_by") == ["me"]
-
-
-@pytest.mark.thorough
 def test_an_expression_sees_the_files_columns_and_not_the_other_expressions(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     select = {"pickup_at": "pickup_at", "passenger_count": "trip_id + 70000", "trip_id": "toUInt8(7)"}

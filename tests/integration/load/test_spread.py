@@ -381,13 +381,26 @@ def proved(arrivals: Arrivals) -> list[tuple[str, str]]:
     return [(found["period"][-2:], found["status"]) for found in prove.execute({})]
 
 
-def test_proofs_read_what_is_recorded_of_each_period(arrivals: Arrivals) -> None:
+def test_objects_are_listed_and_proved_by_what_is_recorded_of_each_period(arrivals: Arrivals) -> None:
     arrivals.put(10, "a", 0, [9, 3])
-    arrivals.put(11, "b", 50, [11, 9])
+    arrivals.put(11, "b", 50, [11, 9], rows=3)
     assert proved(arrivals) == [("10", "differs"), ("11", "differs")]
     arrivals.load(10)
     arrivals.load(11)
     assert proved(arrivals) == [("03", "equal"), ("09", "equal"), ("11", "equal")]
+    listed = arrivals.operator(11).on_connection().list_objects()
+    assert [(str(unit.period)[-2:], unit.arrival, unit.path[-1], unit.rows) for unit in listed] == [
+        ("03", "2026-11-10", "a", 2),
+        ("09", "2026-11-10", "a", 2),
+        ("09", "2026-11-11", "b", 3),
+        ("11", "2026-11-11", "b", 3),
+    ]
+    # Rows may be added to periods of any age: their records stay as long as those of a whole table.
+    of_objects = f"database = '{arrivals.lake.database}' AND table = 'chs3_objects' AND active"
+    ((kept_years,),) = arrivals.lake.on_node(
+        0, f"SELECT dateDiff('year', now(), min(delete_ttl_info_min)) FROM system.parts WHERE {of_objects}"
+    )
+    assert kept_years > 50
     arrivals.lose_records()
     lost = [(day, "refused") for day in ("03", "09", "11")]
     assert proved(arrivals) == [*lost, ("10", "differs"), ("11", "differs")]
@@ -430,23 +443,3 @@ def test_arrivals_are_due_and_not_the_periods_of_their_rows(lake: Lake) -> None:
     freshness = table.status().freshness
     assert freshness
     assert str(freshness.fresh_by) == "2h UTC"
-
-
-def test_objects_are_listed_with_their_arrival_and_rows_by_period(arrivals: Arrivals) -> None:
-    arrivals.put(10, "a", 0, [10, 9])
-    arrivals.put(11, "b", 50, [11, 9], rows=3)
-    arrivals.load(10)
-    arrivals.load(11)
-    listed = arrivals.operator(11).on_connection().list_objects()
-    assert [(str(unit.period)[-2:], unit.arrival, unit.path[-1], unit.rows) for unit in listed] == [
-        ("09", "2026-11-10", "a", 2),
-        ("09", "2026-11-11", "b", 3),
-        ("10", "2026-11-10", "a", 2),
-        ("11", "2026-11-11", "b", 3),
-    ]
-    # Rows may be added to periods of any age: their records stay as long as those of a whole table.
-    of_objects = f"database = '{arrivals.lake.database}' AND table = 'chs3_objects' AND active"
-    ((kept_years,),) = arrivals.lake.on_node(
-        0, f"SELECT dateDiff('year', now(), min(delete_ttl_info_min)) FROM system.parts WHERE {of_objects}"
-    )
-    assert kept_years > 50

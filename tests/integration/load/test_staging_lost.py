@@ -72,13 +72,3 @@ def test_a_partition_that_is_gone_in_the_moment_of_replacing(loaded_lake: Lake, 
     strikes.reset()
     loaded_lake.load()
     assert loaded_lake.facts() == SECOND.facts(PERIOD)
-
-
-@pytest.mark.thorough
-def test_nodes_that_read_nothing_lose_the_last_version(trips_lake: Lake) -> None:
-    trips_lake.upload(FIRST)
-    trips_lake.load()
-    for key in FIRST.upload(trips_lake.s3, PERIOD, bucket=trips_lake.bucket, prefix=f"trips/{PERIOD}/")[1:]:
-        trips_lake.s3.delete_object(Bucket=trips_lake.bucket, Key=key)
-    result = trips_lake.load(max_shrink_fraction=1)
-    assert sorted(trips_lake.rows_per_node()) == [0, 0, result["rows"]]

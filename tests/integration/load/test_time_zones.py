@@ -248,13 +248,13 @@ class TestOneServer:
         assert len({tuple(each["query_ids"]) for each in operator.execute({})}) == 1
         assert found(moving, "toUnixTimestamp(ts), toYYYYMM(ts)") == {(1717191000, 202405), (1718420400, 202406)}
 
-    def test_a_zone_that_no_server_knows_is_refused(self, moving: Lake) -> None:
-        create(moving, "day Date, x DateTime")
-        put(moving, "day,x", "2024-05-15,2024-05-15 12:00:00", files=2)
+    def test_a_zone_that_no_server_knows_is_refused(self, lake: Lake) -> None:
+        create(lake, "day Date, x DateTime")
+        put(lake, "day,x", "2024-05-15,2024-05-15 12:00:00", files=2)
         with pytest.raises(AirflowFailException, match="does not accept session_timezone = 'Europe/Berln'"):
-            load(moving, settings={"session_timezone": "Europe/Berln"})
+            load(lake, settings={"session_timezone": "Europe/Berln"})
         with pytest.raises(AirflowFailException, match="names no time zone"):
-            load(moving, settings={"session_timezone": ""})
+            load(lake, settings={"session_timezone": ""})
 
 
 class TestTimestampsWithoutAZoneUnderSelect:

@@ -83,14 +83,6 @@ def _connect(lake: Lake, monkeypatch: pytest.MonkeyPatch, **extra: Any) -> None:
 
 
 class TestSpecs:
-    def test_are_measured_where_nobody_declares_them(
-        self, loaded_lake: Lake, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        loaded_lake.load()
-        log = capsys.readouterr().out
-        ports = {line.strip().split(":")[1] for line in log.splitlines() if "GiB (measured)" in line}
-        assert ports == {str(node.tcp_port) for node in loaded_lake.cluster.nodes}
-
     @pytest.mark.thorough
     @pytest.mark.three_nodes
     def test_measured_cores_are_the_machines_whatever_a_profile_allows(
@@ -195,9 +187,3 @@ class TestPeriodsSideBySide:
         loaded_lake.load(parallel_loads=1)
         log = capsys.readouterr().out
         assert "this load takes 1/2, as other inserts are running (1)" in log
-
-    def test_a_number_below_one_is_refused(self, loaded_lake: Lake) -> None:
-        with pytest.raises(
-            AirflowFailException, match="parallel_loads=0 is not allowed: use a whole number at least 1"
-        ):
-            loaded_lake.load(parallel_loads=0)

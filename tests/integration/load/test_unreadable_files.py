@@ -97,12 +97,6 @@ FILES: dict[str, tuple[str, str, bytes, str]] = {
         f"ts,n\r{AT},1\r{AT},2\r".encode(),
         r"Lines seem to end with \\r alone: end them with \\n",
     ),
-    "NULL for a Tuple": (
-        "t Tuple(a Int32, b Int32)",
-        "a.jsonl",
-        json.dumps({"ts": AT, "t": None}).encode(),
-        r"Column 't' is .*, but row 1 of \S+a.jsonl has NULL, or missing, for it",
-    ),
     "a line end, and nothing else": ("n Int32", "a.csv", b"\n", r"a.csv begins with an empty line .*'skip_lines'"),
     "keys in capitals": (
         "n Int32",

@@ -108,12 +108,6 @@ def _lines(ending: str, columns: list[str], good: list[str], bad: list[str]) -> 
 
 
 @pytest.mark.thorough
-def test_an_integer_of_json_may_have_a_point(lake: Lake) -> None:
-    create(lake, "n Nullable(Int32)")
-    assert loaded(lake, "a.jsonl", f'{{"ts": "{AT}", "n": "1"}}\n{{"ts": "{AT}", "n": 5.0}}'.encode(), "n") == [1, 5]
-
-
-@pytest.mark.thorough
 @pytest.mark.newer("cast to Time or NULL that is NULL for the wrong ones alone: its error names the first row")
 def test_a_time_of_day_that_there_is_not_is_refused(lake: Lake) -> None:
     create(lake, "n Nullable(Time)")

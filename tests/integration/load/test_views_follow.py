@@ -281,8 +281,8 @@ def assert_follows(lake: Lake) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("nodes", [1, pytest.param(3, marks=[pytest.mark.three_nodes, pytest.mark.thorough])])
-def test_chains_of_views_follow_base_by_base(trips_lake: Lake, nodes: int) -> None:
+@pytest.mark.three_nodes
+def test_chains_of_views_follow_base_by_base(trips_lake: Lake) -> None:
     lake = trips_lake
     create_chain(lake)
     for period, trips in (("2026-09", FIRST), (PERIOD, FIRST), (PERIOD, SECOND)):

@@ -75,19 +75,6 @@ def test_nights_read_what_is_new(lake: Lake, key: str) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.timeout(7_200)
-def test_500_nights_read_one_object_each(table: Source) -> None:
-    first = datetime(2025, 1, 1, 12)
-    for night in range(500):
-        table.put("all", "a", night, moments=[first + timedelta(days=night)])
-        load = table.operator(period="all")
-        assert load.execute({})["status"] == "published"
-        assert [len(insert.paths) for insert in load.inserts] == [1]
-        if night % 50 == 49:
-            assert table.found() == table.expected()
-
-
-@pytest.mark.thorough
 def test_nights_go_on_where_merges_do_not(table: Source) -> None:
     # 1,200 parts, as of so many nights whose parts nothing merges.
     lake, never = table.lake, "max_bytes_to_merge_at_max_space_in_pool = 1, max_bytes_to_merge_at_min_space_in_pool = 1"
