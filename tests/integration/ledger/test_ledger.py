@@ -153,7 +153,7 @@ class TestOtherSchema:
             with pytest.raises(AirflowFailException, match="not created by this version of the package"):
                 operator.execute({})
 
-    @pytest.mark.thorough(but=1)
+    @pytest.mark.thorough
     @pytest.mark.parametrize("deferrable", [False, True])
     @pytest.mark.parametrize("name", ["chs3_ledger", "chs3_objects", "chs3_loads"])
     def test_a_table_of_that_name_of_somebody_else_is_refused_with_a_way_out(

@@ -51,13 +51,6 @@ CASES = {
         lambda lake: run(lake, FOREIGN), r"set policies=\{'replace_unknown': True\}", {"replace_unknown": True}, ROWS
     ),
     "no objects": Advice(delete_object, "'empty' publishes it without rows", {"on_no_objects": "empty"}, []),
-    "new columns": Advice(
-        put("a.csv", b"ts,n,extra\n" + f"{AT},5,x".encode()),
-        r"load without them with policies=\{'on_new_columns': 'warn'\}",
-        {"on_new_columns": "warn"},
-        [5],
-        {"on_new_columns": "fail"},
-    ),
     "several formats": Advice(
         put("b.jsonl", b'{"ts": "2026-10-05 12:00:00", "n": 8}'),
         "a key template that matches only one of them",

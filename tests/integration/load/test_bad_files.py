@@ -52,6 +52,7 @@ def test_a_text_where_other_files_have_a_number(trips_lake: Lake) -> None:
     refused(trips_lake, f"Column 'trip_id' is UInt64, but row 1 of {trips_lake.bucket}/{PREFIX}z.parquet has 'x'")
 
 
+@pytest.mark.thorough
 def test_a_number_that_does_not_fit(trips_lake: Lake) -> None:
     table = TRIPS.table(PERIOD)
     wide = table.set_column(4, "passenger_count", pa.array([1] * (len(table) - 1) + [70_000]))
@@ -80,6 +81,7 @@ def test_a_null_that_the_column_cannot_hold_is_refused_or_the_default_if_the_use
     assert sum(rows[0][0] for rows in zones) == 5
 
 
+@pytest.mark.thorough
 def test_a_file_that_is_no_parquet(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     trips_lake.put(PREFIX + "a.parquet", b"certainly not")

@@ -77,19 +77,6 @@ def test_a_table_that_differs_on_one_node(trips_lake: Lake) -> None:
     refused(trips_lake, f"differs on 127.0.0.1:{trips_lake.cluster.nodes[2].tcp_port}: its {difference}")
 
 
-@pytest.mark.thorough(but=1)
-@pytest.mark.parametrize(
-    "key",
-    ["toMonth(pickup_at)", "toMonday(pickup_at)"],
-)
-def test_a_partition_key_that_is_not_monthly(lake: Lake, key: str) -> None:
-    columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
-    by = f"PARTITION BY {key}" if key else ""
-    lake.on_every_node(f"CREATE TABLE {lake.database}.trips ({columns}) ENGINE = MergeTree {by} ORDER BY trip_id")
-    lake.upload(TRIPS)
-    refused(lake, r"not partitioned by month.*PARTITION BY .*toYYYYMM\(`pickup_at`\)")
-
-
 @pytest.mark.thorough
 def test_a_cluster_that_is_not_the_distributed_tables(trips_lake: Lake) -> None:
     database, single = trips_lake.database, trips_lake.cluster.single_node_name

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -16,8 +14,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException, AirflowTas
 
 from airflow_provider_chs3.client import detached_runner as detached
 from airflow_provider_chs3.client.log_comment import client_name
-from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError
-from airflow_provider_chs3.testbed.processes import free_ports
+from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
 from airflow_provider_chs3.triggers.merge_health import MergeHealthTrigger
 from tests.faults.strikes import Strikes, strikes
@@ -85,6 +82,7 @@ def test_an_insert_goes_on_without_its_worker_and_is_published_by_the_next(trips
     assert inserts(trips_lake) == 1
 
 
+@pytest.mark.thorough
 def test_a_retry_goes_on_with_the_insert_of_a_worker_that_died(trips_lake: Lake, gate: Gate) -> None:
     trips_lake.upload(TRIPS)
     first = deferring.start(trips_lake, **gate.options)
@@ -257,15 +255,6 @@ def test_keys_of_several_batches_are_inserted_one_after_the_other_each_by_itself
     result = second.resume()
     assert len(result["query_ids"]) == 2
     assert trips_lake.facts() == TRIPS.facts(PERIOD)
-
-
-def test_where_http_is_not_reached_the_error_says_what_to_do(trips_lake: Lake, monkeypatch: Any) -> None:
-    trips_lake.upload(TRIPS)
-    connection = json.loads(os.environ["AIRFLOW_CONN_CHS3_DEFAULT"])
-    connection["extra"] = {**connection["extra"], "http_port": free_ports(1)[0]}
-    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
-    with pytest.raises(ClickHouseConnectionError, match="'http_port', or leave deferrable and durable out"):
-        deferring.run(trips_lake, {})
 
 
 @pytest.mark.thorough

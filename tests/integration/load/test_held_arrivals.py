@@ -88,6 +88,7 @@ def test_an_arrival_is_held_as_a_whole_until_it_is_discarded_or_approved(half_he
     assert half_held.load(10, **CHECKED)["status"] == approve(half_held, 10)[0]["status"] == "unchanged"
 
 
+@pytest.mark.thorough
 def test_other_arrivals_are_published_meanwhile(half_held: Arrivals) -> None:
     """Their rows are in what the approval, here by the conf of a run, publishes."""
     half_held.put(11, "d", 500, [11, 9])

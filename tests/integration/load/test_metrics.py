@@ -61,6 +61,7 @@ def test_a_load_counts_itself_its_rows_and_seconds_and_the_sensor_its_wait(trips
     assert [each.name for each in statsd.received()] == ["chs3.merges.parts", "chs3.merges.waited"]
 
 
+@pytest.mark.thorough
 def test_a_load_says_until_when_its_table_is_fresh(trips_lake: Lake, statsd: Receiver) -> None:
     running = Period.of(datetime.now(UTC).replace(tzinfo=None), Grain.MONTH)
     for period in (running.shifted(-2), running.shifted(-1), running):

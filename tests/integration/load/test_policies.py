@@ -68,13 +68,6 @@ class TestATargetThatSomebodyChanged:
         trips_lake.load(on_target_changed="reload")
         assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
-    @pytest.mark.thorough
-    def test_merges_are_no_change(self, trips_lake: Lake) -> None:
-        trips_lake.upload(TRIPS)
-        trips_lake.load(settings={"min_insert_block_size_bytes": 1, "max_block_size": 100})
-        trips_lake.on_every_node(f"OPTIMIZE TABLE {trips_lake.database}.{trips_lake.table} FINAL")
-        assert trips_lake.load()["status"] == "unchanged"
-
 
 class TestRowsOfOtherPeriods:
     DIRTY = Trips(rows_per_period=3_000, files_per_period=3, wrong_period_rows=7)

@@ -309,7 +309,7 @@ def test_rows_are_not_added_to_periods_whose_objects_nobody_knows(arrivals: Arri
     arrivals.assert_exact()
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("is_by_object", [False, True])
 @pytest.mark.parametrize("key", ["toYYYYMM(at)", "(toYYYYMM(at), number % 3)", "toDate(at)"])
 def test_where_records_are_lost_the_table_is_adopted_as_the_objects_have_it(

@@ -227,6 +227,7 @@ def test_skip_indices_projections_codecs_and_constraints_come_with_the_period(la
     assert [row for each in rows for row in each] == [("x", 1), ("y", 2)]
 
 
+@pytest.mark.thorough
 @pytest.mark.three_nodes
 def test_a_row_that_a_constraint_forbids_stops_the_load(lake: Lake) -> None:
     create(lake, "a UInt64, CONSTRAINT small CHECK a < 1000")

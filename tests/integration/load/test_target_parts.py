@@ -5,25 +5,11 @@ from __future__ import annotations
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
 from tests.integration.lake import PERIOD, Lake
 
 FIRST = Trips(rows_per_period=3_000, files_per_period=24)
 SECOND = Trips(seed=2, rows_per_period=3_600, files_per_period=24)
-
-
-@pytest.mark.thorough
-def test_a_period_that_was_replaced_is_unchanged_after_its_nodes_crashed(trips_lake: Lake) -> None:
-    if not isinstance(trips_lake.cluster, ClickHouseCluster):
-        pytest.skip("nodes of others are not killed")
-    for trips in (FIRST, SECOND):
-        trips_lake.upload(trips)
-        trips_lake.load()
-    for number in range(len(trips_lake.cluster.nodes)):
-        trips_lake.cluster.restart(number)
-    assert trips_lake.load()["status"] == "unchanged"
-    assert trips_lake.facts() == SECOND.facts(PERIOD)
 
 
 @pytest.mark.thorough(but=1)

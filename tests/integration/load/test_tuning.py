@@ -94,6 +94,7 @@ class TestSpecs:
         log = capsys.readouterr().out
         assert log.count(f" {machine[0]} cores, ") == 3
 
+    @pytest.mark.thorough
     @pytest.mark.three_nodes
     def test_come_from_the_connection(
         self, loaded_lake: Lake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -113,7 +114,6 @@ class TestSpecs:
         log = capsys.readouterr().out
         assert log.count("1 core, 2.0 GiB (operator's node_specs)") == 3
 
-    @pytest.mark.thorough
     @pytest.mark.three_nodes
     def test_can_be_declared_for_one_node_of_several_on_a_host(
         self, loaded_lake: Lake, capsys: pytest.CaptureFixture[str]

@@ -155,6 +155,7 @@ def test_the_last_increment_of_a_table_that_merges_rows(lake: Lake) -> None:
     assert table.found() == table.expected()
 
 
+@pytest.mark.thorough
 def test_rows_of_others_have_a_policy_of_their_own(table: Source) -> None:
     put_night(table, 1)
     table.load(period="all")

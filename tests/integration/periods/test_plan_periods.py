@@ -73,6 +73,7 @@ class TestNumberOfTasks:
             tries.setdefault(ti.task_id.rpartition(".")[2], []).append((str(ti.state), ti.try_number))
         return run.state, tries
 
+    @pytest.mark.thorough
     def test_a_plan_of_more_fails_at_once_before_anything_is_loaded(
         self, trips_lake: Lake, run_dag: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -114,10 +115,6 @@ class TestNumberOfTasks:
 
 
 class TestReasons:
-    def test_a_period_that_was_never_loaded_is_planned_before_any_ledger_is_there(self, trips_lake: Lake) -> None:
-        trips_lake.upload(TRIPS, "2026-10")
-        assert plan(trips_lake, periods=["2026-10"]) == ["2026-10"]
-
     def test_a_period_with_other_objects_or_none_is_planned_and_logged_with_its_reason(
         self, loaded: Lake, said: list[logging.LogRecord]
     ) -> None:
@@ -197,9 +194,3 @@ class TestPeriods:
     def test_all_periods_and_a_look_back_exclude_each_other(self) -> None:
         with pytest.raises(ConfigurationError, match="Set either"):
             PlanLoadsOperator(task_id="plan", table="t", key="s3://b/{YYYY-MM}", all_periods=True, lookback=1)
-
-
-def test_a_table_that_is_not_there_is_told(lake: Lake) -> None:
-    lake.upload(TRIPS, "2026-10")
-    with pytest.raises(AirflowFailException, match="does not exist"):
-        plan(lake, periods=["2026-10"])

@@ -121,6 +121,7 @@ class TestAllIsWell:
 
 
 class TestServers:
+    @pytest.mark.thorough
     def test_a_wrong_spec_and_a_name_that_is_no_node_are_found(
         self, trips_lake: Lake, doctor: Doctor, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -151,6 +152,7 @@ class TestServers:
         assert code == 1
         assert "Cluster 'elsewhere' is not known to the server" in findings(checks)["connection"][0]
 
+    @pytest.mark.thorough
     def test_a_worker_whose_clock_is_an_hour_ahead_is_found(
         self, lake: Lake, doctor: Doctor, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -109,7 +109,7 @@ def test_periods_of_several_lengths_are_refused(lake: Lake) -> None:
     source.assert_exact()
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("key", "grain", "why"),
     [

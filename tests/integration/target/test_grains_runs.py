@@ -96,7 +96,7 @@ def test_nights_add_to_a_whole_table(lake: Lake, run_night: Callable[..., str]) 
         assert source.found() == source.expected()
 
 
-@pytest.mark.thorough(but=2)
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize(
     ("key", "template", "asked", "error"),
     [

@@ -50,6 +50,7 @@ def test_the_log_names_them_and_they_are_not_loaded_or_fail_the_load(
 ) -> None:
     put(numbers, PERIOD, "a", 1, color="red", weight=1.5)
     said = "The files of 2026-10 have columns that .*numbers lacks: 'color', 'weight'"
+    said += ".*load without them with policies={'on_new_columns': 'warn'}"
     refused(numbers, said, key="n/{YYYY-MM}/", on_new_columns="fail")
     assert len(types(numbers)[0]) == 2
     capsys.readouterr()

@@ -155,6 +155,7 @@ def test_a_wrong_password_is_not_the_files_fault(
     assert ".parquet" not in said
 
 
+@pytest.mark.thorough
 @pytest.mark.three_nodes
 def test_a_cluster_gets_a_table_over_all_nodes(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
     lake.upload(TRIPS)

@@ -9,7 +9,6 @@ import pytest
 from airflow_provider_chs3.cli.rehearse import Rehearsal
 from airflow_provider_chs3.core.doctor import rehearsal_tables as scratch
 from airflow_provider_chs3.core.model.models import Node, TableName
-from airflow_provider_chs3.core.model.quantities import quantity
 from tests.integration.lake import Lake
 from tests.integration.rehearsing import Rehearse, rehearse
 
@@ -23,15 +22,12 @@ def left(lake: Lake) -> tuple[list[str], int]:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    "nodes",
-    [1, pytest.param(3, marks=pytest.mark.three_nodes)],
-)
-def test_all_scenes_are_told_and_nothing_is_left(lake: Lake, rehearse: Rehearse, nodes: int) -> None:
+@pytest.mark.three_nodes
+def test_all_scenes_are_told_and_nothing_is_left(lake: Lake, rehearse: Rehearse) -> None:
     code, out, err = rehearse()
     assert (code, err) == (0, ""), out
     header, *scenes, verdict = out.splitlines()
-    assert f"{quantity(nodes, 'node')}, {quantity(nodes, 'shard')}, MergeTree PARTITION BY toYYYYMM(ts)" in header
+    assert "3 nodes, 3 shards, MergeTree PARTITION BY toYYYYMM(ts)" in header
     assert all(scene.startswith("ok ") and scene.endswith(" rows as in the objects") for scene in scenes)
     assert [scene.split("  ")[-1].split(":")[0] for scene in scenes][-3:] == [
         "two loads at once",

@@ -98,7 +98,7 @@ class TestParts:
         assert "slows down INSERTs" in capfd.readouterr().out
         assert lake.facts() == TRIPS.facts(PERIOD)
 
-    @pytest.mark.thorough(but=1)
+    @pytest.mark.thorough
     @pytest.mark.parametrize("settings", ["parts_to_throw_insert = 3", "max_parts_in_total = 3"])
     def test_the_server_itself_refuses_an_insert_then_and_takes_a_partition(self, lake: Lake, settings: str) -> None:
         """Why the load looks: REPLACE PARTITION would go on filling a table that refuses all else."""

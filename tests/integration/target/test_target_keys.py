@@ -241,7 +241,7 @@ def test_a_column_that_a_load_adds_leaves_the_key_as_it_is_whatever_the_connecti
     assert numbers(lake) == [1, 2]
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "key",
     [
@@ -273,16 +273,3 @@ def test_the_column_of_the_key_may_have_any_name(lake: Lake) -> None:
     )
     lake.put(f"trips/{PERIOD}/1.jsonl", b'{"chs3_instant": "2026-10-01 01:00:00"}')
     assert lake.load()["rows"] == 1
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("column", "key"), [("e Enum8('Date' = 1)", "e"), ("e Array(Date)", "e[1]"), ("e Tuple(d Date)", "toYYYYMM(e.d)")]
-)
-def test_a_key_of_dates_within_another_type_is_refused(lake: Lake, column: str, key: str) -> None:
-    lake.on_every_node(
-        f"CREATE TABLE {lake.database}.trips (id UInt32, {column}, at DateTime('UTC')) ENGINE = MergeTree "
-        f"PARTITION BY {key} ORDER BY id"
-    )
-    put(lake, {1: '"2026-10-01 01:00:00"'})
-    refused(lake, r"must depend on a Date or DateTime column alone, .* PARTITION BY \(.+, toYYYYMM\(`at`\)\)")

@@ -155,15 +155,13 @@ def _always(listener: socket.socket, answer: bytes) -> None:
                 accepted.sendall(answer)
 
 
-def test_where_nobody_listens_for_http_it_is_said(
-    trips_lake: Lake, monkeypatch: pytest.MonkeyPatch, hanging_up: int
-) -> None:
+def test_where_nobody_listens_for_http_it_is_said(trips_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
         port = listener.getsockname()[1]
     connect(trips_lake, monkeypatch, extra={"http_port": port})
-    assert "Connection refused: nothing listens on this port; the HTTP port ('http_port') is 8123" in refused(
-        trips_lake
-    )
+    said = refused(trips_lake)
+    assert "Connection refused: nothing listens on this port; the HTTP port ('http_port') is 8123" in said
+    assert "'http_port', or leave deferrable and durable out" in said
 
 
 @pytest.mark.thorough

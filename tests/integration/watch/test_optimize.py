@@ -199,10 +199,10 @@ class TestHindrances:
         with pytest.raises(AirflowFailException, match="does not exist on"):
             optimize(lake)
 
-    @pytest.mark.parametrize("wrong", [{"target_parts": 0}, {"max_running": "many"}, {"closed_for_days": -1}])
-    def test_numbers_that_make_no_sense(self, table: Lake, wrong: dict[str, Any]) -> None:
-        with pytest.raises(AirflowFailException, match=f"{next(iter(wrong))}=.*: use a"):
-            optimize(table, **wrong)
+    def test_numbers_that_make_no_sense(self, table: Lake) -> None:
+        for name, wrong in {"target_parts": 0, "max_running": "many", "closed_for_days": -1}.items():
+            with pytest.raises(AirflowFailException, match=f"{name}=.*: use a"):
+                optimize(table, **{name: wrong})
 
 
 class TestRunningAgain:
