@@ -135,6 +135,7 @@ def test_what_changed_is_planned_and_what_is_missing_is_named(review: Review) ->
     assert "run GRANT SELECT ON `hidden`.`chs3_ledger` TO `reviewer` there." in texts[5]
 
 
+@pytest.mark.thorough
 def test_the_reviewer_writes_nothing_and_reads_no_rows(server: ClickHouseCluster) -> None:
     with server.nodes[0].client(user=REVIEWER.login, password=REVIEWER.password) as client:
         for statement in (

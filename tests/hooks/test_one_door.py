@@ -86,6 +86,7 @@ def test_a_connection_that_was_cut_leads_to_no_other_server(
     assert door.query(WHERE, address=address) == [("node3",)]
 
 
+@pytest.mark.thorough(but=1)
 def test_a_session_ends_with_its_connection(door: ClickHouseHook, chs3_balancer: LoadBalancer) -> None:
     with door.client() as client:
         client.execute("SELECT 1")
@@ -94,6 +95,7 @@ def test_a_session_ends_with_its_connection(door: ClickHouseHook, chs3_balancer:
             client.execute("SELECT 1")
 
 
+@pytest.mark.thorough(but=1)
 def test_a_sticky_balancer_is_an_error_with_the_way_out(
     door: ClickHouseHook, addresses: dict[str, Address], chs3_balancer: LoadBalancer, opened: list[object]
 ) -> None:
@@ -107,6 +109,7 @@ def test_a_sticky_balancer_is_an_error_with_the_way_out(
     assert door.query(WHERE, address=other) != [(stuck,)]
 
 
+@pytest.mark.thorough(but=1)
 def test_nobody_behind_the_door_is_said_at_once(door: ClickHouseHook, chs3_balancer: LoadBalancer) -> None:
     chs3_balancer.stop()
     with pytest.raises(ClickHouseConnectionError, match="nothing listens on this port"):
@@ -184,6 +187,7 @@ def test_one_that_does_not_wake_in_time_is_an_error(asleep: ClickHouseHook, monk
         asleep.query("SELECT 1")
 
 
+@pytest.mark.thorough(but=1)
 def test_a_node_that_two_servers_say_to_be_is_refused(door: ClickHouseHook) -> None:
     connections = DoorConnections(door.options, "{}")
     address = ("ch", 9000)
@@ -195,6 +199,7 @@ def test_a_node_that_two_servers_say_to_be_is_refused(door: ClickHouseHook) -> N
     connections._check_is_only_one(address, servers[1])
 
 
+@pytest.mark.thorough(but=1)
 def test_the_only_node_of_a_cluster_is_one_server(
     door: ClickHouseHook, chs3_cluster: Cluster, addresses: dict[str, Address], opened: list[object]
 ) -> None:

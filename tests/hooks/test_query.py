@@ -248,6 +248,7 @@ def test_a_host_that_does_not_answer_is_a_connection_error(make_hook: MakeHook, 
     assert caught.value.host == f"127.0.0.1:{closed_port}"
 
 
+@pytest.mark.thorough
 def test_a_node_killed_in_mid_query_is_a_connection_error(make_hook: MakeHook) -> None:
     with ClickHouseCluster.start(nodes=1) as doomed:
         hook = make_hook(**doomed.airflow_connection())

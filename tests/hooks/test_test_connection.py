@@ -206,6 +206,7 @@ def test_a_wrong_extra_is_told(make_hook: MakeHook) -> None:
     assert "did you mean 'compression'?" in failure(make_hook(extra={"compresion": "lz4"}))
 
 
+@pytest.mark.thorough
 def test_a_user_who_may_not_change_settings_is_told(make_hook: MakeHook, tmp_path: Path) -> None:
     user = "<networks><ip>::/0</ip></networks><quota>default</quota>"
     (tmp_path / "users.xml").write_text(

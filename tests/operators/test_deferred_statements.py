@@ -263,6 +263,7 @@ def test_a_server_that_is_killed_loses_the_statement_and_the_error_says_so(
         deferred.resume()
 
 
+@pytest.mark.thorough
 def test_where_no_log_would_tell_the_outcome_nothing_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(detached, "_LOG_TIMEOUT_SECONDS", 1)
     # A server makes its log with the first statement that it logs.

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import airflow
 import pendulum
 import pytest
-from airflow.providers.common.compat.sdk import DAG
+from airflow.providers.common.compat.sdk import DAG, AirflowSkipException
 from airflow.timetables.interval import CronDataIntervalTimetable
 
 from airflow_provider_chs3.core.model.period import Grain, Period
@@ -60,6 +60,21 @@ def test_an_unknown_time_zone_is_an_error_also_where_the_period_is_given() -> No
         )
     with pytest.raises(ConfigurationError, match=r"timezone='Europe/Berln' is not known: use a name such as"):
         given.render_template_fields({"zone": "Europe/Berln"})
+
+
+def test_a_list_without_periods_skips_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", '{"conn_type": "chs3", "host": "127.0.0.1", "port": 1}')
+    load = S3ToClickHouseOperator(task_id="load", periods=["2026-10"], bucket="b", key="{YYYY-MM}", table="t")
+    load.periods = []
+    with pytest.raises(AirflowSkipException, match="periods is empty"):
+        load.execute({})
+
+
+def test_a_period_and_periods_are_an_error() -> None:
+    with pytest.raises(ConfigurationError, match=r"period='2026-01', periods=\['2026-02'\]: set one of the two\."):
+        S3ToClickHouseOperator(
+            task_id="load", period="2026-01", periods=["2026-02"], bucket="b", key="{YYYY-MM}", table="t"
+        )
 
 
 @pytest.mark.parametrize("timetable", TIMETABLES)

@@ -38,44 +38,45 @@ def rows_of(hook: ClickHouseHook, table: str) -> list[int]:
     return [n for (n,) in hook.query(f"SELECT n FROM {table} ORDER BY n")]
 
 
-@pytest.mark.parametrize(
-    ("kind", "value"),
-    [
-        ("Nullable(String)", None),
-        ("String", "NULL"),
-        ("String", r"\N"),
-        ("String", "it's \\ %(b)s {c:UInt8}\r\n\t\0\b\f--boundary é &="),
-        ("String", Colour.RED),
-        ("String", bytes(range(256))),
-        ("Bool", True),
-        ("Int256", -(2**200)),
-        ("Decimal(38, 10)", Decimal("12345678901234567.0123456789")),
-        ("Float64", 1.5e-300),
-        ("Date", date(2026, 1, 2)),
-        ("DateTime64(6, 'Europe/Berlin')", datetime(2026, 1, 2, 12, 0, 0, 678901, tzinfo=UTC)),
-        ("UUID", UUID(int=5)),
-        ("Array(Nullable(String))", ["a'b", "c\\d", "\n", None]),
-        ("Map(String, Array(Date))", {"it's": [date(2026, 1, 2)], "\\": []}),
-    ],
-)
-def test_the_server_gets_a_parameters_value(hook: ClickHouseHook, chs3_database: str, kind: str, value: Any) -> None:
+#: Types, and values of parameters of them.
+PARAMETERS: list[tuple[str, Any]] = [
+    ("Nullable(String)", None),
+    ("String", "NULL"),
+    ("String", r"\N"),
+    ("String", "it's \\ %(b)s {c:UInt8}\r\n\t\0\b\f--boundary é &="),
+    ("String", Colour.RED),
+    ("String", bytes(range(256))),
+    ("Bool", True),
+    ("Int256", -(2**200)),
+    ("Decimal(38, 10)", Decimal("12345678901234567.0123456789")),
+    ("Float64", 1.5e-300),
+    ("Date", date(2026, 1, 2)),
+    ("DateTime64(6, 'Europe/Berlin')", datetime(2026, 1, 2, 12, 0, 0, 678901, tzinfo=UTC)),
+    ("UUID", UUID(int=5)),
+    ("Array(Nullable(String))", ["a'b", "c\\d", "\n", None]),
+    ("Map(String, Array(Date))", {"it's": [date(2026, 1, 2)], "\\": []}),
+]
+
+
+def test_the_server_gets_the_values_of_parameters(hook: ClickHouseHook, chs3_database: str) -> None:
     name = f"{chs3_database}.given"
-    hook.query(f"CREATE TABLE {name} (how String, hex String) ENGINE = MergeTree ORDER BY how")
-    sql = f"INSERT INTO {name} SELECT '{{{{how}}}}', hex(toString({{a:{kind}}}))".replace("{{how}}", "%s")
-    parameters = {"a": value}
-    run(sql.replace("%s", "deferred"), parameters=parameters)
-    hook.execute(sql.replace("%s", "worker"), parameters)
+    hook.query(f"CREATE TABLE {name} (how String, hex Array(Nullable(String))) ENGINE = MergeTree ORDER BY how")
+    values = {f"a{number}": value for number, (_, value) in enumerate(PARAMETERS)}
+    shown = ", ".join(f"hex(toString({{a{number}:{kind}}}))" for number, (kind, _) in enumerate(PARAMETERS))
+    run(f"INSERT INTO {name} SELECT 'deferred', [{shown}]", parameters=values)
+    hook.execute(f"INSERT INTO {name} SELECT 'worker', [{shown}]", values)
     (deferred,), (worker,) = hook.query(f"SELECT hex FROM {name} ORDER BY how")
     assert deferred == worker
 
 
-@pytest.mark.parametrize("value", ["it's \\ é\n", 7, datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), [1, 2]])
-def test_the_drivers_placeholders_are_filled(hook: ClickHouseHook, chs3_database: str, value: Any) -> None:
+def test_the_drivers_placeholders_are_filled(hook: ClickHouseHook, chs3_database: str) -> None:
     name = f"{chs3_database}.given"
-    hook.query(f"CREATE TABLE {name} (how String, said String) ENGINE = MergeTree ORDER BY how")
-    sql = f"INSERT INTO {name} SELECT %(how)s, toString(%(a)s) || '100%%'"
-    run(sql, parameters={"a": value, "how": "deferred"})
-    hook.execute(sql, {"a": value, "how": "worker"})
+    hook.query(f"CREATE TABLE {name} (how String, said Array(String)) ENGINE = MergeTree ORDER BY how")
+    values = {"a": "it's \\ é\n", "b": 7, "c": datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), "d": [1, 2]}
+    shown = ", ".join(f"toString(%({each})s) || '100%%'" for each in values)
+    sql = f"INSERT INTO {name} SELECT %(how)s, [{shown}]"
+    run(sql, parameters=values | {"how": "deferred"})
+    hook.execute(sql, values | {"how": "worker"})
     (deferred,), (worker,) = hook.query(f"SELECT said FROM {name} ORDER BY how")
     assert deferred == worker
 

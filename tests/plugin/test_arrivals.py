@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
 
 
+@pytest.mark.thorough
 def test_arrivals_that_are_loaded_are_no_periods(as_user: AsUser, lake: Lake) -> None:
     arrivals = Arrivals(lake, key="toYYYYMM(at)")
     arrivals.create()

@@ -49,6 +49,7 @@ def run(trips_lake: Lake, run_dag: Callable[..., DagRun]) -> DagRun:
     return run_dag(dag)
 
 
+@pytest.mark.thorough
 def test_a_tasks_link_opens_its_period_in_airflow_and_the_period_leads_back_to_the_task(
     run: DagRun, open_page: OpenPage
 ) -> None:

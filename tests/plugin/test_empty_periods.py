@@ -13,6 +13,7 @@ from tests.plugin.test_periods import TASK, AsUser, loaded, periods
 EMPTIED = SimpleNamespace(**{**vars(TASK), "run_id": "the run that emptied it"})
 
 
+@pytest.mark.thorough
 def test_the_task_that_published_a_period_without_objects_is_named(
     as_user: AsUser, airflow_api: Any, trips_lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,14 +23,3 @@ def test_it_is_not_listed_once_its_rows_are_gone(as_user: AsUser, trips_lake: La
     forget(trips_lake, LATER)
     trips_lake.on_every_node(f"ALTER TABLE {trips_lake.database}.trips DROP PARTITION 209901")
     assert set(periods(as_user, trips_lake)) == {PERIOD}
-
-
-@pytest.mark.thorough
-def test_it_says_so_as_long_as_its_rows_are_there(as_user: AsUser, trips_lake: Lake) -> None:
-    loaded(trips_lake)
-    forget(trips_lake, PERIOD)
-    period = periods(as_user, trips_lake)[PERIOD]
-    assert (period["state"], period["rows"]) == ("changed", 600)
-    assert period["why"] == "forgotten in the ledger; its rows are still there"
-    trips_lake.load(replace_unknown=True)
-    assert periods(as_user, trips_lake)[PERIOD]["why"] == "as published"

@@ -37,6 +37,7 @@ def asked(as_user: AsUser, view: str) -> dict[str, Any]:
     return connection
 
 
+@pytest.mark.thorough
 def test_periods_are_told_to_whom_the_page_may_ask_as(as_user: AsUser, watched: Lake) -> None:
     (table,) = asked(as_user, "periods")["tables"]
     assert [(table["database"], period["state"], period["rows"]) for period in table["periods"]] == [
@@ -52,7 +53,7 @@ def test_nodes_are_told_to_whom_the_page_may_ask_as(as_user: AsUser, watched: La
 
 
 def test_a_connection_that_is_refused_tells_what_to_do(
-    as_user: AsUser, watched: Lake, monkeypatch: pytest.MonkeyPatch
+    as_user: AsUser, trips_lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = json.loads(os.environ["AIRFLOW_CONN_CHS3_DEFAULT"]) | {"password": "of somebody else"}
     monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(given))

@@ -107,6 +107,7 @@ def began(run: Any, hour: int, state: str) -> None:
         session.execute(update(DagRun).where(DagRun.run_id == run.run_id).values(start_date=at, state=state))
 
 
+@pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("states", [("success", "failed"), ("failed", "success"), ("failed", "failed")])
 def test_the_newest_run_is_the_one_that_began_last(as_user: AsUser, lake: Lake, states: tuple[str, str]) -> None:
     runs.make_known(LOADER, ACTIONS)

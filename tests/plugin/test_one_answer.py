@@ -159,7 +159,6 @@ def test_rows_of_others_before_any_ledger_is_there(as_user: AsUser, trips_lake: 
     assert said.doctor == f"a load of {PERIOD} would fail: {said.load}"
 
 
-@pytest.mark.thorough
 def test_a_period_that_somebody_changed(as_user: AsUser, loaded: Lake) -> None:
     mutate(loaded, "UPDATE fare = 0 WHERE 1")
     said = answers(as_user, loaded)
@@ -215,6 +214,7 @@ def test_a_month_of_a_table_by_day(as_user: AsUser, lake: Lake) -> None:
         assert "is not partitioned by month" in one
 
 
+@pytest.mark.thorough
 def test_a_period_with_rows_that_wait_for_somebody(as_user: AsUser, loaded: Lake) -> None:
     loaded.upload(Trips(seed=2, rows_per_period=600, files_per_period=3))
     hold: dict[str, Any] = {

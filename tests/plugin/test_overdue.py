@@ -69,6 +69,7 @@ def test_what_is_overdue_needs_attention_on_the_page(
     assert troubles == []
 
 
+@pytest.mark.thorough
 def test_a_period_is_overdue_until_a_load_looks_again_after_its_end(as_user: AsUser, trips_lake: Lake) -> None:
     load(trips_lake, LAST)
     day_before = LAST.end - timedelta(days=1)

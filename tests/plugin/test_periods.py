@@ -134,16 +134,6 @@ def test_a_connection_that_leads_to_the_http_port_says_so(
     assert found["error"].startswith(f"{node.host}:{node.http_port} speaks HTTP: this is ClickHouse's HTTP port.")
 
 
-@pytest.mark.thorough
-def test_a_table_named_like_html_is_told_by_its_name(as_user: AsUser, lake: Lake) -> None:
-    lake.table = f"`{HOSTILE}`"
-    lake.create_table()
-    lake.table = HOSTILE
-    lake.upload(TRIPS)
-    lake.load()
-    assert periods(as_user, lake, HOSTILE)[PERIOD]["state"] == "published"
-
-
 def test_a_period_whose_mutation_failed_is_stuck(as_user: AsUser, trips_lake: Lake) -> None:
     loaded(trips_lake)
     name = f"{trips_lake.database}.trips"

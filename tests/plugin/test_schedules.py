@@ -98,7 +98,7 @@ def test_a_period_that_needs_no_load_is_not_paused(as_user: AsUser, trips_lake: 
 
 
 def test_the_period_of_a_run_that_was_due_and_was_not_created_is_late(
-    as_user: AsUser, trips_lake: Lake, task: Any
+    as_user: AsUser, airflow_api: Any, trips_lake: Lake, task: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     load(trips_lake, task)
     # Another period, and one that somebody else loaded.
@@ -113,6 +113,10 @@ def test_the_period_of_a_run_that_was_due_and_was_not_created_is_late(
     }
     period = periods(as_user, trips_lake)[PERIOD]
     assert f"a run of the DAG {LOADER} was due at {period['since'][:16]} UTC" in period["why"]
+    # Nothing of a DAG is told to who may not read it.
+    monkeypatch.setattr(airflow_api.state.auth_manager, "get_authorized_dag_ids", lambda **_: {"other"})
+    period = periods(as_user, trips_lake)[PERIOD]
+    assert (period["state"], LOADER in str(period)) == ("published", False)
 
 
 @pytest.mark.parametrize(
@@ -187,16 +191,6 @@ def test_a_dag_with_as_many_runs_as_it_may_have_is_not_late(as_user: AsUser, tri
     finally:
         set_dag(exceeds_max_non_backfill=False)
     assert periods(as_user, trips_lake)[PERIOD]["state"] == "late"
-
-
-def test_nothing_of_a_dag_is_told_to_who_may_not_read_it(
-    as_user: AsUser, airflow_api: Any, trips_lake: Lake, task: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    load(trips_lake, task)
-    set_dag(**due(LONG_AGO))
-    monkeypatch.setattr(airflow_api.state.auth_manager, "get_authorized_dag_ids", lambda **_: {"other"})
-    period = periods(as_user, trips_lake)[PERIOD]
-    assert (period["state"], LOADER in str(period)) == ("published", False)
 
 
 @pytest.mark.thorough

@@ -134,6 +134,7 @@ def test_kafka(lake: LandingLake, lacking: str) -> None:
         assert lake.values() == {b"one": 1, b"two": 1}
 
 
+@pytest.mark.thorough
 def test_zstd(s3_lake: StoreLake) -> None:
     arguments = into(s3_lake, bucket=s3_lake.place, key="trips/{YYYY-MM}/")
     assert "install the extra zstd of" in refusal(S3ToClickHouseOperator, arguments, extras=())

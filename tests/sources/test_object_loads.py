@@ -86,7 +86,7 @@ def test_text_is_proven_by_the_bytes_that_servers_received_or_by_a_second_read(
     assert store_lake.facts() == TRIPS.facts(PERIOD)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @beside_s3
 @pytest.mark.every_change
 def test_an_object_that_was_cut_off_is_refused(store_lake: StoreLake) -> None:
@@ -102,7 +102,7 @@ def test_an_object_that_was_cut_off_is_refused(store_lake: StoreLake) -> None:
     assert store_lake.load(columns=["trip_id", "pickup_at"])["rows"] == 500_000
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.three_nodes
 @beside_s3
 def test_hostile_names_are_loaded_exactly(store_lake: StoreLake) -> None:
@@ -114,7 +114,7 @@ def test_hostile_names_are_loaded_exactly(store_lake: StoreLake) -> None:
     assert store_lake.load()["status"] == "unchanged"
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @beside_s3
 @pytest.mark.every_change
 def test_a_load_that_fails_before_it_publishes_is_made_good_by_the_next(
@@ -187,6 +187,7 @@ class TestAzure:
         store_lake.load()
         assert store_lake.facts() == TRIPS.facts(PERIOD)
 
+    @pytest.mark.thorough
     def test_a_named_collection_has_container_and_key(
         self, store_lake: StoreLake, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -31,7 +31,7 @@ def said(capsys: pytest.CaptureFixture[str], lake: RowLake, command: str, *optio
     return capsys.readouterr().out
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 def test_a_plan_and_a_load_of_what_changed_speak_of_rows(lake: RowLake, capsys: pytest.CaptureFixture[str]) -> None:
     lake.load()
     lake.change("DELETE FROM {t} WHERE pickup_at < '2026-01-03'")

@@ -33,7 +33,7 @@ sys.stdin.read()
 """
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", SERVERS)
 def test_a_server_ends_with_the_process_that_started_it(kind: Any) -> None:
     with started_or_skip(kind.start) as server:

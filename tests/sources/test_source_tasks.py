@@ -90,6 +90,7 @@ def test_lineage_tells_the_table_whether_it_was_read_or_not(lake: SourceLake) ->
         assert ("inputStatistics" in facets) == has_read
 
 
+@pytest.mark.thorough(but=1)
 def test_it_is_a_load_of_its_own_without_arguments_of_s3(lake: SourceLake) -> None:
     operator = lake.operator()
     assert isinstance(operator, PeriodLoadTask)
@@ -139,6 +140,7 @@ def test_new_columns_are_found(lake: SourceLake) -> None:
         assert lake.facts() == TRIPS.facts(PERIOD)
 
 
+@pytest.mark.thorough(but=1, first=1)
 def test_a_ready_marker_is_refused(lake: SourceLake) -> None:
     with pytest.raises(AirflowFailException, match=r"ready_key'\]='_SUCCESS' names an object, and .* has rows"):
         lake.load(ready_key="_SUCCESS")

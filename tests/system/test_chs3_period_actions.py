@@ -67,6 +67,7 @@ def test_a_period_is_forgotten_with_its_ledger_in_another_database(trips_lake: L
     assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
 
+@pytest.mark.thorough
 def test_the_parts_of_a_period_are_merged(trips_lake: Lake, act: Act) -> None:
     parts = f"SELECT count() FROM system.parts WHERE active AND database = '{trips_lake.database}' AND table = 'trips'"
     trips_lake.on_every_node(f"SYSTEM STOP MERGES {trips_lake.database}.trips")
@@ -93,6 +94,7 @@ def test_what_a_period_held_is_restored_and_unpinned(trips_lake: Lake, act: Act)
     assert trips_lake.load()["status"] == "published"
 
 
+@pytest.mark.thorough
 def test_what_is_held_of_a_period_is_discarded(trips_lake: Lake, act: Act) -> None:
     trips_lake.upload(TRIPS)
     few = {"table_checks": {"few": {"check_statement": "count() < 600"}}}

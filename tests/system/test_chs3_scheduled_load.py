@@ -76,12 +76,6 @@ def test_periods_hold_exactly_the_rows_of_their_objects_and_the_result_says_wher
 
 
 @pytest.mark.thorough
-def test_a_second_run_reports_every_period_unchanged(run: Callable[..., DagRun]) -> None:
-    run(*PERIODS)
-    again = results(run(*PERIODS))
-    assert {period: result["status"] for period, result in again.items()} == dict.fromkeys(PERIODS, "unchanged")
-
-
 def test_a_run_by_schedule_loads_the_period_of_its_data_interval(run: Callable[..., DagRun]) -> None:
     done = run(logical_date=datetime(2026, 3, 1, tzinfo=UTC))
     assert {period: result["rows"] for period, result in results(done).items()} == {"2026-02": TRIPS.rows_per_period}

@@ -79,12 +79,6 @@ def loads(
     return Loads(chs3_cluster, chs3_s3.client(), run_dag, arguments)
 
 
-@pytest.mark.thorough
-def test_a_load_by_itself_has_an_event_only_when_it_has_published(loads: Loads) -> None:
-    loads.upload("2026-01")
-    assert [list(loads.run(loads.one("2026-01"))) for _ in range(2)] == [["2026-01"], []]
-
-
 def test_a_period_whose_load_died_right_after_publishing_has_its_event_from_the_retry(loads: Loads) -> None:
     def die(context: Any, result: Any) -> None:
         if context["ti"].try_number == 1:

@@ -6,6 +6,7 @@ import calendar
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache
 
 import pytest
 
@@ -28,7 +29,11 @@ def around_key(partition_key: str = "toStartOfMonth(at)", *columns: Column) -> T
 
 def instants(step: QueryNodes) -> list[str]:
     """The instants that the statement has a server make."""
-    ranges = re.findall(r"\((\d+), (\d+), (\d+)\)", step.sql[ONE].text)
+    return _within(tuple(re.findall(r"\((\d+), (\d+), (\d+)\)", step.sql[ONE].text)))
+
+
+@cache
+def _within(ranges: tuple[tuple[str, ...], ...]) -> list[str]:
     milliseconds = sorted({ms for bounds in ranges for ms in range(*map(int, bounds))})
     return [str(datetime.fromtimestamp(ms / 1000, UTC).replace(tzinfo=None)) for ms in milliseconds]
 

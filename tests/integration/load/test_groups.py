@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
 
-from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError, PeriodsNotLoadedError
+from airflow_provider_chs3.exceptions import Chs3Error, PeriodsNotLoadedError
 from tests.integration.lake import recorded_loads
 from tests.integration.several_periods import PERIODS, Periods, periods
 
@@ -220,18 +220,6 @@ def test_each_period_has_the_verdict_on_its_own_merges(periods: Periods) -> None
         (found,) = results[period]["merges"]["periods"].items()
         assert found[0] == period
         assert sum(node["parts"] for node in found[1].values()) == results[period]["parts"]
-
-
-def test_a_list_without_periods_skips_the_task(periods: Periods) -> None:
-    load = periods.operator()
-    load.periods = []
-    with pytest.raises(AirflowSkipException, match="periods is empty"):
-        load.execute({})
-
-
-def test_a_period_and_periods_are_an_error(periods: Periods) -> None:
-    with pytest.raises(ConfigurationError, match=r"period='2026-01', periods=\['2026-02'\]: set one of the two\."):
-        periods.operator("2026-02", period="2026-01")
 
 
 @pytest.mark.thorough
