@@ -81,6 +81,7 @@ def ask(page: Page, panel: Locator, verb: str, held: Arrivals) -> Locator:
     return dialog
 
 
+@pytest.mark.thorough
 def test_a_held_arrival_is_named_by_its_periods_and_approved_on_the_page(
     as_user: AsUser, held: Arrivals, open_page: Callable[..., tuple[Page, list[str]]]
 ) -> None:

@@ -84,6 +84,7 @@ def test_the_parts_of_a_period_are_merged(trips_lake: Lake, act: Act) -> None:
     assert trips_lake.on_every_node(parts) == [[(1,)]]
 
 
+@pytest.mark.thorough
 def test_what_a_period_held_is_restored_and_unpinned(trips_lake: Lake, act: Act) -> None:
     for trips in (TRIPS, Trips(seed=2, rows_per_period=300, files_per_period=3)):
         trips_lake.upload(trips)

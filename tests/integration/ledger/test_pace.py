@@ -71,6 +71,7 @@ def test_the_command_line_has_the_forecast_of_each_month(loaded: Lake, capsys: A
     assert periods["2026-06"]["staged_bytes"] > size_bytes / 2
 
 
+@pytest.mark.thorough
 def test_a_load_that_is_slower_than_its_past_says_so_and_names_the_step(
     loaded: Lake,
     strikes: Strikes,

@@ -67,6 +67,7 @@ def test_declared_uuids_of_parquet(lake: Lake, select: dict[str, str] | None) ->
     assert sorted(found, key=str) == sorted([(text, text, [ONE], pair), (None, text, [], pair)], key=str)
 
 
+@pytest.mark.thorough
 def test_bytes_that_are_not_declared_become_uuids_as_the_message_says(lake: Lake) -> None:
     create(lake, "n UUID")
     body = parquet(n=pa.array([ONE.bytes], pa.binary(16)))
@@ -100,6 +101,7 @@ def test_times_as_int96_beyond_nanoseconds_are_refused(lake: Lake, column: str) 
         refused(lake, told, select=select)
 
 
+@pytest.mark.thorough
 def test_times_as_int96_are_loaded(lake: Lake) -> None:
     create(lake, "n DateTime64(9, 'UTC')")
     fine = pa.array([1_790_820_184_123_456_789], pa.timestamp("ns"))

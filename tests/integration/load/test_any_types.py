@@ -106,7 +106,7 @@ def test_values_of_any_type_in_containers_have_the_type_of_json(
     assert found == [(types[type(each)], text) for each, text in zip(expected, texts, strict=True)]
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("column", "value"), [("Array(Dynamic)", [5, None]), ("Map(String, Dynamic)", {"a": None})])
 def test_null_among_values_of_any_type_is_refused(lake: Lake, column: str, value: Any) -> None:
     create(lake, f"v {column}")

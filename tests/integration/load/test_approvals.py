@@ -35,7 +35,7 @@ def approve_in_a_shell(trips: Trips) -> None:
     assert main(["approve", *of_period(trips), "--bucket", trips.lake.bucket, "--key", TOLD["key"]]) == 0
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("approve", [approve_in_a_shell, lambda trips: decide(trips, key=TOLD["key"])])
 def test_who_approves_needs_nothing_that_the_load_was_told(trips: Trips, approve: Callable[[Trips], None]) -> None:
     put_told(trips, range(30))

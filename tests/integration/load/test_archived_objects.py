@@ -29,6 +29,7 @@ def test_they_are_refused_at_once(lake: Lake, storage_class: str) -> None:
     assert time.monotonic() - started < 30
 
 
+@pytest.mark.thorough
 def test_other_classes_and_those_that_are_restored_are_read(lake: Lake) -> None:
     create(lake, "n Int8")
     for number, storage_class in enumerate(("INTELLIGENT_TIERING", "GLACIER_IR", "GLACIER")):
@@ -38,6 +39,7 @@ def test_other_classes_and_those_that_are_restored_are_read(lake: Lake) -> None:
     assert values(lake, "n") == [0, 1, 2]
 
 
+@pytest.mark.thorough
 def test_those_that_were_loaded_before_are_not_read_again(lake: Lake) -> None:
     create(lake, "n Int8")
     assert loaded(lake, "a.csv", BODY, "n") == [1]

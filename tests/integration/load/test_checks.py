@@ -267,7 +267,7 @@ def test_of_several_partitions_all_are_checked(lake: Lake) -> None:
     assert [each["found"] for each in lake.load(period=PERIOD, **arguments)["checks"]] == ["3", "0", "1"]
 
 
-@pytest.mark.thorough(but=1, first=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("options", [{}, {"policies": {"on_failed_check": "warn"}}])
 def test_a_check_that_fails_on_a_value_is_named_and_no_retry_helps(trips: Trips, options: dict[str, Any]) -> None:
     trips.put("a", range(4))

@@ -268,6 +268,7 @@ def test_so_does_native_of_a_deferred_load(texts: Lake, monkeypatch: pytest.Monk
     assert rows_of(texts) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.three_nodes
 def test_large_native_is_proved_by_the_insert_on_all_nodes(texts: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     # Nothing else would prove it.

@@ -134,6 +134,7 @@ def test_one_that_cannot_be_loaded_leaves_the_others_to_be_published(
     assert lake.left_behind() == []
 
 
+@pytest.mark.thorough
 def test_on_kill_of_the_trigger_ends_the_load(lake: Lake) -> None:
     deferred = start(lake, **SLOW_LOAD)
     asyncio.run(deferring.again(deferred.trigger).on_kill())

@@ -19,7 +19,7 @@ def test_a_file_with_another_delimiter(lake: Lake) -> None:
     assert lake.load(csv=dialect)["status"] == "unchanged"
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("select", [{}, {"ts": "ts", "n": "n", "s": "s", "t": "concat(s, '!')"}])
 def test_a_field_that_means_null_means_it_in_quotes_too(lake: Lake, select: dict[str, str]) -> None:
     create(lake, "n Nullable(Int32), s Nullable(String), t Nullable(String)")
@@ -37,7 +37,7 @@ def test_a_number_that_means_null_fills_no_column_that_cannot_be_null(lake: Lake
     refused(lake, "Column 'n' is Int32, but row 1 of .*a.csv has ", csv={"null": "-1"}, select=select)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("file_format", "row"),
     [("CSV", "x;" + AT), ("CSV", '"x;y";' + AT), ("CSV", "7;" + AT), ("TabSeparated", "x\t" + AT)],

@@ -56,6 +56,7 @@ def test_a_period_is_loaded_again_once_it_is_to_lie_by_the_key(trips_lake: Lake)
     assert trips_lake.facts() == TRIPS.facts(PERIOD)
 
 
+@pytest.mark.thorough
 def test_rows_of_other_periods_are_found_wherever_the_key_puts_them(trips_lake: Lake) -> None:
     create_distributed(trips_lake)
     trips_lake.upload(Trips(rows_per_period=3_000, files_per_period=3, wrong_period_rows=7))

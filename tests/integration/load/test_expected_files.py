@@ -178,7 +178,7 @@ def strike(periods: Periods, beginning: str, *, after: bool = False) -> None:
     assert Worker(struck).wait() == -signal.SIGKILL
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("at", "after"), [(LOOK, False), (LOOK, True), ("Record that", True), (INSERT, True)])
 def test_a_worker_that_dies_meanwhile_leaves_nothing_that_counts(periods: Periods, at: str, after: bool) -> None:
     periods.load(FIRST)

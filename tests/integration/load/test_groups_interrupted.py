@@ -47,7 +47,7 @@ def error_of(periods: Periods) -> str:
     return ""
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("step", MOMENTS)
 def test_a_later_load_of_one_period_is_not_ended_and_the_others_are_published(
     periods: Periods, strikes: Strikes, step: str
@@ -87,7 +87,7 @@ def test_periods_that_lost_their_table_are_published_from_another_one(
     assert periods.lake.on_node(0, "SELECT name FROM system.tables WHERE name LIKE 'chs3\\_%\\_%'") == []
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("step", ["Create staging", "Look for other attempts", "Take the rows"])
 def test_of_two_groups_that_publish_at_once_one_publishes_their_common_period(periods: Periods, step: str) -> None:
     """Each comes to the step before either goes on; only their second tables are in each other's way."""

@@ -124,6 +124,7 @@ def test_a_mutation_meanwhile_is_not_undone_by_an_approval(trips: Trips) -> None
     assert tables(trips) == []
 
 
+@pytest.mark.thorough
 def test_what_shrank_is_held_until_it_is_approved(trips: Trips) -> None:
     trips.put("a", range(40))
     trips.put("b", range(40, 140))

@@ -64,7 +64,7 @@ def test_nothing_else_may_be_lost_and_no_further_loss_is_advised(
     refused(lake, rf"Column 'n' is .*row 2 of .*{key} has .* select=\{{…\}}\.$", lossy_columns=["n"])
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("column_type", "text", "advice"),
     [

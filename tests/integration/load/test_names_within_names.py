@@ -51,7 +51,7 @@ def test_keys_of_json_are_read_by_their_whole_names(
     ]
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("log", ["Nullable(String)", "String", "Dynamic", "JSON", "Map(String, String)"])
 def test_a_key_inside_an_object_that_is_read_as_a_whole_is_refused(lake: Lake, log: str) -> None:
     create(lake, f"log {log}, `log.x` Nullable(String)")
@@ -81,6 +81,7 @@ def test_a_key_two_objects_deep_is_no_null(lake: Lake, row: dict[str, Any]) -> N
     assert values(lake, expression) == [("i", 5)]
 
 
+@pytest.mark.thorough
 def test_the_advice_reads_both(lake: Lake) -> None:
     create(lake, TEXTS)
     lake.put(f"{PREFIX}a.jsonl", lines(OBJECT))
@@ -92,6 +93,7 @@ def test_the_advice_reads_both(lake: Lake) -> None:
     assert values(lake, "(log, `log.x`)") == [(WHOLE, "i")]
 
 
+@pytest.mark.thorough
 def test_a_tuple_shows_no_other_keys(lake: Lake) -> None:
     create(lake, "log Tuple(x String), `log.y` Nullable(Int8)")
     lake.put(f"{PREFIX}a.jsonl", lines(OBJECT))

@@ -33,7 +33,7 @@ def test_their_fields_are_the_columns_of_the_nested(lake: Lake, ending: str) -> 
     assert values(lake, "(n.x, n.y)") == sorted([*LOADED, ([9], [None])])
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_a_null_that_a_field_cannot_hold_is_refused(lake: Lake, ending: str) -> None:
     create(lake, "n Nested(x Int64, y String)")
@@ -41,6 +41,7 @@ def test_a_null_that_a_field_cannot_hold_is_refused(lake: Lake, ending: str) -> 
     refused(lake, r"Column 'n.y' is Array\(String\), but row 1 of .* has .*NULL")
 
 
+@pytest.mark.thorough
 def test_a_field_that_structs_lack_is_named(lake: Lake) -> None:
     create(lake, "n Nested(x Int64, other String)")
     lake.put(PREFIX + "a.parquet", parquet(n=pa.array(ROWS[:1], pa.list_(STRUCT))))

@@ -268,6 +268,7 @@ def test_with_a_named_collection_not_even_the_keys_id_shows(
     assert found_in(servers + caplog.text, keys) == []
 
 
+@pytest.mark.thorough
 def test_in_what_the_driver_raised_about_a_statement_that_servers_cannot_parse(
     chs3_airflow_connections: None,
 ) -> None:

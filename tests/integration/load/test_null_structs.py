@@ -95,7 +95,7 @@ def test_select_says_what_a_struct_of_nulls_in_parquet_is(lake: Lake, expression
     assert values(lake, "toString(n)") == shown
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("ending", ["arrow", "orc"])
 def test_where_null_cannot_be_stored_they_are_refused_or_the_default(lake: Lake, ending: str) -> None:
     create(lake, "n Tuple(a Nullable(Int64), b Nullable(String)) DEFAULT (7, 'none')")

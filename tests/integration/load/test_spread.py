@@ -353,6 +353,7 @@ def test_a_reload_reads_all_objects_of_the_arrival_again(arrivals: Arrivals) -> 
     arrivals.assert_exact()
 
 
+@pytest.mark.thorough
 def test_a_plan_says_which_arrivals_changed(arrivals: Arrivals) -> None:
     arrivals.put(10, "a", 0, [10, 9])
     arrivals.put(11, "b", 50, [11, 9])
@@ -425,6 +426,7 @@ def test_proofs_find_what_came_since_and_what_is_lost(arrivals: Arrivals) -> Non
     assert ("11", "refused") in proved(arrivals)
 
 
+@pytest.mark.thorough
 def test_arrivals_are_due_and_not_the_periods_of_their_rows(lake: Lake) -> None:
     arrivals = Arrivals(lake, key="toYYYYMM(at)")
     arrivals.create()

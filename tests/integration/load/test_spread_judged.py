@@ -81,6 +81,7 @@ def test_a_restored_period_takes_rows_again_once_it_is_not_pinned(arrivals: Arri
     assert arrivals.found() == arrivals.expected()
 
 
+@pytest.mark.thorough
 def test_an_arrival_whose_objects_are_all_gone_is_no_quiet_night(arrivals: Arrivals) -> None:
     arrivals.put(10, "a", 0, [9])
     arrivals.load(10)
@@ -148,7 +149,7 @@ def test_rows_that_came_during_an_adoption_refuse_it(two: Arrivals, strikes: Str
         adopt(two.lake, **BY_ARRIVAL)
 
 
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("step", ["Comparing 2026-11-10", "Create "])
 def test_parts_may_merge_while_their_table_is_adopted(two: Arrivals, strikes: Strikes, step: str) -> None:
     two.lose_records()

@@ -117,6 +117,7 @@ def test_a_sorting_key_of_an_aggregate(lake: Lake) -> None:
     assert lake.load()["rows"] == 1
 
 
+@pytest.mark.thorough
 def test_a_user_who_may_not_allow_them_loads_tables_without_them(
     chs3_s3: Any, chs3_bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

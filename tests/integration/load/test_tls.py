@@ -97,6 +97,7 @@ def connect(
     return connect
 
 
+@pytest.mark.thorough
 def test_a_certificate_is_checked_unless_told_otherwise(connect: Callable[..., Any], ports: list[int]) -> None:
     with pytest.raises(ConfigurationError, match=r"not trusted: self-signed certificate.* 'ca_certs'"):
         connect(ports).query("SELECT 1")
@@ -109,6 +110,7 @@ def test_a_certificate_whose_authority_is_given_is_taken(
     assert connect(ports, ca_certs=str(pem)).query("SELECT 1") == [(1,)]
 
 
+@pytest.mark.thorough
 def test_a_certificate_of_another_host_is_refused(
     connect: Callable[..., Any], chs3_cluster: Cluster, tmp_path: Path
 ) -> None:

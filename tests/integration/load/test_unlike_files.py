@@ -217,6 +217,7 @@ def test_a_point_has_other_coordinates_by_position(lake: Lake) -> None:
     assert loaded(lake, "Point", BA) == ["(20,10)"]
 
 
+@pytest.mark.thorough
 def test_an_element_that_one_file_lacks_is_an_error_that_names_the_file(lake: Lake) -> None:
     create(lake, "Tuple(a Int32, b Nullable(Int32))")
     fields = [("a", pa.int32()), ("b", pa.int32())]
@@ -239,6 +240,7 @@ def test_an_empty_file_of_what_cannot_be_cast(lake: Lake) -> None:
         loaded(lake, "UUID", pa.array([], pa.float64()))
 
 
+@pytest.mark.thorough
 def test_the_text_of_a_number_does_not_depend_on_other_files(lake: Lake) -> None:
     narrow, wide = (pa.array([0.1], of) for of in (pa.float32(), pa.float64()))
     assert loaded(lake, "String", narrow, wide) == ["0.1", "0.1"]

@@ -194,6 +194,7 @@ def test_typed_values_that_the_columns_cannot_hold(lake: Lake) -> None:
     assert loaded_or_wrongly_refused(lake, matches) == {}
 
 
+@pytest.mark.thorough
 def test_first_and_last_days_of_calendars_are_loaded(lake: Lake) -> None:
     create(lake, "n DateTime64(6, 'UTC')")
     far = [dt.datetime(1900, 1, 1), dt.datetime(2299, 12, 31, 23, 59, 59, 999999)]

@@ -240,6 +240,7 @@ def test_a_table_that_cannot_follow_stops_the_load_before_it_writes(trips_lake: 
     assert lake.facts() == FIRST.facts(PERIOD)
 
 
+@pytest.mark.thorough
 def test_a_view_that_sees_no_row_of_the_table_has_nothing_to_follow(trips_lake: Lake) -> None:
     lake = trips_lake
     select = "SELECT toDate(pickup_at) AS month, zone FROM system.one JOIN {base} ON zone = toString(dummy)"
@@ -330,6 +331,7 @@ def assert_zones(lake: Lake) -> None:
     assert any(expected)
 
 
+@pytest.mark.thorough
 @pytest.mark.every_change
 def test_what_a_dead_run_left_behind_is_loaded_by_the_next(trips_lake: Lake) -> None:
     lake = trips_lake

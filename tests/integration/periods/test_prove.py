@@ -179,6 +179,7 @@ def test_nan_is_nan_of_either_sign(fares: Lake) -> None:
     assert prove(fares)["columns"] == ["tip"]
 
 
+@pytest.mark.thorough
 def test_a_sample_reads_a_few_objects_and_their_rows_alone(fares: Lake) -> None:
     change(fares, "UPDATE fare = 3 WHERE id = 5")
     few, all_of_them = prove(fares, object_column="file", sample=2), prove(fares, object_column="file", sample=3)
@@ -188,6 +189,7 @@ def test_a_sample_reads_a_few_objects_and_their_rows_alone(fares: Lake) -> None:
     assert prove(fares, object_column="file", sample=2)["reason"] == "30 rows of 2 objects in a sample"
 
 
+@pytest.mark.thorough
 def test_one_period_that_cannot_be_compared_does_not_stop_the_others(fares: Lake) -> None:
     path = put(fares, "bad", ["1,2026-11-05 12:00:00,x,0,not a number"], "2026-11")
     equal, refused, without = proved(fares, periods=[PERIOD, "2026-11", "2026-12"])
@@ -197,6 +199,7 @@ def test_one_period_that_cannot_be_compared_does_not_stop_the_others(fares: Lake
     assert (without["status"], without["reason"]) == ("equal", "0 rows")
 
 
+@pytest.mark.thorough
 def test_all_periods_are_those_of_the_bucket_and_those_that_only_the_table_has(fares: Lake) -> None:
     fares.on_node(0, f"INSERT INTO {fares.database}.fares (id, ts) VALUES (1, '2025-03-01 00:00:00')")
     put(fares, "new", ["1,2026-11-05 12:00:00,x,0,1"], "2026-11")

@@ -79,6 +79,7 @@ def test_a_table_of_one_is_refused_until_a_rehearsal_has_passed(table: Lake, reh
     assert table.load()["status"] == "unchanged"
 
 
+@pytest.mark.thorough
 def test_a_rehearsal_that_went_wrong_is_not_remembered(
     table: Lake, rehearse: Rehearse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
