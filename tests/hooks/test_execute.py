@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
-import time
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -244,26 +242,6 @@ def test_half_a_character_is_told(hook: ClickHouseHook, sql: str, parameters: An
     with pytest.raises(ConfigurationError, match="is half a character"):
         hook.execute(sql, parameters)
     assert hook.execute("SELECT 1") == [(1,)]
-
-
-def test_cancel_ends_the_statement_that_runs(hook: ClickHouseHook) -> None:
-    query_id = f"endless_{time.time_ns()}"
-    ended: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            hook.execute("SELECT count() FROM system.numbers WHERE NOT ignore(number)", query_id=query_id)
-        except ClickHouseServerError as error:
-            ended.append(error)
-
-    running = threading.Thread(target=run, daemon=True)
-    running.start()
-    is_running = f"SELECT count() FROM system.processes WHERE query_id = '{query_id}'"
-    while hook.query(is_running) != [(1,)]:
-        time.sleep(0.05)
-    hook.cancel()
-    running.join(timeout=300)
-    assert [error.name for error in ended] == ["QUERY_WAS_CANCELLED"]
 
 
 def test_cancel_does_nothing_if_nothing_runs(hook: ClickHouseHook) -> None:

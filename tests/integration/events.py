@@ -65,11 +65,7 @@ def load(lake: Lake, period: str = PERIOD, **options: Any) -> dict[str, Any]:
 def plan(lake: Lake, **options: Any) -> list[str]:
     arguments = {
         "task_id": "plan",
-        "bucket": lake.bucket,
-        "key": "events/{YYYY-MM}/",
-        "database": lake.database,
-        "table": "events",
-        "cluster": lake.cluster.name,
+        **{**lake.place, "key": "events/{YYYY-MM}/", "table": "events"},
         "periods": [PERIOD],
         "definition": {},
     }
@@ -116,13 +112,7 @@ def refused(lake: Lake) -> None:
 
 def adopt(lake: Lake) -> None:
     (found,) = AdoptPeriodsOperator(
-        task_id="adopt",
-        bucket=lake.bucket,
-        key="events/{YYYY-MM}/",
-        database=lake.database,
-        table="events",
-        cluster=lake.cluster.name,
-        periods=[PERIOD],
+        task_id="adopt", periods=[PERIOD], **{**lake.place, "key": "events/{YYYY-MM}/", "table": "events"}
     ).execute({})
     assert found["status"] == "adopted"
 

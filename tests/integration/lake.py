@@ -40,6 +40,16 @@ class Lake:
     database: str
     table: str = "trips"
 
+    @property
+    def target(self) -> dict[str, Any]:
+        """The arguments that name the table."""
+        return {"table": self.table, "database": self.database, "cluster": self.cluster.name}
+
+    @property
+    def place(self) -> dict[str, Any]:
+        """The arguments that name the table and its objects."""
+        return {"bucket": self.bucket, "key": "trips/{YYYY-MM}/", **self.target}
+
     def create_table(self, **options: Any) -> None:
         self.on_every_node(create_table_sql(f"{self.database}.{self.table}", **options))
 
@@ -80,15 +90,7 @@ class Lake:
         return self.operator_of(S3ToClickHouseOperator, **({"period": PERIOD} | options))
 
     def operator_of(self, kind: type[S3ToClickHouseOperator], **options: Any) -> S3ToClickHouseOperator:
-        arguments = {
-            "task_id": "load",
-            "bucket": self.bucket,
-            "key": "trips/{YYYY-MM}/",
-            "database": self.database,
-            "table": self.table,
-            "cluster": self.cluster.name,
-            "progress_interval_seconds": 0.2,
-        }
+        arguments = {"task_id": "load", "progress_interval_seconds": 0.2, **self.place}
         return kind(**grouped(**(arguments | options)))
 
     def load(self, **options: Any) -> dict[str, Any]:

@@ -31,12 +31,10 @@ def loaded(trips_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Lake:
 def operator(lake: Lake, **options: Any) -> ClickHouseToS3Operator:
     arguments = {
         "task_id": "unload",
-        "table": lake.table,
-        "database": lake.database,
-        "cluster": lake.cluster.name,
         "period": PERIOD,
         "bucket": lake.bucket,
         "key": "exports/{YYYY-MM}/",
+        **lake.target,
     }
     return ClickHouseToS3Operator(**(arguments | options))
 

@@ -13,7 +13,7 @@ from airflow.providers.common.compat.sdk import DAG, BaseOperator
 from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_provider_chs3.core.arguments.declaration import REQUIRED, declared
-from airflow_provider_chs3.core.arguments.load_arguments import GROUPS, LOAD
+from airflow_provider_chs3.core.arguments.load_arguments import LOAD
 from airflow_provider_chs3.defaults import CLICKHOUSE_CONN_ID
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.load import Load
@@ -70,12 +70,6 @@ def test_what_is_declared_as_a_template_is_one(kind: type[BaseOperator]) -> None
     assert wanted - set(kind.template_fields) <= {"staging_database", "objects"} & (
         wanted if kind.__name__ == "ClickHouseToS3Operator" else set()
     )
-
-
-def test_a_reader_of_the_operator_sees_fewer_than_before() -> None:
-    """Six groups hold 30 of the arguments, and a load nearly all."""
-    assert len(arguments_of(S3ToClickHouseOperator)) == 34
-    assert sum(len(declared(kind)) for kind in GROUPS.values()) == 30
 
 
 def _task(**arguments: Any) -> Any:

@@ -82,14 +82,13 @@ def test_a_period_names_the_assets_that_start_its_load_and_those_it_has_events_f
 ) -> None:
     trips_lake.upload(TRIPS, PERIODS[0])
     landed, loaded = Asset("landed_trips"), Asset("loaded_trips")
-    of_table: dict[str, Any] = {"database": trips_lake.database, "cluster": trips_lake.cluster.name, "table": "trips"}
     where = {"bucket": trips_lake.bucket, "key": "trips/{YYYY-MM}/", "period": PERIODS[0]}
     with DAG(dag_id="landing", schedule=None) as landing:
         EmptyOperator(task_id="land", outlets=[landed])
     with DAG(dag_id="report", schedule=[loaded]) as report:
         EmptyOperator(task_id="report")
     with DAG(dag_id="between", schedule=[landed]) as between:
-        S3ToClickHouseOperator(task_id="load", outlets=[loaded], **where, **of_table)
+        S3ToClickHouseOperator(task_id="load", outlets=[loaded], **where, **trips_lake.target)
     bag = DagBag(os.devnull)
     for dag in (landing, report, between):
         bag.bag_dag(dag)

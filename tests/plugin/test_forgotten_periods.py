@@ -12,8 +12,7 @@ LATER = "2099-01"
 
 
 def forget(lake: Lake, period: str) -> None:
-    where = {"table": lake.table, "database": lake.database, "cluster": lake.cluster.name}
-    ForgetPeriodsOperator(task_id="forget", periods=[period], **where).execute({})
+    ForgetPeriodsOperator(task_id="forget", periods=[period], **lake.target).execute({})
 
 
 @pytest.mark.thorough

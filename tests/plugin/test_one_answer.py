@@ -68,8 +68,7 @@ def refused(run: Callable[[], Any]) -> str:
 
 
 def answers(as_user: AsUser, lake: Lake, period: str = PERIOD, **options: Any) -> Said:
-    source = {"bucket": lake.bucket, "key": "trips/{YYYY-MM}/", "table": lake.table, **where(lake)}
-    planner = PlanLoadsOperator(task_id="plan", periods=[period], load=Load(**source))
+    planner = PlanLoadsOperator(task_id="plan", periods=[period], load=Load(**lake.place))
     listed = refused(lambda: [each["state"] for each in ledger(lake) if each["period"] in (period, None)])
     page = periods(as_user, lake).get(period, {"state": "", "why": ""})
     return Said(

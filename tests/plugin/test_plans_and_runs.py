@@ -30,14 +30,9 @@ RunDag = Callable[..., DagRun]
 NEWER = Trips(seed=2, rows_per_period=600, files_per_period=3)
 
 
-def _arguments(lake: Lake) -> dict[str, Any]:
-    arguments = {"bucket": lake.bucket, "key": "trips/{YYYY-MM}/", "table": lake.table}
-    return arguments | {"database": lake.database, "cluster": lake.cluster.name}
-
-
 def plan(lake: Lake, run_dag: RunDag, *, dag_id: str = "plans", definition: Any = None) -> DagRun:
     with DAG(dag_id=dag_id, schedule=None) as dag:
-        PlanLoadsOperator(**grouped(task_id="plan", periods=[PERIOD], definition=definition, **_arguments(lake)))
+        PlanLoadsOperator(**grouped(task_id="plan", periods=[PERIOD], definition=definition, **lake.place))
     return run_dag(dag)
 
 
@@ -121,7 +116,7 @@ class TestRuns:
             trips_lake.upload(TRIPS, period)
         trips_lake.load(period="2026-12")
         with DAG(dag_id="runs", schedule=None) as dag:
-            S3ToClickHouseOperator.partial(task_id="load", **_arguments(trips_lake)).expand(period=list(self.PERIODS))
+            S3ToClickHouseOperator.partial(task_id="load", **trips_lake.place).expand(period=list(self.PERIODS))
         return [run_dag(dag).run_id for _ in range(2)]
 
     @pytest.mark.thorough
@@ -144,7 +139,7 @@ class TestRuns:
     def test_a_run_about_a_period_and_about_its_whole_table_shows_all(
         self, as_user: AsUser, trips_lake: Lake, runs: list[str], run_dag: RunDag
     ) -> None:
-        arguments = _arguments(trips_lake)
+        arguments = trips_lake.place
         with DAG(dag_id="both", schedule=None) as dag:
             load = S3ToClickHouseOperator(task_id="load", period=PERIOD, **arguments)
             load >> OptimizePartitionOperator(

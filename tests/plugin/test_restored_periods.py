@@ -29,8 +29,7 @@ def restored(lake: Lake) -> Lake:
     for trips in (TRIPS, Trips(seed=2, rows_per_period=300, files_per_period=3)):
         lake.upload(trips)
         lake.operator(keep_versions=1).execute({"ti": TASK})
-    where = {"table": "trips", "database": lake.database, "cluster": lake.cluster.name}
-    RestorePeriodsOperator(task_id="restore", periods=[PERIOD], **where).execute({})
+    RestorePeriodsOperator(task_id="restore", periods=[PERIOD], **lake.target).execute({})
     return lake
 
 
@@ -41,8 +40,7 @@ def test_a_restored_period_is_pinned_until_somebody_unpins_it(as_user: AsUser, t
     assert "by restore, who restored version" in period["why"]
     trips_lake.on_node(0, f"INSERT INTO {trips_lake.database}.trips (trip_id, pickup_at) VALUES (1, '{PERIOD}-05')")
     assert "but the partition was changed" in periods(as_user, trips_lake)[PERIOD]["why"]
-    where = {"table": "trips", "database": trips_lake.database, "cluster": trips_lake.cluster.name}
-    (unpinned,) = UnpinPeriodsOperator(task_id="unpin", periods=[PERIOD], **where).execute({})
+    (unpinned,) = UnpinPeriodsOperator(task_id="unpin", periods=[PERIOD], **trips_lake.target).execute({})
     assert unpinned["reason"].startswith(
         "the partition was changed since it was published: loads stop until you adopt it"
     )
@@ -106,8 +104,7 @@ def test_a_held_period_is_discarded_by_a_run(
     named = [run.conf[name] for name in ("action", "period", "database", "table", "staging_database")]
     assert named == ["discard", PERIOD, trips_lake.database, "trips", trips_lake.database]
     assert troubles == []
-    where = {"table": "trips", "database": trips_lake.database, "cluster": trips_lake.cluster.name}
-    DiscardPeriodsOperator(task_id="discard", periods=[PERIOD], **where).execute({})
+    DiscardPeriodsOperator(task_id="discard", periods=[PERIOD], **trips_lake.target).execute({})
 
 
 @pytest.mark.thorough

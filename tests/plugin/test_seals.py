@@ -32,10 +32,8 @@ def prove(trips_lake: Lake, run_dag: Callable[..., DagRun]) -> Prove:
     """Proves periods with a DAG, and returns how its run ended."""
 
     def of(*names: str, **options: Any) -> str:
-        arguments: dict[str, Any] = {"bucket": trips_lake.bucket, "key": "trips/{YYYY-MM}/", "table": trips_lake.table}
-        where = {"database": trips_lake.database, "cluster": trips_lake.cluster.name}
         with DAG(dag_id="proofs", schedule=None) as dag:
-            ProvePeriodsOperator(task_id="prove", periods=[*names], **arguments, **where, **options)
+            ProvePeriodsOperator(task_id="prove", periods=[*names], **trips_lake.place, **options)
         return str(run_dag(dag).state)
 
     return of

@@ -31,11 +31,6 @@ RunDag = Callable[..., DagRun]
 NAME = "Place on the periods page"
 
 
-def _arguments(lake: Lake) -> dict[str, Any]:
-    arguments = {"bucket": lake.bucket, "key": "trips/{YYYY-MM}/", "table": lake.table}
-    return arguments | {"database": lake.database, "cluster": lake.cluster.name}
-
-
 def links(user: TestClient, run: DagRun, task_id: str, map_index: int = -1) -> dict[str, str | None]:
     path = f"/api/v2/dags/{run.dag_id}/dagRuns/{run.run_id}/taskInstances/{task_id}/links"
     found = user.get(path, params={"map_index": map_index}).raise_for_status().json()
@@ -59,15 +54,12 @@ def test_every_task_that_is_about_periods_links_to_them_and_loads_show_their_ins
 ) -> None:
     for period in ("2026-10", "2026-11"):
         trips_lake.upload(TRIPS, period)
-    of_table = {"table": "trips", "database": trips_lake.database, "cluster": trips_lake.cluster.name}
     with DAG(dag_id="links", schedule=None) as dag:
-        load = S3ToClickHouseOperator.partial(task_id="load", **_arguments(trips_lake)).expand(
-            period=["2026-10", "2026-11"]
-        )
+        load = S3ToClickHouseOperator.partial(task_id="load", **trips_lake.place).expand(period=["2026-10", "2026-11"])
         merges = ClickHouseMergeHealthSensor(
-            task_id="merges", periods=["2026-10", "2026-11"], poke_interval=0.1, **of_table
+            task_id="merges", periods=["2026-10", "2026-11"], poke_interval=0.1, **trips_lake.target
         )
-        load >> merges >> OptimizePartitionOperator(task_id="optimize", **of_table)
+        load >> merges >> OptimizePartitionOperator(task_id="optimize", **trips_lake.target)
     run = run_dag(dag)
     user = as_user("admin")
     assert query_of(links(user, run, "load", 1)[NAME]) == place(trips_lake, "2026-11")
@@ -96,7 +88,7 @@ def test_a_distributed_table_is_linked_by_the_table_under_it(
         f"CREATE TABLE {name} AS {trips_lake.database}.trips ENGINE = Distributed('{trips_lake.cluster.name}', {under})"
     )
     with DAG(dag_id="distributed", schedule=None) as dag:
-        S3ToClickHouseOperator(task_id="load", period=PERIOD, **_arguments(trips_lake) | {"table": "everywhere"})
+        S3ToClickHouseOperator(task_id="load", period=PERIOD, **trips_lake.place | {"table": "everywhere"})
     run = run_dag(dag)
     assert query_of(links(as_user("viewer"), run, "load")[NAME]) == place(trips_lake, PERIOD)
 
@@ -107,7 +99,7 @@ def test_the_page_shows_the_insert_of_the_newest_load_to_those_who_may_read_xcom
 ) -> None:
     trips_lake.upload(TRIPS)
     with DAG(dag_id="shown_again", schedule=None) as dag:
-        S3ToClickHouseOperator(task_id="load", period=PERIOD, **_arguments(trips_lake))
+        S3ToClickHouseOperator(task_id="load", period=PERIOD, **trips_lake.place)
     run_dag(dag)
     user, manager = as_user("viewer"), airflow_api.state.auth_manager
     is_authorized = manager.is_authorized_dag
@@ -136,9 +128,7 @@ def of_period(user: TestClient, lake: Lake, period: str = PERIOD) -> dict[str, A
 def test_link_and_insert_are_there_while_the_insert_runs(as_user: AsUser, trips_lake: Lake, run_dag: RunDag) -> None:
     trips_lake.upload(TRIPS)
     with DAG(dag_id="running", schedule=None) as dag:
-        S3ToClickHouseOperator(
-            task_id="load", period=PERIOD, select=SLOW, settings=SLOW_SETTINGS, **_arguments(trips_lake)
-        )
+        S3ToClickHouseOperator(task_id="load", period=PERIOD, select=SLOW, settings=SLOW_SETTINGS, **trips_lake.place)
     user, seen = as_user("viewer"), {}
 
     def look() -> None:

@@ -13,6 +13,7 @@ import pytest
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.conftest import lake
 from tests.integration.lake import Lake
+from tests.system.test_chs3_nightly import without_retries
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
@@ -28,14 +29,7 @@ NIGHT = datetime(2026, 3, 12, 3, tzinfo=UTC)
 
 @pytest.fixture
 def dag(airflow_db: Path) -> DAG:
-    from tests.dag_bag import DagBag
-
-    bag = DagBag(DAGS)
-    assert bag.import_errors == {}
-    dag = bag.dags["chs3_alerts"]
-    for task in dag.tasks:
-        task.retries = 0
-    return dag
+    return without_retries("chs3_alerts")
 
 
 @pytest.mark.skipif(airflow.__version__.startswith("3.1."), reason="dag.test() of 3.1 gives callbacks no exception")

@@ -94,8 +94,7 @@ class Runs:
 @pytest.fixture
 def runs(trips_lake: Lake, run_dag: Callable[..., DagRun], as_user: Callable[[str], TestClient]) -> Iterator[Runs]:
     yield Runs(trips_lake, run_dag, as_user("admin"))
-    where = {"table": "trips", "database": trips_lake.database, "cluster": trips_lake.cluster.name}
-    DiscardPeriodsOperator(task_id="discard", periods=[PERIOD], **where).execute({})
+    DiscardPeriodsOperator(task_id="discard", periods=[PERIOD], **trips_lake.target).execute({})
 
 
 def test_what_is_held_is_published_once_a_person_approves_and_may_be_undone(trips_lake: Lake, runs: Runs) -> None:

@@ -35,22 +35,16 @@ def where(lake: Lake) -> dict[str, Any]:
 
 
 def adopt(lake: Lake, **options: Any) -> list[dict[str, Any]]:
-    arguments = {
-        "task_id": "adopt",
-        "table": lake.table,
-        "key": "trips/{YYYY-MM}/",
-        "bucket": lake.bucket,
-        **where(lake),
-    }
-    return AdoptPeriodsOperator(**grouped(**(arguments | {"periods": [PERIOD]} | options))).execute({})
+    arguments = {"task_id": "adopt", "periods": [PERIOD], **lake.place}
+    return AdoptPeriodsOperator(**grouped(**(arguments | options))).execute({})
 
 
 def ledger(lake: Lake, **options: Any) -> list[dict[str, Any]]:
-    return ListLedgerOperator(task_id="list", table=lake.table, **where(lake), **options).execute({})
+    return ListLedgerOperator(task_id="list", **lake.target, **options).execute({})
 
 
 def forget(lake: Lake, *periods: str) -> list[dict[str, Any]]:
-    return ForgetPeriodsOperator(task_id="forget", table=lake.table, periods=list(periods), **where(lake)).execute({})
+    return ForgetPeriodsOperator(task_id="forget", periods=list(periods), **lake.target).execute({})
 
 
 def advised(lake: Lake, why: str) -> dict[str, Any]:

@@ -155,8 +155,7 @@ def test_an_adopted_period(lake: Lake) -> None:
     table = pa.table({"id": range(len(FIRST)), "at": at, **ones, "is_deleted": [0] * len(FIRST)})
     lake.put(f"trips/{PERIOD}/a.parquet", parquet(table))
     source = {"bucket": lake.bucket, "key": "trips/{YYYY-MM}/"}
-    where = {"database": lake.database, "table": lake.table, "cluster": lake.cluster.name}
-    (adopted,) = AdoptPeriodsOperator(**grouped(task_id="adopt", periods=[PERIOD], **where, **source)).execute({})
+    (adopted,) = AdoptPeriodsOperator(**grouped(task_id="adopt", periods=[PERIOD], **lake.target, **source)).execute({})
     assert adopted["status"] == "adopted"
     assert lake.load()["status"] == "unchanged"
     lake.on_node(0, f"TRUNCATE TABLE {name}")

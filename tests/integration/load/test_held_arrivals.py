@@ -47,8 +47,7 @@ def approve(arrivals: Arrivals, arrival: int, **options: Any) -> list[dict[str, 
 
 def discard(arrivals: Arrivals, *days: int) -> list[dict[str, Any]]:
     lake, periods = arrivals.lake, [f"2026-11-{day:02}" for day in days]
-    names = {"database": lake.database, "table": lake.table, "cluster": lake.cluster.name}
-    return DiscardPeriodsOperator(task_id="discard", periods=periods, **names).execute({})
+    return DiscardPeriodsOperator(task_id="discard", periods=periods, **lake.target).execute({})
 
 
 @pytest.fixture
@@ -212,8 +211,7 @@ def test_several_arrivals_are_held_of_one_period_and_discarded_by_it(
     by_month.put(11, "c", 5000, [11, 8, -20], rows=3)
     hold(by_month, 11, says="held, the table is unchanged: with arrival 2026-11-11", **NOT_MANY)
     lake = by_month.lake
-    names = {"database": lake.database, "table": lake.table, "cluster": lake.cluster.name}
-    discarded = DiscardPeriodsOperator(task_id="discard", periods=["2026-11"], **names).execute({})
+    discarded = DiscardPeriodsOperator(task_id="discard", periods=["2026-11"], **lake.target).execute({})
     assert [(period["period"], period["was_held"]) for period in discarded] == [("2026-10", True), ("2026-11", True)]
     for arrival in (10, 11):
         with pytest.raises(AirflowFailException, match="nothing of this arrival is held"):

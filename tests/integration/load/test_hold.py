@@ -100,11 +100,10 @@ def test_held_rows_are_published_once_they_are_approved(trips: Trips) -> None:
 
 def decide(trips: Trips, kind: Any = ApprovePeriodsOperator, **options: Any) -> Any:
     """Decide by an operator of its own."""
-    of_table = {"database": trips.lake.database, "table": trips.lake.table, "cluster": trips.lake.cluster.name}
     if kind in (AdoptPeriodsOperator, ApprovePeriodsOperator):
         place = {"bucket": trips.lake.bucket, "key": options.pop("key", "t/{YYYY-MM}/")}
         options |= place | ({"files": CSV} if kind is AdoptPeriodsOperator else {})
-    return kind(task_id="decide", periods=[PERIOD], **of_table, **options).execute({})
+    return kind(task_id="decide", periods=[PERIOD], **trips.lake.target, **options).execute({})
 
 
 @pytest.mark.thorough
@@ -278,8 +277,7 @@ def test_what_is_held_says_which_rows_fail_and_may_be_discarded_and_loaded_again
     trips.put("a", range(40), fare="\\N")
     hold(trips)
     # A plan knows no checks, and takes policies about them.
-    where = {"table": trips.lake.table, "database": trips.lake.database, "cluster": trips.lake.cluster.name}
-    arguments = {**where, "bucket": trips.lake.bucket, "key": "t/{YYYY-MM}/", "periods": [PERIOD], "files": CSV}
+    arguments = {**trips.lake.place, "key": "t/{YYYY-MM}/", "periods": [PERIOD], "files": CSV}
     assert PlanLoadsOperator(task_id="plan", **arguments, policies=HOLDS).execute({}) == []
     with pytest.raises(AirflowSkipException) as held:
         load(trips)
@@ -376,9 +374,8 @@ def test_of_three_periods_the_one_that_is_held_stays(trips: Trips) -> None:
 
 
 def plan(trips: Trips) -> Any:
-    of_table = {"database": trips.lake.database, "table": trips.lake.table, "cluster": trips.lake.cluster.name}
     place = {"bucket": trips.lake.bucket, "key": "t/{YYYY-MM}/"}
-    return PlanLoadsOperator(task_id="plan", all_periods=True, **of_table, **place).planned({})
+    return PlanLoadsOperator(task_id="plan", all_periods=True, **trips.lake.target, **place).planned({})
 
 
 @pytest.mark.thorough

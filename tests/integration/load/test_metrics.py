@@ -153,8 +153,7 @@ def test_a_load_that_was_deferred_while_it_waited_tells_all_of_the_wait(trips_la
 
 
 def sensor(lake: Lake) -> ClickHouseMergeHealthSensor:
-    where = {"table": lake.table, "database": lake.database, "cluster": lake.cluster.name}
-    return ClickHouseMergeHealthSensor(task_id="merges", period=PERIOD, **where, **SETTLED)
+    return ClickHouseMergeHealthSensor(task_id="merges", period=PERIOD, **lake.target, **SETTLED)
 
 
 class Broken:

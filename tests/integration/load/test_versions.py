@@ -61,8 +61,7 @@ class Days:
         return self.load(**options)
 
     def of(self, kind: type, **options: Any) -> Any:
-        table = {"table": self.lake.table, "database": self.lake.database, "cluster": self.lake.cluster.name}
-        return kind(task_id="task", **table, **({"periods": [PERIOD]} | options)).execute({})
+        return kind(task_id="task", **self.lake.target, **({"periods": [PERIOD]} | options)).execute({})
 
     def restore(self, **options: Any) -> Any:
         return self.of(RestorePeriodsOperator, **options)

@@ -457,11 +457,10 @@ def test_a_view_follows_a_base_that_was_restored(trips_lake: Lake) -> None:
     for trips in (FIRST, SECOND):
         lake.upload(trips)
         lake.load(views="follow", keep_versions=1)
-    where = {"table": "trips", "database": lake.database, "cluster": lake.cluster.name}
-    RestorePeriodsOperator(task_id="undo", periods=[PERIOD], **where).execute({})
+    RestorePeriodsOperator(task_id="undo", periods=[PERIOD], **lake.target).execute({})
     assert lake.facts() == FIRST.facts(PERIOD)
     keys = {"bucket": lake.bucket, "key": "trips/{YYYY-MM}/"}
-    plan = PlanLoadsOperator(task_id="plan", **keys, **where, periods=[PERIOD], views="follow")
+    plan = PlanLoadsOperator(task_id="plan", **keys, **lake.target, periods=[PERIOD], views="follow")
     assert plan.execute({}) == [PERIOD]
     result = lake.load(views="follow", keep_versions=1)
     assert (result["status"], result["views"][0]["status"]) == ("skipped", "published")

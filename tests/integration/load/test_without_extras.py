@@ -12,15 +12,7 @@ TRIPS = Trips(rows_per_period=600, files_per_period=3)
 
 def test_a_period_is_loaded_with_the_required_libraries_alone(trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
-    arguments = {
-        "bucket": trips_lake.bucket,
-        "key": "trips/{YYYY-MM}/",
-        "database": trips_lake.database,
-        "table": trips_lake.table,
-        "period": PERIOD,
-        "cluster": trips_lake.cluster.name,
-    }
-    told = run_operator(S3ToClickHouseOperator, arguments, extras=())
+    told = run_operator(S3ToClickHouseOperator, {"period": PERIOD, **trips_lake.place}, extras=())
     # The libraries that are absent here are installed for other tests.
     assert {"zstd", "pyarrow", "moto", "apache-airflow-providers-microsoft-azure"} <= set(told["absent"])
     assert told["result"]["rows"] == 600

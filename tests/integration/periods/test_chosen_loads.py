@@ -38,7 +38,7 @@ Run = Callable[..., tuple[int, Any]]
 def dag(trips_lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A DAG that loads the table in several ways."""
     where = {
-        **{"table": trips_lake.table, "database": trips_lake.database, "cluster": trips_lake.cluster.name},
+        **trips_lake.target,
         "bucket": trips_lake.bucket,
     }
     (tmp_path / "nightly.py").write_text(DAG.format(where=where, bucket=trips_lake.bucket), encoding="utf-8")

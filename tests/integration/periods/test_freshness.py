@@ -28,8 +28,7 @@ Run = Callable[..., tuple[int, Any]]
 
 @pytest.fixture
 def file(trips_lake: Lake, tmp_path: Path) -> Path:
-    where = {"table": trips_lake.table, "database": trips_lake.database, "cluster": trips_lake.cluster.name}
-    load = {**where, "bucket": trips_lake.bucket, "key": "trips/{YYYY-MM}/"}
+    load = trips_lake.place
     path = tmp_path / "loads.json"
     others = [{**load, "name": "quick", "fresh_by": "1h"}, {**load, "name": "never"}]
     path.write_text(json.dumps({"loads": [{**load, "fresh_by": "00:00"}, *others]}), encoding="utf-8")
@@ -116,8 +115,7 @@ def test_a_period_that_was_loaded_before_its_end_is_complete_once_a_load_or_a_pl
 
     # The task of a plan leaves one record.
     trips_lake.on_every_node(f"TRUNCATE TABLE {loads}")
-    where = {"table": "trips", "database": trips_lake.database, "cluster": trips_lake.cluster.name}
-    plan = {**where, "bucket": trips_lake.bucket, "key": "trips/{YYYY-MM}/", "fresh_by": "00:00"}
+    plan = {**trips_lake.place, "fresh_by": "00:00"}
     for _ in range(2):
         assert PlanLoadsOperator(task_id="plan", **plan, periods=[str(LAST)]).execute({}) == []
         assert records(trips_lake) == [(str(LAST), "unchanged", "00:00 UTC")]
@@ -190,7 +188,7 @@ def test_a_load_without_a_time_zone_ends_its_periods_as_the_partition_key_does(
     table = f"{lake.database}.trips (at {column}) ENGINE = MergeTree PARTITION BY {key} ORDER BY at"
     lake.on_every_node(f"CREATE TABLE {table}")
     lake.put(f"trips/{last}/a.csv", f"at\n{last.begin + timedelta(days=9):%Y-%m-%d}\n".encode())
-    where = {"table": "trips", "database": lake.database, "cluster": lake.cluster.name, "bucket": lake.bucket}
+    where = {**lake.target, "bucket": lake.bucket}
     load = Load(**where, key="trips/{YYYY-MM}/*.csv", columns=["at"], fresh_by="07:00")
     Table.of(ClickHouseHook(), load).load(load, str(last))
     assert records(lake) == [(str(last), "load", f"07:00 {zone}")]

@@ -26,15 +26,7 @@ PERIODS = ["2026-08", "2026-09", "2026-10"]
 
 
 def plan(lake: Lake, *, start: datetime | None = None, end: datetime | None = None, **options: Any) -> list[str]:
-    arguments = {
-        "task_id": "plan",
-        "bucket": lake.bucket,
-        "key": "trips/{YYYY-MM}/",
-        "timezone": "UTC",
-        "database": lake.database,
-        "table": lake.table,
-        "cluster": lake.cluster.name,
-    }
+    arguments = {"task_id": "plan", "timezone": "UTC", **lake.place}
     run = SimpleNamespace(partition_key=options.pop("partition_key", None), data_interval_start=start)
     run.data_interval_end = end
     return PlanLoadsOperator(**grouped(**(arguments | options))).execute({"dag_run": run})
@@ -63,10 +55,7 @@ class TestNumberOfTasks:
 
     def run(self, lake: Lake, run_dag: Callable[..., Any], **options: Any) -> tuple[str, dict[str, list[Any]]]:
         with DAG("many", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)) as dag:
-            scheduled_load(
-                **{"bucket": lake.bucket, "key": "trips/{YYYY-MM}/", "database": lake.database, "table": lake.table},
-                **{"cluster": lake.cluster.name, "periods": PERIODS, "default_args": {"retries": 2}, **options},
-            )
+            scheduled_load(**lake.place, **{"periods": PERIODS, "default_args": {"retries": 2}, **options})
         run = run_dag(dag)
         tries: dict[str, list[Any]] = {}
         for ti in run.get_task_instances():
@@ -102,10 +91,7 @@ class TestNumberOfTasks:
         for period in PERIODS:
             trips_lake.upload(TRIPS, period)
         with DAG("many", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=UTC)):
-            planned = PlanLoadsOperator(
-                **{"task_id": "plan", "bucket": trips_lake.bucket, "key": "trips/{YYYY-MM}/", "periods": PERIODS},
-                **{"database": trips_lake.database, "table": trips_lake.table, "cluster": trips_lake.cluster.name},
-            )
+            planned = PlanLoadsOperator(task_id="plan", periods=PERIODS, **trips_lake.place)
             assert planned.execute({}) == PERIODS  # nothing is mapped over it
             S3ToClickHouseOperator.partial(
                 task_id="load", bucket=trips_lake.bucket, key="trips/{YYYY-MM}/", table=trips_lake.table

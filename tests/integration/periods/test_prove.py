@@ -66,11 +66,7 @@ def change(lake: Lake, command: str) -> None:
 def proved(lake: Lake, **options: Any) -> list[dict[str, Any]]:
     arguments = {
         "task_id": "prove",
-        "table": lake.table,
-        "database": lake.database,
-        "cluster": lake.cluster.name,
-        "key": "fares/{YYYY-MM}/",
-        "bucket": lake.bucket,
+        **{**lake.place, "key": "fares/{YYYY-MM}/"},
         "periods": [PERIOD],
         "fail_on_difference": False,
     }

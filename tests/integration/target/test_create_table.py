@@ -97,15 +97,7 @@ def test_a_load_of_several_periods_creates_it(lake: Lake) -> None:
 
 
 def plan(lake: Lake, **options: Any) -> list[str]:
-    arguments = {
-        "task_id": "plan",
-        "bucket": lake.bucket,
-        "key": "trips/{YYYY-MM}/",
-        "database": lake.database,
-        "table": lake.table,
-        "cluster": lake.cluster.name,
-        "create_table": "if_missing",
-    }
+    arguments = {"task_id": "plan", "create_table": "if_missing", **lake.place}
     return PlanLoadsOperator(**grouped(**(arguments | options))).execute({})  # type: ignore[return-value]  # no groups
 
 
@@ -125,8 +117,7 @@ def test_the_commands_that_only_look_leave_its_creation_to_the_load(
     lake: Lake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lake.upload(TRIPS)
-    where = {"table": "trips", "database": lake.database, "cluster": lake.cluster.name, "bucket": lake.bucket}
-    load = {**where, "key": "trips/{YYYY-MM}/", "create_table": "if_missing"}
+    load = {**lake.place, "create_table": "if_missing"}
     path = tmp_path / "loads.json"
     path.write_text(json.dumps({"loads": [load]}), encoding="utf-8")
     assert main(["plan", "--loads", str(path), "--all-periods"]) == 1

@@ -28,7 +28,7 @@ def source(lake: Lake, request: pytest.FixtureRequest) -> Source:
 
 
 def table(lake: Lake) -> dict[str, Any]:
-    return {"task_id": "task", "table": lake.table, "database": lake.database, "cluster": lake.cluster.name}
+    return {"task_id": "task", **lake.target}
 
 
 def objects(source: Source) -> dict[str, Any]:

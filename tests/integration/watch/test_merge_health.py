@@ -26,7 +26,7 @@ PART_BY_PART = {"max_block_size": 1, "min_insert_block_size_rows": 1, "max_inser
 
 
 def sensor(lake: Lake, **options: Any) -> ClickHouseMergeHealthSensor:
-    arguments = {"task_id": "wait", "table": lake.table, "database": lake.database, "cluster": lake.cluster.name}
+    arguments = {"task_id": "wait", **lake.target}
     periods = {} if "periods" in options else {"period": PERIOD}
     return ClickHouseMergeHealthSensor(**(arguments | periods | options))
 

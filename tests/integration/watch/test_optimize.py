@@ -30,14 +30,7 @@ THIS_PERIOD = str(Period.of_month(*datetime.now(UTC).timetuple()[:2]).shifted(1)
 
 
 def operator(lake: Lake, **options: Any) -> OptimizePartitionOperator:
-    arguments = {
-        "task_id": "optimize",
-        "table": lake.table,
-        "database": lake.database,
-        "cluster": lake.cluster.name,
-        "poll_interval_seconds": 0.2,
-        "deferrable": False,
-    }
+    arguments = {"task_id": "optimize", "poll_interval_seconds": 0.2, "deferrable": False, **lake.target}
     return OptimizePartitionOperator(**(arguments | options))
 
 
