@@ -86,6 +86,7 @@ def test_query_log_and_part_log_are_on(chs3_cluster, chs3_database):
     assert (parts, queries[0][0] > 0) == ([(1,)], True)
 
 
+@pytest.mark.thorough
 def test_a_killed_node_comes_back_with_its_data():
     with ClickHouseCluster.start(nodes=2) as cluster:
         with cluster.nodes[1].client() as client:
@@ -98,6 +99,7 @@ def test_a_killed_node_comes_back_with_its_data():
             assert client.execute("SELECT count() FROM t") == [(1000,)]
 
 
+@pytest.mark.thorough
 def test_settings_named_collections_and_macros_reach_every_node():
     with ClickHouseCluster.start(
         nodes=2,
@@ -145,6 +147,7 @@ def test_nodes_die_with_a_killed_parent():
     subprocess.run(["rm", "-r", folder], check=True)
 
 
+@pytest.mark.thorough
 def test_a_node_outlives_the_thread_that_restarted_it():
     import threading
 
@@ -179,6 +182,7 @@ def _is_running(pid):
         return False
 
 
+@pytest.mark.thorough
 def test_each_node_may_have_a_time_zone_and_another_one_when_it_starts_again():
     with ClickHouseCluster.start(2, time_zones=["Europe/Berlin"]) as cluster:
         cluster.restart(1, time_zone="Asia/Tokyo")
