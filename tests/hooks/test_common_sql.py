@@ -48,10 +48,6 @@ def test_the_connection_leads_to_the_hook(hook: ClickHouseHook) -> None:
     assert type(found) is type(hook)
 
 
-def test_a_query_returns_its_rows(hook: ClickHouseHook) -> None:
-    assert execute("SELECT number, toString(number) FROM numbers(2)") == [(0, "0"), (1, "1")]
-
-
 def test_a_query_takes_parameters(table: str) -> None:
     assert execute(f"SELECT count() FROM {table} WHERE fare < %(most)s", parameters={"most": 3}) == [(3,)]
 

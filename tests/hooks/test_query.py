@@ -39,10 +39,6 @@ def server_error(hook: ClickHouseHook, sql: str, **arguments: Any) -> ClickHouse
     return caught.value
 
 
-def test_rows_come_back_as_tuples(hook: ClickHouseHook) -> None:
-    assert hook.query("SELECT number, toString(number) FROM numbers(2)") == [(0, "0"), (1, "1")]
-
-
 def test_a_server_that_would_answer_in_zstd_needs_no_zstd_here(
     make_hook: MakeHook, monkeypatch: pytest.MonkeyPatch
 ) -> None:

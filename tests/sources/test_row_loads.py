@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import re
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -197,13 +196,3 @@ def test_the_example_dag_loads_and_then_finds_nothing_to_load(
     for period in ("2026-01", "2026-02"):
         row_lake.rows.put(TRIPS.table(period))
     run_example("chs3_postgres", row_lake, TRIPS, ["2026-01", "2026-02"], source_table=row_lake.rows.table)
-
-
-@pytest.mark.thorough(but=1)
-def test_without_the_provider_the_error_says_what_to_install(
-    row_lake: RowLake, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    extra = "mysql" if row_lake.is_mysql else "postgres"
-    monkeypatch.setitem(sys.modules, f"airflow.providers.{extra}.hooks.{extra}", None)
-    with pytest.raises(AirflowFailException, match=f"install the extra {extra} of airflow-provider-chs3"):
-        row_lake.load()

@@ -50,20 +50,6 @@ class TestIceberg:
         assert table_lake.rows() == 0
 
     @pytest.mark.thorough
-    def test_a_promoted_type_and_another_partitioning_since_are_loaded_exactly(self, table_lake: TableLake) -> None:
-        from pyiceberg.types import LongType
-
-        table_lake.table.put(TRIPS.table(PERIOD).slice(0, 1_000))
-        with table_lake.table.table().update_schema() as change:
-            change.update_column("passenger_count", LongType())
-        with table_lake.table.table().update_spec() as spec:
-            spec.remove_field("month")
-            spec.add_field("pickup_at", "day", "day")
-        table_lake.table.put(TRIPS.table(PERIOD).slice(1_000))
-        table_lake.load()
-        assert table_lake.facts() == TRIPS.facts(PERIOD)
-
-    @pytest.mark.thorough
     def test_a_password_of_the_catalog_does_not_show(
         self, table_lake: TableLake, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
