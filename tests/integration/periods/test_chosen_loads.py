@@ -37,10 +37,7 @@ Run = Callable[..., tuple[int, Any]]
 @pytest.fixture
 def dag(trips_lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A DAG that loads the table in several ways."""
-    where = {
-        **trips_lake.target,
-        "bucket": trips_lake.bucket,
-    }
+    where = {**trips_lake.target, "bucket": trips_lake.bucket}
     (tmp_path / "nightly.py").write_text(DAG.format(where=where, bucket=trips_lake.bucket), encoding="utf-8")
     monkeypatch.setenv("AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST", bundles_in(tmp_path))
 

@@ -30,7 +30,7 @@ def plan(source: Source, *, start: datetime | None = None, end: datetime | None 
     lake = source.lake
     operator = PlanLoadsOperator(
         **{"task_id": "plan", "bucket": lake.bucket, "key": source.pattern, "timezone": "UTC"},
-        **{**lake.target, **options},
+        **(lake.target | options),
     )
     run = SimpleNamespace(partition_key=None, data_interval_start=start, data_interval_end=end)
     return operator.execute({"dag_run": run})
