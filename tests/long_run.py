@@ -7,7 +7,8 @@ import json
 import os
 import signal
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -30,6 +31,17 @@ def parser_of_cases(prog: str, description: str | None) -> argparse.ArgumentPars
     parser.add_argument("--seed", type=int, default=1, help="of all choices (1)")
     parser.add_argument("--first", type=int, default=0, help="the first case to run (0)")
     return parser
+
+
+def told(given: argparse.Namespace, run: Callable[[int], str]) -> Counter[str]:
+    """Run the cases, of which each returns how it ended, and print how many ended in which way."""
+    outcomes = Counter[str]()
+    try:
+        outcomes.update(map(run, range(given.first, given.cases)))
+    finally:
+        print(f"{outcomes.total()} cases of seed {given.seed}, from {given.first} on", flush=True)
+        print(*(f"  {count:6} {kind}" for kind, count in outcomes.most_common()), sep="\n", flush=True)
+    return outcomes
 
 
 @contextmanager

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections import Counter
 from typing import TYPE_CHECKING
 
-from tests.long_run import narrow_lake, own_airflow, parser_of_cases
+from tests.long_run import narrow_lake, own_airflow, parser_of_cases, told
 
 if TYPE_CHECKING:
     from tests.integration.lake import Lake
@@ -38,16 +37,13 @@ def main() -> int:
 def _run(lake: Lake, given: argparse.Namespace) -> int:
     from tests.damage.running import FAULTS, run
 
-    outcomes: Counter[str] = Counter()
-    try:
-        for number in range(given.first, given.cases):
-            outcome = run(lake, given.seed, number)
-            outcomes[outcome.kind] += 1
-            if outcome.kind in FAULTS:
-                print(f"case {number}: {outcome.case}: {outcome.kind}: {outcome.details[:400]}", flush=True)
-    finally:
-        print(f"{outcomes.total()} cases of seed {given.seed}, from {given.first} on", flush=True)
-        print(*(f"  {count:6} {kind}" for kind, count in outcomes.most_common()), sep="\n", flush=True)
+    def kind_of(number: int) -> str:
+        outcome = run(lake, given.seed, number)
+        if outcome.kind in FAULTS:
+            print(f"case {number}: {outcome.case}: {outcome.kind}: {outcome.details[:400]}", flush=True)
+        return outcome.kind
+
+    outcomes = told(given, kind_of)
     return 1 if any(outcomes[kind] for kind in FAULTS) else 0
 
 

@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
-
 import pytest
 
 from tests.damage.running import FAULTS, LOADED, REFUSED, run
-from tests.integration.lake import Lake, lake_on
-
-if TYPE_CHECKING:
-    from airflow_provider_chs3.testbed.nodes import Cluster
+from tests.integration.lake import Lake
 
 #: The long run, `python -m tests.damage`, has thousands of cases; these are the same ones each time.
 _CASES, _AT_ONCE, _FEW = 100, 10, 5
-
-
-@pytest.fixture
-def damage_lake(cluster_of_one: Cluster, chs3_s3: Any, chs3_bucket: str) -> Iterator[Lake]:
-    """A lake on a cluster of one node."""
-    with pytest.MonkeyPatch.context() as patch, lake_on(cluster_of_one, chs3_s3, chs3_bucket, patch) as lake:
-        yield lake
 
 
 @pytest.mark.thorough(but=1)
@@ -29,7 +16,7 @@ def damage_lake(cluster_of_one: Cluster, chs3_s3: Any, chs3_bucket: str) -> Iter
     "numbers",
     [range(_FEW), range(_FEW, _AT_ONCE), *(range(each, each + _AT_ONCE) for each in range(_AT_ONCE, _CASES, _AT_ONCE))],
 )
-def test_a_damaged_file_is_refused_or_loaded_as_another_reader_reads_it(damage_lake: Lake, numbers: range) -> None:
-    outcomes = [run(damage_lake, 1, number) for number in numbers]
+def test_a_damaged_file_is_refused_or_loaded_as_another_reader_reads_it(lake_of_one: Lake, numbers: range) -> None:
+    outcomes = [run(lake_of_one, 1, number) for number in numbers]
     assert [outcome for outcome in outcomes if outcome.kind in FAULTS] == []
     assert {outcome.kind for outcome in outcomes} == {LOADED, REFUSED}

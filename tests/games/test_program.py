@@ -5,17 +5,16 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.games.play import Game
 from tests.games.tables import OF_GAMES
-from tests.integration.lake import IS_OLDEST, lake_on
+from tests.integration.lake import IS_OLDEST, Lake
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.thorough(but=1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("seed", "steps"), [(1, 4), (1, 8), (4, 40), (5, 40), (2, 40), (3, 40)])
 def test_table_view_and_versions_are_as_the_model_says_after_each_step(seed: int, steps: int, tmp_path: Path) -> None:
     on = "plain" if IS_OLDEST else "engine"
@@ -26,22 +25,19 @@ def test_table_view_and_versions_are_as_the_model_says_after_each_step(seed: int
     assert done.stdout.splitlines()[-1].endswith(f": {steps} steps, 0 wrong")
 
 
-def test_a_period_that_is_held_before_it_was_ever_published(
-    cluster_of_one: Any, chs3_s3: Any, chs3_bucket: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    with lake_on(cluster_of_one, chs3_s3, chs3_bucket, monkeypatch) as lake:
-        # Without a view, whose table is held, too.
-        game = Game(lake, seed=[*OF_GAMES].index("set of partitions") + len(OF_GAMES), log=tmp_path / "log")
-        first, second, _ = game.tables.periods
-        game._hold(first)
-        assert [*game.answers.differences()] == []
-        assert "held since" in game.answers.listed()[first]["state"]
-        game._forget(first)
-        assert [*game.answers.differences()] == []
-        game._loaded([first], on_changed="fail")
-        assert lake.left_behind() == []
-        game._insert(second)
-        game._loaded([second], on_changed="hold")
-        assert [*game.answers.differences()] == []
-        game._discard(second)
-        game.end()
+def test_a_period_that_is_held_before_it_was_ever_published(lake_of_one: Lake, tmp_path: Path) -> None:
+    # Without a view, whose table is held, too.
+    game = Game(lake_of_one, seed=[*OF_GAMES].index("set of partitions") + len(OF_GAMES), log=tmp_path / "log")
+    first, second, _ = game.tables.periods
+    game._hold(first)
+    assert [*game.answers.differences()] == []
+    assert "held since" in game.answers.listed()[first]["state"]
+    game._forget(first)
+    assert [*game.answers.differences()] == []
+    game._loaded([first], on_changed="fail")
+    assert lake_of_one.left_behind() == []
+    game._insert(second)
+    game._loaded([second], on_changed="hold")
+    assert [*game.answers.differences()] == []
+    game._discard(second)
+    game.end()

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections import Counter
 from typing import TYPE_CHECKING
 
-from tests.long_run import narrow_lake, own_airflow, parser_of_cases
+from tests.long_run import narrow_lake, own_airflow, parser_of_cases, told
 
 if TYPE_CHECKING:
     from tests.integration.lake import Lake
@@ -36,17 +35,13 @@ def main() -> int:
 def _run(lake: Lake, given: argparse.Namespace) -> int:
     from tests.selected.running import DIFFERENT, OF_EITHER, run
 
-    outcomes: Counter[str] = Counter()
-    try:
-        for number in range(given.first, given.cases):
-            outcome = run(lake, given.seed, number, is_oldest=given.on == "server")
-            outcomes[outcome.kind] += 1
-            if outcome.kind == DIFFERENT or (given.refused and outcome.kind == OF_EITHER):
-                print(f"case {number}: {outcome.kind}: {outcome.case[:600]}: {outcome.details[:900]}", flush=True)
-    finally:
-        print(f"{outcomes.total()} cases of seed {given.seed}, from {given.first} on", flush=True)
-        print(*(f"  {count:6} {kind}" for kind, count in outcomes.most_common()), sep="\n", flush=True)
-    return 1 if outcomes[DIFFERENT] else 0
+    def kind_of(number: int) -> str:
+        outcome = run(lake, given.seed, number, is_oldest=given.on == "server")
+        if outcome.kind == DIFFERENT or (given.refused and outcome.kind == OF_EITHER):
+            print(f"case {number}: {outcome.kind}: {outcome.case[:600]}: {outcome.details[:900]}", flush=True)
+        return outcome.kind
+
+    return 1 if told(given, kind_of)[DIFFERENT] else 0
 
 
 if __name__ == "__main__":
