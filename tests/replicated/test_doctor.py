@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from airflow_provider_chs3.core.doctor.disks import REPLICAS, judge_replicas
 from tests.replicated.conftest import FIRST, FOLLOWER, Replicated
+
+#: The servers in `tests/servers` have replicas on every change.
+pytestmark = pytest.mark.thorough
 
 
 def test_replicas_that_follow_are_no_finding(replicated: Replicated) -> None:

@@ -22,6 +22,9 @@ from tests.integration.lake import Lake
 from tests.integration.refusal import refused
 from tests.narrow_user import WITH_NARROW_USER_OF_REPLICAS, narrow_connection
 
+#: The servers in `tests/servers` have replicas on every change.
+pytestmark = pytest.mark.thorough
+
 TRIPS = Trips(rows_per_period=600, files_per_period=3)
 
 

@@ -25,6 +25,9 @@ from tests.replicated import debian_cluster
 from tests.replicated.conftest import FIRST, FOLLOWER, Replicated
 from tests.waiting import wait_until
 
+#: The servers in `tests/servers` have replicas on every change.
+pytestmark = pytest.mark.thorough
+
 #: Situation → verdict, as docs/merge-health.md has them.
 ON_REPLICAS = {
     "a replica whose fetches were stopped a moment ago": Health.SETTLING,
