@@ -57,8 +57,8 @@ def test_what_merges_made_of_them_is_none(engine, part):
     assert not changed(part, engine=engine)
 
 
-@pytest.mark.parametrize("left", [(), PARTS[:1], PARTS[1:]])
-def test_parts_of_which_merges_may_leave_nothing_are_missed_if_the_server_lost_them(left):
+@pytest.mark.parametrize("left", [(), PARTS[:1], PARTS[1:], (PARTS[0], PARTS[2])])
+def test_parts_may_go_where_rows_cancel_each_other_out_unless_the_server_lost_them(left):
     assert not changed(*left, engine="SummingMergeTree")
     older, elsewhere = ("202610", 1, 4), ("202604", 5, 9)
     assert not changed(*left, engine="SummingMergeTree", broken=(older, elsewhere))
@@ -108,11 +108,6 @@ def test_rows_that_are_hidden_may_go():
     evidence = Evidence(rows=30, parts=(hiding, *PARTS[1:])).as_text()
     record = replace(RECORD, evidence=evidence)
     assert not changed(replace(hiding, level=1, rows=8, hides_rows=0), *PARTS[1:], record=record)
-
-
-@pytest.mark.parametrize("parts", [(), PARTS[1:], (PARTS[0], PARTS[2])])
-def test_parts_may_go_where_rows_cancel_each_other_out(parts):
-    assert not changed(*parts, engine="SummingMergeTree")
 
 
 @pytest.mark.parametrize("known", [PARTS, None])
