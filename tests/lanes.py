@@ -35,6 +35,8 @@ _FIRST = (
 )
 #: Servers that take seconds of the processor to start: one process runs all tests of each.
 _SLOW_SERVERS = ("hdfs", "kafka", "azure")
+#: Folders of one process each, for what all of their files share: four replicas; Airflow's API, a browser and a cluster.
+_OF_ONE_PROCESS = ("tests/servers/", "tests/plugin/")
 
 
 def lane_of(item: pytest.Item) -> str:
@@ -48,10 +50,11 @@ def lane_of(item: pytest.Item) -> str:
 
 
 def together(nodeid: str) -> str:
-    """Tell with which others a test stays in one process: those of its file, or of its server."""
+    """Tell with which others a test stays in one process: those of its file, folder or server."""
     file = nodeid.partition("::")[0]
     is_of_source = nodeid.startswith(_SOURCES)
-    return next((name for name in _SLOW_SERVERS if is_of_source and name in nodeid), file)
+    servers = [name for name in _SLOW_SERVERS if is_of_source and name in nodeid]
+    return (*servers, *filter(nodeid.startswith, _OF_ONE_PROCESS), file)[0]
 
 
 def longest_first(items: list[pytest.Item]) -> None:
