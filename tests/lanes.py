@@ -35,7 +35,7 @@ _FIRST = (
 )
 #: Servers that take seconds of the processor to start: one process runs all tests of each.
 _SLOW_SERVERS = ("hdfs", "kafka", "azure")
-#: Folders of one process each, for what all of their files share: four replicas; Airflow's API, a browser and a cluster.
+#: Folders of one process each, for what their files share: four replicas; or Airflow's API, a browser and a cluster.
 _OF_ONE_PROCESS = ("tests/servers/", "tests/plugin/")
 
 
