@@ -21,7 +21,7 @@ from airflow_provider_chs3.client.log_comment import client_name
 from airflow_provider_chs3.client.parameters import half_character
 from airflow_provider_chs3.client.runner import ProgressLog, Runner, announce
 from airflow_provider_chs3.client.secrets import scrub
-from airflow_provider_chs3.client.session import Session
+from airflow_provider_chs3.client.session import Session, addresses_in
 from airflow_provider_chs3.core.model.error_codes import TOO_MANY_QUERIES, UNKNOWN_TABLE
 from airflow_provider_chs3.core.sql.complete_answers import COMPLETE
 from airflow_provider_chs3.core.sql.quoting import literal
@@ -203,8 +203,8 @@ class DetachedQuery:
     def _addresses(self) -> list[Address | None]:
         if self.cluster is None:
             return [self.address] if self.address else list(self.session.options.hosts)
-        sql = f"SELECT host_name, port FROM system.clusters WHERE cluster = {literal(self.cluster)}"
-        return list(dict.fromkeys(self.session.options.worker_address(*node) for node in self._observer.query(sql)))
+        nodes = addresses_in(self._observer, self.cluster)
+        return list(dict.fromkeys(self.session.options.worker_address(*node) for node in nodes))
 
     def _post(
         self, sql: str, settings: Mapping[str, Any], parameters: Mapping[str, str] | None

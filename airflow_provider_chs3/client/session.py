@@ -215,21 +215,25 @@ class Session:
     def _unknown_cluster(self) -> str:
         """Return the problem if the server does not know the connection's cluster; empty if it does."""
         known = [name for (name,) in self.query("SELECT DISTINCT cluster FROM system.clusters")]
-        if self._cluster() in known:
+        if expand_macros(self, self.options.cluster or "") in known:
             return ""
         way_out = f"change the extra 'cluster' to one of {', '.join(sorted(known))}" if known else "it has no clusters"
         return f", which knows no cluster {self.options.cluster!r}: {way_out}"
-
-    def _cluster(self) -> str:
-        cluster = self.options.cluster or ""
-        if "{" in cluster:
-            cluster = with_macros(cluster, dict(self.query("SELECT * FROM system.macros")))
-        return cluster
 
     def _addresses_of(self, client: Client) -> list[Address]:
         """Return the nodes that may be at the other end of a connection."""
         if not self.options.one_door:
             # The driver keeps the host that it is connected to in front.
             return [client.connection.hosts[0]]
-        sql = f"SELECT host_name, port FROM system.clusters WHERE cluster = {literal(self._cluster())}"
-        return [(host, port) for host, port in self.query(sql)]
+        return addresses_in(self, self.options.cluster or "")
+
+
+def expand_macros(session: Session, cluster: str) -> str:
+    """Return the name of a cluster as the server reads it: with its macros in place of `{…}`."""
+    return with_macros(cluster, dict(session.query("SELECT * FROM system.macros"))) if "{" in cluster else cluster
+
+
+def addresses_in(session: Session, cluster: str) -> list[Address]:
+    """Return the nodes of a cluster, as the server names them."""
+    name = literal(expand_macros(session, cluster))
+    return list(session.query(f"SELECT host_name, port FROM system.clusters WHERE cluster = {name}"))

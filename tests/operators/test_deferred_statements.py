@@ -19,6 +19,7 @@ from airflow_provider_chs3.exceptions import ClickHouseConnectionError, Configur
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.operators.clickhouse import ClickHouseOperator
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
+from airflow_provider_chs3.testbed.nodes import CLUSTER
 from airflow_provider_chs3.testbed.processes import free_ports
 from tests.faults.proxies import GATEWAY_TIMEOUT, Gateway
 from tests.integration.deferring import dying_as_it_waits
@@ -247,10 +248,21 @@ def test_a_backup_goes_on_though_nobody_takes_its_row(hook: ClickHouseHook, tabl
 @pytest.fixture
 def new_cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[ClickHouseCluster]:
     """A server of the test's own, with an empty table."""
-    with ClickHouseCluster.start(1) as cluster:
+    with ClickHouseCluster.start(1, macros={"ours": CLUSTER}) as cluster:
         monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(cluster.airflow_connection()))
         ClickHouseHook().query("CREATE TABLE numbers (n UInt64) ENGINE = MergeTree ORDER BY n")
         yield cluster
+
+
+def test_a_cluster_may_be_named_by_a_macro(new_cluster: ClickHouseCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    connection = new_cluster.airflow_connection()
+    connection["extra"] |= {"cluster": "{ours}"}
+    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
+    hook = ClickHouseHook()
+    trigger = start(slow("numbers", 3000)).trigger
+    assert is_running(hook, trigger.query_id)
+    asyncio.run(trigger.on_kill())
+    wait_until(lambda: not is_running(hook, trigger.query_id), seconds=60)
 
 
 def test_a_server_that_is_killed_loses_the_statement_and_the_error_says_so(
