@@ -119,6 +119,9 @@ def test_one_replica_of_each_shard_is_enough(nodes: Nodes, lake: Lake) -> None:
     nodes.bring_back()
     assert lake.load()["status"] == "unchanged"
     assert nodes.facts() == TRIPS.facts(PERIOD)
+    # They had no ledger, and have one now, with what the others had recorded.
+    nodes.kill(*FIRST)
+    assert lake.load()["status"] == "unchanged"
 
 
 @pytest.mark.thorough

@@ -362,7 +362,8 @@ def renew_records(loads: Sequence[PeriodLoad]) -> Steps[None]:
     if renewed:
         steps.append(QueryNodes(name=_step_name(loads), sql=renewed, settings=context.record_settings))
     try:
-        yield from make_ledger(context, renewed)
+        # A replica that was down, or has been set up again since, may have none.
+        yield from make_ledger(context, list(dict.fromkeys(node for step in steps for node in step.sql)))
         for step in steps:
             yield from step
     except Chs3Error as error:
