@@ -72,12 +72,7 @@ def body_of_file(rows: Iterable[Row]) -> bytes:
 
 
 def plan_table(where: Where) -> Steps[tuple[TableLocation, Target]]:
-    """Find the place of the rehearsal's table, and the facts of its nodes, without creating anything.
-
-    Raises:
-        PreflightError: If the cluster or the database is not known, or the table to copy cannot be loaded.
-        ClickHouseConnectionError: If a node does not answer.
-    """
+    """Find the place of the rehearsal's table, and the facts of its nodes, without creating anything."""
     context = yield from _inspect_target(where, where.like or where.target, staging_database=where.target.database)
     if findings := list(_hindrances(where, context)):
         raise PreflightError(*findings)

@@ -36,12 +36,7 @@ from airflow_provider_chs3.exceptions import ClickHouseServerError, SourceError
 
 
 def read_columns(files: Files, selection: Selection, columns: Sequence[Column]) -> Steps[Reading]:
-    """Find what each target column is loaded from.
-
-    Raises:
-        SourceError: If a file lacks a column, or files contradict each other.
-        ConfigurationError: If the selection does not fit the target or the files.
-    """
+    """Find what each target column is loaded from."""
     wanted = selection.wanted(columns)
     yield from files.check_restored()
     if files.source.has_files:
@@ -260,9 +255,6 @@ def count_rows(files: Files, reading: Reading) -> Steps[int]:
 
     Rows are counted object by object, without the condition by which the insert chose its objects; where there are no
     files, period by period.
-
-    Raises:
-        SourceError: If servers do not find a file, or call files otherwise than they were listed.
     """
     if reading.rows is not None:
         return reading.rows

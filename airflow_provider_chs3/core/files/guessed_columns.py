@@ -30,11 +30,7 @@ class FileColumn:
 
 
 def columns_of(files: Files) -> Steps[list[FileColumn]]:
-    """Read the columns of all files.
-
-    Raises:
-        SourceError: If a file cannot be read, no type holds what the files have in a column, or one is called `_path`.
-    """
+    """Read the columns of all files."""
     if files.format.is_typed:
         kinds, _ = yield from kinds_of(files, ())
     else:

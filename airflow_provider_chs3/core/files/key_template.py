@@ -92,9 +92,6 @@ class KeyTemplate:
     and `?` stay within one level, `**` crosses levels; a template that ends with `/` takes everything below. All else
     is literal. Under the literal beginning, keys with a level that starts with `_` or `.` (such as `_SUCCESS`) do not
     count; neither do empty objects and keys that end with `/`.
-
-    Raises:
-        ConfigurationError: If a token is unknown.
     """
 
     text: str
@@ -169,11 +166,7 @@ class KeyTemplate:
         return _keys_of(self._pieces())
 
     def period_of(self, key: str) -> Period | None:
-        """Return the period that a key belongs to, the reverse of `keys_of`; None if it belongs to none.
-
-        Raises:
-            SourceError: If the key names two periods.
-        """
+        """Return the period that a key belongs to, the reverse of `keys_of`; None if it belongs to none."""
         periods = self.periods_named(key)
         if len(periods) > 1:
             raise SourceError(

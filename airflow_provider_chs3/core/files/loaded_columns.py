@@ -33,11 +33,7 @@ DOES_NOT_FIT = "a value does not fit its column"
 
 @dataclass(frozen=True, kw_only=True)
 class Selection(Casts):
-    """The columns and expressions that the user chose, and how their values are converted.
-
-    Raises:
-        ConfigurationError: If both `columns` and `select` are given, a column is given twice, or a value is not known.
-    """
+    """The columns and expressions that the user chose, and how their values are converted."""
 
     columns: tuple[str, ...] = ()
     select: Mapping[str, str] = field(default_factory=dict)
@@ -50,11 +46,7 @@ class Selection(Casts):
         check_once(self.columns)
 
     def wanted(self, columns: Iterable[Column]) -> list[Column]:
-        """Return the target's columns to load, in the user's order if there is one.
-
-        Raises:
-            ConfigurationError: If one is not in the target, or accepts no values.
-        """
+        """Return the target's columns to load, in the user's order if there is one."""
         loaded = {column.name: column for column in columns if column.is_loaded}
         names = self.columns or tuple(self.select)
         unknown = [name for name in (*names, *self.lossy_columns) if name not in loaded]
@@ -196,9 +188,6 @@ def plain_columns(
 
     A column with a DEFAULT, or an EPHEMERAL one, may be missing from all files. Any other column, or one that only some
     files have, may not be missing.
-
-    Raises:
-        SourceError: If a file lacks a column; it names both, and the columns of the file.
     """
     loaded = []
     for column in columns:
@@ -288,9 +277,6 @@ def with_whole_objects(
 
     Returns:
         The types with those of the objects, and the columns with the condition.
-
-    Raises:
-        ConfigurationError: If an object is read as a Tuple, which shows none of its other keys.
     """
     read, guarded = dict(types), []
     for column in loaded:

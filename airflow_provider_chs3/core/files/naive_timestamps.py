@@ -38,9 +38,6 @@ class NaiveTimestamps:
         """Read columns as the user says, if the zone of their column is not UTC.
 
         ClickHouse takes such timestamps as UTC, while it takes the same time in a CSV file as one of the column's zone.
-
-        Raises:
-            SourceError: If nobody says which zone they are in.
         """
         return [
             self._with_zone(loaded_column) if loaded_column.column.name in self.names else loaded_column

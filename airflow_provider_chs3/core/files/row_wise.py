@@ -73,12 +73,7 @@ def check_row_wise(
     by_file: Mapping[str, Iterable[str]] | None = None,
     fields: FieldValues | None = None,
 ) -> Steps[list[LoadedColumn]]:
-    """Check the user's expressions with the server's own parser, and find their types.
-
-    Raises:
-        ConfigurationError: If one is not a single row-wise expression over the files' columns.
-        SourceError: If a file lacks a column that one reads, or nobody says what its timestamps without a zone mean.
-    """
+    """Check the user's expressions with the server's own parser, and find their types."""
     functions, written = dict[str, list[str]](), dict[str, Cast]()
     for column in columns:
         name, expression = column.name, select[column.name]

@@ -43,11 +43,7 @@ class Sample:
 
 
 def read_sample(files: Files, columns: Sequence[FileColumn], period: Period) -> Steps[Sample]:
-    """Read up to a million rows of up to sixteen files.
-
-    Raises:
-        SourceError: If a value of text is not of the type that was guessed for its column.
-    """
+    """Read up to a million rows of up to sixteen files."""
     objects = files.manifest.objects
     step = max(1, len(objects) // _SAMPLE_FILES)
     batch, *_ = files.source.batches(Manifest.of(objects[::step][:_SAMPLE_FILES]))

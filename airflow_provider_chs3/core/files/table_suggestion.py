@@ -34,11 +34,7 @@ _FRONT_COLUMNS = 2
 
 @dataclass(frozen=True, kw_only=True)
 class NewTableRequest:
-    """A table to create.
-
-    Raises:
-        ConfigurationError: If the source has no files.
-    """
+    """A table to create."""
 
     source: Source
     table: TableName
@@ -163,12 +159,7 @@ def distributed_engine(table: TableName, cluster: str) -> str:
 
 
 def suggest_table(request: NewTableRequest, period: Period) -> Steps[NewTable]:
-    """Suggest a table for a period's files: columns from every file, contents from a sample of rows.
-
-    Raises:
-        SourceError: If there are no files, one cannot be read, or no column has the period.
-        ConfigurationError: If the ending of a key names no format.
-    """
+    """Suggest a table for a period's files: columns from every file, contents from a sample of rows."""
     source, manifest = yield from request.source.list_period(period)
     if not manifest.objects:
         raise SourceError(f"No objects for {period} under {source.place}/{source.pattern}: check key and period.")

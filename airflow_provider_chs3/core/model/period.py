@@ -58,9 +58,6 @@ class Period:
     """A span of time, or the whole of a table.
 
     The instants that days and longer periods cover depend on a time zone given elsewhere; hours are in UTC.
-
-    Raises:
-        ConfigurationError: If it is not within 1971 to 2104, so that ClickHouse's `DateTime` covers its neighbours too.
     """
 
     begin: datetime
@@ -190,11 +187,7 @@ def _parsed(text: str) -> Period | None:
 
 
 def parse_periods(given: Sequence[str] | str | None) -> tuple[Period, ...]:
-    """Parse a list of periods and sort it.
-
-    Raises:
-        ConfigurationError: If one is not a period, they have several lengths, or a template rendered to None.
-    """
+    """Parse a list of periods and sort it."""
     if given is None:
         raise ConfigurationError("periods=None: its template rendered to nothing. Set a value for it in the run.")
     texts = given.split(",") if isinstance(given, str) else given

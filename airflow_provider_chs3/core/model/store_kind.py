@@ -66,11 +66,7 @@ _BY_ENDING = {
 
 
 def format_named(name: str) -> Format:
-    """Return the format with this name.
-
-    Raises:
-        ConfigurationError: If this package does not know how to load it safely.
-    """
+    """Return the format with this name."""
     if name not in FORMATS:
         raise ConfigurationError(
             f"files['file_format']={name!r} is not one that can be loaded: use one of {', '.join(FORMATS)}."
@@ -79,11 +75,7 @@ def format_named(name: str) -> Format:
 
 
 def format_of_key(key: str) -> Format:
-    """Return the format that a key's extension means; `.csv` and `.tsv` files are assumed to have a header.
-
-    Raises:
-        ConfigurationError: If the extension is unknown.
-    """
+    """Return the format that a key's extension means; `.csv` and `.tsv` files are assumed to have a header."""
     words = key.rsplit("/", 1)[-1].lower().split(".")
     if len(words) > 1 and words[-1] in _COMPRESSIONS:
         words.pop()

@@ -71,11 +71,7 @@ class TableSnapshot:
     def manifests(
         self, periods: Collection[Period] | Grain, *, is_to_load: bool, shares_files: bool = False
     ) -> dict[Period, Manifest]:
-        """Return the data files of periods as objects.
-
-        Raises:
-            SourceError: If a file of a period to load has a problem, or may hold rows of others and may not.
-        """
+        """Return the data files of periods as objects."""
         wanted = set(self._periods(periods, shares_files) if isinstance(periods, Grain) else periods)
         units: dict[Period, list[Unit]] = {period: [] for period in wanted}
         for file in self.files:

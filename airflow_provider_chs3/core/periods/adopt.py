@@ -99,13 +99,6 @@ def adopt_period(request: LoadRequest, *, proves: bool = False) -> Steps[Adopted
 
     The proof is the count: the partition has as many rows on all nodes as the objects, and neither changed while they
     were counted. Values are compared only if asked for.
-
-    Raises:
-        ObjectsChangedError: If objects changed meanwhile.
-        TargetChangedError: If the partition changed, or the user does not see all of its rows.
-        SourceError: If the files could not be loaded into this table.
-        NotReadyError: If there are no objects.
-        PreflightError: If the cluster or the table is missing, or not fit.
     """
     load = yield from _inspect_period(request)
     load = replace(load, before=(yield from load.look_up()))

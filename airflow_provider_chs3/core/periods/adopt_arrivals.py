@@ -49,11 +49,7 @@ _MOST_SHOWN = 5
 
 
 def prove_arrivals(request: LoadRequest, context: Target) -> Steps[list[PeriodLoad]]:
-    """Prove that periods hold exactly the rows that objects have of them, and return a load of each with its objects.
-
-    Raises:
-        TargetChangedError: If a period holds other rows, or is recorded.
-    """
+    """Prove that periods hold exactly the rows that objects have of them; return a load of each with its objects."""
     arrivals = tuple((yield from request.source.summarize_periods(request.source.arrival_grain)))
     source, listed = yield from request.source.list_periods(arrivals)
     part = yield from part_of_time(context)
@@ -181,11 +177,7 @@ def _way_out(new: Mapping[str, str]) -> str:
 
 
 def record_arrivals(loads: Collection[PeriodLoad]) -> Steps[None]:
-    """Record periods as loaded by arrival.
-
-    Raises:
-        TargetChangedError: If one of them was changed since it was proved.
-    """
+    """Record periods as loaded by arrival."""
     context = next(iter(loads)).context
     yield from make_ledger(context, context.nodes)
     yield from make_objects_table(context)

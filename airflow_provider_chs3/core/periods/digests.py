@@ -131,11 +131,7 @@ class ObjectFinding(AsJson):
 def findings_by_column(
     in_table: Mapping[str, Digest], in_objects: Mapping[str, Digest], *, has_all: bool
 ) -> list[ObjectFinding]:
-    """Compare object by object.
-
-    Raises:
-        ConfigurationError: If the column does not tell objects from each other.
-    """
+    """Compare object by object."""
     by_path, others = _by_path(in_table, in_objects)
     findings = [
         ObjectFinding(path=path, status=status, source_rows=digest.rows, rows=held.rows)

@@ -64,11 +64,7 @@ class View:
 
 
 def find_views(request: LoadRequest, periods: Iterable[Period]) -> Steps[tuple[View, ...]]:
-    """Find the views whose tables follow a table, each after the one that fills its base, and check that each can.
-
-    Raises:
-        PreflightError: If the table of one cannot follow; nothing is written.
-    """
+    """Find the views whose tables follow a table, each after the one that fills its base, and check that each can."""
     context = yield from inspect_target(request)
     if not any(facts.target for facts in context.nodes.values()):
         return ()

@@ -82,9 +82,6 @@ class ProofOptions:
             tells them.
         is_as_recorded: Whether to read the objects of each period as the ledger records that its load did.
         names_incomplete: Whether to name objects of which a period that has too few rows lacks one, too.
-
-    Raises:
-        ConfigurationError: If a sample is asked for and no column tells which rows belong to it.
     """
 
     object_column: str | None = None
@@ -103,12 +100,7 @@ class ProofOptions:
 
 
 def prove_periods(requests: Sequence[LoadRequest], options: ProofOptions) -> Steps[list[ProvedPeriod]]:
-    """Compare periods one by one; one that cannot be compared does not stop the others.
-
-    Raises:
-        ConfigurationError: If the source has no files.
-        Chs3Error: Any other problem that concerns all of them.
-    """
+    """Compare periods one by one; one that cannot be compared does not stop the others."""
     if not requests:
         return []
     first = requests[0]
@@ -177,13 +169,7 @@ def _limit_to_recorded(
 
 
 def prove_period(load: PeriodLoad, options: ProofOptions) -> Steps[ProvedPeriod]:
-    """Compare the rows that a load would write with those of the table.
-
-    Raises:
-        SourceError: If a load would refuse the objects.
-        ObjectsChangedError: If objects changed meanwhile.
-        TargetChangedError: If somebody wrote to the period meanwhile.
-    """
+    """Compare the rows that a load would write with those of the table."""
     before = yield from load.look_up(with_records=False)
     load = load.with_objects(_sampled(load.files.manifest, options.sample))
     read = yield from read_objects(load, options, (yield from _is_of_period(load)))

@@ -131,10 +131,6 @@ def restore_periods(request: RestoreRequest) -> Steps[list[RestoredPeriod]]:
     The version is published as a load is, from a staging table that links to its parts. So a restore that was killed
     can be repeated, and if a load and a restore run at once, the later one wins. The replaced rows are kept as a
     version, too.
-
-    Raises:
-        PreflightError: If a period has no such version, the version is broken, or the table has another structure.
-        TargetChangedError: If somebody changed the period since it was published.
     """
     settings = (EMPTY_SOURCE, ADAPTIVE_BUFFERS, *DDL_SETTINGS)
     context = yield from look_at_table(request, settings=settings, needs_all=True)

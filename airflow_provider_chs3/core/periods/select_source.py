@@ -144,13 +144,7 @@ class SelectSource(RowSource):
         raise ConfigurationError(f"{self.place} is a table of the same servers: there is nothing to try.")
 
     def list_periods(self, periods: Collection[Period]) -> Steps[tuple[Self, dict[Period, Manifest]]]:
-        """Look at the base's partitions of periods; a period without rows there has no object.
-
-        Raises:
-            SourceError: If the SELECT does not read the base on its own server.
-            PreflightError: If the base has no such periods.
-            ReplicasBehindError: If replicas of the base differ.
-        """
+        """Look at the base's partitions of periods; a period without rows there has no object."""
         known = yield from self._resolve_view()
         base = yield from known._read_base(grain_of(periods), periods)
         described = replace(known, local=base.context.target, cluster=base.context.cluster)
@@ -330,11 +324,7 @@ class SelectSource(RowSource):
         return f"SELECT {values} FROM (\n{self.sql}\n) SETTINGS {_FILTERS} = {filters}"
 
     def select(self, values: Sequence[str], *, function: Sql, condition: str, cluster: str | None) -> Sql:
-        """Return the SELECT of an insert; see `Source.select`, and `SqlSource.select` for why all is in the view.
-
-        Raises:
-            PreflightError: If the base is on other servers than the table to load.
-        """
+        """Return the SELECT of an insert; see `Source.select`, and `SqlSource.select` for why all is in the view."""
         if cluster != self.cluster:
             raise PreflightError(
                 f"{self.place} is on {_shown(self.cluster)}, but the table on {_shown(cluster)}: name one cluster for "

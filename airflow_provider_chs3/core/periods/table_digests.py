@@ -29,9 +29,6 @@ def digest_table(
 
     Returns:
         The digest of the rows of each object, as the column calls it; of all rows under no name without a column.
-
-    Raises:
-        TargetChangedError: If replicas of a shard hold different rows.
     """
     name, grouped = (f"toString({identifier(object_column)})", " GROUP BY 1") if object_column else ("''", "")
     of_objects = ""

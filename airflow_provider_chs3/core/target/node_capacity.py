@@ -47,11 +47,7 @@ _MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]i?)?B?", re.IGNORECASE)
 
 
 def parse_memory(value: object) -> int:
-    """Parse memory: a number of bytes, or text such as `32GiB` (1024) or `32 GB` (1000).
-
-    Raises:
-        ValueError: If it is neither, or is not above zero.
-    """
+    """Parse memory: a number of bytes, or text such as `32GiB` (1024) or `32 GB` (1000)."""
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise ValueError(value)
     match = _MEMORY.fullmatch(str(value).strip())
@@ -176,9 +172,6 @@ def size_nodes(
 
     The operator's argument comes first, then the connection, then the node's macros `cores` and `memory`; anything not
     declared is measured.
-
-    Raises:
-        ConfigurationError: If a node is declared to have more than the machine has, or its macros cannot be read.
     """
     sized, wrong = {}, []
     for node, facts in context.nodes.items():

@@ -179,11 +179,7 @@ def grain_of_key(context: Target) -> Steps[Grain]:
 
 
 def part_of_time(context: Target) -> Steps[PeriodPartitions]:
-    """Return what `PeriodPartitions` of any period of the table have in common: their value is empty.
-
-    Raises:
-        PreflightError: If the table is not partitioned by time.
-    """
+    """Return what `PeriodPartitions` of any period of the table have in common: their value is empty."""
     grain = yield from grain_of_key(context)
     if grain is Grain.ALL:
         raise PreflightError(
@@ -210,9 +206,6 @@ def periods_of_rows(
         values: Id of each of its partitions → `PeriodPartitions.value`.
         objects_with: Finds the objects that have rows of such a value, or of none, for errors.
         done: The act that an error stops, for errors. Default: published.
-
-    Raises:
-        SourceError: If rows have no time, or one of no period.
     """
     grain, of_time = (yield from grain_of_key(context)), time_of_key(context)
     assert of_time
@@ -268,9 +261,6 @@ def partitions_of(context: Target, periods: Sequence[Period]) -> Steps[dict[Peri
     A partition key fits periods if its parts of time are constant in each and different in those before and after, in
     the time zone that the key names, or else in that of its column. Parts of other columns give a period several
     partitions. A table without partitions is one period.
-
-    Raises:
-        PreflightError: If the key does not fit them.
     """
     grain, key = periods[0].grain, context.table_facts.partition_key
     has_key = context.table_facts.is_partitioned

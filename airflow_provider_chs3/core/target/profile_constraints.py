@@ -111,11 +111,7 @@ def _findings_of(rows: Mapping[Node, Row], needed: SettingValues, user_settings:
 def explain_refusal(
     error: ClickHouseServerError, needed: SettingValues, *, user_settings: SettingValues
 ) -> Steps[None]:
-    """Explain the first statements' refusal for a constraint: which profile has it, and what loads need.
-
-    Raises:
-        PreflightError: Always, unless the profile lets nobody ask.
-    """
+    """Explain the first statements' refusal for a constraint: which profile has it, and what loads need."""
     # A statement with a limit of its profile does not see it: the error itself says it best.
     matched = _REFUSED.search(error.message)
     rows = (

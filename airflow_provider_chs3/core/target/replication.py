@@ -32,20 +32,13 @@ def follow(context: Target, name: TableName, *, wait_seconds: int | None = None)
     """Wait until all replicas of a table have the same data; do nothing if it is not replicated.
 
     This does not wait for merges (`LIGHTWEIGHT`).
-
-    Raises:
-        ReplicasBehindError: If a replica takes longer. The next run does what is missing.
     """
     if context.table_facts.is_replicated:
         yield from _sync(context, name, wait_seconds=wait_seconds)
 
 
 def catch_up(context: Target, *names: TableName) -> Steps[None]:
-    """Have every node know what others have written to tables of records; do nothing where nodes have their own.
-
-    Raises:
-        ReplicasBehindError: If a server does not get there in time.
-    """
+    """Have every node know what others have written to tables of records; do nothing where nodes have their own."""
     if context.shared:
         for name in names:
             yield from _sync(context, name, wait_seconds=_RECORDS_SECONDS)
@@ -96,9 +89,6 @@ def create_table(
     """Create a table of the package; where a shard has one, wait until all of its servers have opened it for writing.
 
     A server takes a table of such a database for created before it has opened it, and INSERTs end with 242 until then.
-
-    Raises:
-        TransientError: If it is not there in time as a replicated table.
     """
     yield from run_ddl(context, sql, name=name, settings=settings, query_id=query_id)
     if not context.shared:
@@ -143,11 +133,7 @@ def _sync(context: Target, name: TableName, *, wait_seconds: int | None = None) 
 
 
 def find_replicas(context: Target) -> Steps[Target]:
-    """Return the target with the path in Keeper of each node's replica, if it is replicated.
-
-    Raises:
-        PreflightError: If privileges are missing, or the nodes do not replicate as the cluster's definition says.
-    """
+    """Return the target with the path in Keeper of each node's replica, if it is replicated."""
     check_databases(context)
     if not context.table_facts.is_replicated:
         return context

@@ -30,12 +30,7 @@ def check_target(
     object_column: str | None = None,
     settings: SettingValues | None = None,
 ) -> None:
-    """Check the nodes' facts.
-
-    Raises:
-        PreflightError: With all problems.
-        TransientError: If it is missing on a server that is about to get it from its database.
-    """
+    """Check the nodes' facts."""
     _check_stuck(context)
     findings = [
         *_filtered(context),

@@ -101,11 +101,7 @@ class PassedRequest(TableRequest, AsJson):
 
 
 def resolve_table(request: TableRequest) -> Steps[TableLocation]:
-    """Find the local table and the nodes, from the server of the connection.
-
-    Raises:
-        PreflightError: If the cluster is unknown or differs from the Distributed table's.
-    """
+    """Find the local table and the nodes, from the server of the connection."""
     rows, clusters = yield from _look_up(request)
     local, cluster_of_table, sharding_key = yield from _local_table(request.target, request.cluster, rows)
     cluster = yield from _expanded(request.cluster or cluster_of_table or request.default_cluster)
@@ -171,9 +167,6 @@ def local_table(target: TableName, cluster: str | None) -> Steps[tuple[TableName
 
     Returns:
         The local table; for a Distributed one also its cluster and its sharding key, empty if there is none.
-
-    Raises:
-        PreflightError: If it is Distributed over another cluster, or its engine cannot be parsed.
     """
     return (yield from _local_table(target, cluster, (yield from _engine_of(target))))
 
@@ -233,11 +226,7 @@ def with_macros(cluster: str, macros: Mapping[str, str]) -> str:
 
 
 def nodes_of(cluster: str | None) -> Steps[tuple[Node, ...]]:
-    """Return the nodes of a cluster, in order.
-
-    Raises:
-        PreflightError: If the server of the connection does not know it.
-    """
+    """Return the nodes of a cluster, in order."""
     if not cluster:
         return (ONLY_NODE,)
     cluster = yield from _expanded(cluster)
@@ -282,9 +271,6 @@ def leave_out_absent(location: TableLocation) -> Steps[TableLocation]:
     Replicas are restarted and replaced all the time, so a nightly load must not need all of them. A replica that comes
     back fetches what it missed from the others, by way of Keeper. So Keeper decides which replica is down: one that it
     still considers alive may write to the period at any moment.
-
-    Raises:
-        ClickHouseConnectionError: If a node that cannot be left out does not answer.
     """
     if have_one_replica(location.nodes):
         return location
