@@ -205,8 +205,7 @@ def _look_at_values(load: PeriodLoad, plan: InsertPlan) -> Steps[str]:
         settings={**load.files.settings, **plan.setting_values},
         source=source.read_by(()),
     )
-    null_as_default = load.request.selection.null_as_default
-    misfit = yield from explain_sample(files, plan.reading, rows=_SAMPLED_ROWS, null_as_default=null_as_default)
+    misfit = yield from explain_sample(files, plan.reading, rows=_SAMPLED_ROWS)
     if misfit:
         raise SourceError(f"{misfit} Found in a sample.")
     of = quantity(len(objects), "object")

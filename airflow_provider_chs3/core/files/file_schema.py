@@ -56,8 +56,15 @@ def read_columns(files: Files, selection: Selection, columns: Sequence[Column]) 
 
 
 def _marked(loaded: Iterable[LoadedColumn], selection: Selection, *, hides_nulls: bool) -> tuple[LoadedColumn, ...]:
-    lossy = selection.lossy_columns
-    return tuple(replace(column, is_lossy=column.column.name in lossy, hides_nulls=hides_nulls) for column in loaded)
+    return tuple(
+        replace(
+            column,
+            is_lossy=column.column.name in selection.lossy_columns,
+            null_as_default=selection.null_as_default,
+            hides_nulls=hides_nulls,
+        )
+        for column in loaded
+    )
 
 
 def _read_known(files: Files, selection: Selection, wanted: Sequence[Column]) -> Steps[Reading]:

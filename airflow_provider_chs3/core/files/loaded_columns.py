@@ -82,6 +82,7 @@ class LoadedColumn:
     source_type: str
     kept: str = ""
     is_lossy: bool = False
+    null_as_default: bool = False
     altered: tuple[str, ...] = ()
     hides_nulls: bool = False
     written: str = ""
@@ -126,24 +127,27 @@ class LoadedColumn:
         """Condition that the user's expression depends on a text that it cannot parse."""
         return is_unparsed(self.written) if self.written else "0"
 
-    def cast(self, *, null_as_default: bool) -> Cast:
-        """Return the expression as the column's type, with the condition that nothing of the value was lost."""
+    @property
+    def cast(self) -> Cast:
+        """The expression as the column's type, with the condition that nothing of the value was lost."""
         source = ColumnType(self.source_type)
         may_be_null = source.holds_null and source.bare.name == "Tuple"
-        wanted = _nullable(self.column.type, has_structs=may_be_null) if null_as_default else self.column.type
+        wanted = _nullable(self.column.type, has_structs=may_be_null) if self.null_as_default else self.column.type
         casting = Casting(is_lossy=self.is_lossy, altered=self.altered, hides_nulls=self.hides_nulls)
         return casting.cast(self.source, source, ColumnType(wanted))
 
-    def holds(self, *, null_as_default: bool) -> str | None:
-        """Return the condition for values that fit; None if the cast fails for all others."""
+    @property
+    def holds(self) -> str | None:
+        """The condition for values that fit; None if the cast fails for all others."""
         # A comparison with NULL is NULL, and throwIf() sees only the value below it.
         kept = f"ifNull({self.kept}, 1)" if self.kept else None
-        return all_hold((kept, self.cast(null_as_default=null_as_default).holds))
+        return all_hold((kept, self.cast.holds))
 
-    def misfit(self, *, null_as_default: bool) -> str | None:
-        """Return the condition for values that do not fit, which never fails; None for types that cannot be tested."""
+    @property
+    def misfit(self) -> str | None:
+        """The condition for values that do not fit, which never fails; None for types that cannot be tested."""
         source, target = ColumnType(self.source_type), ColumnType(self.column.type)
-        may_be_null = null_as_default or target.holds_null
+        may_be_null = self.null_as_default or target.holds_null
         casting = Casting(OR_NULL, self.is_lossy, self.altered, self.hides_nulls)
         bad = unfit_condition(casting, self.looked_at, source, target, may_be_null=may_be_null)
         unparsed = self.is_unparsed if self.is_unparsed != "0" else None

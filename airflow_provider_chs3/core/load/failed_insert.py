@@ -42,20 +42,20 @@ def explain_parsing(files: Files, reading: Reading, error: ClickHouseServerError
     return unreadable(path, files.format, again) if again else None
 
 
-def explain_conversion(files: Files, reading: Reading, *, null_as_default: bool) -> Steps[str | None]:
+def explain_conversion(files: Files, reading: Reading) -> Steps[str | None]:
     """Return where a value cannot be converted, by halving objects, rows and columns; None if nothing fails."""
     yield from Log(name="Looking for the value that does not fit: the period is read again, in ever fewer rows.")
     for group, batch in reading.batches(files):
-        hunt = _Hunt(files, group, null_as_default)
+        hunt = _Hunt(files, group)
         if (yield from hunt.convert_files(batch, batch.paths)):
             return (yield from hunt.find(batch))
     return None
 
 
-def explain_sample(files: Files, reading: Reading, *, rows: int, null_as_default: bool) -> Steps[str | None]:
+def explain_sample(files: Files, reading: Reading, *, rows: int) -> Steps[str | None]:
     """Describe the failure that the first rows of files would cause; None if nothing fails."""
     for group, batch in reading.batches(files):
-        hunt = _Hunt(files, group, null_as_default)
+        hunt = _Hunt(files, group)
         for path in batch.paths:
             if error := (yield from hunt.convert_rows(path, rows, group.loaded)):
                 sentence = yield from explain_parsing(files, reading, error)
@@ -94,7 +94,6 @@ class _Hunt:
 
     files: Files
     group: FileGroup
-    null_as_default: bool
 
     def convert_files(self, batch: Batch, paths: Sequence[str]) -> Steps[ClickHouseServerError | None]:
         """Return the error of converting all values of files."""
@@ -143,8 +142,8 @@ class _Hunt:
 
     def _render_conversions(self, columns: Sequence[LoadedColumn]) -> str:
         """Render an expression that fails if any conversion does; AND would skip unused results."""
-        values = [column.cast(null_as_default=self.null_as_default).value for column in columns]
-        held = [holds for column in columns if (holds := column.holds(null_as_default=self.null_as_default))]
+        values = [column.cast.value for column in columns]
+        held = [holds for column in columns if (holds := column.holds)]
         thrown = [f"throwIf(NOT ifNull({holds}, 0), {literal(DOES_NOT_FIT)})" for holds in held]
         return f"any(ignore({', '.join([*values, *thrown])}))"
 

@@ -94,11 +94,11 @@ def explain(load: PeriodLoad, error: ClickHouseServerError) -> Steps[None]:
 
 
 def _find_explanation(load: PeriodLoad, error: ClickHouseServerError) -> Steps[str | None]:
-    reading, null_as_default = load.planned.reading, load.request.selection.null_as_default
+    reading = load.planned.reading
     # A single server must read all rows: several would share them, and only one would be asked.
     files = replace(load.files, source=load.files.source.read_by(()))
     try:
-        sentence = yield from find_misfits(files, reading, null_as_default=null_as_default)
+        sentence = yield from find_misfits(files, reading)
     except ClickHouseServerError as again:
         if is_of_servers(again):
             raise
@@ -107,7 +107,7 @@ def _find_explanation(load: PeriodLoad, error: ClickHouseServerError) -> Steps[s
         error = again if file_of(again) else error
     files = replace(files, settings={**files.settings, **load.planned.setting_values})
     sentence = sentence or (yield from explain_parsing(files, reading, error))
-    return sentence or (yield from explain_conversion(files, reading, null_as_default=null_as_default))
+    return sentence or (yield from explain_conversion(files, reading))
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,9 +257,9 @@ _OF_PERIOD = "`chs3: of the period`"
 
 def insert_step(load: PeriodLoad, group: FileGroup, batch: Batch, *, query_id: str) -> Insert:
     """Return the step that inserts a batch of objects."""
-    plan, null_as_default = load.planned, load.request.selection.null_as_default
+    plan = load.planned
     names = ", ".join(identifier(loaded_column.column.name) for loaded_column in group.loaded)
-    values = [loaded_column.cast(null_as_default=null_as_default).value for loaded_column in group.loaded]
+    values = [loaded_column.cast.value for loaded_column in group.loaded]
     sql = select_objects(load, group, batch, values).between(f"INSERT INTO {_render_target(load)} ({names}) ")
     what = load.files.source.kind.contents.inserted(len(batch.paths))
     return Insert(
@@ -291,11 +291,10 @@ def _render_condition(load: PeriodLoad, group: FileGroup, batch: Batch) -> str:
     If several periods are loaded together, it also fails on rows outside the period of their file: row counts would
     not detect two files that swapped rows.
     """
-    null_as_default = load.request.selection.null_as_default
     rows = load.files.source.rows_of(batch)
     if load.spread and (only := load.spread.only):
-        rows += f" AND {one_of(only.value_in(group, null_as_default=null_as_default), only.values)}"
-    held = [held for loaded_column in group.loaded if (held := loaded_column.holds(null_as_default=null_as_default))]
+        rows += f" AND {one_of(only.value_in(group), only.values)}"
+    held = [held for loaded_column in group.loaded if (held := loaded_column.holds)]
     thrown = [(" AND ".join(held), DOES_NOT_FIT)] if held else []
     if load.group:
         thrown.append((load.group.is_of_period, OF_ANOTHER_PERIOD))

@@ -34,23 +34,17 @@ _OF_NULLS = (
 _SATURATE: SettingValues = {"date_time_overflow_behavior": "saturate"}
 
 
-def find_misfits(files: Files, reading: Reading, *, null_as_default: bool) -> Steps[str | None]:
+def find_misfits(files: Files, reading: Reading) -> Steps[str | None]:
     """Return a sentence about a value that does not fit, with its place; None if all values fit."""
     for group, batch in reading.batches(files):
-        asked = [
-            (loaded_column, bad)
-            for loaded_column in group.loaded
-            if (bad := loaded_column.misfit(null_as_default=null_as_default))
-        ]
-        if asked:
-            sentence = yield from _first_misfit(files, group, batch, asked, null_as_default=null_as_default)
-            if sentence:
-                return sentence
+        asked = [(loaded_column, bad) for loaded_column in group.loaded if (bad := loaded_column.misfit)]
+        if asked and (sentence := (yield from _first_misfit(files, group, batch, asked))):
+            return sentence
     return None
 
 
 def _first_misfit(
-    files: Files, group: FileGroup, batch: Batch, asked: Sequence[tuple[LoadedColumn, str]], *, null_as_default: bool
+    files: Files, group: FileGroup, batch: Batch, asked: Sequence[tuple[LoadedColumn, str]]
 ) -> Steps[str | None]:
     counts = ", ".join(f"countIf({bad}), minIf({batch.path}, {bad})" for _, bad in asked)
     function = files.read(batch.glob, structure=group.structure)
@@ -58,7 +52,7 @@ def _first_misfit(
     row = (yield from files.look("Look for the value that does not fit", sql, _SATURATE))[0]
     for (loaded_column, bad), count, path in zip(asked, row[::2], row[1::2], strict=True):
         if count:
-            lossy = replace(loaded_column, is_lossy=True).misfit(null_as_default=null_as_default)
+            lossy = replace(loaded_column, is_lossy=True).misfit
             at = yield from _find_row(files, group, path, loaded_column, bad, lossy or "0")
             if at and (inside := (yield from _find_in_object(files, group, path, at.row, loaded_column))):
                 return f"{inside} ({count} such rows in all)."

@@ -99,7 +99,7 @@ class RowsOfPeriods:
     key: PartsOfKey
     values: tuple[str, ...] = ()
 
-    def value_in(self, group: FileGroup, *, null_as_default: bool) -> str:
+    def value_in(self, group: FileGroup) -> str:
         """Return the expression for `PeriodPartitions.value` of a row."""
         name = self.column.name
         written = [loaded_column for loaded_column in group.loaded if loaded_column.column.name == name]
@@ -108,7 +108,7 @@ class RowsOfPeriods:
                 f"Column {name!r} is not loaded, so nobody can say which objects the rows of a period are from: load "
                 "it, or set increments={'object_column': …}."
             )
-        return period_value(self.column, self.key, written[0].cast(null_as_default=null_as_default).value)
+        return period_value(self.column, self.key, written[0].cast.value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,7 +87,7 @@ def plan_together(several: Sequence[PeriodLoad], plan: InsertPlan) -> Steps[tupl
     if column is None:
         return None
     key = yield from parts_of_key(context, of_time)
-    written = column.cast(null_as_default=False).value
+    written = column.cast.value
     values = {unit.path: item.period_partitions.value for item in several for unit in item.files.manifest.objects}
     condition = is_of_period(of_time.column, key, written, values, first.request.source.kind.path)
     load = _merge_loads(several, plan, is_of_period=condition)

@@ -187,10 +187,10 @@ def rows_of_periods(load: PeriodLoad) -> Steps[RowsOfPeriods]:
 
 def _read_rows_of_objects(load: PeriodLoad) -> Steps[list[Row]]:
     """Read the column of the partition key once more: path of an object, value of a period, rows."""
-    of_rows, null_as_default = (yield from rows_of_periods(load)), load.request.selection.null_as_default
+    of_rows = yield from rows_of_periods(load)
     found = list[Row]()
     for group, batch in load.planned.reading.batches(load.files):
-        value = of_rows.value_in(group, null_as_default=null_as_default)
+        value = of_rows.value_in(group)
         columns = [f"{batch.path} AS `chs3: path`", f"{value} AS `chs3: period`"]
         sql = select_objects(load, group, batch, columns)
         sql = sql.between("SELECT `chs3: path`, `chs3: period`, count() FROM (", ") GROUP BY ALL")

@@ -87,8 +87,8 @@ def prove_arrivals(request: LoadRequest, context: Target) -> Steps[list[PeriodLo
 
 
 def _value_of_period(load: PeriodLoad) -> Steps[KeyOfRows]:
-    of_rows, null_as_default = (yield from rows_of_periods(load)), load.request.selection.null_as_default
-    return lambda group, batch: of_rows.value_in(group, null_as_default=null_as_default)
+    of_rows = yield from rows_of_periods(load)
+    return lambda group, batch: of_rows.value_in(group)
 
 
 def _loads_of(

@@ -332,8 +332,8 @@ def _digest_objects(
 def _read_batch(
     load: PeriodLoad, plan: InsertPlan, group: FileGroup, batch: Batch, compared: Sequence[Column], key: KeyOfRows
 ) -> Steps[list[Row]]:
-    nulls, loaded = load.request.selection.null_as_default, {column.column.name: column for column in group.loaded}
-    values = [(_stored(loaded[column.name].plain, nulls=nulls), column.type) for column in compared]
+    loaded = {column.column.name: column for column in group.loaded}
+    values = [(_stored(loaded[column.name].plain), column.type) for column in compared]
     # Under a name that no column has: a file's column would see it in its own place.
     of_rows = f"({batch.path}, {key(group, batch)}) AS `chs3: object`"
     sql = select_objects(load, group, batch, [of_rows, digest_columns(values)]).between("", " GROUP BY `chs3: object`")
@@ -353,7 +353,7 @@ def _read_batch(
 
 def _is_of_period(load: PeriodLoad) -> Steps[KeyOfRows]:
     """Return what says if a row belongs to the period's partitions: 1 or 0; 1 if the key has no part of time."""
-    of_time, nulls = time_of_key(load.context), load.request.selection.null_as_default
+    of_time = time_of_key(load.context)
     if of_time is None or load.period == WHOLE_TABLE:
         return lambda group, batch: "1"
     key = yield from parts_of_key(load.context, of_time)
@@ -363,16 +363,16 @@ def _is_of_period(load: PeriodLoad) -> Steps[KeyOfRows]:
         if column is None:
             return "1"
         values = dict.fromkeys(batch.paths, load.period_partitions.value)
-        condition = is_of_period(of_time.column, key, _stored(column, nulls=nulls), values, batch.path)
+        condition = is_of_period(of_time.column, key, _stored(column), values, batch.path)
         return f"toUInt8(ifNull({condition}, 0))"
 
     return is_own
 
 
-def _stored(loaded: LoadedColumn, *, nulls: bool) -> str:
+def _stored(loaded: LoadedColumn) -> str:
     """Return the expression for what the table stores of a column."""
-    value, of = loaded.cast(null_as_default=nulls).value, loaded.column.type
-    if nulls:
+    value, of = loaded.cast.value, loaded.column.type
+    if loaded.null_as_default:
         value = f"ifNull({value}, defaultValueOfTypeName({literal(of)}))"
     return f"CAST({value}, {literal(of)})"
 

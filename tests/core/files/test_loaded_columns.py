@@ -17,8 +17,8 @@ COMPUTED = [
 RAW = Column("e", "UInt64", "EPHEMERAL")
 
 
-def loaded(column_type: str, source_type: str, source: str = "x") -> LoadedColumn:
-    return LoadedColumn(Column("c", column_type), source, source_type)
+def loaded(column_type: str, source_type: str, source: str = "x", *, null_as_default: bool = False) -> LoadedColumn:
+    return LoadedColumn(Column("c", column_type), source, source_type, null_as_default=null_as_default)
 
 
 class TestSelection:
@@ -65,11 +65,11 @@ class TestCast:
         ],
     )
     def test_fails_by_itself_where_the_server_refuses_what_does_not_fit(self, column_type, source_type, expected):
-        assert loaded(column_type, source_type).cast(null_as_default=False) == Cast(expected)
+        assert loaded(column_type, source_type).cast == Cast(expected)
 
     @pytest.mark.parametrize("source_type", ["Float64", "Nullable(Float64)", "BFloat16"])
     def test_rounds_only_floats_to_floats(self, source_type):
-        assert loaded("Float32", source_type).cast(null_as_default=False).value == "CAST(x, 'Float32')"
+        assert loaded("Float32", source_type).cast.value == "CAST(x, 'Float32')"
 
     @pytest.mark.parametrize(
         ("column_type", "expected"),
@@ -82,20 +82,20 @@ class TestCast:
     )
     def test_keeps_null_where_it_is_to_become_the_default(self, column_type, expected):
         assert (
-            loaded(column_type, "Nullable(Int8)").cast(null_as_default=True).value == f"accurateCast(x, '{expected}')"
+            loaded(column_type, "Nullable(Int8)", null_as_default=True).cast.value == f"accurateCast(x, '{expected}')"
         )
 
     def test_what_does_not_fit_is_no_null(self):
         made = "accurateCast(x, 'Nullable(UInt16)')"
-        held = loaded("Nullable(UInt16)", "Nullable(String)").holds(null_as_default=False)
+        held = loaded("Nullable(UInt16)", "Nullable(String)").holds
         assert held == f"(isNull(x) OR ifNull(isNotNull({made}), 0))"
 
     def test_only_digits_before_the_point_are_compared_if_the_user_says_so(self):
         column, made = Column("c", "Decimal(9, 2)"), "accurateCast(x, 'Decimal(9, 2)')"
         lossy = LoadedColumn(column, "x", "Decimal(9, 3)", is_lossy=True)
-        assert lossy.holds(null_as_default=False) == f"abs({made}) < 10000000"
+        assert lossy.holds == f"abs({made}) < 10000000"
         exact = LoadedColumn(column, "x", "Decimal(9, 3)")
-        assert exact.holds(null_as_default=False) == f"{made} = x AND abs({made}) < 10000000"
+        assert exact.holds == f"{made} = x AND abs({made}) < 10000000"
 
 
 class TestMisfit:
@@ -108,28 +108,28 @@ class TestMisfit:
         return f"(isNotNull(x) AND NOT ifNull(isNotNull(accurateCastOrNull(x, '{column_type}')), 0))"
 
     def test_asks_for_null_and_for_bad_values(self):
-        condition = loaded("UInt8", "Nullable(Int64)").misfit(null_as_default=False)
+        condition = loaded("UInt8", "Nullable(Int64)").misfit
         assert condition == f"({self.NULL} OR {self.bad('UInt8')})"
 
     @pytest.mark.parametrize("column_type", ["Nullable(UInt8)", "LowCardinality(Nullable(UInt8))"])
     def test_null_fits_a_column_that_can_hold_it(self, column_type):
-        assert loaded(column_type, "Nullable(Int64)").misfit(null_as_default=False) == self.bad("UInt8")
+        assert loaded(column_type, "Nullable(Int64)").misfit == self.bad("UInt8")
 
     def test_null_fits_where_it_becomes_the_default(self):
-        assert loaded("UInt8", "Nullable(Int64)").misfit(null_as_default=True) == self.bad("UInt8")
+        assert loaded("UInt8", "Nullable(Int64)", null_as_default=True).misfit == self.bad("UInt8")
 
     def test_only_null_is_asked_where_every_value_fits(self):
-        assert loaded("UInt8", "Nullable(UInt8)").misfit(null_as_default=False) == self.NULL
+        assert loaded("UInt8", "Nullable(UInt8)").misfit == self.NULL
 
     @pytest.mark.parametrize("column_type", ["Variant(String, UInt8)", "Dynamic", "Dynamic(max_types=3)"])
     def test_nothing_is_asked_of_types_that_hold_null_and_anything(self, column_type):
-        assert loaded(column_type, "Nullable(String)").misfit(null_as_default=False) is None
+        assert loaded(column_type, "Nullable(String)").misfit is None
 
     def test_nothing_is_asked_where_all_fits(self):
-        assert loaded("Nullable(UInt8)", "Nullable(UInt8)").misfit(null_as_default=False) is None
+        assert loaded("Nullable(UInt8)", "Nullable(UInt8)").misfit is None
 
     def test_each_value_of_an_array_is_asked(self):
-        condition = loaded("Array(UInt8)", "Array(Nullable(Int64))").misfit(null_as_default=False)
+        condition = loaded("Array(UInt8)", "Array(Nullable(Int64))").misfit
         bad = "(isNotNull(v1) AND NOT ifNull(isNotNull(accurateCastOrNull(v1, 'UInt8')), 0))"
         assert condition == f"arrayExists((v1) -> ifNull((isNull(v1) OR {bad}), 0), x)"
 
