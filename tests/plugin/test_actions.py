@@ -254,7 +254,7 @@ class TestViewer:
 def test_without_the_dag_for_them_the_page_says_what_is_missing(loaded: Lake, open_page: Open) -> None:
     runs.make_known(LOADER)
     page, _ = open_period(open_page)
-    missing = f"To force merges, discard, restore, unpin and forget periods, add the DAG {ACTIONS} to Airflow"
+    missing = f"To force merges, discard, restore, unpin and forget periods, add the DAG {ACTIONS}: a file in "
     page.get_by_text(missing).wait_for()
     assert page.get_by_role("button", name="Force merges…").count() == 0
 

@@ -130,7 +130,8 @@ def test_loads_of_one_period_at_once_end_in_its_objects(store_lake: StoreLake, k
     for change in period.changes.values():
         with ThreadPoolExecutor(max_workers=3) as pool:
             outcomes = list(pool.map(outcome, [period] * 3))
-        assert "published" in outcomes
+        # A load may be ended right after it has published, and the next one finds the period so.
+        assert {"published", "unchanged"} & {*outcomes}
         assert [each for each in outcomes if each not in ("published", "unchanged")] == [
             each for each in outcomes if "started later and took over" in each
         ]

@@ -83,7 +83,9 @@ def _with_uuids(of: ColumnType, declared: Iterator[str]) -> ColumnType:
         return ColumnType("UUID") if next(declared) == "UUID" else of
     if of.name not in _WRAPPERS or not any(of.parts("FixedString")):
         return of
-    return of.with_inner([_with_uuids(inner, declared) for inner in of.inner])
+    inner = [_with_uuids(inner, declared) for inner in of.inner]
+    # Servers write types of structs in several lines: as they are, they stay equal to themselves.
+    return of if inner == list(of.inner) else of.with_inner(inner)
 
 
 def alterations_of(

@@ -246,7 +246,6 @@ def test_the_text_of_a_number_does_not_depend_on_other_files(lake: Lake) -> None
     assert loaded(lake, "String", narrow, wide) == ["0.1", "0.1"]
 
 
-@pytest.mark.thorough
 def test_bytes_that_may_be_uuids_are_refused_inside_of_structs_too(lake: Lake) -> None:
     kind = pa.struct([("b", pa.list_(pa.struct([("u", pa.binary(16))]))), ("a", pa.int32())])
     value = pa.array([{"a": 1, "b": [{"u": bytes(range(16))}]}], kind)
@@ -254,7 +253,6 @@ def test_bytes_that_may_be_uuids_are_refused_inside_of_structs_too(lake: Lake) -
         loaded(lake, "Tuple(a Int32, b Array(Tuple(u UUID)))", value)
 
 
-@pytest.mark.thorough
 def test_wide_integers_are_bytes_inside_of_lists_and_structs_too(lake: Lake) -> None:
     def raw(number: int) -> bytes:
         return number.to_bytes(16, "little", signed=True)
