@@ -80,7 +80,7 @@ class TestStructure:
         settings = {"input_format_parquet_case_insensitive_column_matching": 1}
         assert plan(events, definition={"settings": settings}) == [PERIOD]
         assert load(events, settings=settings)["reason"].endswith(
-            ": setting input_format_parquet_case_insensitive_column_matching was not given and is '1'"
+            ": setting input_format_parquet_case_insensitive_column_matching was not set and is '1'"
         )
         assert plan(events, definition={"settings": settings}) == []
         assert load(events, settings=settings)["status"] == "unchanged"
@@ -94,7 +94,7 @@ class TestStructure:
         settings = {"splitby_max_substrings_includes_remaining_string": 1}
         assert plan(events, definition={"select": select, "settings": settings}) == [PERIOD]
         result = load(events, select=select, settings=settings)
-        assert result["reason"].endswith(f": setting {next(iter(settings))} was not given and is '1'")
+        assert result["reason"].endswith(f": setting {next(iter(settings))} was not set and is '1'")
         assert load(events, select=select, settings=settings)["status"] == "unchanged"
 
     @pytest.mark.thorough

@@ -209,4 +209,4 @@ class TestDefaultsInPlaceOfNulls:
             "PARTITION BY toYYYYMM(day) ORDER BY v"
         )
         lake.put(PREFIX + "a.csv", "\ufeffabc,2026-10-05\n".encode())
-        refused(lake, "Column 'v' is String, but row 1 of .*a.csv", file_format="CSV", null_as_default=True)
+        refused(lake, "Row 1 of .*a.csv begins with a byte order mark", file_format="CSV", null_as_default=True)

@@ -308,7 +308,7 @@ def test_killed_before_any_step_the_next_run_mends_all_periods(periods: Periods,
             assert periods.found() == periods.expected()
         else:
             break
-    assert number > 80
+    assert number > 60
     assert periods.found() == periods.expected()
 
 

@@ -152,7 +152,7 @@ class TestNothing:
         of_task = {"xcom_pull": lambda **_: ["noted"], "get_ti_count": lambda **_: 1}
         with DAG("d", schedule=None):
             load = loaded.operator()
-        said = rf"'load', .* does not load it: it loads {loaded.database}\.trips {PERIOD}\. If the DAG takes"
+        said = rf"'load', does not: it loads {loaded.database}\.trips {PERIOD}\. If the DAG takes"
         with pytest.raises(AirflowFailException, match=said):
             load.execute(context_of(conf_of(loaded, "2026-09"), SimpleNamespace(**vars(TASK) | of_task)))
 
@@ -168,7 +168,7 @@ class TestNothing:
         of_task = {"xcom_pull": lambda **_: ["noted"], "get_ti_count": lambda **_: 1}
         with (
             DAG("d", schedule=None),
-            pytest.raises(AirflowFailException, match=r"'load', .* does not load it: pinned since"),
+            pytest.raises(AirflowFailException, match=r"'load', does not: pinned since"),
         ):
             loaded.operator().execute(context_of(conf_of(loaded), SimpleNamespace(**vars(TASK) | of_task)))
 

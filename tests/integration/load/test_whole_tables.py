@@ -40,7 +40,8 @@ def planned(table: Source, **options: Any) -> str:
     """Return what a plan says of the load with these arguments."""
     lake = table.lake
     place = {"bucket": lake.bucket, "key": table.pattern, "database": lake.database, "table": lake.table}
-    given = grouped(**{"file_format": "CSV", "columns": ["at", "number"], **options})
+    of_load = {name: value for name, value in options.items() if name not in ("period", "periods")}
+    given = grouped(**{"file_format": "CSV", "columns": ["at", "number"], **of_load})
     load = Load(cluster=lake.cluster.name, **place, **given)
     plan = PlanLoadsOperator(task_id="plan", periods=["all"], load=load)
     (found,) = plan.planned({})

@@ -46,7 +46,7 @@ def test_json_has_versions_engine_and_scenes(lake: Lake, rehearse: Rehearse) -> 
     )
     code, out, _ = rehearse("--output=json", "--like", "own")
     found = json.loads(out)
-    assert (code, found["nodes"], len(found["scenes"])) == (0, 1, 11)
+    assert (code, found["nodes"], len(found["scenes"])) == (0, 1, 13)
     assert "index_granularity = 1024" in found["engine"]
     assert all(scene["is_exact"] and scene["seconds"] > 0 for scene in found["scenes"])
 
@@ -94,7 +94,7 @@ def test_it_cleans_up_after_an_interrupt(lake: Lake, rehearse: Rehearse, monkeyp
 
     monkeypatch.setattr(Rehearsal, "_load_without_a_file", interrupt)
     code, _, err = rehearse()
-    assert (code, err) == (2, "rehearse: interrupted\n")
+    assert (code, err) == (130, "rehearse: interrupted\n")
     assert left(lake) == ([], 0)
 
 
