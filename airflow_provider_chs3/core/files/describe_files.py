@@ -308,20 +308,17 @@ _LEAST_WIDTH = 8
 
 @dataclass(frozen=True, kw_only=True)
 class DataVolume:
-    """The data of a load, as each node gets it.
+    """The data of a load, as each node gets it."""
 
-    Args:
-        periods: As how many periods of the size of the largest one the load is; 1 if it loads a single one.
-        share_bytes: A node's share in memory, uncompressed; None if not known.
-        is_on_remote_disk: Whether a node writes to anything but a local disk, such as S3.
-    """
-
+    #: As how many periods of the size of the largest one the load is; 1 if it loads a single one.
     periods: int = 1
+    #: A node's share in memory, uncompressed; None if not known.
     share_bytes: int | None = None
     share_rows: int | None = None
     files_per_node: int = 1
     largest_file_bytes: int = 0
     is_parquet: bool = False
+    #: Whether a node writes to anything but a local disk, such as S3.
     is_on_remote_disk: bool = False
 
 

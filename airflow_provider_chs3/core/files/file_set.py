@@ -112,18 +112,15 @@ class Files:
 
 @dataclass(frozen=True)
 class Reading:
-    """The files of a period that a load reads, in groups.
+    """The files of a period that a load reads, in groups."""
 
-    Args:
-        groups: Groups of files: those whose columns have no common type are in different ones. Usually there is one.
-        names: All columns of the files; None if files do not name them, or not in a way that can be looked up.
-        file_rows: Rows of each file, in the order of their paths, if footers have them.
-    """
-
+    #: Groups of files: those whose columns have no common type are in different ones. Usually there is one.
     groups: tuple[FileGroup, ...]
     rows: int | None = None
     uncompressed_bytes: int | None = None
+    #: All columns of the files; None if files do not name them, or not in a way that can be looked up.
     names: tuple[str, ...] | None = None
+    #: Rows of each file, in the order of their paths, if footers have them.
     file_rows: tuple[int, ...] | None = None
 
     @property

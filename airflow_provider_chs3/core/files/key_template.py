@@ -428,11 +428,7 @@ def shared_prefix(texts: Sequence[str]) -> str:
 
 
 def cut(prefix: str, prefixes: Sequence[str]) -> tuple[str, ...]:
-    """Cut a prefix into longer ones: each key that begins with it and with one of others begins with exactly one.
-
-    Returns:
-        The longer prefixes, sorted; none if fewer than two of the others begin with it.
-    """
+    """Cut a prefix into longer ones, of which each key of it and others begins with one; none for fewer than two."""
     below = [longer for longer in prefixes if longer.startswith(prefix)]
     for length in range(len(prefix) + 1, max(map(len, below), default=0) + 1):
         pieces = dict.fromkeys(longer[:length] for longer in below)

@@ -157,16 +157,13 @@ class LoadedColumn:
 
 @dataclass(frozen=True)
 class FileGroup:
-    """Files of the period that one statement reads.
-
-    Args:
-        paths: The files; None means all that are in no other group.
-        defaults: Column → expression for lines of JSON that lack the key.
-    """
+    """Files of the period that one statement reads."""
 
     types: Mapping[str, str]
     loaded: tuple[LoadedColumn, ...]
+    #: The files; None means all that are in no other group.
     paths: frozenset[str] | None = None
+    #: Column → expression for lines of JSON that lack the key.
     defaults: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -277,11 +274,7 @@ def has_whole_objects(names: Collection[str]) -> bool:
 def with_whole_objects(
     types: Mapping[str, str], loaded: Iterable[LoadedColumn]
 ) -> tuple[dict[str, str], list[LoadedColumn]]:
-    """Read each object as a whole, and refuse rows with an inner key that a column of such a name would not see.
-
-    Returns:
-        The types with those of the objects, and the columns with the condition.
-    """
+    """Read each object as a whole, and refuse rows with an inner key that a column of such a name would not see."""
     read, guarded = dict(types), []
     for column in loaded:
         for name, (outer, *inner) in inner_keys_of(column, types):

@@ -45,15 +45,13 @@ class ObjectSource(Source):
 
     Where ClickHouse itself lists, a template with `**` or a trailing `/` does not find keys with braces two or more
     levels below its literal prefix.
-
-    Args:
-        base: The part of `_path` before the key; found by listing if a named collection names the bucket.
-        held: The objects of each period of the table, where periods are not those of the keys. Default: they are.
     """
 
     bucket: str
     template: KeyTemplate
+    #: The part of `_path` before the key; found by listing if a named collection names the bucket.
     base: str = field(default="", kw_only=True)
+    #: The objects of each period of the table, where periods are not those of the keys. Default: they are.
     held: HeldObjects | None = field(default=None, kw_only=True)
 
     @property

@@ -43,14 +43,11 @@ class AccessTrial(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Objects that one statement reads.
+    """Objects that one statement reads."""
 
-    Args:
-        glob: Glob relative to the source's base; matches the objects and maybe more.
-        paths: The exact objects, as they are listed.
-    """
-
+    #: Glob relative to the source's base; matches the objects and maybe more.
     glob: str
+    #: The exact objects, as they are listed.
     paths: tuple[str, ...]
     path: str = "_path"
 

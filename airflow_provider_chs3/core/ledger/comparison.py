@@ -59,16 +59,13 @@ _AS_PUBLISHED = Comparison(ComparisonStatus.UNCHANGED, (), ComparisonStatus.UNCH
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExpectedPeriod:
-    """The values that a period is compared with.
+    """The values that a period is compared with."""
 
-    Args:
-        fingerprint: Fingerprint of the current objects; None does not compare them.
-        definition: Digest of the load's definition; None compares neither it nor the structure.
-        structure: The structure of `core.ledger.recording.structure_of`; None if not known.
-    """
-
+    #: Fingerprint of the current objects; None does not compare them.
     fingerprint: str | None = None
+    #: Digest of the load's definition; None compares neither it nor the structure.
     definition: str | None = None
+    #: The structure of `core.ledger.recording.structure_of`; None if not known.
     structure: Structure | None = None
     contents: str = "objects"
 

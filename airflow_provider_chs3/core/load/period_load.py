@@ -113,26 +113,23 @@ class RowsOfPeriods:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The objects of an arrival, whose rows are staged whole.
+    """The objects of an arrival, whose rows are staged whole."""
 
-    Args:
-        periods: Path of each overwritten or deleted object → the periods that hold rows of it.
-        is_arrival: Whether this is the load of the arrival, rather than of a period that its rows are of.
-        listed: The arrival and the fingerprint of its objects, for records.
-        recorded: How many objects of the arrival the table holds rows of.
-        changed: Periods with rows of the arrival that are not as published.
-        arrivals: Path of each kept object of the period → its arrival, as it is recorded.
-        again: Whether the period is to be recorded again, although its rows are those of its objects.
-        unfinished: Periods that a dead attempt was publishing, and that must be loaded whole, with their objects.
-    """
-
+    #: Path of each overwritten or deleted object → the periods that hold rows of it.
     periods: Mapping[str, frozenset[Period]] = field(default_factory=dict)
+    #: Whether this is the load of the arrival, rather than of a period that its rows are of.
     is_arrival: bool = False
+    #: The arrival and the fingerprint of its objects, for records.
     listed: tuple[str, ...] = ()
+    #: How many objects of the arrival the table holds rows of.
     recorded: int = 0
+    #: Periods with rows of the arrival that are not as published.
     changed: frozenset[Period] = frozenset()
+    #: Path of each kept object of the period → its arrival, as it is recorded.
     arrivals: Mapping[str, str] = field(default_factory=dict)
+    #: Whether the period is to be recorded again, although its rows are those of its objects.
     again: bool = False
+    #: Periods that a dead attempt was publishing, and that must be loaded whole, with their objects.
     unfinished: Mapping[Period, Manifest] = field(default_factory=dict)
     only: RowsOfPeriods | None = None
 

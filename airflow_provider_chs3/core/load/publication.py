@@ -38,20 +38,17 @@ _CATCH_UP_SECONDS = 60
 
 @dataclass(frozen=True, kw_only=True)
 class Increment:
-    """The part of a period that is new since it was published, loaded alone.
+    """The part of a period that is new since it was published, loaded alone."""
 
-    Args:
-        base: The attempt that loaded the whole period.
-        attaches_first: Whether published rows are attached before the new ones are inserted, rather than after.
-        period: All objects of the period, published and new.
-        attached_rows: Published rows in staging by `node_key`, without removed ones; None before they are attached.
-    """
-
+    #: The attempt that loaded the whole period.
     base: str
     number: int
+    #: Whether published rows are attached before the new ones are inserted, rather than after.
     attaches_first: bool
+    #: All objects of the period, published and new.
     period: Manifest
     removed: tuple[str, ...] = ()
+    #: Published rows in staging by `node_key`, without removed ones; None before they are attached.
     attached_rows: Mapping[str, int] | None = None
 
     def attached_on(self, node: Node) -> int:
@@ -92,27 +89,24 @@ class Staged:
 
 @dataclass(frozen=True, kw_only=True)
 class Publication:
-    """A period that an attempt publishes: its staged partitions, with their proof.
-
-    Args:
-        before: The period by node at the time of the decision.
-        last_seen: The period by node right before the publication; empty until then.
-        lasting: The partitions by node that keep rows in any merge; empty until the publication has replaced them.
-        others_in_staging: The `PeriodPartitions.value` of further periods in its staging; none by default.
-        intended: The records of a dead attempt that is being completed; none by default.
-    """
+    """A period that an attempt publishes: its staged partitions, with their proof."""
 
     context: Target
     period: Period
     period_partitions: PeriodPartitions
     attempt: Attempt
     policies: Policies
+    #: The period by node at the time of the decision.
     before: Mapping[Node, PeriodOnNode] = field(default_factory=dict)
+    #: The period by node right before the publication; empty until then.
     last_seen: Mapping[Node, PeriodOnNode] = field(default_factory=dict)
     staged: Mapping[Node, Staged] = field(default_factory=dict)
+    #: The partitions by node that keep rows in any merge; empty until the publication has replaced them.
     lasting: Mapping[Node, frozenset[str]] = field(default_factory=dict)
+    #: The `PeriodPartitions.value` of further periods in its staging; none by default.
     others_in_staging: frozenset[str] = frozenset()
     increment: Increment | None = None
+    #: The records of a dead attempt that is being completed; none by default.
     intended: Mapping[Node, Record] = field(default_factory=dict)
     claims: Mapping[str, Value] = field(default_factory=dict)
     held_because: str = ""

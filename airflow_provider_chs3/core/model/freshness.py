@@ -18,12 +18,9 @@ _HOURS = re.compile(r"(?P<hours>[1-9]\d{0,3})h", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class FreshBy:
-    """The time by which a period that has ended is due: a time of the day, or hours after its end.
+    """The time by which a period that has ended is due: a time of the day, or hours after its end."""
 
-    Args:
-        after: The time of the day, as its distance from midnight, or the distance from the period's end.
-    """
-
+    #: The time of the day, as its distance from midnight, or the distance from the period's end.
     after: timedelta
     is_time_of_day: bool
     timezone: str
@@ -93,16 +90,12 @@ class FreshBy:
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """Whether a table has all periods that are due.
-
-    Args:
-        complete: The newest period that is as published and was compared with its objects after its end; None if
-            there is none.
-        next_period: The one after it, or the table's first; None if nothing is known of the table.
-    """
+    """Whether a table has all periods that are due."""
 
     fresh_by: FreshBy
+    #: The newest period that is as published and was compared with its objects after its end; None if there is none.
     complete: Period | None
+    #: The one after it, or the table's first; None if nothing is known of the table.
     next_period: Period | None
     due_at: datetime | None
     at: datetime

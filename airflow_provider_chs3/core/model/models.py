@@ -19,12 +19,7 @@ _SMALLEST, _LARGEST = -(2**63), 2**64 - 1
 
 
 def as_json(value: object) -> Any:
-    """Return a value as JSON has it.
-
-    Returns:
-        Text, numbers, true, false and None stay. Tuples become lists; dates and times text as in ISO 8601; and all that
-        JSON lacks, such as a Decimal, a UUID, NaN or an integer of more than 64 bits, becomes its text.
-    """
+    """Return a value as JSON has it: dates and times as in ISO 8601, and all that JSON lacks as its text."""
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int):
@@ -65,20 +60,17 @@ _DIGESTED_AT_ONCE = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """One entry of a period's list: an object, a data file, or the period's rows of a database.
+    """One entry of a period's list: an object, a data file, or the period's rows of a database."""
 
-    Args:
-        path: ClickHouse's `_path`: `<bucket>/<key>`, or the table and the period.
-        size_bytes: Its size in bytes; of rows an estimate.
-        version: A text that changes with what it holds: of an object its ETag, without quotes.
-        is_archived: Whether it must have been restored before it can be read. Not compared: an object may be
-            archived after it was loaded.
-    """
-
+    #: ClickHouse's `_path`: `<bucket>/<key>`, or the table and the period.
     path: str
+    #: Its size in bytes; of rows an estimate.
     size_bytes: int
+    #: A text that changes with what it holds: of an object its ETag, without quotes.
     version: str
     last_modified: datetime
+    #: Whether it must have been restored before it can be read. Not compared: an object may be archived after it was
+    #: loaded.
     is_archived: bool = field(default=False, compare=False)
 
     @property
@@ -161,13 +153,10 @@ def _with_example(what: str, paths: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class HeldObjects:
-    """The objects that periods of a table hold rows of, wherever they arrived.
-
-    Args:
-        rows: Path of each object → its rows in all periods, where they were counted.
-    """
+    """The objects that periods of a table hold rows of, wherever they arrived."""
 
     periods: Mapping[Period, Manifest]
+    #: Path of each object → its rows in all periods, where they were counted.
     rows: Mapping[str, int]
 
 
@@ -294,13 +283,10 @@ class Node(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NodeSpec:
-    """The resources of a node for loads.
-
-    Args:
-        memory_bytes: RAM that ClickHouse may use; 0 if it is not known.
-    """
+    """The resources of a node for loads."""
 
     cores: int
+    #: RAM that ClickHouse may use; 0 if it is not known.
     memory_bytes: int
 
     def __str__(self) -> str:

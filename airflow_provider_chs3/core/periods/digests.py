@@ -27,15 +27,12 @@ _STATES = re.compile(r"\bAggregateFunction\b")
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """The digest of some rows: equal for the same rows in any order, each as often.
-
-    Args:
-        sums: The sums of hashes of the rows, and of each column's values.
-        least: The least hash of a row, by which one of them can be looked for; None of sums and differences.
-    """
+    """The digest of some rows: equal for the same rows in any order, each as often."""
 
     rows: int
+    #: The sums of hashes of the rows, and of each column's values.
     sums: tuple[int, ...]
+    #: The least hash of a row, by which one of them can be looked for; None of sums and differences.
     least: int | None = None
 
     @classmethod

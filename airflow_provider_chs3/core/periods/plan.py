@@ -160,11 +160,7 @@ def periods_of_other_table(request: PlanRequest, reload: Reload) -> Steps[list[P
 
 
 def compare_periods(request: PlanRequest) -> Steps[tuple[list[PlannedPeriod], Target | None]]:
-    """Compare the periods' objects with what was published, without a word.
-
-    Returns:
-        All periods that were compared, in order; and the facts of the nodes, None where the table is missing.
-    """
+    """Compare the periods' objects with what was published, without a word; with nothing where there is no table."""
     if request.policies.on_other_periods == SPREAD:
         return (yield from _compare_arrivals(request))
     periods, context = yield from _wanted(request)

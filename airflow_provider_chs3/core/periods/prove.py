@@ -71,24 +71,20 @@ _MOST_SHOWN = 5
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProofOptions:
-    """Options of a proof: how periods are compared.
+    """Options of a proof: how periods are compared."""
 
-    Args:
-        object_column: The column that says which object a row came from: its path, key or name; None if there is none.
-        sample: The most objects of a period to read, spread over all of them; None reads all.
-        needs_all_columns: Whether files must have all columns that a load would take from them. Otherwise columns that
-            no file has are left out.
-        all_periods: Whether to compare the table's periods that have no objects, too, as far as its key or a ledger
-            tells them.
-        is_as_recorded: Whether to read the objects of each period as the ledger records that its load did.
-        names_incomplete: Whether to name objects of which a period that has too few rows lacks one, too.
-    """
-
+    #: The column that says which object a row came from: its path, key or name; None if there is none.
     object_column: str | None = None
+    #: The most objects of a period to read, spread over all of them; None reads all.
     sample: int | None = None
+    #: Whether files must have all columns that a load would take from them. Otherwise columns that no file has are left
+    #: out.
     needs_all_columns: bool = False
+    #: Whether to compare the table's periods that have no objects, too, as far as its key or a ledger tells them.
     all_periods: bool = False
+    #: Whether to read the objects of each period as the ledger records that its load did.
     is_as_recorded: bool = False
+    #: Whether to name objects of which a period that has too few rows lacks one, too.
     names_incomplete: bool = False
 
     def __post_init__(self) -> None:
@@ -189,17 +185,14 @@ def prove_period(load: PeriodLoad, options: ProofOptions) -> Steps[ProvedPeriod]
 
 @dataclass(frozen=True, slots=True)
 class ReadObjects:
-    """The rows of objects.
+    """The rows of objects."""
 
-    Args:
-        compared: The columns whose values can be compared.
-        left_out: Why not, for each other column that the table stores.
-        digests: Path → key of rows → their digest.
-    """
-
+    #: The columns whose values can be compared.
     compared: Sequence[Column]
+    #: Why not, for each other column that the table stores.
     left_out: Mapping[str, str]
     plan: InsertPlan
+    #: Path → key of rows → their digest.
     digests: Mapping[str, Mapping[Any, Digest]]
 
 

@@ -94,19 +94,16 @@ class _Base(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class SelectSource(RowSource):
-    """The rows that a SELECT makes of a period of its base.
+    """The rows that a SELECT makes of a period of its base."""
 
-    Args:
-        sql: The SELECT; empty until the first listing if it is that of a materialized view.
-        base: The base, as the user named it; until then the view.
-        partitions: Period → ids of its partitions in the base, known from listing it.
-    """
-
+    #: The SELECT; empty until the first listing if it is that of a materialized view.
     sql: str
+    #: The base, as the user named it; until then the view.
     base: TableRequest
     cluster: str | None = None
     local: TableName | None = None
     columns: tuple[KnownColumn, ...] = ()
+    #: Period → ids of its partitions in the base, known from listing it.
     partitions: Mapping[Period, tuple[str, ...]] | None = None
 
     @property

@@ -101,18 +101,15 @@ def _node_as_json(on_node: PeriodOnNode) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class TableStatus:
-    """A table in one line.
-
-    Args:
-        changed: Those of them that are not as published, and partitions in no ledger.
-        freshness: Whether what is due is there; None if nothing says when its periods are due.
-        seconds: The expected duration of a load of what is missing, at least of one period; None without past loads.
-    """
+    """A table in one line."""
 
     target: TableName
     periods: int
+    #: Those of them that are not as published, and partitions in no ledger.
     changed: int
+    #: Whether what is due is there; None if nothing says when its periods are due.
     freshness: Freshness | None
+    #: The expected duration of a load of what is missing, at least of one period; None without past loads.
     seconds: float | None
 
     def as_json(self) -> dict[str, Any]:
@@ -159,11 +156,7 @@ def look_at_table(request: TableRequest, *, settings: Iterable[str] = (), needs_
 
 
 def list_ledger(request: LedgerRequest) -> Steps[list[PeriodInLedger]]:
-    """Ask all nodes for what they know of a table's periods, without comparing the periods' objects.
-
-    Returns:
-        The periods in order, then partitions whose period no ledger knows (only if no periods were named).
-    """
+    """Ask all nodes for a table's periods; without named ones, for partitions whose period no ledger knows, too."""
     context = yield from look_at_table(request)
     return (yield from list_periods_of(context, request.periods))
 

@@ -20,12 +20,9 @@ COMPOUND = ("Array", "Map", "Tuple", "Nested")
 
 @dataclass(frozen=True)
 class ColumnType:
-    """A type of ClickHouse.
+    """A type of ClickHouse."""
 
-    Args:
-        text: As the server writes it, such as `Array(Nullable(DateTime64(3, 'UTC')))`.
-    """
-
+    #: As the server writes it, such as `Array(Nullable(DateTime64(3, 'UTC')))`.
     text: str
 
     @cached_property

@@ -34,16 +34,13 @@ class Cast:
 
 @dataclass(frozen=True)
 class ServerCasting:
-    """The way in which single values are cast.
+    """The way in which single values are cast."""
 
-    Args:
-        function: `accurateCast`, which fails, or `accurateCastOrNull`, which gives NULL for what does not fit.
-        is_lossy: Whether these may be lost: digits beyond the scale of a Decimal, parts of a second, the time of day.
-        altered: What the reader may have altered, as keys of `ALTERATIONS`.
-    """
-
+    #: `accurateCast`, which fails, or `accurateCastOrNull`, which gives NULL for what does not fit.
     function: str = "accurateCast"
+    #: Whether these may be lost: digits beyond the scale of a Decimal, parts of a second, the time of day.
     is_lossy: bool = False
+    #: What the reader may have altered, as keys of `ALTERATIONS`.
     altered: tuple[str, ...] = ()
 
     def to(self, value: str, target: ColumnType) -> str:
@@ -314,15 +311,12 @@ _LOSSY_CONDITIONS: dict[str, Callable[[str, str, ColumnType], str]] = {
 
 @dataclass(frozen=True)
 class Alteration:
-    """How values of one type may differ from those of their file.
-
-    Args:
-        kept: Condition that a value is that of the file, with `{value}` in its place.
-        shown: What messages have in the place of the value.
-    """
+    """How values of one type may differ from those of their file."""
 
     type: str
+    #: Condition that a value is that of the file, with `{value}` in its place.
     kept: str
+    #: What messages have in the place of the value.
     shown: str
 
 

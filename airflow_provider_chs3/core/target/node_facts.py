@@ -78,17 +78,14 @@ class RecordTable(NamedTuple):
 
 
 class ReplicatedDatabase(NamedTuple):
-    """A database of engine Replicated or Shared: it runs each CREATE, DROP and RENAME on all of its servers.
+    """A database of engine Replicated or Shared: it runs each CREATE, DROP and RENAME on all of its servers."""
 
-    Args:
-        shards: Number of its shards; 0 if the load names no cluster.
-        servers: Number of its servers; 0 likewise. None where nobody says: of engine Shared, of ClickHouse Cloud.
-        is_stuck: Whether the server that was asked runs none of its statements: it has just started, or recovers, or
-            cannot recover, as where a power cut left a table's directory without its metadata.
-    """
-
+    #: Number of its shards; 0 if the load names no cluster.
     shards: int
+    #: Number of its servers; 0 likewise. None where nobody says: of engine Shared, of ClickHouse Cloud.
     servers: int | None
+    #: Whether the server that was asked runs none of its statements: it has just started, or recovers, or cannot
+    #: recover, as where a power cut left a table's directory without its metadata.
     is_stuck: bool = False
 
 

@@ -60,17 +60,14 @@ def is_the_month(column: Column, partition_key: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TimeOfKey:
-    """The parts of a partition key that are of time.
+    """The parts of a partition key that are of time."""
 
-    Args:
-        column: The one column that they depend on, with the servers' time zone if it names none. Keys use it, whatever
-            the zone of the session is; and casts to a type without a zone keep that of the value (seen on 26.9).
-        numbers: Their places in the key, from 0.
-        is_all: Whether it has no other parts, so that a period has one partition.
-    """
-
+    #: The one column that they depend on, with the servers' time zone if it names none. Keys use it, whatever the zone
+    #: of the session is; and casts to a type without a zone keep that of the value (seen on 26.9).
     column: Column
+    #: Their places in the key, from 0.
     numbers: tuple[int, ...]
+    #: Whether it has no other parts, so that a period has one partition.
     is_all: bool
 
 

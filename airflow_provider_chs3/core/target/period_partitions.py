@@ -34,14 +34,11 @@ from airflow_provider_chs3.exceptions import ConfigurationError, PreflightError,
 
 @dataclass(frozen=True, slots=True)
 class PeriodPartitions:
-    """The condition for partitions of a table to belong to a period.
+    """The condition for partitions of a table to belong to a period."""
 
-    Args:
-        value: What they have in common: the id of the only one, or the text of the parts of the key that are of time.
-        of_part: SQL for that text of a row of `system.parts`; empty where a period has one partition.
-    """
-
+    #: What they have in common: the id of the only one, or the text of the parts of the key that are of time.
     value: str = ""
+    #: SQL for that text of a row of `system.parts`; empty where a period has one partition.
     of_part: str = ""
 
     def __str__(self) -> str:
@@ -198,15 +195,7 @@ def periods_of_rows(
     objects_with: Callable[[str | None], Steps[list[str]]],
     done: str = "published",
 ) -> Steps[dict[Period, PeriodPartitions]]:
-    """Return the periods of the rows of a table shaped as the target.
-
-    Args:
-        context: The target.
-        name: The table.
-        values: Id of each of its partitions → `PeriodPartitions.value`.
-        objects_with: Finds the objects that have rows of such a value, or of none, for errors.
-        done: The act that an error stops, for errors. Default: published.
-    """
+    """Return the periods of the rows of a table shaped as the target, by `PeriodPartitions.value` of its partitions."""
     grain, of_time = (yield from grain_of_key(context)), time_of_key(context)
     assert of_time
     time = identifier(of_time.column.name)

@@ -64,18 +64,15 @@ class TableLocation:
 
 @dataclass(frozen=True, kw_only=True)
 class TableRequest:
-    """A table as named by the user.
+    """A table as named by the user."""
 
-    Args:
-        target: A local table, or a Distributed one over the tables of the nodes.
-        cluster: The cluster; None takes the Distributed table's, otherwise the default.
-        default_cluster: The connection's cluster; None for the connection's single server.
-        staging_database: Database of staging tables and ledger; None takes the target's database.
-    """
-
+    #: A local table, or a Distributed one over the tables of the nodes.
     target: TableName
+    #: The cluster; None takes the Distributed table's, otherwise the default.
     cluster: str | None
+    #: The connection's cluster; None for the connection's single server.
     default_cluster: str | None
+    #: Database of staging tables and ledger; None takes the target's database.
     staging_database: str | None = None
 
 
@@ -163,11 +160,7 @@ def have_one_replica(nodes: Collection[Node]) -> bool:
 
 
 def local_table(target: TableName, cluster: str | None) -> Steps[tuple[TableName, str | None, str | None]]:
-    """Find the local table behind a Distributed one.
-
-    Returns:
-        The local table; for a Distributed one also its cluster and its sharding key, empty if there is none.
-    """
+    """Return the local table; for a Distributed one also its cluster and its sharding key, empty if there is none."""
     return (yield from _local_table(target, cluster, (yield from _engine_of(target))))
 
 
