@@ -35,7 +35,7 @@ with DAG(
         table = "{database}.{table}".format(**context["params"])
         return [
             {
-                "sql": f"SELECT count() FROM {table} WHERE formatDateTime(pickup_at, '%Y-%m') = '{event['month']}'",
+                "sql": f"SELECT count() FROM {table} WHERE formatDateTime(pickup_at, '%Y-%m') = '{event['period']}'",
                 "pass_value": event["rows"],
             }
             for event in emitted_periods(context)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_chs3.testbed.nodes import Cluster
 
+DAGS = Path(__file__).parents[2] / "dags"
 TRIPS = Trips(rows_per_period=600, files_per_period=3)
 
 
@@ -226,3 +228,16 @@ def test_the_newest_event_of_a_period_counts_in_the_order_of_periods() -> None:
         {"period": "2026-01", "rows": 9},
         {"period": "2026-02", "rows": 5},
     ]
+
+
+def test_the_example_counts_the_rows_of_each_month_that_an_event_names() -> None:
+    from tests.dag_bag import DagBag
+
+    months = DagBag(DAGS).dags["chs3_each_month"].get_task("months")
+    event = SimpleNamespace(extra=tells_of(RESULT), timestamp=datetime(2026, 1, 1))
+    context = {
+        "params": {"database": "taxi", "table": "trips"},
+        "triggering_asset_events": {"trips": [event]},
+    }
+    counted = "SELECT count() FROM taxi.trips WHERE formatDateTime(pickup_at, '%Y-%m') = '2026-10'"
+    assert months.python_callable(**context) == [{"sql": counted, "pass_value": 20}]
