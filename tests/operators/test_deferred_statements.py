@@ -254,7 +254,9 @@ def new_cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[ClickHouseCluster]:
         yield cluster
 
 
-def test_a_cluster_may_be_named_by_a_macro(new_cluster: ClickHouseCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kill_finds_the_nodes_of_a_cluster_that_a_macro_names(
+    new_cluster: ClickHouseCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     connection = new_cluster.airflow_connection()
     connection["extra"] |= {"cluster": "{ours}"}
     monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))

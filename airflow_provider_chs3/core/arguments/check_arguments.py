@@ -122,7 +122,7 @@ class Checks(Group):
 
     @cached_property
     def requested(self) -> tuple[Check, ...]:
-        """The checks, as they must be written."""
+        """The checks that the user asked for."""
         return (*_of_columns(self.column_mapping or {}), *_of_table(self.table_checks or {}), *self._of_statements())
 
     def _of_statements(self) -> Iterator[StatementCheck]:

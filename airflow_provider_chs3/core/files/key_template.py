@@ -428,7 +428,10 @@ def shared_prefix(texts: Sequence[str]) -> str:
 
 
 def cut(prefix: str, prefixes: Sequence[str]) -> tuple[str, ...]:
-    """Cut a prefix into longer ones, of which each key of it and others begins with one; none for fewer than two."""
+    """Cut a prefix into longer ones: each key that begins with it and with one of others begins with exactly one.
+
+    There are none if fewer than two of the others begin with it.
+    """
     below = [longer for longer in prefixes if longer.startswith(prefix)]
     for length in range(len(prefix) + 1, max(map(len, below), default=0) + 1):
         pieces = dict.fromkeys(longer[:length] for longer in below)

@@ -160,7 +160,7 @@ def periods_of_other_table(request: PlanRequest, reload: Reload) -> Steps[list[P
 
 
 def compare_periods(request: PlanRequest) -> Steps[tuple[list[PlannedPeriod], Target | None]]:
-    """Compare the periods' objects with what was published, without a word; with nothing where there is no table."""
+    """Compare the periods' objects with what was published, without a word; return the facts of nodes, too."""
     if request.policies.on_other_periods == SPREAD:
         return (yield from _compare_arrivals(request))
     periods, context = yield from _wanted(request)
