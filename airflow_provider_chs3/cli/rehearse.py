@@ -38,8 +38,7 @@ from airflow_provider_chs3.exceptions import (
     TransientError,
     VerificationError,
 )
-from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
+from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook, PooledClickHouseHook
 from airflow_provider_chs3.load import Load
 from airflow_provider_chs3.sources.storage import Storage
 from airflow_provider_chs3.table import Table

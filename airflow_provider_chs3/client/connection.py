@@ -6,11 +6,14 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import version
 from importlib.util import find_spec
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
+from airflow_provider_chs3 import __version__
 from airflow_provider_chs3.client.extras import Extras, check_names, parse_port
 from airflow_provider_chs3.core.model.models import NodeSpec
 from airflow_provider_chs3.core.target.node_capacity import parse_memory
@@ -313,3 +316,9 @@ def _node_spec(given: Any, *, where: str) -> NodeSpec:
         raise ConfigurationError(
             f"{where}: memory must be bytes or text such as '32GiB', not {given['memory']!r}."
         ) from None
+
+
+@cache
+def client_name() -> str:
+    """Return this package's version and Airflow's: `airflow-provider-chs3/0.1.0 airflow/3.1.0`."""
+    return f"airflow-provider-chs3/{__version__} airflow/{version('apache-airflow')}"

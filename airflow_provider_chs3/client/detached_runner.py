@@ -15,9 +15,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_chs3.client.connection import Address, ConnectionOptions
+from airflow_provider_chs3.client.connection import Address, ConnectionOptions, client_name
 from airflow_provider_chs3.client.diagnosis import Endpoint, check_answer, explain_no_answer, hangs_up
-from airflow_provider_chs3.client.log_comment import client_name
 from airflow_provider_chs3.client.parameters import half_character
 from airflow_provider_chs3.client.runner import ProgressLog, Runner, announce
 from airflow_provider_chs3.client.secrets import scrub

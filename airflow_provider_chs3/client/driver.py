@@ -29,9 +29,8 @@ from clickhouse_driver.settings.writer import SettingsFlags, write_settings  # n
 from clickhouse_driver.streams.native import BlockInputStream  # noqa: TID253
 from clickhouse_driver.writer import write_binary_str, write_binary_uint8  # noqa: TID253
 
-from airflow_provider_chs3.client.connection import Address, ConnectionOptions
+from airflow_provider_chs3.client.connection import Address, ConnectionOptions, client_name
 from airflow_provider_chs3.client.inserted_rows import misfits_named
-from airflow_provider_chs3.client.log_comment import client_name
 from airflow_provider_chs3.client.server import Server
 from airflow_provider_chs3.client.server_errors import address_in_use
 from airflow_provider_chs3.core.sql.complete_answers import NEWER, OF_FEW_ROWS

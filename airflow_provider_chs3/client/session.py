@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import time
 import uuid
 import weakref
@@ -15,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_chs3.client.connection import Address, ConnectionOptions, check_settings
 from airflow_provider_chs3.client.deadline import NEVER, Deadline
 from airflow_provider_chs3.client.diagnosis import explain_server_error
-from airflow_provider_chs3.client.log_comment import process_log_comment
 from airflow_provider_chs3.client.one_door import DoorConnections
 from airflow_provider_chs3.client.open_connections import OpenConnections, in_turn
 from airflow_provider_chs3.core.sql.complete_answers import COMPLETE, NEWER, READABLE
@@ -25,6 +26,13 @@ from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ClickHou
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.client.driver import Client
+
+_ENVIRONMENT = {
+    "dag_id": "AIRFLOW_CTX_DAG_ID",
+    "task_id": "AIRFLOW_CTX_TASK_ID",
+    "run_id": "AIRFLOW_CTX_DAG_RUN_ID",
+    "try_number": "AIRFLOW_CTX_TRY_NUMBER",
+}
 
 
 class Session:
@@ -237,3 +245,9 @@ def addresses_in(session: Session, cluster: str) -> list[Address]:
     """Return the nodes of a cluster, as the server names them."""
     name = literal(expand_macros(session, cluster))
     return list(session.query(f"SELECT host_name, port FROM system.clusters WHERE cluster = {name}"))
+
+
+def process_log_comment() -> str:
+    """Return the task that started this process, as JSON; `{}` if none did."""
+    known = {name: os.environ[variable] for name, variable in _ENVIRONMENT.items() if variable in os.environ}
+    return json.dumps({name: int(value) if name == "try_number" else value for name, value in known.items()})

@@ -11,6 +11,7 @@ from airflow.providers.common.compat.sdk import AirflowOptionalProviderFeatureEx
 from airflow_provider_chs3.client.connection import ConnectionOptions
 from airflow_provider_chs3.defaults import CLICKHOUSE_CONN_ID
 from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.hooks.running_task import airflow_log_comment
 from airflow_provider_chs3.hooks.statements.statement_runs import StatementRuns
 
 if TYPE_CHECKING:
@@ -63,6 +64,11 @@ class ClickHouseHook(StatementRuns):
         """
         options = ConnectionOptions.from_airflow(self.connection)
         return replace(options, database=self.schema) if self.schema else options
+
+    @property
+    def log_comment(self) -> str:
+        """The running task, as JSON."""
+        return airflow_log_comment()
 
     def get_conn(self) -> Connection:
         """Return a DB-API connection, for common-sql."""
@@ -137,3 +143,13 @@ class ClickHouseHook(StatementRuns):
     def get_openlineage_default_schema(self) -> str:
         """Return the database of unqualified names."""
         return self.options.database
+
+
+class PooledClickHouseHook(ClickHouseHook):
+    """A hook whose `query` leaves connections open for the next one. Threads may share it."""
+
+    keeps_connections = True
+
+    def close(self) -> None:
+        """Close all connections: idle ones now, those in use when their statement ends."""
+        self._connections.close()

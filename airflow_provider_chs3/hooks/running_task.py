@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from airflow.providers.common.compat.sdk import AirflowFailException, get_current_context
 
 from airflow_provider_chs3.client.deadline import Deadline
-from airflow_provider_chs3.client.log_comment import process_log_comment
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError
 
 if TYPE_CHECKING:
@@ -115,6 +114,8 @@ def airflow_log_comment() -> str:
     try:
         task_instance = get_current_context()["ti"]
     except RuntimeError:  # Airflow's way to say: not in a task.
+        from airflow_provider_chs3.client.session import process_log_comment
+
         return process_log_comment()
     return json.dumps({name: getattr(task_instance, name) for name in _CONTEXT_FIELDS})
 

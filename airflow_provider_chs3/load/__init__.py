@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_chs3.core.arguments import load_arguments
-from airflow_provider_chs3.core.arguments.arrivals import is_by_arrival
 from airflow_provider_chs3.core.arguments.declaration import (
     CONFIGURED,
     Group,
@@ -152,7 +151,7 @@ class Load(Group):
     @property
     def is_by_arrival(self) -> bool:
         """Return whether its periods are those in which objects arrive, rather than those of the table."""
-        return is_by_arrival(self.policies)
+        return load_arguments.is_by_arrival(self.policies)
 
     @property
     def given_settings(self) -> Mapping[str, Any]:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.common.compat.sdk import AirflowFailException, BaseOperator
 
-from airflow_provider_chs3.core.arguments import load_arguments
+from airflow_provider_chs3.core.arguments import merge_arguments
 from airflow_provider_chs3.exceptions import TransientError
 from airflow_provider_chs3.hooks.running_task import airflow_errors
-from airflow_provider_chs3.operators._support.loads_page import OnLoadsPage
+from airflow_provider_chs3.operators._support.on_table import OnLoadsPage
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.core.watch.optimize_request import OptimizeRequest
 
 
-class OptimizePartitionOperator(OnLoadsPage, BaseOperator, takes=load_arguments.OF_MERGING):
+class OptimizePartitionOperator(OnLoadsPage, BaseOperator, takes=merge_arguments.OF_MERGING):
     """Merge closed periods that have too many parts, on every node, and wait for the merges.
 
     OPTIMIZE continues on the servers when the task dies; a retry finds the running ones and starts the missing ones. A
@@ -98,14 +98,14 @@ class OptimizePartitionOperator(OnLoadsPage, BaseOperator, takes=load_arguments.
     def _request(self) -> OptimizeRequest:
         from airflow_provider_chs3.core.watch.optimize_request import OptimizeRequest
 
-        closed_by = datetime.now(UTC) - timedelta(days=load_arguments.CLOSED_FOR_DAYS.checked(self.closed_for_days))
+        closed_by = datetime.now(UTC) - timedelta(days=merge_arguments.CLOSED_FOR_DAYS.checked(self.closed_for_days))
         return OptimizeRequest(
             **self.on_connection(self.hook()).located(),
             periods=self._periods(),
             closed_by=closed_by.replace(tzinfo=None),
-            target_parts=load_arguments.TARGET_PARTS.checked(self.target_parts),
-            max_running=load_arguments.MAX_RUNNING.checked(self.max_running),
-            poll_interval_seconds=load_arguments.POLL_INTERVAL_SECONDS.checked(self.poll_interval_seconds),
+            target_parts=merge_arguments.TARGET_PARTS.checked(self.target_parts),
+            max_running=merge_arguments.MAX_RUNNING.checked(self.max_running),
+            poll_interval_seconds=merge_arguments.POLL_INTERVAL_SECONDS.checked(self.poll_interval_seconds),
         )
 
     def _periods(self) -> tuple[Period, ...] | None:

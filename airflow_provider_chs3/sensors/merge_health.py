@@ -14,7 +14,7 @@ from airflow_provider_chs3.core.arguments.merge_arguments import OF_SENSOR, Reac
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.metrics import count_merges, counts_failures, running_seconds
 from airflow_provider_chs3.hooks.running_task import TaskDeadline, airflow_errors
-from airflow_provider_chs3.operators._support.loads_page import OnLoadsPage
+from airflow_provider_chs3.operators._support.on_table import OnLoadsPage
 
 if TYPE_CHECKING:
     from airflow.providers.common.compat.sdk import Context

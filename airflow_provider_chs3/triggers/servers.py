@@ -18,8 +18,7 @@ from airflow.triggers.base import BaseTrigger
 
 from airflow_provider_chs3.client.connection import ConnectionOptions
 from airflow_provider_chs3.exceptions import TransientError
-from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
+from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook, PooledClickHouseHook
 
 _T = TypeVar("_T")
 

@@ -22,7 +22,7 @@ from airflow.sdk.execution_time.supervisor import in_process_api_server
 
 from airflow_provider_chs3.client import runner
 from airflow_provider_chs3.core.steps.operations import Step
-from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
+from airflow_provider_chs3.hooks.clickhouse import PooledClickHouseHook
 from airflow_provider_chs3.testbed.trips import Trips
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.faults.killing import Strike, Worker, steps_of, strikes_after, strikes_amid

@@ -20,8 +20,7 @@ from airflow_provider_chs3.exceptions import (
     ClickHouseServerError,
     TransientError,
 )
-from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
+from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook, PooledClickHouseHook
 from airflow_provider_chs3.testbed.balancer import Door
 
 if TYPE_CHECKING:

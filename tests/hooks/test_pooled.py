@@ -13,7 +13,7 @@ from airflow_provider_chs3.client import driver
 from airflow_provider_chs3.client.diagnosis import check_one_server
 from airflow_provider_chs3.client.driver import Connection
 from airflow_provider_chs3.exceptions import ClickHouseServerError, TransientError
-from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
+from airflow_provider_chs3.hooks.clickhouse import PooledClickHouseHook
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook

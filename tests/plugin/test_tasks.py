@@ -16,7 +16,7 @@ from fastapi.testclient import TestClient
 
 from airflow_provider_chs3.core.model.models import TableName
 from airflow_provider_chs3.exceptions import NotReadyError
-from airflow_provider_chs3.operators._support.loads_page import page_url
+from airflow_provider_chs3.operators._support.on_table import page_url
 from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.testbed.trips import Trips

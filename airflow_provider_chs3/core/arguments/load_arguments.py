@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_chs3.core.arguments.arrivals import SPREAD
 from airflow_provider_chs3.core.arguments.check_arguments import Checks
 from airflow_provider_chs3.core.arguments.declaration import (
     CONFIGURED,
@@ -27,6 +26,8 @@ FORMAT_NAMES = (
 )
 COMPRESSION_NAMES = ("auto", "none", "gzip", "zstd", "lz4", "xz", "br", "deflate", "snappy", "bz2")
 _BY_ENDING = "detected from the keys' endings"
+#: The policy for rows of other periods by which objects are loaded as they arrive.
+_SPREAD = "spread"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +82,7 @@ class Casts(Group):
 
 @dataclass(frozen=True, kw_only=True)
 class Increments(Group):
-    """Return whether only the new objects of a period are loaded."""
+    """Loads of only the new objects of a period."""
 
     group = "increments"
 
@@ -127,7 +128,7 @@ class PolicyGroup(Group):
         "fail",
         "`fail`; `leave_out` rows that belong to another period; or `spread` them: periods are then those in which "
         "objects arrive, and their rows are added to the periods of the table that they belong to.",
-        choices=("fail", "leave_out", SPREAD),
+        choices=("fail", "leave_out", _SPREAD),
     )
     max_late_days: float | None = argument(
         None,
@@ -172,6 +173,11 @@ class PolicyGroup(Group):
     keep_versions: int = argument(
         0, "How many earlier versions of each period to keep for `chs3 restore`, as links to its parts.", least=0
     )
+
+    @property
+    def is_by_arrival(self) -> bool:
+        """Whether periods are those in which objects arrive."""
+        return self.on_other_periods == _SPREAD
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -403,37 +409,6 @@ PERIODS_PER_TASK = Argument(
     least=1,
     is_template=False,
 )
-CLOSED_FOR_DAYS = Argument(
-    name="closed_for_days",
-    help="Days after its end, in UTC, at which a period counts as closed, if `periods` is not set.",
-    type="float | str",
-    default=7,
-    least=0,
-)
-TARGET_PARTS = Argument(
-    name="target_parts",
-    help="Number of parts on a node above which a period is merged there, into one part.",
-    type="int | str",
-    default=1,
-    least=1,
-)
-MAX_RUNNING = Argument(
-    name="max_running",
-    help="Maximum number of this operator's OPTIMIZEs running in the cluster at a time, over all tasks and tables; a "
-    "node runs at most one for a task.",
-    type="int | str",
-    default=2,
-    least=1,
-)
-POLL_INTERVAL_SECONDS = Argument(
-    name="poll_interval_seconds",
-    help="Seconds between two polls; they grow up to 300 while nothing changes.",
-    type="float",
-    option="chs3.optimize_poll_interval_seconds",
-    without="Airflow's `[chs3] optimize_poll_interval_seconds`, 10",
-    above=0,
-    is_template=False,
-)
 OLDER_THAN_SECONDS = Argument(
     name="older_than_seconds",
     help="Minimum age of the staging tables to drop, in seconds. Set more than the longest load takes, because an "
@@ -466,10 +441,6 @@ OF_PLANS = (PERIODS, LOOKBACK, LAST_PERIOD, ALL_PERIODS, *COMPARED, PERIODS_PER_
 OF_ADOPTION = (PERIODS, ALL_PERIODS, *COMPARED)
 OF_APPROVAL = (PERIODS, *COMPARED)
 OF_CLEANING = (DATABASE, CLUSTER, OLDER_THAN_SECONDS, DRY_RUN_ONLY, CLICKHOUSE_CONN_ID)
-OF_MERGING = (
-    *(LOAD, TABLE, PERIODS, CLOSED_FOR_DAYS, TARGET_PARTS, MAX_RUNNING, POLL_INTERVAL_SECONDS, DATABASE, CLUSTER),
-    *(CLICKHOUSE_CONN_ID, CANCEL_ON_KILL, DEFERRABLE),
-)
 OF_RESTORING = (VERSION, REPLACE_CHANGED)
 OF_LEDGERS = (LOAD, TABLE, PERIODS, DATABASE, CLUSTER, STAGING_DATABASE, CLICKHOUSE_CONN_ID)
 
@@ -490,3 +461,8 @@ def check_place(given: Mapping[str, Any]) -> None:
         raise ConfigurationError("Nothing says where the objects are: set key=… and bucket=…, or objects=….")
     if of_s3 == ["key"] and not is_of_a_run(key := given["key"]) and "://" not in str(key):
         raise ConfigurationError(f"No bucket: set bucket=…, or name it with key={key!r}: s3://my-bucket/…")
+
+
+def is_by_arrival(policies: object) -> bool:
+    """Check whether policies, as they are given, have periods mean those in which objects arrive."""
+    return isinstance(policies, Mapping) and policies.get("on_other_periods") == _SPREAD

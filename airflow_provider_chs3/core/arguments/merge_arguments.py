@@ -1,4 +1,4 @@
-"""The arguments of a wait for merges."""
+"""The arguments of merges: of waiting for them, and of asking for them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from airflow_provider_chs3.core.arguments.declaration import Group, argument, check_names, declared
+from airflow_provider_chs3.core.arguments.declaration import Argument, Group, argument, check_names, declared
 from airflow_provider_chs3.core.arguments.load_arguments import (
+    CANCEL_ON_KILL,
     CLICKHOUSE_CONN_ID,
     CLUSTER,
     DATABASE,
@@ -56,6 +57,38 @@ class Reactions(Group):
     )
 
 
+CLOSED_FOR_DAYS = Argument(
+    name="closed_for_days",
+    help="Days after its end, in UTC, at which a period counts as closed, if `periods` is not set.",
+    type="float | str",
+    default=7,
+    least=0,
+)
+TARGET_PARTS = Argument(
+    name="target_parts",
+    help="Number of parts on a node above which a period is merged there, into one part.",
+    type="int | str",
+    default=1,
+    least=1,
+)
+MAX_RUNNING = Argument(
+    name="max_running",
+    help="Maximum number of this operator's OPTIMIZEs running in the cluster at a time, over all tasks and tables; a "
+    "node runs at most one for a task.",
+    type="int | str",
+    default=2,
+    least=1,
+)
+POLL_INTERVAL_SECONDS = Argument(
+    name="poll_interval_seconds",
+    help="Seconds between two polls; they grow up to 300 while nothing changes.",
+    type="float",
+    option="chs3.optimize_poll_interval_seconds",
+    without="Airflow's `[chs3] optimize_poll_interval_seconds`, 10",
+    above=0,
+    is_template=False,
+)
+
 #: In the order of the sensor's signature.
 OF_SENSOR = (
     LOAD,
@@ -74,6 +107,11 @@ OF_SENSOR = (
         help="Whether to wait in Airflow's triggerer after the first poke, whatever the `mode`: it polls after 10 "
         "seconds, then every `poke_interval`, and less often, up to every 5 minutes, while nothing changes.",
     ),
+)
+#: In the order of the signature of the operator that merges.
+OF_MERGING = (
+    *(LOAD, TABLE, PERIODS, CLOSED_FOR_DAYS, TARGET_PARTS, MAX_RUNNING, POLL_INTERVAL_SECONDS, DATABASE, CLUSTER),
+    *(CLICKHOUSE_CONN_ID, CANCEL_ON_KILL, DEFERRABLE),
 )
 
 

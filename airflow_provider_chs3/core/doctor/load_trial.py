@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from airflow_provider_chs3.core.arguments.arrivals import SPREAD, is_by_arrival
+from airflow_provider_chs3.core.arguments.load_arguments import is_by_arrival
 from airflow_provider_chs3.core.doctor.report import Check, describe_error, in_a_line
 from airflow_provider_chs3.core.files.describe_files import DataVolume
 from airflow_provider_chs3.core.files.source import Source
@@ -160,7 +160,7 @@ def check_period(
 def _simulate_load(
     context: Target, request: LoadRequest, warnings: list[str], *, is_told: bool
 ) -> Steps[tuple[list[Setting], str]]:
-    period, by_arrival = request.period, request.policies.on_other_periods == SPREAD
+    period, by_arrival = request.period, request.policies.is_by_arrival
     partitions = (yield from part_of_time(context)) if by_arrival else (yield from partitions_of_one(context, period))
     source, manifest = yield from request.source.list_period(period)
     load = PeriodLoad.of(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from threading import Event
 from types import MappingProxyType
 
-from airflow_provider_chs3.core.arguments.arrivals import SPREAD
+from airflow_provider_chs3.core.files.file_set import Reading
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus
 from airflow_provider_chs3.core.ledger.object_records import make_objects_table
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
@@ -22,10 +23,10 @@ from airflow_provider_chs3.core.load.end_attempts import (
     drop_dead_groups,
     end_attempts_with,
     end_earlier_attempts,
+    end_queries,
     rename_staging,
     take_over,
 )
-from airflow_provider_chs3.core.load.expected_insert import insert_as_expected
 from airflow_provider_chs3.core.load.held_arrivals import as_approved, discard_all, find_held, judge_held
 from airflow_provider_chs3.core.load.increment_completion import (
     begin_increments,
@@ -33,13 +34,27 @@ from airflow_provider_chs3.core.load.increment_completion import (
     complete_increments,
     look_at_bases,
 )
-from airflow_provider_chs3.core.load.insert import Verified, await_insert, insert, list_again, verify
+from airflow_provider_chs3.core.load.insert import (
+    Verified,
+    await_insert,
+    explain,
+    insert,
+    list_again,
+    verify,
+)
 from airflow_provider_chs3.core.load.kept_versions import drop_held_of
 from airflow_provider_chs3.core.load.load_request import LoadRequest
 from airflow_provider_chs3.core.load.outcome import record_arrival, record_loads, record_unchanged, result_of
 from airflow_provider_chs3.core.load.period_check import check_periods, judge_without_objects, sizes_text
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, periods_of
-from airflow_provider_chs3.core.load.planning import plan_objects, plan_periods, plan_together
+from airflow_provider_chs3.core.load.planning import (
+    plan_objects,
+    plan_of,
+    plan_periods,
+    plan_together,
+    read_files,
+    settle_new_columns,
+)
 from airflow_provider_chs3.core.load.publication import check_none_newer, count_partitions, look_up_all
 from airflow_provider_chs3.core.load.publish import publish
 from airflow_provider_chs3.core.load.resume import (
@@ -57,7 +72,7 @@ from airflow_provider_chs3.core.model.error_codes import QUERY_WAS_CANCELLED
 from airflow_provider_chs3.core.model.models import Manifest, Node
 from airflow_provider_chs3.core.model.period import Period, range_text
 from airflow_provider_chs3.core.steps.driving import NO_STEPS, StepTimer, start_timer
-from airflow_provider_chs3.core.steps.operations import Gather, Log, Steps
+from airflow_provider_chs3.core.steps.operations import Gather, Log, Sleep, Steps
 from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.period_partitions import part_of_time, partitions_of
 from airflow_provider_chs3.core.target.replication import find_replicas
@@ -67,6 +82,7 @@ from airflow_provider_chs3.exceptions import (
     Chs3Error,
     ClickHouseConnectionError,
     ClickHouseServerError,
+    FilesDifferError,
     InsertLostError,
     SupersededError,
 )
@@ -128,7 +144,7 @@ def _load_round(request: LoadRequest, load_round: Round, nonce: str) -> Steps[No
     column = request.policies.object_column
     check_target(context, required_settings=REQUIRED_SETTINGS, object_column=column, settings=request.settings)
     context = yield from find_replicas(context)
-    is_spread = request.policies.on_other_periods == SPREAD
+    is_spread = request.policies.is_by_arrival
     if is_spread:
         partitions = dict.fromkeys(manifests, (yield from part_of_time(context)))
     else:
@@ -232,7 +248,7 @@ def _stage_and_publish(
         load = yield from load.end_step("stage")
         record = partial(record_insert, load, list(periods))
         if load.planned.is_expected:
-            load, done = yield from insert_as_expected(load, periods, record)
+            load, done = yield from _insert_as_expected(load, periods, record)
         else:
             done = yield from insert(load, record=record, done=done)
         load = yield from load.end_step("insert", at_least_seconds=seconds_of(done))
@@ -395,3 +411,60 @@ def _take_over_insert(
             raise InsertLostError(f"Attempt {resumable.nonce} was ended just as this one found it.") from error
         raise
     return mine, done
+
+
+def _insert_as_expected(
+    load: PeriodLoad, periods: Periods, record: Callable[[Sequence[DoneInsert], str], Steps[None]]
+) -> Steps[tuple[PeriodLoad, tuple[DoneInsert, ...]]]:
+    """Insert into staging by the expected plan, and inspect the files at the same time; their errors come first.
+
+    The load and the periods get the plan of their files; if that is another one, the insert is ended with an error.
+    """
+    has_ended = Event()
+    yield from Log(name="Expecting files like those of the last loads, and checking them during the insert.")
+    both = (_read_files_beside(load, has_ended), _try_insert(load, record, has_ended))
+    reading, done = yield from Gather(name="Look at the files, and insert", workflows=both)
+    load = replace(load, plan=replace(load.planned, reading=reading, is_expected=False))
+    periods.update(lambda item: replace(item, plan=plan_of(load, item)))
+    if isinstance(done, ClickHouseServerError):
+        yield from explain(load, done)
+    if isinstance(done, Chs3Error):
+        raise done
+    return load, done
+
+
+def _read_files_beside(load: PeriodLoad, has_ended: Event) -> Steps[Reading]:
+    try:
+        reading: Reading = yield from read_files(load)
+        others = reading.of_others
+        if others is None or others.as_text != load.planned.reading.as_text:
+            raise FilesDifferError(
+                f"The files of {load.periods} have other columns or types than those of the last loads."
+            )
+        yield from settle_new_columns(load, reading)
+    except Chs3Error:
+        yield from _end_insert(load, has_ended)
+        raise
+    return reading
+
+
+def _end_insert(load: PeriodLoad, has_ended: Event) -> Steps[None]:
+    """End the insert, even if it has not been sent yet."""
+    try:
+        while not has_ended.is_set():
+            yield from end_queries(load.context, load.attempt)
+            yield from Sleep(name="Wait for the insert to end", seconds=1)
+    except Chs3Error as error:
+        yield from Log(name=f"The insert could not be ended, so it is waited for. ({error})")
+
+
+def _try_insert(
+    load: PeriodLoad, record: Callable[[Sequence[DoneInsert], str], Steps[None]], has_ended: Event
+) -> Steps[tuple[DoneInsert, ...] | Chs3Error]:
+    """Insert, and return an error instead of raising it: it counts only if the files are as expected."""
+    try:
+        return (yield from insert(load, record=record, explains=False))
+    except Chs3Error as error:
+        return error
+    finally:
+        has_ended.set()

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from airflow_provider_chs3.core.arguments.arrivals import SPREAD
 from airflow_provider_chs3.core.arguments.check_arguments import Checks
 from airflow_provider_chs3.core.arguments.declaration import Group, declared, field_of
 from airflow_provider_chs3.core.arguments.load_arguments import (
@@ -24,6 +23,7 @@ from airflow_provider_chs3.core.arguments.load_arguments import (
     Increments,
     PolicyGroup,
     Proof,
+    is_by_arrival,
 )
 from airflow_provider_chs3.core.files.loaded_columns import Selection, selection_of
 from airflow_provider_chs3.core.files.source import Source
@@ -335,14 +335,14 @@ SWITCHES = (
     ),
     Switch(
         ("on_deleted_objects", "max_late_days"),
-        f"without policies={{'on_other_periods': {SPREAD!r}}}",
-        lambda all_of: bool(all_of["on_other_periods"] != SPREAD),
+        "without policies={'on_other_periods': 'spread'}",
+        lambda all_of: not is_by_arrival(all_of),
         "a load by period has no late rows, and removes those of deleted objects",
     ),
     Switch(
         ("on_target_changed",),
-        f"with policies={{'on_other_periods': {SPREAD!r}}} if it is 'hold'",
-        lambda all_of: bool(all_of["on_other_periods"] == SPREAD and all_of["on_target_changed"] == "hold"),
+        "with policies={'on_other_periods': 'spread'} if it is 'hold'",
+        lambda all_of: is_by_arrival(all_of) and all_of["on_target_changed"] == "hold",
         "its approval would replace what others change until then",
     ),
     Switch(

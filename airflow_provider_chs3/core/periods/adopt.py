@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from airflow_provider_chs3.core.arguments.arrivals import SPREAD
 from airflow_provider_chs3.core.files.file_schema import count_rows, read_columns
 from airflow_provider_chs3.core.ledger.recording import add_records
 from airflow_provider_chs3.core.ledger.table import make_ledger
@@ -63,7 +62,7 @@ class AdoptedPeriod(AsJson):
 
 def adopt_periods(requests: Sequence[LoadRequest], *, proves: bool = False) -> Steps[list[AdoptedPeriod]]:
     """Adopt periods one by one; a refused period does not stop the others."""
-    if requests and requests[0].policies.on_other_periods == SPREAD:
+    if requests and requests[0].policies.is_by_arrival:
         return (yield from _adopt_arrivals(requests[0]))
     adopted = []
     for request in requests:

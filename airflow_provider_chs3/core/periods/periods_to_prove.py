@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from airflow_provider_chs3.core.arguments.arrivals import SPREAD
 from airflow_provider_chs3.core.ledger.object_records import RecordedObject
 from airflow_provider_chs3.core.ledger.partition_state import PARTITION
 from airflow_provider_chs3.core.ledger.queries import periods_of_partitions
@@ -25,13 +24,13 @@ def periods_to_prove(
 ) -> Steps[tuple[Sequence[LoadRequest], Sequence[ProvedPeriod]]]:
     """Return the loads of the periods to prove, and what is known to differ without reading it."""
     request, not_loaded = requests[0], list[ProvedPeriod]()
-    if request.policies.on_other_periods == SPREAD:
+    if request.policies.is_by_arrival:
         request, periods, not_loaded = yield from _list_arrivals(context, requests, all_periods=all_periods)
         requests = [replace(request, period=period) for period in periods]
     if all_periods:
         known = {of_period.period for of_period in requests}
         others = yield from _without_objects(context, request, known)
-        if request.policies.on_other_periods == SPREAD and not requests:
+        if request.policies.is_by_arrival and not requests:
             return (), [*map(_of_nobody, others), *not_loaded]
         requests = [*requests, *others]
     return requests, not_loaded

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, TypeAlias
 
-from airflow_provider_chs3.core.arguments.arrivals import SPREAD
 from airflow_provider_chs3.core.files.source import Source
 from airflow_provider_chs3.core.files.table_creation import create_if_missing
 from airflow_provider_chs3.core.files.table_suggestion import NewTableRequest
@@ -161,7 +160,7 @@ def periods_of_other_table(request: PlanRequest, reload: Reload) -> Steps[list[P
 
 def compare_periods(request: PlanRequest) -> Steps[tuple[list[PlannedPeriod], Target | None]]:
     """Compare the periods' objects with what was published, without a word; return the facts of nodes, too."""
-    if request.policies.on_other_periods == SPREAD:
+    if request.policies.is_by_arrival:
         return (yield from _compare_arrivals(request))
     periods, context = yield from _wanted(request)
     listed = yield from request.source.summarize_periods(periods)
@@ -380,7 +379,7 @@ def _record_look(
     newest, since = ended
     yield from make_loads_table(context)
     key = LedgerKey.on(context, context.coordinator, newest)
-    is_arrival = request.policies.on_other_periods == SPREAD
+    is_arrival = request.policies.is_by_arrival
     lacks = lacks_look(str(fresh_by), since, is_arrival=is_arrival)
     looks = Sql(
         # A load that is still running may know newer objects.

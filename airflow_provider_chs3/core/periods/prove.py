@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from airflow_provider_chs3.core.arguments.arrivals import SPREAD
 from airflow_provider_chs3.core.files.file_schema import read_columns, without_rows
 from airflow_provider_chs3.core.files.file_set import Reading
 from airflow_provider_chs3.core.files.loaded_columns import FileGroup, LoadedColumn, Selection
@@ -176,7 +175,7 @@ def prove_period(load: PeriodLoad, options: ProofOptions) -> Steps[ProvedPeriod]
     yield from check_table(load, before)
     said = [proof.reason]
     # Of arrivals, it is no news that they have rows of other periods.
-    if other_rows and load.policies.on_other_periods != SPREAD:
+    if other_rows and not load.policies.is_by_arrival:
         said.append(f"{quantity(other_rows, 'row')} of its objects belong to other periods")
     if added and options.sample is None:
         said.append(f"not compared: {quantity(added, 'object')} that came meanwhile")

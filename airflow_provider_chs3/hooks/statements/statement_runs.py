@@ -15,7 +15,6 @@ from airflow_provider_chs3.client.session import Session
 from airflow_provider_chs3.core.sql.complete_answers import READABLE
 from airflow_provider_chs3.core.sql.quoting import literal
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError, ConfigurationError
-from airflow_provider_chs3.hooks.running_task import airflow_log_comment
 from airflow_provider_chs3.hooks.statements.row_inserts import RowInserts
 
 if TYPE_CHECKING:
@@ -29,11 +28,6 @@ class StatementRuns(RowInserts, Session):
     """The part of the hook that runs statements with everything that the driver can send along."""
 
     _running: tuple[str, Client] | None = None
-
-    @property
-    def log_comment(self) -> str:
-        """The running task, as JSON."""
-        return airflow_log_comment()
 
     def execute(
         self,

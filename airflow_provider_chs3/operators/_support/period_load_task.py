@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow import __version__
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException, AirflowTaskTimeout
 
+from airflow_provider_chs3.core.arguments.load_arguments import OF_LOADS, check_groups, is_by_arrival
+from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.hooks.metrics import count_loads, count_merges, counts_failures, gauge_freshness
-from airflow_provider_chs3.hooks.running_task import airflow_errors
+from airflow_provider_chs3.hooks.running_task import airflow_errors, owner_of
 from airflow_provider_chs3.operators._support.declared import take_storage
-from airflow_provider_chs3.operators._support.loads_page import OnLoadsPage
+from airflow_provider_chs3.operators._support.on_table import OnLoadsPage
 from airflow_provider_chs3.operators._support.openlineage import LoadLineage
-from airflow_provider_chs3.operators._support.tasks import LoadTask
+from airflow_provider_chs3.operators._support.period_task import PeriodTask
 from airflow_provider_chs3.operators.emit_period import emit_periods
 from airflow_provider_chs3.plugin.constants import SQL_KEY
 
@@ -38,9 +40,24 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.sources.storage import Storage
 
 
-class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask, takes=()):
+class PeriodLoadTask(OnLoadsPage, LoadLineage, PeriodTask, takes=OF_LOADS):
     """Make a period's partition hold exactly the rows of its objects; arguments as in `S3ToClickHouseOperator`."""
 
+    period: str | None
+    periods: Sequence[str] | str | None
+    create_table: str
+    views: str
+    checks: Mapping[str, Any] | None
+    parallel_loads: int | None
+    progress_interval_seconds: float
+    deferrable: bool
+    durable: bool
+    wait_for_merges: bool
+    merge_health: Mapping[str, Any] | None
+    settings: Mapping[str, Any] | None
+    policies: Mapping[str, Any] | None
+    tuning: Mapping[str, Any] | None
+    cancel_on_kill: bool
     loads_periods = True
     template_fields: Sequence[str] = ("insert_sql",)
     template_fields_renderers: ClassVar[dict[str, str]] = {"insert_sql": "sql"}
@@ -59,6 +76,23 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask, takes=()):
         super().__init_subclass__(**kwargs)
         if storage:
             take_storage(cls, storage, called or {})
+
+    def _arguments_taken(self) -> None:
+        self.has_period, self.has_periods = self.period is not None, self.periods is not None
+        if self.has_period and self.has_periods:
+            raise ConfigurationError(f"period={self.period!r}, periods={self.periods!r}: set one of the two.")
+        check_groups(vars(self))
+
+    @property
+    def argument_for_period(self) -> str | None:
+        """The argument that would set the task's period; see `PeriodTask`."""
+        return None if self.has_period or self.has_periods else "period"
+
+    @property
+    def detaches_inserts(self) -> bool:
+        """Return whether inserts continue without their worker."""
+        # The insert of an arrival is one of several steps that only its own process knows.
+        return (self.deferrable or self.durable) and not is_by_arrival(self.policies)
 
     @counts_failures
     def execute(self, context: Context) -> Any:
@@ -92,11 +126,13 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask, takes=()):
         self.is_ended = self.cancel_on_kill
         if self._request is None or not self.cancel_on_kill:
             return
-        # A signal may arrive during any import; once there is a request, this one has been done.
-        from airflow_provider_chs3.operators._support.load_request import end_load
+        # A signal may arrive during any import; once there is a request, these have been done.
+        from airflow_provider_chs3.client.runner import Runner
+        from airflow_provider_chs3.core.load.cancel import StopRequest, stop_load
 
         self.log.info("Ending the queries of this load, and dropping its staging.")
-        end_load(self._request, self._loading, **self._runner_arguments(self.hook()))
+        stop = StopRequest.of(self._request, self._loading)
+        Runner(**self._runner_arguments(self.hook()), in_turns=True).run(stop_load(stop))
 
     @contextmanager
     def leaving_nothing(self) -> Iterator[None]:
@@ -110,12 +146,10 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask, takes=()):
 
     def _load(self, context: Context, *, resumes: str | None) -> Any:
         from airflow_provider_chs3.client.runner import Runner
-        from airflow_provider_chs3.core.arguments.arrivals import is_by_arrival
         from airflow_provider_chs3.core.arguments.merge_arguments import merge_health
         from airflow_provider_chs3.core.load.decision import published_periods
         from airflow_provider_chs3.core.load.protocol import load_periods
         from airflow_provider_chs3.core.model.period import range_text
-        from airflow_provider_chs3.operators._support.load_request import load_runner
 
         with airflow_errors(), closing(self.pooled_hook()) as hook:
             merge_health(self.merge_health)
@@ -125,7 +159,7 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask, takes=()):
             periods = self._loading
             context["period"] = range_text(periods)  # type: ignore[typeddict-unknown-key]  # for map_index_template
             wait, on_insert = partial(self._wait, context), partial(self._show_insert, context)
-            runner = load_runner(self, listing, wait=wait, on_insert=on_insert, **self._runner_arguments(hook))
+            runner = self._load_runner(listing, wait=wait, on_insert=on_insert, **self._runner_arguments(hook))
             self.inserts = ()
             self.link_to_page(context, runner, map(str, periods))
             # The periods that an arrival changes are known once it is loaded.
@@ -152,7 +186,6 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask, takes=()):
     def _end(self, context: Context, results: Sequence[LoadResult], deadline: Deadline) -> Any:
         """Return what the task returns, or wait for its merges."""
         from airflow_provider_chs3.core.load.decision import published_periods
-        from airflow_provider_chs3.operators._support.deferral import settle
 
         everything = [*results, *self.followed]
         self.refuse_in_reload(context, everything)
@@ -162,8 +195,40 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask, takes=()):
                 ti.xcom_push(key="return_value", value=self.results if self.has_periods else self.results[0])
             raise AirflowSkipException(" ".join(result.summary() for result in results))
         if self.wait_for_merges:
-            return settle(self, context, published_periods(results), self.results, deadline)
+            return self._settle(context, published_periods(results), deadline)
         return self.done(context, self.results)
+
+    def _settle(self, context: Context, results: Sequence[LoadResult], deadline: Deadline) -> Any:
+        """Wait until the merges of loaded periods have settled; a deferrable task leaves its worker for it."""
+        from airflow_provider_chs3.core.arguments.merge_arguments import merge_health
+        from airflow_provider_chs3.core.watch.health import as_json
+        from airflow_provider_chs3.triggers.merge_health import MergeWait
+
+        since, hook = time.time(), self.hook()
+        hook.deadline = deadline
+        with airflow_errors():
+            thresholds, reactions = merge_health(self.merge_health)
+            wait = MergeWait(
+                merges=self.merges(),
+                periods=tuple(result.period for result in results),
+                thresholds=thresholds,
+                reactions=reactions,
+                poll_interval_seconds=self.progress_interval_seconds,
+            )
+            watch = wait.watch()
+            while True:
+                self.log.info("%s %s", self.table, watch.judge(wait.merges.look(hook, wait.periods)))
+                if watch.is_over() or self.deferrable:
+                    break
+                hook.deadline.sleep(watch.interval_seconds)
+        if watch.is_over():
+            return self.done(context, self.results, as_json(watch.verdicts), since=since)
+        return self.defer(
+            trigger=wait.trigger(),
+            method_name="merges_complete",
+            kwargs={"results": self.results, "since": since},
+            timeout=self.execution_timeout,
+        )
 
     def _views(self, runner: Runner, request: LoadRequest, periods: Sequence[Period]) -> Sequence[View]:
         """Return the views whose tables are loaded, too, once it is certain that each can be."""
@@ -210,16 +275,39 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask, takes=()):
 
     def _ask(self, context: Context, listing: Listing, *, resumes: str | None) -> LoadRequest:
         """Set and return what is asked of the load, and set its periods."""
-        from airflow_provider_chs3.operators._support.load_request import load_request
+        from airflow_provider_chs3.core.sql.complete_answers import is_about_reading
 
         self._loading = self._periods(context)
-        self._request = load_request(self, context, listing, resumes=resumes, period=self._loading[0])
+        reload = self.reload_of_run(context)
+        if left_out := sorted(name for name in self.hook().options.settings if is_about_reading(name)):
+            self.log.warning(
+                "Ignoring the connection's settings %s, as they change what is read from files: set them in the "
+                "operator's settings if the files need them.",
+                ", ".join(left_out),
+            )
+        self._request = self.on_connection(self.hook()).request(
+            self.as_load(),
+            self._loading[0],
+            listing=listing,
+            parallel_loads=self.parallel_loads,
+            reload=reload,
+            owner=owner_of(context),
+            is_durable=self.detaches_inserts,
+            resumes=resumes,
+        )
         return self._request
+
+    def _load_runner(self, listing: Listing, *, wait: Callable[[Insert], None], **arguments: Any) -> Runner:
+        from airflow_provider_chs3.client.detached_runner import DetachingRunner
+        from airflow_provider_chs3.client.runner import Runner
+
+        if self.detaches_inserts:
+            return DetachingRunner(listing=listing, wait=wait if self.deferrable else None, **arguments)
+        return Runner(listing=listing, **arguments)
 
     def _periods(self, context: Context) -> Sequence[Period]:
         """Return the task's periods, else that of the run."""
-        from airflow_provider_chs3.core.model.period import parse_periods
-        from airflow_provider_chs3.operators._support.run_period import given_period
+        from airflow_provider_chs3.core.model.period import Period, parse_periods
 
         if self.has_periods:
             if periods := parse_periods(self.periods):
@@ -227,7 +315,12 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, LoadTask, takes=()):
             self.refuse_to_reload_nothing(context, reason := "periods is empty")
             raise AirflowSkipException(f"Nothing to load: {reason}.")
         if self.has_period:
-            return [given_period(self.period)]
+            if self.period is None or str(self.period).strip() in ("", "None"):
+                raise ConfigurationError(
+                    f"period={self.period!r}: its template rendered to nothing. Set a value for it in the run, or "
+                    "leave period out for the run's own period."
+                )
+            return [Period.parse(self.period)]
         reload = self.reload_of_run(context)
         return [reload.period if reload else self.period_of_run(context, self.grain())]
 

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.providers.common.compat.sdk import BaseOperator
 
-from airflow_provider_chs3.core.arguments.arrivals import is_by_arrival
 from airflow_provider_chs3.core.arguments.declaration import declared, is_of_a_run
-from airflow_provider_chs3.core.arguments.load_arguments import OF_PERIOD_TASKS
+from airflow_provider_chs3.core.arguments.load_arguments import OF_PERIOD_TASKS, is_by_arrival
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.load import Load
 from airflow_provider_chs3.operators._support.on_table import OnTable
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.core.files.key_template import KeyTemplate
     from airflow_provider_chs3.core.load.retry_policy import Reload
     from airflow_provider_chs3.core.model.period import Grain, Period
-    from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
+    from airflow_provider_chs3.hooks.clickhouse import PooledClickHouseHook
     from airflow_provider_chs3.operators._support.run_period import DagRun
     from airflow_provider_chs3.sources.storage import Storage
 
@@ -180,7 +179,7 @@ class PeriodTask(OnTable, BaseOperator, takes=OF_PERIOD_TASKS):
 
     def pooled_hook(self) -> PooledClickHouseHook:
         """Return a connection for many queries, until the task's time is over: it stays open until it is closed."""
-        from airflow_provider_chs3.hooks.pool import PooledClickHouseHook
+        from airflow_provider_chs3.hooks.clickhouse import PooledClickHouseHook
         from airflow_provider_chs3.hooks.running_task import TaskDeadline
 
         hook = PooledClickHouseHook(clickhouse_conn_id=self.clickhouse_conn_id)

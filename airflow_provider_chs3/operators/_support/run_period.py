@@ -58,16 +58,6 @@ def period_of_run(run: DagRun, grain: Grain = Grain.MONTH) -> Period:
     )
 
 
-def given_period(period: str | None) -> Period:
-    """Parse the argument `period` after its template is rendered."""
-    if period is None or str(period).strip() in ("", "None"):
-        raise ConfigurationError(
-            f"period={period!r}: its template rendered to nothing. Set a value for it in the run, or leave period out "
-            "for the run's own period."
-        )
-    return Period.parse(period)
-
-
 def periods_of_run(run: DagRun, grain: Grain = Grain.MONTH, *, argument: str = "period") -> tuple[Period, ...]:
     """Return the periods of a run's partition key, else those that its data interval touches, in order."""
     if asked := [name for name in ("period", "periods") if run.conf.get(name)]:

@@ -8,7 +8,6 @@ import pytest
 
 from airflow_provider_chs3.core.arguments.declaration import Argument, Group, declared
 from airflow_provider_chs3.core.arguments.load_arguments import (
-    CLOSED_FOR_DAYS,
     COLUMNS,
     GROUPS,
     PARALLEL_LOADS,
@@ -17,7 +16,7 @@ from airflow_provider_chs3.core.arguments.load_arguments import (
     PolicyGroup,
     Tuning,
 )
-from airflow_provider_chs3.core.arguments.merge_arguments import merge_health
+from airflow_provider_chs3.core.arguments.merge_arguments import CLOSED_FOR_DAYS, merge_health
 from airflow_provider_chs3.core.files.text_fields import Dialect
 from airflow_provider_chs3.exceptions import ConfigurationError
 

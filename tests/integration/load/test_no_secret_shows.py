@@ -16,10 +16,8 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.core.load import retry_policy
-from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.exceptions import ClickHouseServerError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
-from airflow_provider_chs3.operators._support.load_request import load_request
 from airflow_provider_chs3.sources.s3.listing import S3Listing
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
@@ -88,7 +86,7 @@ def text_of_objects(operator: Any) -> str:
     """Return an operator's parts as they look where somebody prints them."""
     listing = S3Listing(operator.aws_conn_id)
     source = operator.store.source(listing)
-    request = load_request(operator, {}, listing, period=Period.parse(operator.period), resumes=None)
+    request = operator._ask({}, listing, resumes=None)
     rendered = {name: getattr(operator, name) for name in operator.template_fields}
     hook = operator.hook()
     parts = (operator, vars(operator), rendered, listing, source, source.credentials, request, hook, hook.options)
