@@ -7,7 +7,6 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from airflow_provider_chs3.core.arguments.check_arguments import Checks
 from airflow_provider_chs3.core.arguments.declaration import REQUIRED, Argument, Group, declared, is_of_a_run
 from airflow_provider_chs3.core.arguments.load_arguments import (
     FRESH_BY,
@@ -111,10 +110,7 @@ def _check_group(document: Document, keys: Keys, kind: type[Group], given: Mappi
     if is_of_a_run(given):
         return
     with document.naming(keys):
-        group = kind.of(given)
-        if isinstance(group, Checks):
-            # They are read as a whole.
-            _ = group.requested
+        kind.of(given)
 
 
 def _check_all(

@@ -328,6 +328,11 @@ def test_an_error_of_the_file_says_what_to_do(tmp_path: Path, text: str, told: s
     assert error(tmp_path, text) == told
 
 
+def test_a_load_that_is_written_in_python_refuses_the_same_checks() -> None:
+    with pytest.raises(ConfigurationError, match=r"checks\['statements'\]\['x'\]=1 is not allowed"):
+        Load(table="trips", key="s3://lake/{YYYY-MM}/", checks={"statements": {"x": 1}})
+
+
 def test_no_yaml_is_an_error_with_the_parsers_line(tmp_path: Path) -> None:
     assert re.fullmatch(
         r"loads\.yaml, line 6 is no YAML: while parsing a block collection of line 3, .*\. Check the "

@@ -120,6 +120,10 @@ class Checks(Group):
         without="none",
     )
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.requested  # noqa: B018 - it reads each of them
+
     @cached_property
     def requested(self) -> tuple[Check, ...]:
         """The checks that the user asked for."""

@@ -55,7 +55,7 @@ def test_bounds_are_named_in_words() -> None:
 )
 def test_what_is_not_a_check_is_an_error_that_names_its_place(given: dict[str, object], says: str) -> None:
     with pytest.raises(ConfigurationError, match=says):
-        _ = Checks.of(given).requested
+        Checks.of(given)
 
 
 def test_what_failed_is_told_in_one_line() -> None:
