@@ -147,7 +147,7 @@ class Table:
     def plan(
         self,
         load: Load,
-        periods: WantedPeriods | None = None,
+        periods: WantedPeriods | Periods | None = None,
         *,
         compares_definition: bool = True,
         leave_out_empty: bool = False,
@@ -158,8 +158,8 @@ class Table:
 
         Args:
             load: The load.
-            periods: The periods (`parse_periods("2026-10")`), or what names them once the length of the table's periods
-                is known. Default: all that have objects.
+            periods: The periods, such as `["2026-10"]`, or what names them once the length of the table's periods is
+                known. Default: all that have objects.
             compares_definition: Whether another definition of the load is a reason to load. Default: True.
             leave_out_empty: Whether to leave out periods that have no objects and were never loaded. Default: False.
             reload: The reload that a run asks for. Default: none.
@@ -172,7 +172,7 @@ class Table:
         request = PlanRequest(
             **self._names(),
             source=loaded["source"],
-            periods=(lambda grain: grain) if periods is None else periods,
+            periods=_wanted(periods),
             leave_out_empty=leave_out_empty,
             reload=reload,
             new_table=_new_table(load, loaded),
@@ -472,6 +472,13 @@ def clean(
         is_dry_run=is_dry_run,
     )
     return Runner(session=session, log=log).run(clean_staging(request))
+
+
+def _wanted(periods: WantedPeriods | Periods | None) -> WantedPeriods:
+    """Return periods, or what names them, as a plan takes them."""
+    if periods is None:
+        return lambda grain: grain
+    return periods if callable(periods) else parse_periods(periods)
 
 
 def _named(periods: Periods) -> tuple[Period, ...]:

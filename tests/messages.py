@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from airflow_provider_chs3 import exceptions
+from airflow_provider_chs3.core.model import error_codes
 
 _PACKAGE = Path(exceptions.__file__).parent
 #: Not for users' tasks, or not errors: the doctor reports findings. The rehearsal, in its room, raises.
@@ -79,8 +80,12 @@ def _of_expression(node: ast.AST, function: Function, known: dict[str, ast.AST],
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and isinstance(known.get(node.func.id), Function):
         yield from _returned(known[node.func.id], known, depth=depth - 1)
         return
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id[0].isupper():
-        # A step, such as a statement with its name.
+    is_step = isinstance(node, ast.Call) and (
+        (isinstance(node.func, ast.Name) and node.func.id[0].isupper())
+        or (isinstance(node.func, ast.Attribute) and node.func.attr == "try_look")
+    )
+    if is_step:
+        # Such as a statement with its name.
         return
     for child in ast.iter_child_nodes(node):
         yield from _of_expression(child, function, known, depth=depth)
@@ -114,3 +119,8 @@ def _text(node: ast.AST | None) -> str | None:
         left, right = _text(node.left), _text(node.right)
         return None if left is None and right is None else f"{left or '…'}{right or '…'}"
     return None
+
+
+def known_codes() -> set[int]:
+    """Return ClickHouse's codes that errors are explained by."""
+    return {*error_codes._HINTS, error_codes.S3_ERROR, error_codes.HDFS_ERROR, error_codes.POCO_EXCEPTION}

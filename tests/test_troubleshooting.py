@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from airflow_provider_chs3.core.model.error_codes import known_codes
-from tests.messages import messages
+from tests.messages import known_codes, messages
 
 PAGE = (Path(__file__).parents[1] / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
 #: The code spans in the first column of its tables: parts of messages, with `…` for what varies.
@@ -43,4 +42,4 @@ def test_each_entry_is_part_of_a_message():
 
 def test_a_code_of_clickhouse_has_an_entry():
     in_page = {int(code) for row in re.findall(r"^\| ([\d, ]+) \|", PAGE, re.MULTILINE) for code in row.split(",")}
-    assert in_page == set(known_codes())
+    assert in_page == known_codes()

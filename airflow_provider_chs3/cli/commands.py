@@ -125,7 +125,7 @@ def _plan(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
         rows=[[period.period, period.to_do, period.reason, *_amount(period.objects)] for period in planned],
         values=[_planned_as_json(period) for period in planned],
         summary=f"{to_load - blocked} of {quantity(len(planned), 'period')} to load"
-        + f", {blocked} blocked" * bool(blocked),
+        + f", {blocked:,} blocked" * bool(blocked),
         is_fine=not to_load,
         notes=[forecast_text(planned), due_text(planned, fresh_by, datetime.now(UTC)) if fresh_by else ""],
     )

@@ -65,6 +65,7 @@ def diagnosis(chosen: ChosenLoad, *, period: str | None, purposes: tuple[str, ..
         source_error=error,
         period=Period.parse(period) if period else None,
         creates_table=bool(load and load.create_table != "never"),
+        follows_views=bool(load and load.views == "follow"),
     )
     return Runner(session=hasty, listing=listing, log=table.log).run(examine(request))
 

@@ -76,8 +76,8 @@ class Load(Group):
             if isinstance(value := getattr(self, name), Mapping) and not is_of_a_run(value):
                 group.of(value)
         load_arguments.check_place(vars(self))
-        if self.bucket and "://" in (self.key or "") and not is_of_a_run([self.bucket, self.key]):
-            self.store.location  # noqa: B018 - the key names a bucket, too
+        if "://" in (self.key or "") and not is_of_a_run([self.bucket, self.key]):
+            self.store.location  # noqa: B018 - of another storage, or it names a bucket, too
         self._check_columns()
         if self.is_by_arrival and self.create_table == "if_missing":
             raise ConfigurationError(
@@ -147,6 +147,11 @@ class Load(Group):
     def arguments(self) -> dict[str, Any]:
         """The arguments that differ from their defaults."""
         return self.changes
+
+    @property
+    def full_table(self) -> str:
+        """The table, with the database if the load names one."""
+        return f"{self.database}.{self.table}" if self.database else self.table
 
     @property
     def is_by_arrival(self) -> bool:

@@ -67,8 +67,23 @@ def read_loads(path: str | Path) -> tuple[Load, ...]:
                 f"{document.at(naming)} names the load {load.name!r}, as line {lines[load.name]} does: "
                 "set another name for one of them."
             )
+        _check_table(document, (*keys, "table"), load, loads, lines)
         loads[load.name], lines[load.name] = load, document.line(naming)
     return tuple(loads.values())
+
+
+def _check_table(
+    document: Document, keys: Keys, load: Load, loads: Mapping[str, Load], lines: Mapping[str, int]
+) -> None:
+    """Check that no two loads replace each other's periods of a table; arrivals only add rows to periods."""
+    for name, other in loads.items():
+        is_same = (load.clickhouse_conn_id, load.full_table) == (other.clickhouse_conn_id, other.full_table)
+        if is_same and not is_of_a_run(load.full_table) and not (load.is_by_arrival and other.is_by_arrival):
+            raise ConfigurationError(
+                f"{document.at(keys)}: line {lines[name]} loads {load.full_table}, too, and each of the two would "
+                "replace the other's rows of a period. Let one load have the objects of both, such as key: "
+                "'*/{YYYY-MM}/*.parquet'; or, if they have no period in common, write them into two files."
+            )
 
 
 def _arguments(document: Document, keys: Keys, given: Any) -> dict[str, Any]:

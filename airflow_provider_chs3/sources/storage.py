@@ -75,14 +75,20 @@ class Storage(ABC):
         """The place of the objects, by bucket and key or by a URL; only this reads these options.
 
         Raises:
-            ConfigurationError: If both name the bucket.
+            ConfigurationError: If both name the bucket, or the URL is of another storage.
         """
         names = self.options
         # A path of Airflow's is rendered as one.
         template = str(getattr(self, names["key"])) if "key" in names else "**"
         place = getattr(self, names["bucket"]) or "" if "bucket" in names else ""
         url = _URL.fullmatch(template)
-        if url is None or url[1].lower() not in self.schemes:
+        is_of_others = url is not None and url[1].lower() not in self.schemes
+        if is_of_others and not place:
+            raise ConfigurationError(
+                f"{names['key']}={template!r} is no URL of this storage, which begins with {self.schemes[0]}://: set "
+                "objects=… for another one, such as GcsObjects; in a file, objects: {storage: gcs, …}."
+            )
+        if url is None or is_of_others:
             return Location(place, template)
         if place:
             raise ConfigurationError(

@@ -135,8 +135,8 @@ class MergeHealthTrigger(ServerTrigger):
         database: Its database; None takes the connection's.
         cluster: The cluster; None takes the Distributed table's, else the connection's.
         periods: The periods, such as `2026-10`.
-        thresholds: Arguments of `core.watch.health.Thresholds`.
-        reactions: Arguments of `core.watch.health.Reactions`.
+        thresholds: Arguments of `core.arguments.merge_arguments.Thresholds`.
+        reactions: Arguments of `core.arguments.merge_arguments.Reactions`.
         poll_interval_seconds: Seconds between two polls while parts change; they grow while nothing does.
     """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
@@ -105,7 +106,8 @@ class Comparison:
             )
         else:
             what, values = gate.variant, self.values(gate.variant, gate.figure)
-        found = median(values)
+        # Rounds so short that they took nothing compare with nothing.
+        found = median(values or [math.inf])
         bounds = [
             *([f"at most {gate.at_most:g}"] if gate.at_most is not None else []),
             *([f"at least {gate.at_least:g}"] if gate.at_least is not None else []),

@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 from tests.benchmarks import report, servers
+from tests.benchmarks.page_server import ANSWER, FIRST, FIRST_STATEMENTS, STATEMENTS
 from tests.benchmarks.rounds import Comparison, Gate, Table, Verdict, measure_in_turns
 from tests.benchmarks.suite import ROOT
 
@@ -50,7 +51,8 @@ class TestSuites:
         imports, files, further = results["parsing"]
         assert all(each["milliseconds"]["median"] > 0 for each in imports["variants"].values())
         assert [row["DAG file"] for row in files["rows"]] == sorted(path.name for path in (ROOT / "dags").glob("*.py"))
-        assert [row["twenty of"] for row in further["rows"]] == ["scheduled_load", "S3ToRedshiftOperator"]
+        twenty = ["loads of a file", "scheduled_load", "S3ToRedshiftOperator"]
+        assert [row["twenty of"] for row in further["rows"]] == twenty
         (plans,) = results["planning"]
         assert [(row["objects"], row["requests to S3"]) for row in plans["rows"]] == [("200", 1), ("1,000", 1)]
         assert "met: unchanged periods are found with one query to each node" in (tmp_path / "planning.md").read_text()
@@ -79,7 +81,7 @@ class TestSuites:
         options = ["--quick", "--scale", "0.05", "--rounds", "1", "--s3", "moto"]
         bench("page", *options, "--report", str(tmp_path))
         (compared,) = json.loads((tmp_path / "raw" / "page.json").read_text())["results"]
-        assert list(compared["variants"]) == ["its statements alone, by the driver", "the page's answer"]
+        assert list(compared["variants"]) == [FIRST_STATEMENTS, FIRST, STATEMENTS, ANSWER]
         assert all(each["seconds"]["median"] > 0 for each in compared["variants"].values())
 
     @pytest.mark.thorough

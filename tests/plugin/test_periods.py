@@ -209,7 +209,7 @@ def test_the_values_that_an_error_quotes_are_for_readers_of_the_logs(
 def test_a_first_load_that_failed_before_it_inserted_is_told_too(as_user: AsUser, trips_lake: Lake) -> None:
     trips_lake.upload(TRIPS)
     with pytest.raises(AirflowFailException):
-        trips_lake.operator(columns=["trip_id", "pickup_at", "no_such_column"]).execute({"ti": TASK})
+        trips_lake.operator(select={"trip_id": "no_such_column", "pickup_at": "pickup_at"}).execute({"ti": TASK})
     period = periods(as_user, trips_lake)[PERIOD]
     assert period["state"] == "failed"
     assert "no_such_column" in period["why"]

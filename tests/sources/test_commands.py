@@ -83,7 +83,7 @@ def check_rehearsal(lake: StoreLake, shell: Shell, options: list[str]) -> None:
     *where, _, template = options
     code, found = shell("rehearse", *where, "--prefix", template.replace(TEMPLATE, "rehearsals/"))
     assert code == 0, found
-    assert (len(found["scenes"]), {each["is_exact"] for each in found["scenes"]}) == (11, {True})
+    assert (len(found["scenes"]), {each["is_exact"] for each in found["scenes"]}) == (13, {True})
     assert lake.on_every_node(f"SELECT name FROM system.tables WHERE database = '{lake.database}'") == [
         [] for _ in lake.cluster.nodes
     ]

@@ -204,7 +204,7 @@ def test_periods_take_their_rows_of_files_that_they_share(table_lake: TableLake,
     }
     hits.put([at for moment in moments.values() for at in moment])
     share = {"policies": {"on_other_periods": "leave_out"}}
-    planned = hits.plan(all_periods=True, definition=share)
+    planned = hits.plan(all_periods=True, **share)
     assert set(moments) <= set(planned)
     for period in moments:
         assert hits.load(period, **share)["status"] == "published"

@@ -67,6 +67,7 @@ class DoctorRequest(TableRequest):
     definition: Mapping[str, Any] | None = None
     purposes: tuple[str, ...] = ("load",)
     creates_table: bool = False
+    follows_views: bool = False
 
     @property
     def has_table(self) -> bool:
@@ -86,7 +87,7 @@ def check_table(context: Target, nodes: Collection[Node], *, user_settings: Sett
         # Other checks report a node that does not answer, and missing privileges.
         pass
     table_facts = context.table_facts
-    summary = f"{context.target}: {table_facts.engine} PARTITION BY {table_facts.partition_key}"
+    summary = f"{context.target}: {table_facts.engine} PARTITION BY {table_facts.partition_key or 'tuple()'}"
     may_be_lost = (
         "a power cut of all replicas of a shard at once may lose periods that count as published; the next run "
         f"loads them again. fsync_after_insert = 1 on {context.target} prevents that"
@@ -143,6 +144,7 @@ def check_period(
             now=doctor.now,
             settings=doctor.settings,
             connection_node_specs=doctor.declared,
+            follows_views=doctor.follows_views,
         )
         structures = [] if doctor.definition is not None else (yield from newest_structures(context))
         request = as_recorded(request, structures, context)
@@ -163,9 +165,7 @@ def _simulate_load(
     period, by_arrival = request.period, request.policies.is_by_arrival
     partitions = (yield from part_of_time(context)) if by_arrival else (yield from partitions_of_one(context, period))
     source, manifest = yield from request.source.list_period(period)
-    load = PeriodLoad.of(
-        request, context, period=period, source=source, manifest=manifest, period_partitions=partitions
-    )
+    load = PeriodLoad.of(request, context, source=source, manifest=manifest, period_partitions=partitions)
     if by_arrival:
         facts, decision = PeriodFacts(), (yield from judge_arrival(load))
     else:

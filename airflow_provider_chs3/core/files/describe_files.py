@@ -11,7 +11,6 @@ from airflow_provider_chs3.core.files.file_set import Files, Reading
 from airflow_provider_chs3.core.files.loaded_columns import LoadedColumn, structure_of
 from airflow_provider_chs3.core.files.parse_errors import unreadable
 from airflow_provider_chs3.core.files.text_fields import TEXT_TYPE
-from airflow_provider_chs3.core.model.error_codes import is_of_servers
 from airflow_provider_chs3.core.model.models import SettingValues
 from airflow_provider_chs3.core.model.store_kind import Format
 from airflow_provider_chs3.core.sql.column_types import ColumnType
@@ -98,30 +97,19 @@ def with_left_out(
 def _leaves_out(files: Files, path: str) -> Steps[bool]:
     """Check whether servers leave out columns of a file of Arrow."""
     sql = files.read(files.source.glob_of(path), on_cluster=False).between("DESCRIBE TABLE ")
-    try:
-        yield from files.look(f"Look for further columns of {path}", sql, _ALL, on_cluster=False)
-    except ClickHouseServerError as error:
-        if is_of_servers(error):
-            raise
-        return True
-    return False
+    answer = yield from files.try_look(f"Look for further columns of {path}", sql, _ALL, on_cluster=False)
+    return isinstance(answer, ClickHouseServerError)
 
 
 def _is_of_nulls(files: Files, path: str, name: str) -> Steps[bool]:
     """Check whether a file of Arrow has a column of nothing but NULL; an error where it has one of another type."""
-    structure = structure_of({name: OF_NULLS})
-    sql = files.read(files.source.glob_of(path), structure=structure, on_cluster=False).between(
-        "SELECT * FROM ", " LIMIT 1"
-    )
-    try:
-        yield from files.look(f"Look for column {name} of {path}", sql, _ALL, on_cluster=False)
-    except ClickHouseServerError as error:
-        if is_of_servers(error):
-            raise
-        if error.code == _NO_SUCH_COLUMN:
-            return False
-        raise SourceError(unreadable(path, files.format, error)) from error
-    return True
+    sql = files.select_one(path, "*", structure=structure_of({name: OF_NULLS}), after=" LIMIT 1")
+    answer = yield from files.try_look(f"Look for column {name} of {path}", sql, _ALL, on_cluster=False)
+    if not isinstance(answer, ClickHouseServerError):
+        return True
+    if answer.code == _NO_SUCH_COLUMN:
+        return False
+    raise SourceError(unreadable(path, files.format, answer)) from answer
 
 
 def _describe_each(files: Files, paths: Sequence[str], *, is_of_names: bool) -> Steps[dict[str, dict[str, str]]]:
@@ -140,17 +128,14 @@ def _describe(files: Files, path: str, *, is_of_names: bool) -> Steps[dict[str, 
     if has_line_of_names and is_of_names:
         # Only that line counts; by default 25,000 lines are read to guess types.
         of_names = {**of_names, "input_format_max_rows_to_read_for_schema_inference": 1}
-    try:
-        rows = yield from files.look(f"Read the columns of {path}", sql, of_names, on_cluster=False)
-    except ClickHouseServerError as error:
-        if is_of_servers(error):
-            raise
+    rows = yield from files.try_look(f"Read the columns of {path}", sql, of_names, on_cluster=False)
+    if isinstance(rows, ClickHouseServerError):
         if not has_line_of_names:
             yield from check_beginning(files, path)
             if not files.format.has_footer and (yield from is_empty(files, path)):
                 return {}
-            raise SourceError(unreadable(path, files.format, error, is_guessed=not is_of_names)) from error
-        names: dict[Any, str] = yield from _names_alone(files, glob, path)
+            raise SourceError(unreadable(path, files.format, rows, is_guessed=not is_of_names)) from rows
+        names: dict[Any, str] = yield from _names_alone(files, path)
     else:
         names = {row[0]: row[1] for row in rows}
     # The driver returns texts that are not UTF-8 as bytes.
@@ -163,19 +148,15 @@ def _describe(files: Files, path: str, *, is_of_names: bool) -> Steps[dict[str, 
     return names
 
 
-def _names_alone(files: Files, glob: str, path: str) -> Steps[dict[str, str]]:
+def _names_alone(files: Files, path: str) -> Steps[dict[str, str]]:
     """Read the columns from the line of names alone: no rows follow, or the first ones do not fit it."""
-    function = files.read(glob, file_format=files.format.name.removesuffix(_WITH_NAMES), on_cluster=False)
-    sql = function.between("SELECT * FROM ", f" WHERE {files.source.condition_of(path)} LIMIT 1")
-    try:
-        rows = yield from files.look(f"Read the names of {path}", sql, _AS_TEXT, on_cluster=False)
-    except ClickHouseServerError as error:
-        if is_of_servers(error):
-            raise
+    sql = files.select_one(path, "*", file_format=files.format.name.removesuffix(_WITH_NAMES), after=" LIMIT 1")
+    rows = yield from files.try_look(f"Read the names of {path}", sql, _AS_TEXT, on_cluster=False)
+    if isinstance(rows, ClickHouseServerError):
         yield from check_beginning(files, path)
         if (yield from is_empty(files, path)):
             return {}
-        raise SourceError(unreadable(path, files.format, error, names_lines=1)) from error
+        raise SourceError(unreadable(path, files.format, rows, names_lines=1)) from rows
     if rows and not any(rows[0]):
         raise SourceError(
             f"{path} begins with an empty line where the names of its columns should be. Write the file again, or set "
@@ -189,21 +170,16 @@ def is_empty(files: Files, path: str) -> Steps[bool]:
     may_be_blank = files.format.name == "JSONEachRow"
     if files.compression_of(path) == "none" and not may_be_blank:
         return False
-    try:
-        sql = _first_line("1", files, path, r"AND match(line, '\\S') " if may_be_blank else "")
-        return not (yield from files.look(f"Look whether {path} is empty", sql, on_cluster=False))
-    except ClickHouseServerError as error:
-        if is_of_servers(error):
-            raise
-        # It has something that cannot be read either.
-        return False
+    sql = _first_line("1", files, path, r" AND match(line, '\\S')" if may_be_blank else "")
+    # If it cannot be read, it has something, too.
+    return (yield from files.try_look(f"Look whether {path} is empty", sql, on_cluster=False)) == []
 
 
 def _first_line(value: str, files: Files, path: str, further: str = "") -> Sql:
     """Return the SELECT of a value of the first line of a file, which it calls `line`."""
-    glob, condition = files.source.glob_of(path), files.source.condition_of(path)
-    function = files.read(glob, file_format="LineAsString", structure="line String", on_cluster=False)
-    return function.between(f"SELECT {value} FROM ", f" WHERE {condition} {further}LIMIT 1")
+    return files.select_one(
+        path, value, file_format="LineAsString", structure="line String", after=f"{further} LIMIT 1"
+    )
 
 
 def check_servers_read(path: str, compression: str) -> None:
@@ -222,11 +198,10 @@ def check_beginning(files: Files, path: str) -> Steps[None]:
     """
     is_plain, is_skipped = files.compression_of(path) == "none", int(files.look_settings.get(_SKIPPED_LINES, 0))
     sql = _first_line("hex(substring(line, 1, 6))", files, path)
-    try:
-        rows = yield from files.look(f"Read the first bytes of {path}", sql, on_cluster=False)
-    except ClickHouseServerError as error:
-        if is_plain or is_of_servers(error):
-            raise
+    rows = yield from files.try_look(f"Read the first bytes of {path}", sql, on_cluster=False)
+    if isinstance(rows, ClickHouseServerError):
+        if is_plain:
+            raise rows
         return
     for (beginning,) in rows:
         if files.format.name == "CSV" and not is_skipped and beginning.startswith(_MARK_AND_QUOTE):
@@ -254,13 +229,9 @@ def _contents(files: Files, path: str) -> Sql:
     name, column, whole = ("RawBLOB", "raw_blob", "any(raw_blob)")
     if not files.format.is_typed:
         name, column, whole = ("LineAsString", "line", "arrayStringConcat(groupArray(line), '\\n')")
-    glob, of_file = files.source.glob_of(path), files.source.condition_of(path)
-    function = files.read(glob, file_format=name, structure=f"{column} String", on_cluster=False)
+    lines = files.select_one(path, column, file_format=name, structure=f"{column} String", after=f" LIMIT {_LINES}")
     # In the subquery itself, a DESCRIBE does not resolve `_path`.
-    return function.between(
-        f"format({literal(files.format.name)}, (SELECT {whole} FROM (SELECT {column} FROM ",
-        f" WHERE {of_file} LIMIT {_LINES})))",
-    )
+    return lines.between(f"format({literal(files.format.name)}, (SELECT {whole} FROM (", ")))")
 
 
 #: In hexadecimal digits, before a quote of CSV.

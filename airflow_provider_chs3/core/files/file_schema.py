@@ -27,8 +27,6 @@ from airflow_provider_chs3.core.files.row_wise import check_row_wise
 from airflow_provider_chs3.core.files.source import Batch
 from airflow_provider_chs3.core.files.structs import check_elements, check_no_containers, check_orders
 from airflow_provider_chs3.core.files.text_fields import TEXT_TYPE, TextField, read_as
-from airflow_provider_chs3.core.model.error_codes import is_of_servers
-from airflow_provider_chs3.core.model.store_kind import Format
 from airflow_provider_chs3.core.sql.quoting import identifier
 from airflow_provider_chs3.core.steps.operations import Steps
 from airflow_provider_chs3.core.target.table_facts import Column
@@ -82,7 +80,9 @@ def _read_known(files: Files, selection: Selection, wanted: Sequence[Column]) ->
 
 
 def _read_text(files: Files, selection: Selection, wanted: Sequence[Column]) -> Steps[Reading]:
-    paths = [unit.path for unit in files.manifest.objects] if _needs_names(files.format, selection) else []
+    # A key that is missing in a line of JSON is NULL, which the cast refuses where the column cannot hold it.
+    has_names = files.format.names_columns and files.format.name != "JSONEachRow"
+    paths = [unit.path for unit in files.manifest.objects] if selection.select or has_names else []
     by_file = yield from describe(files, paths)
     if selection.select:
         return (yield from _read_expressions(files, selection, wanted, by_file))
@@ -148,11 +148,6 @@ def _field(column: Column, files: Files, selection: Selection) -> TextField:
         may_be_null=selection.null_as_default,
         has_exact_doubles=str(files.neutral.get("precise_float_parsing")) != "0",
     )
-
-
-def _needs_names(file_format: Format, selection: Selection) -> bool:
-    # A key that is missing in a line of JSON is NULL, which the cast refuses where the column cannot hold it.
-    return bool(selection.select) or (file_format.names_columns and file_format.name != "JSONEachRow")
 
 
 def _read_typed(files: Files, selection: Selection, wanted: Sequence[Column]) -> Steps[Reading]:
@@ -234,13 +229,11 @@ def _check_int96(files: Files, groups: Sequence[FileGroup], kinds: Sequence[File
         function = files.read(batch.glob, structure=structure_of(read))
         condition = f" WHERE {files.source.rows_of(batch)} AND NOT ignore({', '.join(map(identifier, read))})"
         sql = function.between("SELECT count() FROM ", condition)
-        try:
-            yield from files.look("Check times as INT96", sql, {"input_format_parquet_use_native_reader_v3": 1})
-        except ClickHouseServerError as error:
-            if is_of_servers(error):
-                raise
-            path = files.source.path_in_error(file_of(error)) or batch.paths[0]
-            raise SourceError(unreadable(path, files.format, error)) from error
+        settings = {"input_format_parquet_use_native_reader_v3": 1}
+        answer = yield from files.try_look("Check times as INT96", sql, settings)
+        if isinstance(answer, ClickHouseServerError):
+            path = files.source.path_in_error(file_of(answer)) or batch.paths[0]
+            raise SourceError(unreadable(path, files.format, answer)) from answer
 
 
 def _put_largest_first(groups: Sequence[FileGroup]) -> tuple[FileGroup, ...]:

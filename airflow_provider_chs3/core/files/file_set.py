@@ -12,13 +12,14 @@ from typing import Any
 from airflow_provider_chs3.core.files.key_template import shared_prefix
 from airflow_provider_chs3.core.files.loaded_columns import FileGroup, LoadedColumn
 from airflow_provider_chs3.core.files.source import Batch, Source
+from airflow_provider_chs3.core.model.error_codes import is_of_servers
 from airflow_provider_chs3.core.model.models import Manifest, SettingValues
 from airflow_provider_chs3.core.model.store_kind import Format, compression_of_key
 from airflow_provider_chs3.core.sql.complete_answers import passed_on
 from airflow_provider_chs3.core.sql.quoting import PARSED, Sql
-from airflow_provider_chs3.core.steps.operations import Query, ReadBytes, Steps
+from airflow_provider_chs3.core.steps.operations import Query, ReadBytes, Row, Steps
 from airflow_provider_chs3.core.target.table_facts import Column
-from airflow_provider_chs3.exceptions import SourceError
+from airflow_provider_chs3.exceptions import ClickHouseServerError, SourceError
 
 #: Settings of statements that inspect files before anything is loaded.
 LOOK_SETTINGS: SettingValues = {
@@ -67,6 +68,17 @@ class Files:
             return Query(name=name, sql=sql, settings={**self.look_settings, **(settings or {})})
         return Query(name=name, sql=passed_on(sql, {**self.look_settings, **(settings or {})}), settings=PARSED)
 
+    def try_look(
+        self, name: str, sql: Sql, settings: SettingValues | None = None, *, on_cluster: bool = True
+    ) -> Steps[list[Row] | ClickHouseServerError]:
+        """Query the files; an error that they cause is returned."""
+        try:
+            return (yield from self.look(name, sql, settings, on_cluster=on_cluster))
+        except ClickHouseServerError as error:
+            if is_of_servers(error):
+                raise
+            return error
+
     def read(
         self, glob: str, *, structure: str = "auto", file_format: str | None = None, on_cluster: bool = True
     ) -> Sql:
@@ -78,6 +90,13 @@ class Files:
             compression=self.compression,
             cluster=self.cluster if on_cluster else None,
         )
+
+    def select_one(
+        self, path: str, values: str, *, structure: str = "auto", file_format: str | None = None, after: str = ""
+    ) -> Sql:
+        """Return the SELECT of values of one file, which one server reads."""
+        function = self.read(self.source.glob_of(path), structure=structure, file_format=file_format, on_cluster=False)
+        return function.between(f"SELECT {values} FROM ", f" WHERE {self.source.condition_of(path)}{after}")
 
     def compression_of(self, path: str) -> str:
         """Return ClickHouse's name of an object's compression; `none` without any."""

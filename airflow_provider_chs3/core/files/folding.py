@@ -16,7 +16,7 @@ _MAYBE_NO_DATA = re.compile(f"/[_.{END}]")
 
 
 class FoldedPeriod:
-    """A period's objects, folded into their number, size and fingerprint, which is none unless they came by path."""
+    """A period's objects, folded into their number, size and fingerprint, which is valid only if `is_sorted`."""
 
     def __init__(self) -> None:
         self.count = self.size_bytes = 0

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from functools import lru_cache
 from typing import NamedTuple
 
 from airflow_provider_chs3.core.ledger.partition_changes import (
@@ -153,9 +152,14 @@ def held_version(
     return next(iter(held.values())), ""
 
 
+def held_by_node(periods: Mapping[Node, PeriodOnNode]) -> dict[Node, Held]:
+    """Return the version that is held on each node that has one."""
+    return {node: period.held for node, period in periods.items() if period.held}
+
+
 def held_on(periods: Mapping[Node, PeriodOnNode]) -> dict[Node, Held]:
     """Return the version that is held on each node; none once all have the intent to publish it."""
-    held = {node: period.held for node, period in periods.items() if period.held}
+    held = held_by_node(periods)
     attempts = {node: version.record.attempt for node, version in held.items()}
     is_approved = all(period.record and period.record.attempt == attempts.get(node) for node, period in periods.items())
     return {} if is_approved else held
@@ -262,18 +266,12 @@ def _has_other_rows(node: Node, periods: Mapping[Node, PeriodOnNode], table_fact
 
 def evidence_of(record: Record) -> Evidence:
     """Return the recorded evidence of the partition."""
-    return _evidence_of_text(record.evidence)
+    return Evidence.of_text(record.evidence)
 
 
 def as_recorded(period: PeriodOnNode) -> PartitionState:
     """Return a partition that is as recorded but for merges: if rows of it lasted then, they do now."""
     return replace(period.state, lasts=period.record is not None and evidence_of(period.record).lasts)
-
-
-# A comparison asks for the evidence of each node several times.
-@lru_cache(maxsize=64)
-def _evidence_of_text(text: str) -> Evidence:
-    return Evidence.of_text(text)
 
 
 def is_changed(period: PeriodOnNode, *, table_facts: TableFacts) -> bool:

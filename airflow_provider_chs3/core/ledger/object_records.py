@@ -16,6 +16,7 @@ from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals, one_of, table
 from airflow_provider_chs3.core.steps.operations import QueryNodes, Steps
 from airflow_provider_chs3.core.target.node_facts import Target
+from airflow_provider_chs3.core.target.replication import catch_up
 from airflow_provider_chs3.core.target.topology import OBJECTS_TABLE
 
 #: One statement holds so many objects: about 3 MB of text.
@@ -43,7 +44,7 @@ class ObjectsOfPeriod(NamedTuple):
 
 def record_objects(context: Target, periods: Sequence[ObjectsOfPeriod], *, attempt: str, query_id: str) -> Steps[None]:
     """Record the objects that an attempt reads, on every node. They count once the ledger says it was published."""
-    # The last column is text, empty where rows are not known.
+    # Rows are sent as text, empty where they are not known.
     counted = ((period, recorded) for period in periods for recorded in _pair_rows(period))
     while batch := list(islice(counted, _OBJECTS_PER_STATEMENT)):
         # Once for all nodes: of many objects it is megabytes.
@@ -135,11 +136,14 @@ class RecordedObject(NamedTuple):
     arrival: str
 
 
-def held_objects(context: Target, condition: str) -> Steps[list[RecordedObject]]:
+def loaded_objects(context: Target, condition: str) -> Steps[list[RecordedObject]]:
     """Read the objects whose rows the periods of a table hold, as far as a condition on their records is met.
 
     A period that an attempt was publishing when it died has those of the last one that was published.
     """
+    if not all(facts.objects and facts.has_ledger for facts in context.nodes.values()):
+        return []
+    yield from catch_up(context, context.ledger, objects_table(context.ledger))
     key, ledger = LedgerKey.on(context, context.coordinator, WHOLE_TABLE), context.ledger
     of_table, records = key.table_condition, table(ledger)
     bases = f"SELECT period, found.1 FROM ({_newest_published(ledger, key)})"
@@ -173,10 +177,9 @@ def _newest_published(ledger: TableName, key: LedgerKey) -> str:
     )
 
 
-def published_fingerprints(
-    context: Target, key: LedgerKey, periods: Iterable[Period]
-) -> Steps[dict[Period, str | None]]:
-    """Return the fingerprint of the objects that were loaded last of periods; None if somebody else loaded them."""
+def published_fingerprints(context: Target, periods: Iterable[Period]) -> Steps[dict[Period, str | None]]:
+    """Return the fingerprint of each period's objects at its last load; None if somebody else loaded it."""
+    key = LedgerKey.on(context, context.coordinator, WHOLE_TABLE)
     of_periods = one_of("period", map(str, periods))
     sql = Sql(
         f"SELECT period, found.2, state.2 FROM ({_newest_published(context.ledger, key)}) WHERE {of_periods} "

@@ -273,7 +273,9 @@ def _is_made_of(
     if (part.min_block, part.max_block, part.level) == (before.min_block, before.max_block, before.level):
         if part.content and before.content:
             # No hash of a compact part of 25.8 changes if columns swap their names.
-            if _are_renamed(before, part, state):
+            if any(
+                mutation.renames for mutation in state.mutations if before.mutation < mutation.number <= part.mutation
+            ):
                 return False
             # Mutations that change nothing in it, such as those of other periods, give it a version, too.
             is_known = part.mutation in {mutation.number for mutation in state.mutations}
@@ -298,11 +300,6 @@ def _lost_no_rows(before: Part, part: Part, state: PartitionState) -> bool:
         mutation.leaves_rows and before.mutation < mutation.number <= part.mutation for mutation in state.mutations
     )
     return dropped and part.rows == before.rows and _has_version(part, {before.mutation}, state)
-
-
-def _are_renamed(before: Part, part: Part, state: PartitionState) -> bool:
-    """Check whether a mutation between two versions of a part renamed a column, as far as the server remembers."""
-    return any(mutation.renames for mutation in state.mutations if before.mutation < mutation.number <= part.mutation)
 
 
 def _has_version(part: Part, versions: set[int], state: PartitionState) -> bool:

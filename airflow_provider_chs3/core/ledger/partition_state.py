@@ -11,9 +11,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Self, TypeAlias
 
-from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.sql.quoting import without_quoted
 
 #: A partition with more parts is recorded without them: at that number, servers refuse INSERTs, and merges continue.
@@ -26,7 +26,7 @@ _OWN = "(rows > 0 AND NOT startsWith(partition_id, 'patch-'))"
 #: Digits of `Part.content` for its data.
 DATA_DIGITS = 16
 #: Hashes of the data, and of the files beside it. The second is equal for other rows of the same shape, and another if
-#: a column of a compact part is renamed, which leaves its data as they are; `hash_of_all_files` follows codecs
+#: a column of a compact part is renamed, which leaves its data as they are; `hash_of_all_files` depends on codecs.
 CONTENT = (
     f"concat(substring(uncompressed_hash_of_compressed_files, 1, {DATA_DIGITS}), "
     "substring(hash_of_uncompressed_files, 1, 8))"
@@ -122,8 +122,10 @@ class Evidence:
     last_mutation: int = 0
     lasts: bool = False
 
+    # A comparison asks for the evidence of each node several times.
     @classmethod
-    def of_text(cls, text: str) -> Self:
+    @lru_cache(maxsize=64)
+    def of_text(cls, text: str) -> Evidence:
         """Parse the text of `as_text`."""
         told: dict[str, Any] = json.loads(text)
         parts: Sequence[Sequence[Any]] | None = told["parts"]
@@ -244,11 +246,6 @@ def total(states: Iterable[PartitionState], nothing: PartitionState) -> Partitio
         data_version=max((state.data_version for state in filled), default=0),
         each_part=None if None in parts else tuple(part for of_partition in parts for part in of_partition or ()),
     )
-
-
-def rows_of_shards(states: Mapping[Node, PartitionState]) -> dict[int, int]:
-    """Return the rows of a period on each shard, by its number; a row counts once, however many replicas have it."""
-    return {node.shard_num: state.rows for node, state in sorted(states.items(), reverse=True)}
 
 
 _TEXT = re.compile(r"'(?:[^'\\]|\\.|'')*'", re.DOTALL)

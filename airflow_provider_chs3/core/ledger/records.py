@@ -224,6 +224,11 @@ class PeriodOnNode:
         return replace(self, state=period.state, partitions=period.partitions)
 
 
+def rows_of_shards(periods: Mapping[Node, PeriodOnNode]) -> dict[int, int]:
+    """Return the rows of a period on each shard, by its number; a row counts once, however many replicas have it."""
+    return {node.shard_num: period.state.rows for node, period in sorted(periods.items(), reverse=True)}
+
+
 def restored_of(periods: Mapping[Node, PeriodOnNode]) -> Restored | None:
     """Return the version of a period that is published, if one was restored; pinned, if any node says so."""
     records = [period.record for period in periods.values() if period.record]

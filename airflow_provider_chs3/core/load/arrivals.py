@@ -13,8 +13,7 @@ from airflow_provider_chs3.core.files.source import Source
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedPeriod, compare
 from airflow_provider_chs3.core.ledger.object_records import (
     RecordedObject,
-    held_objects,
-    objects_table,
+    loaded_objects,
     recorded_objects,
     unfinished_periods,
 )
@@ -35,7 +34,6 @@ from airflow_provider_chs3.core.steps.driving import Batch
 from airflow_provider_chs3.core.steps.operations import Log, Steps
 from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions, partitions_of
-from airflow_provider_chs3.core.target.replication import catch_up
 from airflow_provider_chs3.core.target.table_facts import TableFacts
 from airflow_provider_chs3.exceptions import Chs3Error, SourceError
 
@@ -180,21 +178,13 @@ def recorded_of_arrivals(
     conditions = " OR ".join(f"startsWith(path, {literal(prefix)})" for prefix in sorted(by_prefix))
     recorded: dict[Period, list[RecordedObject]] = {period: [] for period in periods}
     lengths = {len(prefix) for prefix in by_prefix}
-    for item in (yield from objects_of_periods(context, f"({conditions or '0'})")):
+    for item in (yield from loaded_objects(context, f"({conditions or '0'})")):
         # Each object is compared with the arrivals of its own prefixes alone: a proof is of all arrivals.
         for length in lengths:
             for period, is_of_arrival in by_prefix.get(item.unit.path[:length], ()):
                 if is_of_arrival(item.unit):
                     recorded[period].append(item)
     return recorded
-
-
-def objects_of_periods(context: Target, condition: str) -> Steps[list[RecordedObject]]:
-    """Return the objects whose rows periods hold, as far as a condition on their records is met; none before a load."""
-    if not all(facts.objects and facts.has_ledger for facts in context.nodes.values()):
-        return []
-    yield from catch_up(context, context.ledger, objects_table(context.ledger))
-    return (yield from held_objects(context, condition))
 
 
 def _check_shrink(load: PeriodLoad, recorded: Iterable[RecordedObject]) -> str:

@@ -55,7 +55,7 @@ from airflow_provider_chs3.core.load.planning import (
     read_files,
     settle_new_columns,
 )
-from airflow_provider_chs3.core.load.publication import check_none_newer, count_partitions, look_up_all
+from airflow_provider_chs3.core.load.publication import PartitionStates, check_none_newer, count_partitions, look_up_all
 from airflow_provider_chs3.core.load.publish import publish
 from airflow_provider_chs3.core.load.resume import (
     DoneInsert,
@@ -277,7 +277,7 @@ def _stage_and_publish(
 
 def _publish_staged(
     load: PeriodLoad, periods: Periods, attempts: list[Attempt]
-) -> Steps[tuple[PeriodLoad, dict[Period, dict[Node, PartitionState]]]]:
+) -> Steps[tuple[PeriodLoad, PartitionStates]]:
     """Publish verified periods: the one of its staging, or several from a table of their own."""
     if load.group is None and not load.spread:
         periods.unwrap()

@@ -1,4 +1,4 @@
-"""Run the user's checks on staged rows before publication; published rows are at hand."""
+"""Run the user's checks on staged rows before publication; statements can read the published rows, too."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ class Finish(Decision):
     """Complete the publication of a dead attempt, if its staging is unchanged."""
 
 
-#: A load between two queries of a server gives the same picture.
+#: A load that publishes between two queries looks the same, so both are looked at once more.
 OF_OTHERS = (ComparisonStatus.ROWS_UNKNOWN, ComparisonStatus.TARGET_CHANGED)
 #: The table is loaded for the first time, or another policy permits the reload.
 _NEEDS_NO_PERMISSION = (ComparisonStatus.NEW, ComparisonStatus.FEWER_NODES, *OF_OTHERS)

@@ -259,8 +259,7 @@ def _nodes_without_room(load: PeriodLoad, capacities: Mapping[Node, NodeNow]) ->
 
 def _what_may_go(load: PeriodLoad) -> Steps[list[str]]:
     # Linking versions or held rows takes no space; they take it once the table loses those parts.
-    statements = dict.fromkeys(load.context.nodes, Sql(KEPT_BYTES))
-    answers = yield from QueryNodes(name="Look at what versions and held rows take", sql=statements)
+    answers = yield from load.context.on_each(name="Look at what versions and held rows take", sql=Sql(KEPT_BYTES))
     kept_bytes = sum(size_bytes for rows in answers.values() for (size_bytes,) in rows)
     if not kept_bytes:
         return []

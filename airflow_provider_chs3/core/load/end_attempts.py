@@ -69,20 +69,23 @@ def drop_staging(context: Target, *attempts: Attempt) -> Steps[None]:
     sixty periods. It waits for replicas, because the last one removes the path in Keeper.
     """
     end = " SYNC" if context.table_facts.is_replicated else ""
-    yield from _drop_tables(context, {attempt.name: context.nodes for attempt in attempts}, end=end)
+    yield from drop_tables(context, {attempt.name: context.nodes for attempt in attempts}, end=end)
 
 
-def drop_held(context: Target, *but: Attempt) -> Steps[None]:
-    """Drop the held versions of periods, except one of each."""
-    prefixes, spared = literals(attempt.prefix for attempt in but), literals(attempt.name for attempt in but)
+def drop_held(context: Target, *spared: Attempt) -> Steps[None]:
+    """Drop the held versions of the periods of some attempts, except theirs."""
+    prefixes, names_spared = (
+        literals(attempt.prefix for attempt in spared),
+        literals(attempt.name for attempt in spared),
+    )
     query = (
         f"SELECT name FROM system.tables WHERE {in_staging(context)} AND {begins_with_any(prefixes)} "
-        f"AND name NOT IN ({spared})"
+        f"AND name NOT IN ({names_spared})"
     )
     answers = yield from context.on_each(name="Look for what is held", sql=Sql(query))
     names = sorted({name for rows in answers.values() for (name,) in rows})
     if names:
-        yield from _drop_tables(context, dict.fromkeys(names, context.nodes))
+        yield from drop_tables(context, dict.fromkeys(names, context.nodes))
 
 
 def end_attempts(context: Target, *attempts: Attempt) -> Steps[None]:
@@ -165,7 +168,7 @@ def _end_until_gone(context: Target, *, queries: str, tables: str, of_several: s
                 name: [node for node, rows in answers.items() if any(name == other for _, other in rows)]
                 for name in tables_left
             }
-            yield from _drop_tables(context, nodes_of)
+            yield from drop_tables(context, nodes_of)
             if context.shared and dropped.issuperset(tables_left):
                 yield from Sleep(name="Wait for servers that lag behind the statements of their database", seconds=1)
             dropped.update(tables_left)
@@ -193,13 +196,13 @@ def _kill_queries(nodes: list[Node], queries: str) -> Steps[None]:
             raise
 
 
-def _drop_tables(context: Target, nodes_of: Mapping[str, Collection[Node]], *, end: str = " SYNC") -> Steps[None]:
+def drop_tables(context: Target, nodes_of: Mapping[str, Collection[Node]], *, end: str = " SYNC") -> Steps[None]:
     """Drop all tables in parallel, because removing the files of many periods takes a while."""
     drops = list[Steps[None]]()
     for name, nodes in nodes_of.items():
         sql = Sql(f"DROP TABLE IF EXISTS {table(TableName(context.staging_database, name))}{end}")
         settings = ddl_settings(context)
-        drops.append(run_ddl(context, dict.fromkeys(nodes, sql), name=f"Drop staging {name}", settings=settings))
+        drops.append(run_ddl(context, dict.fromkeys(nodes, sql), name=f"Drop {name}", settings=settings))
     yield from Gather(name="Drop staging", workflows=tuple(drops)) if len(drops) > 1 else drops[0]
 
 

@@ -10,7 +10,6 @@ from airflow_provider_chs3.core.files.file_set import Files, Reading
 from airflow_provider_chs3.core.files.loaded_columns import DOES_NOT_FIT, VIRTUAL_COLUMNS, FileGroup, LoadedColumn
 from airflow_provider_chs3.core.files.parse_errors import file_of, reason_of, unreadable
 from airflow_provider_chs3.core.files.source import Batch
-from airflow_provider_chs3.core.model.error_codes import is_of_servers
 from airflow_provider_chs3.core.model.models import SettingValues
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal
 from airflow_provider_chs3.core.steps.operations import Log, Steps
@@ -33,9 +32,8 @@ def explain_parsing(files: Files, reading: Reading, error: ClickHouseServerError
     group = next((group for group, batch in reading.batches(files) if path in batch.paths), None)
     if group is None:
         return None
-    function = files.read(files.source.glob_of(path), structure=group.structure, on_cluster=False)
     columns = ", ".join(map(identifier, group.types))
-    sql = function.between("SELECT count() FROM ", f" WHERE NOT ignore({columns})")
+    sql = files.select_one(path, "count()", structure=group.structure, after=f" AND NOT ignore({columns})")
     again = yield from _error_of(files, f"Look where {path} cannot be read", sql)
     if again:
         yield from check_beginning(files, path)
@@ -67,13 +65,8 @@ def _error_of(
     files: Files, name: str, sql: Sql, settings: SettingValues = IN_ORDER
 ) -> Steps[ClickHouseServerError | None]:
     """Return the error of a query, if files caused it."""
-    try:
-        yield from files.look(name, sql, settings)
-    except ClickHouseServerError as error:
-        if is_of_servers(error):
-            raise
-        return error
-    return None
+    answer = yield from files.try_look(name, sql, settings)
+    return answer if isinstance(answer, ClickHouseServerError) else None
 
 
 def _find_fewest(most: int, fails: Callable[[int], Steps[ClickHouseServerError | None]]) -> Steps[int]:
@@ -125,13 +118,11 @@ class _Hunt:
         return _conversion_sentence(loaded_column, where, value, error, fixed=self.files.source.kind.contents.holder)
 
     def _select_rows(self, path: str) -> Sql:
-        glob = self.files.source.glob_of(path)
-        function = self.files.read(glob, structure=self.group.structure, on_cluster=False)
         used = [
             name for name in VIRTUAL_COLUMNS if any(name in loaded_column.source for loaded_column in self.group.loaded)
         ]
         columns = ", ".join(map(identifier, dict.fromkeys([*used, *self.group.types])))
-        return function.between(f"SELECT {columns} FROM ", f" WHERE {self.files.source.condition_of(path)}")
+        return self.files.select_one(path, columns, structure=self.group.structure)
 
     def convert_rows(
         self, path: str, rows: int, columns: Sequence[LoadedColumn]
@@ -151,11 +142,8 @@ class _Hunt:
         """Return the value that is converted; None if a user's expression fails before."""
         of_source = f"SELECT tuple(toString({loaded_column.source})) FROM ("
         sql = self._select_rows(path).between(of_source, f" LIMIT {row - 1}, 1)")
-        try:
-            rows = yield from self.files.look(f"Look at row {row} of {path}", sql, IN_ORDER)
-        except ClickHouseServerError as error:
-            if is_of_servers(error):
-                raise
+        rows = yield from self.files.try_look(f"Look at row {row} of {path}", sql, IN_ORDER)
+        if isinstance(rows, ClickHouseServerError):
             return None
         value = rows[0][0][0]
         return "NULL" if value is None else str(value)

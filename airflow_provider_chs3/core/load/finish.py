@@ -9,9 +9,9 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 
-from airflow_provider_chs3.core.ledger.comparison import evidence_of, intended_contents
+from airflow_provider_chs3.core.ledger.comparison import evidence_of, held_by_node, intended_contents
 from airflow_provider_chs3.core.ledger.object_records import recorded_objects
-from airflow_provider_chs3.core.ledger.partition_state import NOTHING_BESIDE, PartitionState
+from airflow_provider_chs3.core.ledger.partition_state import NOTHING_BESIDE
 from airflow_provider_chs3.core.ledger.recording import RecordOnNode, add_records
 from airflow_provider_chs3.core.ledger.records import Held, PeriodOnNode
 from airflow_provider_chs3.core.load.end_attempts import (
@@ -27,6 +27,7 @@ from airflow_provider_chs3.core.load.end_attempts import (
 from airflow_provider_chs3.core.load.kept_versions import keep_versions, link_partitions
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, periods_of
 from airflow_provider_chs3.core.load.publication import (
+    PartitionStates,
     Staged,
     count_partitions,
     held_attempt,
@@ -43,9 +44,9 @@ from airflow_provider_chs3.core.steps.operations import Gather, Log, Steps
 from airflow_provider_chs3.exceptions import SupersededError, TargetChangedError, TransientError, VerificationError
 
 
-def finish(periods: Periods) -> Steps[dict[Period, dict[Node, PartitionState]]]:
+def finish(periods: Periods) -> Steps[PartitionStates]:
     """Publish the staging of dead attempts, without another insert; return the states of the published periods."""
-    states, attempts = dict[Period, dict[Node, PartitionState]](), defaultdict[str, list[Period]](list)
+    states, attempts = PartitionStates(), defaultdict[str, list[Period]](list)
     for item in periods:
         attempts[item.facts(item.before).intended].append(item.period)
     for nonce, intended in attempts.items():
@@ -58,7 +59,7 @@ def finish(periods: Periods) -> Steps[dict[Period, dict[Node, PartitionState]]]:
     return states
 
 
-def _finish_table(name: str, nonce: str, periods: Periods) -> Steps[dict[Period, dict[Node, PartitionState]]]:
+def _finish_table(name: str, nonce: str, periods: Periods) -> Steps[PartitionStates]:
     first = periods.first
     # A load that finds the period published ends all attempts with this prefix.
     began, all_periods = f"{nonce}{first.attempt.nonce}", tuple(periods.items)
@@ -132,7 +133,7 @@ def _check_objects(load: PeriodLoad, nonce: str) -> Steps[None]:
 
 def with_held_policies(load: PeriodLoad) -> PeriodLoad:
     """Return an approval with the relevant policies of the load that holds the period."""
-    held = next(iter(_held_by_node(load.before).values()), None)
+    held = next(iter(held_by_node(load.before).values()), None)
     if held is None or not load.request.is_approval:
         return load
     return replace(load, policies=replace(load.policies, keep_versions=held.keep_versions))
@@ -166,7 +167,7 @@ def not_held_error(load: PeriodLoad, reason: str) -> TargetChangedError:
 
 
 def _prepare_approval(load: PeriodLoad) -> Steps[None]:
-    held = _held_by_node(load.before)
+    held = held_by_node(load.before)
     nonce = next(iter(held.values())).record.attempt
     source = held_attempt(load, nonce)
     yield from Log(name=f"Publishing {load.period}, which was {load.reason.partition('. ')[0]}.")
@@ -193,10 +194,6 @@ def _prepare_approval(load: PeriodLoad) -> Steps[None]:
         finally:
             yield from clean_up(replace(load, attempt=approval))
         raise
-
-
-def _held_by_node(periods: Mapping[Node, PeriodOnNode]) -> dict[Node, Held]:
-    return {node: period.held for node, period in periods.items() if period.held}
 
 
 def _staged(held: Held) -> Staged:

@@ -17,9 +17,9 @@ Walk: TypeAlias = Generator[tuple[int, int], Iterator[bytes], str]
 
 #: The longest frame header (LZ4), and the length of its magic number.
 _HEADER_BYTES, _MAGIC_BYTES = 19, 4
-#: Bytes of a request if blocks follow each other closely, because every request waits for its answer,
+#: Bytes of a request if blocks follow each other closely, because every request waits for its answer.
 _CLOSE_BYTES = 64 * 1024**2
-#: and if the next header is further away than this.
+#: Bytes of a request if the next header is further away than the second number.
 _FAR_BYTES, _APART_BYTES = 4096, 1024**2
 _SKIPPABLE = range(0x184D2A50, 0x184D2A60)
 _UINT32 = Struct("<I").unpack_from

@@ -43,7 +43,7 @@ from airflow_provider_chs3.exceptions import BaseChangedError, ClickHouseServerE
 #: REPLACE PARTITION cancels merges of its partition: with a load every few minutes, long merges would never end.
 _LONGEST_WAIT_FOR_MERGES_SECONDS = 600
 #: Most merges of a night's parts end within a second: the pauses double up to the longest.
-_FIRST_WAIT_SECONDS, _LONGEST_POLL_SECONDS = 0.25, 5.0
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.25, 5.0
 
 
 def look_at_bases(periods: Periods, *, first: bool = False) -> Steps[Periods]:
@@ -202,7 +202,7 @@ def _wait_for_merges(loads: Sequence[PeriodLoad]) -> Steps[bool]:
                 name=f"Waiting for merges of {texts} on {quantity(len(running), 'node')}, which publishing would "
                 f"cancel: the longest has run for {seconds:.0f} s and is {progress:.0%} done."
             )
-        pause_seconds = min(max(waited_seconds, _FIRST_WAIT_SECONDS), _LONGEST_POLL_SECONDS)
+        pause_seconds = min(max(waited_seconds, _FIRST_PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS)
         yield from Sleep(name="Wait for merges of the period", seconds=pause_seconds)
         waited_seconds += pause_seconds
     yield from Log(
@@ -213,7 +213,6 @@ def _wait_for_merges(loads: Sequence[PeriodLoad]) -> Steps[bool]:
 
 #: A mutation waits for a free thread, and forever if merges are stopped.
 _LONGEST_STANDSTILL_SECONDS = 600
-_FIRST_LOOK_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 5.0
 
 
 def _remove_objects(load: PeriodLoad) -> Steps[PeriodLoad]:
@@ -331,7 +330,7 @@ def _delete_rows(load: PeriodLoad, paths: Collection[str], shards: Collection[in
                 f"The DELETE in staging {load.staging} made no progress for {_LONGEST_STANDSTILL_SECONDS} s: merges "
                 "are stopped, or other merges take all threads of the pool."
             )
-        pause_seconds = min(max(waited_seconds, _FIRST_LOOK_SECONDS), _LONGEST_PAUSE_SECONDS)
+        pause_seconds = min(max(waited_seconds, _FIRST_PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS)
         yield from Sleep(name="Wait for the DELETE in staging", seconds=pause_seconds)
         before, waited_seconds, still_seconds = progress, waited_seconds + pause_seconds, still_seconds + pause_seconds
 

@@ -225,8 +225,8 @@ def _find_readers(load: PeriodLoad) -> Steps[PeriodLoad]:
     source = load.files.source
     if not source.server_identity or not load.context.cluster:
         return load
-    sql = dict.fromkeys(load.context.nodes, Sql(f"SELECT {source.server_identity}"))
-    answers = yield from QueryNodes(name="Ask nodes for their identity", sql=sql)
+    sql = Sql(f"SELECT {source.server_identity}")
+    answers = yield from load.context.on_each(name="Ask nodes for their identity", sql=sql)
     servers = defaultdict[int, list[str]](list)
     for node, rows in answers.items():
         servers[node.shard_num].append(rows[0][0])

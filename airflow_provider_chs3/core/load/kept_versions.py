@@ -24,7 +24,7 @@ from airflow_provider_chs3.core.ledger.partition_state import (
 )
 from airflow_provider_chs3.core.ledger.records import Held, PeriodOnNode, Record
 from airflow_provider_chs3.core.load.decision import PeriodFacts
-from airflow_provider_chs3.core.load.end_attempts import drop_held, end_named, log_failure
+from airflow_provider_chs3.core.load.end_attempts import drop_held, drop_tables, end_named, log_failure
 from airflow_provider_chs3.core.load.publication import (
     P,
     Publication,
@@ -40,16 +40,15 @@ from airflow_provider_chs3.core.load.staging_tables import (
     alter_partitions,
     attach_partitions,
     create_staging,
-    ddl_settings,
     in_staging,
     shaped_as_target,
 )
 from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.model.period import Period
-from airflow_provider_chs3.core.sql.quoting import Sql, in_table, literal, one_of, table
+from airflow_provider_chs3.core.sql.quoting import Sql, in_table, literal, one_of
 from airflow_provider_chs3.core.steps.operations import Log, QueryNodes, Row, Steps
 from airflow_provider_chs3.core.target.node_facts import Target
-from airflow_provider_chs3.core.target.replication import create_table, run_ddl
+from airflow_provider_chs3.core.target.replication import create_table
 from airflow_provider_chs3.core.target.table_facts import TableFacts, differences, target_facts, target_query
 from airflow_provider_chs3.exceptions import TargetChangedError, TransientError, VerificationError
 
@@ -145,7 +144,7 @@ def keep_versions(periods: Publications[P]) -> Steps[list[Version]]:
         if all(period in linked and not linked[period].why_broken for period in kept):
             return versions
         kept = {period: _refresh_states(load.context, states, current) for period, states in kept.items()}
-        yield from _drop_table(context, name, context.publishers)
+        yield from drop_tables(context, {name: context.publishers}, end="")
     if kept:
         raise TransientError(
             f"{context.target}: merges of {periods_text(periods)} ended {_MOST_TRIES} times "
@@ -315,7 +314,7 @@ def _drop_versions(context: Target, gone: Sequence[Version], needed: set[str]) -
     for name in sorted({version.table for version in gone}):
         outdated = [version for version in gone if version.table == name]
         if name not in needed:
-            yield from _drop_table(context, name, [node for version in outdated for node in version.nodes])
+            yield from drop_tables(context, {name: [node for version in outdated for node in version.nodes]}, end="")
             continue
         commands = (
             Command(node, f"DROP PARTITION ID {literal(key)}")
@@ -325,11 +324,6 @@ def _drop_versions(context: Target, gone: Sequence[Version], needed: set[str]) -
         )
         altered = TableName(context.staging_database, name)
         yield from alter_partitions(context, altered, commands, name=f"Drop older versions out of {name}")
-
-
-def _drop_table(context: Target, name: str, nodes: Sequence[Node]) -> Steps[None]:
-    sql = Sql(f"DROP TABLE IF EXISTS {table(TableName(context.staging_database, name))}")
-    yield from run_ddl(context, dict.fromkeys(nodes, sql), name=f"Drop {name}", settings=ddl_settings(context))
 
 
 def keep_held(load: Publication) -> Steps[dict[Node, Staged]]:

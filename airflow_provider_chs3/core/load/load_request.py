@@ -104,7 +104,7 @@ def parsed_definition(definition: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class LoadRequest(TableRequest):
-    """A request to load one period into a table, in addition to the table's arguments."""
+    """A request for loads of periods into a table; `period` is the first of them."""
 
     period: Period
     source: Source
@@ -149,7 +149,7 @@ class LoadRequest(TableRequest):
 
     @property
     def _effects(self) -> list[Effect]:
-        """The effects of all arguments that differ from their defaults, and do not always have one."""
+        """The effects of the arguments that the user set and that not all formats have."""
         groups = (self.policies, self.selection, self.selection.csv)
         given = [(declared(type(holder))[name].group, name) for holder in groups for name in holder.changes]
         place = {"file_format": self.format, "compression": self.compression != "auto"}

@@ -19,6 +19,7 @@ from airflow_provider_chs3.core.files.row_wise import are_texts
 from airflow_provider_chs3.core.files.source import Batch
 from airflow_provider_chs3.core.load.failed_insert import IN_ORDER, SHOWN_CHARACTERS
 from airflow_provider_chs3.core.model.models import SettingValues
+from airflow_provider_chs3.core.model.quantities import quantity
 from airflow_provider_chs3.core.sql.column_types import ColumnType
 from airflow_provider_chs3.core.sql.quoting import identifier, literal, literals
 from airflow_provider_chs3.core.steps.operations import Steps
@@ -55,7 +56,7 @@ def _first_misfit(
             lossy = replace(loaded_column, is_lossy=True).misfit
             at = yield from _find_row(files, group, path, loaded_column, bad, lossy or "0")
             if at and (inside := (yield from _find_in_object(files, group, path, at.row, loaded_column))):
-                return f"{inside} ({count} such rows in all)."
+                return f"{inside} ({quantity(count, 'such row')} in all)."
             if at and at.row == 1:
                 yield from check_beginning(files, path)
             if at and at.has_mark and not files.format.names_columns:
@@ -101,12 +102,9 @@ def _find_hint(files: Files, path: str, row: int, loaded_column: LoadedColumn) -
 
 def _read_line(files: Files, path: str, row: int, expression: str) -> Steps[Any]:
     """Evaluate an expression over a `line` of JSON; None if the line is missing."""
-    glob = files.source.glob_of(path)
-    function = files.read(glob, structure="line String", file_format="JSONAsString", on_cluster=False)
-    condition = f" WHERE {files.source.condition_of(path)} LIMIT {row - 1}, 1"
-    rows = yield from files.look(
-        f"Look at row {row} of {path}", function.between(f"SELECT {expression} FROM ", condition), IN_ORDER
-    )
+    after = f" LIMIT {row - 1}, 1"
+    sql = files.select_one(path, expression, structure="line String", file_format="JSONAsString", after=after)
+    rows = yield from files.look(f"Look at row {row} of {path}", sql, IN_ORDER)
     return rows[0][0] if rows else None
 
 
@@ -145,7 +143,6 @@ def _shorten(value: str | bytes | None) -> str:
 def _find_row(
     files: Files, group: FileGroup, path: str, loaded_column: LoadedColumn, bad: str, bad_if_lossy: str
 ) -> Steps[_Misfit | None]:
-    function = files.read(files.source.glob_of(path), structure=group.structure, on_cluster=False)
     name, looked_at = loaded_column.column.name, loaded_column.looked_at
     # The default of a missing container does not count.
     if default := group.defaults.get(name):
@@ -160,11 +157,13 @@ def _find_row(
     fields = (f"CAST(if(isNull({of}), NULL, toString({of})), 'Nullable(String)')" for of in map(identifier, names))
     value = ", ".join((shown, *fields))
     # Without WHERE, because filtered rows would not be counted.
-    sql = function.between(
-        "SELECT minIf(number, bad), argMinIf(value, number, bad) FROM (SELECT rowNumberInAllBlocks() + 1 AS number, "
+    values_of_rows = (
+        "rowNumberInAllBlocks() + 1 AS number, "
         f"tuple([{value}], {loaded_column.is_unparsed}, NOT ifNull({bad_if_lossy}, 1), {is_certain}) AS value, "
-        f"{bad} AS bad FROM ",
-        f" WHERE {files.source.condition_of(path)})",
+        f"{bad} AS bad"
+    )
+    sql = files.select_one(path, values_of_rows, structure=group.structure).between(
+        "SELECT minIf(number, bad), argMinIf(value, number, bad) FROM (", ")"
     )
     rows = yield from files.look(f"Look for its row in {path}", sql, {**IN_ORDER, **_SATURATE})
     if not rows or not rows[0][0]:
@@ -209,5 +208,5 @@ def _sentence(
         ways += f"; casts={{'lossy_columns': [{name!r}]}} truncates or rounds such values."
     else:
         ways += "."
-    column_type = loaded_column.column.type
-    return f"Column {name!r} is {column_type}, but {where} has {shown} ({count} such rows in all).{hint} {ways}"
+    column_type, rows = loaded_column.column.type, quantity(count, "such row")
+    return f"Column {name!r} is {column_type}, but {where} has {shown} ({rows} in all).{hint} {ways}"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 
 from airflow_provider_chs3.core.arguments.check_arguments import text_of
 from airflow_provider_chs3.core.ledger.comparison import as_recorded, evidence_of
-from airflow_provider_chs3.core.ledger.partition_state import PartitionState, rows_of_shards
+from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.past_loads import SLOW_SECONDS, read_pace
 from airflow_provider_chs3.core.ledger.recording import (
     RecordOnNode,
@@ -20,10 +20,10 @@ from airflow_provider_chs3.core.ledger.recording import (
     as_text,
     renew,
 )
-from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record, rows_of_shards
 from airflow_provider_chs3.core.ledger.table import ARRIVED, LOADS_COLUMNS, lacks_look, make_ledger, make_loads_table
 from airflow_provider_chs3.core.load.decision import LoadResult
-from airflow_provider_chs3.core.load.end_attempts import begins_with_any
+from airflow_provider_chs3.core.load.end_attempts import begins_with_any, log_failure
 from airflow_provider_chs3.core.load.insert import Verified
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods
 from airflow_provider_chs3.core.load.publication import evidence_of_state, periods_text, values_of
@@ -39,6 +39,7 @@ from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, N
 
 #: Columns of the record of a load that are fields of its result.
 _OF_RESULT = [name for name in LOADS_COLUMNS if name != "period" and name in LoadResult.__dataclass_fields__]
+_NOT_RECORDED = "The load's record could not be written, which changes nothing in the table."
 #: Servers may quote statements of any length.
 _ERROR_CHARACTERS = 4_000
 #: The recorded reading of files that differ from each other.
@@ -101,7 +102,7 @@ def record_loads(
             ]
             yield from _record(event, several)
     except Chs3Error as error:
-        yield from Log(name=f"The period is published, but the load's record could not be written: {error}")
+        yield from Log(name=f"{_NOT_RECORDED} ({error})")
         return
     for period, result in results.items():
         if sum(result.seconds_by_step.values()) > SLOW_SECONDS:
@@ -181,10 +182,7 @@ def record_unchanged(loads: Sequence[PeriodLoad]) -> Steps[None]:
 
 def record_arrival(load: PeriodLoad, *, is_held: bool) -> Steps[None]:
     """Record that an arrival was loaded into the periods of its rows, or is held with them."""
-    try:
-        yield from _record("withheld" if is_held else ARRIVED, [(load, {})])
-    except Chs3Error as error:
-        yield from Log(name=f"The arrival is published, but the load's record could not be written: {error}")
+    yield from log_failure(_record("withheld" if is_held else ARRIVED, [(load, {})]), _NOT_RECORDED)
 
 
 def _newest_query(loads: Sequence[PeriodLoad], due: str) -> Sql:
@@ -346,7 +344,7 @@ def renew_records(loads: Sequence[PeriodLoad]) -> Steps[None]:
     context = loads[0].context
     renewals, steps = defaultdict[Node, list[Renewal]](list), list[QueryNodes]()
     for load in loads:
-        shards = rows_of_shards({node: period.state for node, period in load.before.items()})
+        shards = rows_of_shards(load.before)
         for node, period in load.before.items():
             if period.record and period.is_of_replica:
                 steps.append(_copy_records(load, node, period.record, period, shards))

@@ -63,7 +63,7 @@ from airflow_provider_chs3.exceptions import (
 _FINISHED = "an earlier load staged it: completing its publication"
 _APPROVED = "it was held, and is approved"
 _STALE = "a superseded load published after it, from a replica that had been down"
-#: The attempts in question are recent.
+#: Newest records of each partition to search: superseded attempts are recent.
 _MOST_RECORDS = 100
 
 

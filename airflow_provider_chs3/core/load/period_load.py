@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
 
 from airflow_provider_chs3.core.files.file_set import LOOK_THREADS, Files, Reading
 from airflow_provider_chs3.core.files.loaded_columns import FileGroup, has_whole_objects
@@ -66,18 +65,6 @@ class InsertPlan:
     def settings_as_json(self) -> str:
         """The settings as JSON, as records have them: values are of any type."""
         return json.dumps([asdict(setting) for setting in self.settings], ensure_ascii=False)
-
-    @classmethod
-    def of_record(
-        cls, reading: Mapping[str, Any], settings: str, *, memory_bytes: int, memory_steps: int
-    ) -> InsertPlan:
-        """Create the plan from its record."""
-        return cls(
-            reading=Reading.of_json(reading),
-            settings=tuple(Setting(**values) for values in json.loads(settings)),
-            memory_bytes=memory_bytes,
-            memory_steps=memory_steps,
-        )
 
 
 _FIRST_TRY = RetryState()
@@ -154,7 +141,7 @@ class PeriodLoad(Publication):
         request: LoadRequest,
         context: Target,
         *,
-        period: Period,
+        period: Period | None = None,
         nonce: str = "",
         retry_state: RetryState = _FIRST_TRY,
         source: Source,
@@ -162,7 +149,8 @@ class PeriodLoad(Publication):
         period_partitions: PeriodPartitions,
         timer: StepTimer = NO_STEPS,
     ) -> PeriodLoad:
-        """Create the load of the listed objects into the inspected target; by default, it has the request's nonce."""
+        """Create the load of the listed objects into the inspected target: by default, of the request's period."""
+        period = period or request.period
         files = Files(
             source=source,
             manifest=manifest,

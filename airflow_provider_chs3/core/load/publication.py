@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from airflow_provider_chs3.core.arguments.check_arguments import Check, CheckResult
 from airflow_provider_chs3.core.ledger.comparison import evidence_of, spread
@@ -287,6 +287,10 @@ def evidence_of_state(
         "data_version": state.data_version,
         "evidence": state.evidence(rows_of_shards, beside=beside).as_text(),
     }
+
+
+#: The partition of each period, by node.
+PartitionStates: TypeAlias = dict[Period, dict[Node, PartitionState]]
 
 
 def held_attempt(load: Publication, nonce: str) -> Attempt:

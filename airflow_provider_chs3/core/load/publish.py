@@ -10,15 +10,15 @@ from airflow_provider_chs3.core.arguments.check_arguments import rows_that_fail
 from airflow_provider_chs3.core.ledger.comparison import is_changed
 from airflow_provider_chs3.core.ledger.object_records import ObjectsOfPeriod, record_objects
 from airflow_provider_chs3.core.ledger.partition_changes import is_explained
-from airflow_provider_chs3.core.ledger.partition_state import PartitionState, rows_of_shards
 from airflow_provider_chs3.core.ledger.queries import look_up_beside
 from airflow_provider_chs3.core.ledger.recording import Values, add_records
-from airflow_provider_chs3.core.ledger.records import WITH_ARRIVAL, PeriodOnNode
+from airflow_provider_chs3.core.ledger.records import WITH_ARRIVAL, PeriodOnNode, rows_of_shards
 from airflow_provider_chs3.core.load.checks import check_rows, check_seen
 from airflow_provider_chs3.core.load.increment_completion import add_kept_objects, prove_attached, require_base
 from airflow_provider_chs3.core.load.kept_versions import drop_held_of, drop_older_versions, keep_held, keep_versions
 from airflow_provider_chs3.core.load.publication import (
     P,
+    PartitionStates,
     Publication,
     Publications,
     Staged,
@@ -62,7 +62,7 @@ _OTHER_KEY = {33: "Cannot read all data", 246: "calculated partition ID"}
 _WAITS_FOR_REPLACED_SECONDS = (1, 2, 4, 8, 15, 30, 30, 30)
 
 
-def publish(periods: Publications[P]) -> Steps[dict[Period, dict[Node, PartitionState]]]:
+def publish(periods: Publications[P]) -> Steps[PartitionStates]:
     """Replace the periods' partitions on every node with the staged rows, from one staging table; return their states.
 
     This includes nodes without staged rows, which must lose rows of the last version. REPLACE PARTITION is atomic on a
@@ -91,7 +91,7 @@ def publish(periods: Publications[P]) -> Steps[dict[Period, dict[Node, Partition
     return states
 
 
-def _hold_periods(periods: Publications[P]) -> Steps[dict[Period, dict[Node, PartitionState]]]:
+def _hold_periods(periods: Publications[P]) -> Steps[PartitionStates]:
     """Hold the staged rows of periods, record them with the evidence of the published rows, and return that."""
     kept = yield from periods.run(keep_held)
     yield from periods.run_together(_record_objects(periods))
@@ -295,19 +295,23 @@ def _mark_lasting(periods: Publications[P]) -> Steps[None]:
     periods.update(lambda item: replace(item, lasting=lasting))
 
 
-def _conclude_publication(periods: Publications[P]) -> Steps[dict[Period, dict[Node, PartitionState]]]:
+def _conclude_publication(periods: Publications[P]) -> Steps[PartitionStates]:
     """Record periods as published as soon as their replaced parts are gone from the disks.
 
     Until then, the parts reappear beside the new ones if a server is killed or restarted (before 26.6), and on any
     version if it loses power. Periods leave if queries read their replaced parts for too long.
     """
-    states, waiting = dict[Period, dict[Node, PartitionState]](), periods.subset(periods.items)
+    states, waiting = PartitionStates(), periods.subset(periods.items)
     for seconds in (*_WAITS_FOR_REPLACED_SECONDS, 0):
         held = held_nodes(waiting)
         new_parts = yield from waiting.run_together(remove_replaced(waiting, held))
         looked = yield from waiting.ask(partial(look_at_published, held=held, new_parts=new_parts or {}))
         periods.merge(waiting)
-        read = {item.period for item in waiting if looked[item.period][1] & _ids_of(item)}
+        read = {
+            item.period
+            for item in waiting
+            if any(member.partition_id in looked[item.period][1] for of in item.members.values() for member in of)
+        }
         done, waiting = waiting.subset(waiting.items.keys() - read), waiting.subset(read)
         states |= yield from _record_published(done, {period: current for period, (current, _) in looked.items()})
         periods.merge(done)
@@ -324,10 +328,6 @@ def _conclude_publication(periods: Publications[P]) -> Steps[dict[Period, dict[N
         )
         periods.set_aside(item.period, error)
     return states
-
-
-def _ids_of(load: Publication) -> set[str]:
-    return {member.partition_id for of_node in load.members.values() for member in of_node}
 
 
 def _check_staged(load: Publication, current: Mapping[Node, Staged]) -> None:
@@ -366,7 +366,7 @@ def _write_records(
 
 def _record_published(
     periods: Publications[P], current: Mapping[Period, Mapping[Node, PeriodOnNode]]
-) -> Steps[dict[Period, dict[Node, PartitionState]]]:
+) -> Steps[PartitionStates]:
     """Record periods as published, if their partitions hold the staged rows."""
     periods.apply(lambda item: check_published(item, current[item.period]))
     values = partial(_values_of_published, current=current)
@@ -389,7 +389,7 @@ def _structure(item: Publication, node: Node) -> str:
 
 def _values_of_published(item: Publication, *, current: Mapping[Period, Mapping[Node, PeriodOnNode]]) -> _Records:
     on_nodes = current[item.period]
-    shards = rows_of_shards({node: period.state for node, period in on_nodes.items()})
+    shards = rows_of_shards(on_nodes)
     for node, members in item.members.items():
         structure, of_intent = _structure(item, node), item.intended.get(node)
         attempt_values = of_intent.of_attempt if of_intent else {}

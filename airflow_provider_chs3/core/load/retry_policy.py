@@ -235,7 +235,7 @@ class Reload(Group):
         """Check whether a table is a different one."""
         if target == self.target:
             return False
-        local, _, _ = yield from local_table(target, cluster)
+        local = yield from local_table(target, cluster)
         return local != self.target
 
 

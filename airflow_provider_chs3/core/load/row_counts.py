@@ -12,13 +12,12 @@ from dataclasses import replace
 
 from airflow_provider_chs3.core.files.describe_files import is_empty
 from airflow_provider_chs3.core.files.file_schema import count_rows
-from airflow_provider_chs3.core.files.file_set import Files
 from airflow_provider_chs3.core.files.parse_errors import unreadable
 from airflow_provider_chs3.core.files.source import Batch
 from airflow_provider_chs3.core.load.frames import FRAMED, Walk, find_damage
 from airflow_provider_chs3.core.load.period_load import PeriodLoad
 from airflow_provider_chs3.core.load.resume import DoneInsert
-from airflow_provider_chs3.core.model.error_codes import MEMORY_LIMIT_EXCEEDED, is_of_servers
+from airflow_provider_chs3.core.model.error_codes import MEMORY_LIMIT_EXCEEDED
 from airflow_provider_chs3.core.model.models import Node, Unit
 from airflow_provider_chs3.core.model.quantities import quantity, size_text
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
@@ -39,6 +38,8 @@ _LOG_SECONDS = 10
 #: A second read takes up to this fraction of the insert's time (measured): waiting for logs takes no longer.
 _SECOND_READ_FRACTION = 1 / 3
 
+#: An object as one value, `raw_blob`.
+_AS_BLOB = {"file_format": "RawBLOB", "structure": "raw_blob String"}
 #: The servers' counter of opened files; the storage's kind has the counter of bytes.
 _FILES = "EngineFileLikeReadFiles"
 
@@ -138,9 +139,9 @@ def _answers(name: str, nodes: Collection[Node], sql: Sql) -> Steps[list[Row]]:
 
 #: Concurrent requests of the worker, which mostly wait for the storage.
 _AT_A_TIME = 16
-#: A server holds an object in memory up to three times to pass it on (measured),
+#: The most that a server passes on: it holds an object in memory up to three times (measured).
 _MOST_HANDED_BYTES = 128 * 1024**2
-#: and uncompressed Native, too, to find its end.
+#: The most of Native that a server holds so, uncompressed, to find its end.
 _MOST_NATIVE_BYTES = 32 * 1024**2
 _CUT_OFF = (32, 33)
 _WITH_GZIP = "Compress it with gzip"
@@ -247,7 +248,7 @@ def _read_through_server(load: PeriodLoad, unit: Unit) -> Steps[bytes | str]:
     files = replace(load.files, compression="none")
     if unit.size_bytes > _MOST_HANDED_BYTES:
         return f"only the servers have access, and one passes on at most {size_text(_MOST_HANDED_BYTES)}. {_WITH_GZIP}"
-    sql = _from_blob(files, unit, "SELECT raw_blob FROM ")
+    sql = files.select_one(unit.path, "raw_blob", **_AS_BLOB)
     try:
         rows = yield from files.look(f"Read {unit.path} through a server", sql, on_cluster=False)
     except ClickHouseServerError as error:
@@ -259,14 +260,6 @@ def _read_through_server(load: PeriodLoad, unit: Unit) -> Steps[bytes | str]:
     body = rows[0][0] if rows else b""
     # The driver decodes valid UTF-8.
     return body if isinstance(body, bytes) else str(body).encode()
-
-
-def _from_blob(files: Files, unit: Unit, before: str, after: str = "") -> Sql:
-    """Return a statement that reads an object as one value, `raw_blob`."""
-    blob = files.read(
-        files.source.glob_of(unit.path), file_format="RawBLOB", structure="raw_blob String", on_cluster=False
-    )
-    return blob.between(before, f" WHERE {files.source.condition_of(unit.path)}{after}")
 
 
 def _find_end_of_xz(size_bytes: int) -> Walk:
@@ -293,18 +286,14 @@ def _find_ends_of_native(load: PeriodLoad, objects: Sequence[Unit]) -> Steps[dic
                 f"the servers check at most {most} of Native by itself. Write it in pieces, or without compression"
             )
             continue
-        more = f"SELECT count() FROM format({literal(_NATIVE)}, (SELECT concat(any(raw_blob), 'x') FROM "
-        sql = _from_blob(files, unit, more, "))")
-        try:
-            yield from files.look(f"Find where {unit.path} ends", sql, on_cluster=False)
-        except ClickHouseServerError as error:
-            if is_of_servers(error):
-                raise
-            if error.code not in _CUT_OFF and not (yield from is_empty(files, unit.path)):
-                raise SourceError(unreadable(unit.path, files.format, error)) from error
-        else:
+        more = files.select_one(unit.path, "concat(any(raw_blob), 'x')", **_AS_BLOB)
+        sql = more.between(f"SELECT count() FROM format({literal(_NATIVE)}, (", "))")
+        answer = yield from files.try_look(f"Find where {unit.path} ends", sql, on_cluster=False)
+        if not isinstance(answer, ClickHouseServerError):
             raise SourceError(
                 f"{unit.path} holds an empty block, or zeros, at which readers of Native stop: the rows after it would "
                 "be missing. Write it again. The period was not published."
             )
+        if answer.code not in _CUT_OFF and not (yield from is_empty(files, unit.path)):
+            raise SourceError(unreadable(unit.path, files.format, answer)) from answer
     return unproved

@@ -10,11 +10,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.load.end_attempts import check_not_superseded, settle_with_rivals
 from airflow_provider_chs3.core.load.increment_completion import begin_increments, complete_increments
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods
-from airflow_provider_chs3.core.load.publication import Staged, count_partitions, periods_text, staged_of
+from airflow_provider_chs3.core.load.publication import (
+    PartitionStates,
+    Staged,
+    count_partitions,
+    periods_text,
+    staged_of,
+)
 from airflow_provider_chs3.core.load.publish import publish
 from airflow_provider_chs3.core.load.staging_tables import (
     Attempt,
@@ -32,11 +37,9 @@ from airflow_provider_chs3.exceptions import Chs3Error, SupersededError, Transie
 _MOST_TABLES = 5
 
 
-def publish_from_shared_table(
-    load: PeriodLoad, periods: Periods, attempts: list[Attempt]
-) -> Steps[dict[Period, dict[Node, PartitionState]]]:
+def publish_from_shared_table(load: PeriodLoad, periods: Periods, attempts: list[Attempt]) -> Steps[PartitionStates]:
     """Publish periods that are staged together."""
-    states, waiting = dict[Period, dict[Node, PartitionState]](), periods.subset(periods.items)
+    states, waiting = PartitionStates(), periods.subset(periods.items)
     for number in range(1, _MOST_TABLES + 1):
         if not waiting.items:
             return states
@@ -72,9 +75,7 @@ def _create_shared_staging(periods: Periods, attempt: Attempt) -> Steps[set[Peri
     return {period for period, period_attempt in attempts.items() if period_attempt in held}
 
 
-def _publish_part(
-    load: PeriodLoad, periods: Periods, attempt: Attempt
-) -> Steps[dict[Period, dict[Node, PartitionState]]]:
+def _publish_part(load: PeriodLoad, periods: Periods, attempt: Attempt) -> Steps[PartitionStates]:
     values = frozenset(period.period_partitions.value for period in periods)
     staged = {period.period: period.staged for period in periods}
     periods.update(lambda item: replace(item, attempt=attempt, others_in_staging=values))

@@ -12,8 +12,8 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
-from airflow_provider_chs3.core.ledger.object_records import published_fingerprints
-from airflow_provider_chs3.core.load.arrivals import load_of_period, objects_of_periods, periods_by_path
+from airflow_provider_chs3.core.ledger.object_records import loaded_objects, published_fingerprints
+from airflow_provider_chs3.core.load.arrivals import load_of_period, periods_by_path
 from airflow_provider_chs3.core.load.decision import LoadResult
 from airflow_provider_chs3.core.load.insert import Verified, insert, select_objects
 from airflow_provider_chs3.core.load.outcome import result_of
@@ -90,7 +90,7 @@ def _check_lateness(load: PeriodLoad, rows: _Rows) -> None:
 def _loads_of(load: PeriodLoad, partitions: Mapping[Period, PeriodPartitions], rows: _Rows) -> Steps[Periods]:
     assert load.spread
     kept, arrivals = defaultdict[Period, list[Unit]](list), defaultdict[Period, dict[str, str]](dict)
-    for item in (yield from objects_of_periods(load.context, one_of("period", map(str, partitions)))):
+    for item in (yield from loaded_objects(load.context, one_of("period", map(str, partitions)))):
         kept[item.period].append(item.unit)
         arrivals[item.period][item.unit.path] = item.arrival
     kept |= {period: list(manifest.objects) for period, manifest in load.spread.unfinished.items()}
@@ -119,7 +119,7 @@ def _check_known(load: PeriodLoad, periods: Collection[Period], kept: Mapping[Pe
     context = load.context
     if not (periods and context.nodes[context.coordinator].has_ledger):
         return
-    published = yield from published_fingerprints(context, load.key_on(context.coordinator), sorted(periods))
+    published = yield from published_fingerprints(context, sorted(periods))
     for period, fingerprint in sorted(published.items()):
         if fingerprint is None or Manifest.of(kept.get(period, ())).fingerprint != fingerprint:
             raise TargetChangedError(
@@ -179,7 +179,7 @@ def _by_period(found: Sequence[Row], partitions: Mapping[Period, PeriodPartition
 
 
 def rows_of_periods(load: PeriodLoad) -> Steps[RowsOfPeriods]:
-    """Return what says which period of the table a row is of."""
+    """Return how to find the period of the table that a row is of."""
     of_time = time_of_key(load.context)
     assert of_time
     return RowsOfPeriods(of_time.column, (yield from parts_of_key(load.context, of_time)))
@@ -237,7 +237,7 @@ def _insert_changed(
     if not changed:
         return load, staged
     yield from Log(name=f"Objects of other arrivals changed, too: {changes}.")
-    held = yield from objects_of_periods(load.context, one_of("path", changed))
+    held = yield from loaded_objects(load.context, one_of("path", changed))
     spread = replace(load.spread, periods={**load.spread.periods, **periods_by_path(held, changed)})
     read = [listed[path] for path in changes.overwritten]
     if read:

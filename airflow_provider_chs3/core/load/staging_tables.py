@@ -82,7 +82,7 @@ class Attempt:
 
 
 def ddl_settings(context: Target) -> SettingValues:
-    """Return the settings for REPLACE PARTITION and DROP TABLE that every node knows."""
+    """Return the settings for statements on partitions and tables that every node knows."""
     return {name: value for name, value in DDL_SETTINGS.items() if name in context.known_settings}
 
 

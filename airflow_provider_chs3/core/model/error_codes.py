@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, TerminalError
 
@@ -289,8 +288,3 @@ def is_of_insert(error: ClickHouseServerError) -> bool:
 def is_too_many_partitions(error: ClickHouseServerError) -> bool:
     """Check whether 252 is about the partitions of one block, which waiting does not change."""
     return error.code == TOO_MANY_PARTS and "partitions for single INSERT block" in error.message
-
-
-def known_codes() -> Iterator[int]:
-    """Yield the codes that are explained here."""
-    yield from sorted({*_HINTS, S3_ERROR, HDFS_ERROR, POCO_EXCEPTION})

@@ -186,12 +186,12 @@ def _parsed(text: str) -> Period | None:
     return Period(begin, grain)
 
 
-def parse_periods(given: Sequence[str] | str | None) -> tuple[Period, ...]:
+def parse_periods(given: Sequence[Period | str] | str | None) -> tuple[Period, ...]:
     """Parse a list of periods and sort it."""
     if given is None:
         raise ConfigurationError("periods=None: its template rendered to nothing. Set a value for it in the run.")
     texts = given.split(",") if isinstance(given, str) else given
-    periods = {Period.parse(text.strip() if isinstance(text, str) else text) for text in texts}
+    periods = {text if isinstance(text, Period) else Period.parse(str(text).strip()) for text in texts}
     if periods:
         grain_of(periods)
     return tuple(sorted(periods))

@@ -142,9 +142,7 @@ def _inspect_period(request: LoadRequest) -> Steps[PeriodLoad]:
     source, manifest = yield from list_ready_period(request)
     context = yield from look_at_table(request, needs_all=True)
     partitions = yield from partitions_of_one(context, request.period)
-    return PeriodLoad.of(
-        request, context, period=request.period, source=source, manifest=manifest, period_partitions=partitions
-    )
+    return PeriodLoad.of(request, context, source=source, manifest=manifest, period_partitions=partitions)
 
 
 def _count_rows(load: PeriodLoad) -> Steps[dict[str, int]]:

@@ -9,10 +9,9 @@ from functools import partial
 
 from airflow_provider_chs3.core.files.file_set import Reading
 from airflow_provider_chs3.core.ledger.object_records import ObjectsOfPeriod, make_objects_table, record_objects
-from airflow_provider_chs3.core.ledger.partition_state import rows_of_shards
 from airflow_provider_chs3.core.ledger.queries import look_up_periods
 from airflow_provider_chs3.core.ledger.recording import RecordOnNode, add_records
-from airflow_provider_chs3.core.ledger.records import PeriodOnNode
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode, rows_of_shards
 from airflow_provider_chs3.core.ledger.table import make_ledger
 from airflow_provider_chs3.core.load.load_request import LoadRequest
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Spread
@@ -56,7 +55,6 @@ def prove_arrivals(request: LoadRequest, context: Target) -> Steps[list[PeriodLo
     load = PeriodLoad.of(
         request,
         context,
-        period=request.period,
         source=source,
         manifest=Manifest.of(unit for manifest in listed.values() for unit in manifest.objects),
         period_partitions=part,
@@ -75,7 +73,7 @@ def prove_arrivals(request: LoadRequest, context: Target) -> Steps[list[PeriodLo
     yield from check_objects(load)
     load = replace(load, plan=read.plan)
     periods = {of.value: period for period, of in partitions.items()}
-    # Of objects that were not loaded yet, a period of which the table lacks rows: the next run loads them.
+    # Objects that were not loaded yet, with a period of their rows that the table lacks: the next run loads them.
     new = {path: value for path, by_value in read.digests.items() for value in by_value if value not in periods}
     loads = dict[Period, PeriodLoad]()
     while True:
@@ -219,7 +217,7 @@ def records_as_loaded(loads: Sequence[tuple[PeriodLoad, Reading]]) -> Steps[list
     lasting = yield from find_lasting(context, filled)
     records = list[RecordOnNode]()
     for load, reading in loads:
-        shards = rows_of_shards({node: on_node.state for node, on_node in load.before.items()})
+        shards = rows_of_shards(load.before)
         for node, on_node in load.before.items():
             structure = load.structure_with(reading, node)
             for partition in on_node.recorded:

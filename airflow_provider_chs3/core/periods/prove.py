@@ -121,9 +121,7 @@ def prove_periods(requests: Sequence[LoadRequest], options: ProofOptions) -> Ste
             if period in listed.failed:
                 raise listed.failed[period]
             source, partitions, manifest = listed.source, owns[period], listed.manifests[period]
-            load = PeriodLoad.of(
-                request, context, period=period, source=source, manifest=manifest, period_partitions=partitions
-            )
+            load = PeriodLoad.of(request, context, source=source, manifest=manifest, period_partitions=partitions)
             proved_period = yield from prove_period(load, options)
             proved_period = _limit_to_recorded(proved_period, request, recorded.get(period))
         except REFUSALS as error:

@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 
 from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedPeriod, compare_unpinned
 from airflow_provider_chs3.core.ledger.object_records import make_objects_table
-from airflow_provider_chs3.core.ledger.partition_state import CONTENT, PartitionState, rows_of_shards
+from airflow_provider_chs3.core.ledger.partition_state import CONTENT, PartitionState
 from airflow_provider_chs3.core.ledger.queries import look_up_periods
 from airflow_provider_chs3.core.ledger.recording import Renewal, Values, renew
-from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Restored, restored_of
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Restored, restored_of, rows_of_shards
 from airflow_provider_chs3.core.ledger.table import LedgerKey, make_ledger
 from airflow_provider_chs3.core.load.end_attempts import (
     check_not_superseded,
@@ -75,7 +75,7 @@ class RestoreRequest(LedgerRequest):
 
 @dataclass(frozen=True, slots=True)
 class RestoredPeriod(AsJson):
-    """The result for a period."""
+    """The result of restoring or unpinning a period."""
 
     period: Period
     status: str
@@ -163,7 +163,7 @@ def unpin_periods(request: LedgerRequest) -> Steps[list[RestoredPeriod]]:
     unpinned = list[RestoredPeriod]()
     for period, nodes in on_nodes.items():
         restored = restored_of(nodes)
-        rows = sum(rows_of_shards({node: on_node.state for node, on_node in nodes.items()}).values())
+        rows = sum(rows_of_shards(nodes).values())
         if restored and restored.is_pinned:
             sql = _unpinned(context, period, nodes, replace(restored, is_pinned=False))
             once = {node: sql[node] for node in context.recorders if node in sql}

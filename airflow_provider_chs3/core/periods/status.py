@@ -19,7 +19,7 @@ from airflow_provider_chs3.core.ledger.comparison import (
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState, partition_states
 from airflow_provider_chs3.core.ledger.past_loads import read_pace
 from airflow_provider_chs3.core.ledger.queries import look_up_periods
-from airflow_provider_chs3.core.ledger.records import IS_STATE, NUMBER_OF_HELD, PeriodOnNode, newest
+from airflow_provider_chs3.core.ledger.records import IS_STATE, NUMBER_OF_HELD, PeriodOnNode, newest, rows_of_shards
 from airflow_provider_chs3.core.ledger.table import ARRIVED, LOOKS, LedgerKey
 from airflow_provider_chs3.core.load.decision import Hold, PeriodFacts, Skip, decide
 from airflow_provider_chs3.core.load.kept_versions import validate_held
@@ -27,7 +27,7 @@ from airflow_provider_chs3.core.model.freshness import FreshBy, Freshness
 from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period
 from airflow_provider_chs3.core.sql.quoting import Sql, in_table, literal, table
-from airflow_provider_chs3.core.steps.operations import QueryNodes, Steps
+from airflow_provider_chs3.core.steps.operations import QueryNodes, Row, Steps
 from airflow_provider_chs3.core.target.node_facts import Target, inspect_target
 from airflow_provider_chs3.core.target.period_partitions import grain_of_key, partitions_of
 from airflow_provider_chs3.core.target.privileges import OF_A_PERIOD
@@ -65,7 +65,7 @@ class PeriodInLedger:
     @property
     def rows(self) -> int:
         """Rows in its partition, on all shards."""
-        return sum({node.shard_num: on_node.state.rows for node, on_node in self.nodes.items()}.values())
+        return sum(rows_of_shards(self.nodes).values())
 
     @property
     def size_bytes(self) -> int:
@@ -262,29 +262,27 @@ def _periods_query(context: Target, node: Node) -> Sql:
 
 def _ask_for_loads(context: Target) -> Steps[dict[Period, _LastLoad]]:
     """Read what the newest load of each period did, from the coordinator."""
-    if not context.nodes[context.coordinator].has_loads:
-        return {}
-    of_table = LedgerKey.on(context, context.coordinator, WHOLE_TABLE).table_condition
-    sql = Sql(
-        "SELECT period, argMaxIf((attempt, insert_seconds, loaded_rows), (sequence, recorded_at), event = 'load'), "
-        f"{_utc('max(recorded_at)')}, argMax(fresh_by, (sequence, recorded_at)) FROM {table(context.loads)} "
-        f"WHERE {of_table} AND event IN {LOOKS} GROUP BY period"
+    columns = (
+        "argMaxIf((attempt, insert_seconds, loaded_rows), (sequence, recorded_at), event = 'load'), "
+        f"{_utc('max(recorded_at)')}, argMax(fresh_by, (sequence, recorded_at))"
     )
-    rows = yield from context.on_coordinator(name="Ask what the loads did", sql=sql)
+    rows = yield from _ask_by_period(context, "Ask what the loads did", columns, f"event IN {LOOKS}")
     return {Period.parse(period): _LastLoad(*of_load, *of_looks) for period, of_load, *of_looks in rows}
 
 
 def _ask_for_arrivals(context: Target) -> Steps[dict[Period, tuple[datetime, str]]]:
     """Read when a load last left the periods as the objects of each arrival are, and when arrivals are due."""
-    if not context.nodes[context.coordinator].has_loads:
-        return {}
-    of_table = LedgerKey.on(context, context.coordinator, WHOLE_TABLE).table_condition
-    sql = Sql(
-        f"SELECT period, max(recorded_at), argMax(fresh_by, recorded_at) FROM {table(context.loads)} "
-        f"WHERE {of_table} AND event = {literal(ARRIVED)} GROUP BY period"
-    )
-    rows = yield from context.on_coordinator(name="Ask which arrivals are loaded", sql=sql)
+    columns, arrived = "max(recorded_at), argMax(fresh_by, recorded_at)", f"event = {literal(ARRIVED)}"
+    rows = yield from _ask_by_period(context, "Ask which arrivals are loaded", columns, arrived)
     return {Period.parse(period): (looked_at, fresh_by) for period, looked_at, fresh_by in rows}
+
+
+def _ask_by_period(context: Target, name: str, columns: str, condition: str) -> Steps[list[Row]]:
+    if not context.nodes[context.coordinator].has_loads:
+        return []
+    of_table = LedgerKey.on(context, context.coordinator, WHOLE_TABLE).table_condition
+    sql = Sql(f"SELECT period, {columns} FROM {table(context.loads)} WHERE {of_table} AND {condition} GROUP BY period")
+    return (yield from context.on_coordinator(name=name, sql=sql))
 
 
 def _utc(time: str) -> str:

@@ -192,18 +192,15 @@ def _time(text: str, made: str, target: ColumnType) -> str:
     shown_there = shown if target.time_zone == "UTC" else f"if({is_utc}, toString({made}, 'UTC'), {shown})"
     local, without_z = _spaced(f"replaceRegexpOne({text}, {_OFFSET}, '')"), f"trimRight({text}, 'Z ')"
     missing = _MIDNIGHT[len(_MIDNIGHT) - 9 + target.scale - (not target.scale) :]
-    known = f"{_begins_after_1900(text, made)} AND " if target.scale else ""
+    # 25.8 parses a time before the first second of a calendar, and shows that second with the parts of the text.
+    after_1900 = f"(toYear({made}) != {_FIRST_YEAR_OF_25} OR position({text}, '.') = 0 OR {_HAS_EARLIER_PARTS})"
+    known = f"{after_1900} AND " if target.scale else ""
     return (
         f"{known}({same} OR {_is_whole(text, shown_there, target)} "
         f"OR {_begins(_spaced(without_z), shown_there, missing)} OR {_unix(text, made, target)} "
         f"OR {_begins(local, _moved(text, made, target), missing)} "
         f"OR {_has_same_numbers(text, shown, _NUMBERS_OF_TIME)})"
     )
-
-
-def _begins_after_1900(text: str, made: str) -> str:
-    """Refuse parts of the first second of a calendar: 25.8 parses a time before it, and shows that as the text."""
-    return f"(toYear({made}) != {_FIRST_YEAR_OF_25} OR position({text}, '.') = 0 OR {_HAS_EARLIER_PARTS})"
 
 
 def _is_whole(text: str, shown: str, target: ColumnType) -> str:

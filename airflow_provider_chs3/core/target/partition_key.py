@@ -228,7 +228,7 @@ def _of_value(column: Column, expression: str, value: str) -> str:
 
 
 def number_of(period: Period) -> int:
-    """Return the number by which `partition_ids_query` names a period: 202610, or that of its first day or hour."""
+    """Return a period as a number: 202610, or its first day or hour."""
     return int(f"{period.begin:{NUMBERS.get(period.grain, '%Y%m%d')}}")
 
 

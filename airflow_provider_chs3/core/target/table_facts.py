@@ -164,7 +164,7 @@ class TableFacts:
 
 
 def differences(was: TableFacts, is_now: TableFacts) -> list[str]:
-    """Return what of a table was changed that its parts depend on, as texts, but for added columns."""
+    """Describe the changes of a table that its parts depend on; added columns do not count."""
     types = {column.name: column.type for column in is_now.stored}
     texts = [
         f"its column {column.name} was {column.type}, and is {types.get(column.name, 'gone')}"

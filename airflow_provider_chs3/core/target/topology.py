@@ -159,9 +159,10 @@ def have_one_replica(nodes: Collection[Node]) -> bool:
     return len({node.shard_num for node in nodes}) == len(nodes)
 
 
-def local_table(target: TableName, cluster: str | None) -> Steps[tuple[TableName, str | None, str | None]]:
-    """Return the local table; for a Distributed one also its cluster and its sharding key, empty if there is none."""
-    return (yield from _local_table(target, cluster, (yield from _engine_of(target))))
+def local_table(target: TableName, cluster: str | None) -> Steps[TableName]:
+    """Return the table, or the local one of a Distributed table."""
+    local, _, _ = yield from _local_table(target, cluster, (yield from _engine_of(target)))
+    return local
 
 
 def _engine_of(target: TableName) -> Steps[Sequence[Row]]:
@@ -294,7 +295,7 @@ def _check_absent(
             rows[0]
             for replica, rows in answers.items()
             # The newest record of a shard comes from its Keeper, and only one is asked
-            # (see `core.ledger.records.record`).
+            # (see `core.ledger.recording.add_records`).
             if replica.shard_num == node.shard_num and rows and rows[0][0] == "default"
         ]
         answering = {name for _, name, _ in of_shard}

@@ -116,7 +116,7 @@ EXACT_NAMES = frozenset(setting.name for setting in _EXACT) | {"insert_null_as_d
 #: problem that it guards against.
 REQUIRED_SETTINGS = ("parallel_distributed_insert_select", "insert_deduplicate", "optimize_on_insert")
 
-#: Whether REPLACE PARTITION may empty a partition. Set only if nothing was staged: `core.load.publish`.
+#: Whether REPLACE PARTITION may empty a partition: 1 only for those of which nothing is staged (`core.load.publish`).
 EMPTY_SOURCE = "allow_replace_partition_from_empty_source"
 
 #: Sent with REPLACE PARTITION and DROP TABLE, as servers otherwise refuse both for periods over 50 GB.

@@ -93,7 +93,7 @@ class OnLoadsPage(OnTable):
         table = TableName.of(self.table, self.database, default_database=runner.session.options.database)
         try:
             # The page shows local tables.
-            table, *_ = runner.run(local_table(table, self.cluster or None))
+            table = runner.run(local_table(table, self.cluster or None))
         except Chs3Error as error:
             # The task will hit this error, too, and report it better.
             runner.log.debug("The link to the periods page uses the table's name as given: %s", error)

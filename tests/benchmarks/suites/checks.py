@@ -63,7 +63,7 @@ def _of_values(bench: TrialContext, lake: Lake, one: Format, rows: int) -> Compa
         return {**load(), _CPU: _cpu_ms(lake, began_at)}
 
     def unchecked() -> Figures:
-        with mock.patch.object(LoadedColumn, "holds", return_value=None):
+        with mock.patch.object(LoadedColumn, "holds", None):
             return checked()
 
     variants = {_UNCHECKED: unchecked, _PACKAGE: checked}

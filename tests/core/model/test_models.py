@@ -59,7 +59,7 @@ class TestPeriod:
             Period.parse(value)
 
     def test_one_of_a_list_that_is_no_text_is_no_period(self):
-        with pytest.raises(ConfigurationError, match="None is not a period"):
+        with pytest.raises(ConfigurationError, match="'None' is not a period"):
             parse_periods(["2026-10", None])
 
     @pytest.mark.parametrize("text", ["2026-13", "2026-00", "0000-01", "2026-02-29", "2025-W53"])

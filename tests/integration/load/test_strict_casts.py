@@ -32,7 +32,7 @@ def test_a_text_that_cannot_be_parsed_is_shown(lake: Lake, ending: str) -> None:
     expressions = [expression for _, expression in UNPARSED[ending]]
     select = {"ts": "toDateTime(ts, 'UTC')", **dict(zip(columns, expressions, strict=True))}
     matches = {
-        name: rf"Column '{name}' is .* row 2 of .*a.{ending} has [vd]='12abc' for it \(1 such rows in all\)\. "
+        name: rf"Column '{name}' is .* row 2 of .*a.{ending} has [vd]='12abc' for it \(1 such row in all\)\. "
         r"Change its expression in select=\{…\} \(fields are text there\), widen the column, or fix the file\.$"
         for name in columns
     }

@@ -50,7 +50,7 @@ def test_it_is_loaded_planned_proved_and_restored(
     assert [(period.is_to_load, period.reason) for period in table.plan(load)] == [(False, "as published")]
     changed = replace(load, select={"trip_id": "trip_id", "pickup_at": "pickup_at"})
     asked = parse_periods(PERIOD)
-    assert [period.is_to_load for period in table.plan(changed, asked)] == [True]
+    assert [period.is_to_load for period in table.plan(changed, PERIOD)] == [True]
     assert [period.is_to_load for period in table.plan(changed, asked, compares_definition=False)] == [False]
 
     trips_lake.upload(SECOND)
