@@ -82,7 +82,7 @@ def _of_expression(node: ast.AST, function: Function, known: dict[str, ast.AST],
         return
     is_step = isinstance(node, ast.Call) and (
         (isinstance(node.func, ast.Name) and node.func.id[0].isupper())
-        or (isinstance(node.func, ast.Attribute) and node.func.attr == "try_look")
+        or (isinstance(node.func, ast.Attribute) and node.func.attr in ("try_look", "on_each"))
     )
     if is_step:
         # Such as a statement with its name.
