@@ -187,7 +187,7 @@ def decide(facts: PeriodFacts, policies: Policies | None = None) -> Decision:
         is_skipped = policies.on_no_objects == "skip"
         return Skip(missing, has_no_objects=True) if is_skipped else Refuse(missing, Refusal.NO_OBJECTS)
     if refusal := _refusal(facts, policies):
-        return Refuse(reason, refusal)
+        return Refuse(_shrank_text(facts) if refusal is Refusal.SHRANK else reason, refusal)
     return _decide_load(facts, policies)
 
 
@@ -255,10 +255,7 @@ def _refusal(facts: PeriodFacts, policies: Policies) -> Refusal | None:
 def _why_held(facts: PeriodFacts, policies: Policies) -> str:
     """Return why a person decides about the replacement; empty if nobody does."""
     reasons = [facts.comparison.reason] if _is_of_others(facts, policies) else []
-    if _shrank(facts, policies):
-        shrank = f"shrank from {size_text(facts.published_bytes)} to {size_text(facts.size_bytes)}"
-        reasons.append(f"its {facts.contents} {shrank} since they were published")
-    return "; ".join(reasons)
+    return "; ".join([*reasons, *([_shrank_text(facts)] if _shrank(facts, policies) else [])])
 
 
 def _is_of_others(facts: PeriodFacts, policies: Policies) -> bool:
@@ -270,3 +267,8 @@ def _is_of_others(facts: PeriodFacts, policies: Policies) -> bool:
 
 def _shrank(facts: PeriodFacts, policies: Policies) -> bool:
     return bool(facts.objects) and facts.size_bytes < facts.published_bytes * (1 - policies.max_shrink_fraction)
+
+
+def _shrank_text(facts: PeriodFacts) -> str:
+    sizes = f"from {size_text(facts.published_bytes)} to {size_text(facts.size_bytes)}"
+    return f"its {facts.contents} shrank {sizes} since they were published"

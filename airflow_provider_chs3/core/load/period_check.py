@@ -47,7 +47,7 @@ from airflow_provider_chs3.core.load.resume import PUBLISHED_BY_OWNER, find_atte
 from airflow_provider_chs3.core.load.retry_policy import RELOAD
 from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period
-from airflow_provider_chs3.core.model.quantities import quantity, size_text
+from airflow_provider_chs3.core.model.quantities import quantity
 from airflow_provider_chs3.core.sql.quoting import Sql, is_table, table
 from airflow_provider_chs3.core.steps.driving import StepTimer
 from airflow_provider_chs3.core.steps.operations import Gather, Log, QueryNodes, Steps
@@ -364,10 +364,8 @@ def _error_of(load: PeriodLoad, facts: PeriodFacts, refuse: Refuse) -> Chs3Error
             sizes, has_column = request.source.kind.contents.sizes(load.manifest), bool(load.policies.object_column)
             return whole_table_error(target, sizes, refuse.reason, has_object_column=has_column)
         case Refusal.SHRANK:
-            subject = target if period == WHOLE_TABLE else period
             return SourceError(
-                f"The {facts.contents} of {subject} shrank from {size_text(facts.published_bytes)} to "
-                f"{size_text(facts.size_bytes)} since they were published, by more than "
+                f"{target if period == WHOLE_TABLE else period}: {refuse.reason}, by more than "
                 f"policies['max_shrink_fraction']={request.policies.max_shrink_fraction}. If that is intended, allow "
                 f"it for one run of the DAG, by its conf: {allowing_shrink(target, period)}."
             )

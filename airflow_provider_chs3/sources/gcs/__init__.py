@@ -1,4 +1,4 @@
-"""Objects in Google Cloud Storage."""
+"""Objects in Google Cloud Storage, listed and read as those of S3 (`sources/s3`)."""
 
 from __future__ import annotations
 

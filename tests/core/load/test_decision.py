@@ -96,7 +96,8 @@ class TestEachStatus:
         known = facts(status, size_bytes=49, published_bytes=100)
         policies = replace(STATUSES[status][1], max_shrink_fraction=0.6 if is_open else 0.5)
         is_taken = is_open or isinstance(STATUSES[status][0], Skip)
-        expected = decide(facts(status), policies) if is_taken else Refuse(WHY, Refusal.SHRANK)
+        why = "its objects shrank from 100 bytes to 49 bytes since they were published"
+        expected = decide(facts(status), policies) if is_taken else Refuse(why, Refusal.SHRANK)
         assert decide(known, policies) == expected
 
     @pytest.mark.parametrize("replace_unknown", [False, True])
@@ -121,16 +122,16 @@ def test_an_approval_that_died_is_completed_whatever_the_policies_of_who_repeats
 def test_what_would_be_refused_is_held_where_that_is_asked_for():
     held, holds = Whole(WHY, held_because=WHY), Policies(on_target_changed="hold")
     shrinks = {"size_bytes": 49, "published_bytes": 100}
+    why = "its objects shrank from 100 bytes to 49 bytes since they were published"
     for status in (ComparisonStatus.TARGET_CHANGED, ComparisonStatus.ROWS_UNKNOWN):
         assert decide(facts(status), holds) == held
         assert decide(facts(status, is_reload=True), holds) == held
         assert decide(facts(status, lacks_replica=True), holds) == Refuse(WHY, Refusal.REPLICA_DOWN)
-        assert decide(facts(status, **shrinks), holds) == Refuse(WHY, Refusal.SHRANK)
+        assert decide(facts(status, **shrinks), holds) == Refuse(why, Refusal.SHRANK)
     assert decide(facts(ComparisonStatus.ROWS_UNKNOWN), replace(holds, replace_unknown=True)) == WHOLE
     fewer = facts(ComparisonStatus.FEWER_NODES)
     assert decide(fewer, holds) == decide(fewer) == Refuse(WHY, Refusal.FEWER_NODES)
     shrank, holds = facts(ComparisonStatus.OBJECTS_CHANGED, **shrinks), Policies(on_shrink="hold")
-    why = "its objects shrank from 100 bytes to 49 bytes since they were published"
     assert decide(shrank, holds) == Whole(WHY, held_because=why)
     assert decide(replace(shrank, why_whole=""), holds) == Add(WHY, held_because=why)
     assert decide(replace(shrank, size_bytes=50), holds) == WHOLE
