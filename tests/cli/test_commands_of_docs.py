@@ -51,6 +51,7 @@ def server() -> Iterator[ClickHouseCluster]:
                 create_table_sql("taxi.trips"),
                 # A proof of objects goes by it.
                 "ALTER TABLE taxi.trips ADD COLUMN file String MATERIALIZED ''",
+                "CREATE TABLE taxi.refunds AS taxi.trips",
                 f"CREATE TABLE taxi.trips_all AS taxi.trips ENGINE = Distributed({cluster.name}, taxi, trips)",
             ):
                 client.execute(sql)
@@ -77,10 +78,7 @@ def loads(server: ClickHouseCluster, s3: S3Server, monkeypatch: pytest.MonkeyPat
 
 
 #: The file of loads, and the DAG, that commands name.
-LOADS = [
-    {"name": name, "table": "trips", "bucket": "my-bucket", "key": KEY, "fresh_by": "07:00"}
-    for name in ("trips", "refunds")
-]
+LOADS = [{"table": table, "bucket": "my-bucket", "key": KEY, "fresh_by": "07:00"} for table in ("trips", "refunds")]
 DAG = f"""
 from airflow.sdk import DAG
 from airflow_provider_chs3.transfers.scheduled_load import scheduled_load

@@ -74,7 +74,6 @@ def test_where_the_objects_are_is_said_once(given: dict[str, Any], match: str) -
             ("lake", "trips/{YYYY-MM}/*.csv", "lake_keys"),
         ),
         (GcsObjects(object_name="gs://lake/{YYYY-MM}/"), ("lake", "{YYYY-MM}/", "")),
-        (S3Objects(key="gs://lake/{YYYY-MM}/"), ("", "gs://lake/{YYYY-MM}/", "")),
     ],
 )
 def test_bucket_and_key_may_be_one_url(store: Storage, found: tuple[str, str, str]) -> None:

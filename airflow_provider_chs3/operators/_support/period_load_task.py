@@ -275,6 +275,8 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, PeriodTask, takes=OF_LOADS):
 
     def _ask(self, context: Context, listing: Listing, *, resumes: str | None) -> LoadRequest:
         """Set and return what is asked of the load, and set its periods."""
+        # `on_kill` needs it as soon as there is a request, and a signal may arrive during any import.
+        import airflow_provider_chs3.core.load.cancel  # noqa: F401
         from airflow_provider_chs3.core.sql.complete_answers import is_about_reading
 
         self._loading = self._periods(context)
