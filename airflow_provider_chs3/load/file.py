@@ -75,10 +75,12 @@ def read_loads(path: str | Path) -> tuple[Load, ...]:
 def _check_table(
     document: Document, keys: Keys, load: Load, loads: Mapping[str, Load], lines: Mapping[str, int]
 ) -> None:
-    """Check that no two loads replace each other's periods of a table; arrivals only add rows to periods."""
+    """Check that no two loads of other objects replace each other's periods of a table; arrivals only add to them."""
     for name, other in loads.items():
         is_same = (load.clickhouse_conn_id, load.full_table) == (other.clickhouse_conn_id, other.full_table)
-        if is_same and not is_of_a_run(load.full_table) and not (load.is_by_arrival and other.is_by_arrival):
+        is_elsewhere = (load.bucket, load.key, load.objects) != (other.bucket, other.key, other.objects)
+        adds = load.is_by_arrival and other.is_by_arrival
+        if is_same and is_elsewhere and not adds and not is_of_a_run(load.full_table):
             raise ConfigurationError(
                 f"{document.at(keys)}: line {lines[name]} loads {load.full_table}, too, and each of the two would "
                 "replace the other's rows of a period. Let one load have the objects of both, such as key: "

@@ -45,7 +45,7 @@ loads:
     select: {trip_id: trip_id, price: fare}
   - {table: journeys, key: "trips/{YYYY-MM}/*.parquet"}
   - {table: trips, database: hidden, name: hidden, key: "trips/{YYYY-MM}/*.parquet"}
-  - {table: trips, name: again, key: "refunds/{YYYY-MM}/*.parquet"}
+  - {table: again, key: "refunds/{YYYY-MM}/*.parquet"}
   - {table: trips, key: "trips/{YYYY-MM}/*.parquet"}
 """
 Review = Callable[[str], tuple[int, str]]
@@ -69,7 +69,7 @@ def server() -> Iterator[ClickHouseCluster]:
         with cluster.nodes[0].client() as client:
             for database in ("taxi", "hidden"):
                 client.execute(f"CREATE DATABASE {database}")
-            for table in ("taxi.trips", "taxi.refunds", "hidden.trips"):
+            for table in ("taxi.trips", "taxi.refunds", "taxi.again", "hidden.trips"):
                 client.execute(create_table_sql(table))
         yield cluster
 
