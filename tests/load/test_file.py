@@ -305,15 +305,8 @@ def test_an_error_names_the_line_and_the_place(tmp_path: Path, line: str, told: 
             "set another name for one of them.",
         ),
         (
-            LOAD + "  - table: lake.trips\n    key: s3://lake/x\n  - name: more\n    database: lake\n    table: trips\n"
-            "    key: s3://lake/y\n",
-            "loads.yaml, line 5, loads[1].table names the load 'trips', as line 3 does: "
-            "set another name for one of them.",
-        ),
-        (
-            LOAD.replace("trips", "lake.trips", 1) + "  - name: more\n    database: lake\n    table: trips\n"
-            "    key: s3://lake/y\n",
-            "loads.yaml, line 7, loads[1].table: line 3 loads lake.trips, too, and each of the two would replace the "
+            LOAD.replace("trips", "lake.trips", 1) + "  - {name: more, database: lake, table: trips, key: s3://lake/y}",
+            "loads.yaml, line 5, loads[1].table: line 3 loads lake.trips, too, and each of the two would replace the "
             "other's rows of a period. Let one load have the objects of both, such as key: "
             "'*/{YYYY-MM}/*.parquet'; or, if they have no period in common, write them into two files.",
         ),
