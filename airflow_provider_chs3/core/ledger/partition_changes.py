@@ -273,9 +273,7 @@ def _is_made_of(
     if (part.min_block, part.max_block, part.level) == (before.min_block, before.max_block, before.level):
         if part.content and before.content:
             # No hash of a compact part of 25.8 changes if columns swap their names.
-            if any(
-                mutation.renames for mutation in state.mutations if before.mutation < mutation.number <= part.mutation
-            ):
+            if any(change.renames for change in state.mutations if before.mutation < change.number <= part.mutation):
                 return False
             # Mutations that change nothing in it, such as those of other periods, give it a version, too.
             is_known = part.mutation in {mutation.number for mutation in state.mutations}

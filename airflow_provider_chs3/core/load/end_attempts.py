@@ -74,13 +74,10 @@ def drop_staging(context: Target, *attempts: Attempt) -> Steps[None]:
 
 def drop_held(context: Target, *spared: Attempt) -> Steps[None]:
     """Drop the held versions of the periods of some attempts, except theirs."""
-    prefixes, names_spared = (
-        literals(attempt.prefix for attempt in spared),
-        literals(attempt.name for attempt in spared),
-    )
+    prefixes = literals(attempt.prefix for attempt in spared)
     query = (
         f"SELECT name FROM system.tables WHERE {in_staging(context)} AND {begins_with_any(prefixes)} "
-        f"AND name NOT IN ({names_spared})"
+        f"AND name NOT IN ({literals(attempt.name for attempt in spared)})"
     )
     answers = yield from context.on_each(name="Look for what is held", sql=Sql(query))
     names = sorted({name for rows in answers.values() for (name,) in rows})
