@@ -32,6 +32,7 @@ _BY_OTHER_WAYS = (
     "_problem",
     "_is_elsewhere",
     "_what_may_go",
+    "_shrank_text",
 )
 #: Texts without a word are only parts of messages.
 _SHORTEST = 12

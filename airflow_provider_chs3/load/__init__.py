@@ -149,11 +149,6 @@ class Load(Group):
         return self.changes
 
     @property
-    def full_table(self) -> str:
-        """The table, with the database if the load names one."""
-        return f"{self.database}.{self.table}" if self.database else self.table
-
-    @property
     def is_by_arrival(self) -> bool:
         """Return whether its periods are those in which objects arrive, rather than those of the table."""
         return load_arguments.is_by_arrival(self.policies)

@@ -20,6 +20,7 @@ from airflow_provider_chs3.core.arguments.load_arguments import (
 )
 from airflow_provider_chs3.core.arguments.named_files import Keys
 from airflow_provider_chs3.core.files.text_fields import Dialect
+from airflow_provider_chs3.core.model.models import TableName
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.load import Load
 from airflow_provider_chs3.load.document import Document
@@ -76,16 +77,22 @@ def _check_table(
     document: Document, keys: Keys, load: Load, loads: Mapping[str, Load], lines: Mapping[str, int]
 ) -> None:
     """Check that no two loads of other objects replace each other's periods of a table; arrivals only add to them."""
+    table = _table_of(load)
     for name, other in loads.items():
-        is_same = (load.clickhouse_conn_id, load.full_table) == (other.clickhouse_conn_id, other.full_table)
+        is_same = (load.clickhouse_conn_id, table) == (other.clickhouse_conn_id, _table_of(other))
         is_elsewhere = (load.bucket, load.key, load.objects) != (other.bucket, other.key, other.objects)
         adds = load.is_by_arrival and other.is_by_arrival
-        if is_same and is_elsewhere and not adds and not is_of_a_run(load.full_table):
+        if is_same and is_elsewhere and not adds and not is_of_a_run([load.database, load.table]):
             raise ConfigurationError(
-                f"{document.at(keys)}: line {lines[name]} loads {load.full_table}, too, and each of the two would "
-                "replace the other's rows of a period. Let one load have the objects of both, such as key: "
+                f"{document.at(keys)}: line {lines[name]} loads {str(table).removeprefix('.')}, too, and each of the "
+                "two would replace the other's rows of a period. Let one load have the objects of both, such as key: "
                 "'*/{YYYY-MM}/*.parquet'; or, if they have no period in common, write them into two files."
             )
+
+
+def _table_of(load: Load) -> TableName:
+    """Return the table; without a database in the file, it is in the connection's."""
+    return TableName.of(load.table, load.database, default_database="")
 
 
 def _arguments(document: Document, keys: Keys, given: Any) -> dict[str, Any]:

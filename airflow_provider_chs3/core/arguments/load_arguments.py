@@ -176,7 +176,7 @@ class PolicyGroup(Group):
 
     @property
     def is_by_arrival(self) -> bool:
-        """Whether periods are those in which objects arrive."""
+        """Return whether periods are those in which objects arrive."""
         return self.on_other_periods == _SPREAD
 
 

@@ -34,14 +34,7 @@ from airflow_provider_chs3.core.load.increment_completion import (
     complete_increments,
     look_at_bases,
 )
-from airflow_provider_chs3.core.load.insert import (
-    Verified,
-    await_insert,
-    explain,
-    insert,
-    list_again,
-    verify,
-)
+from airflow_provider_chs3.core.load.insert import Verified, await_insert, explain, insert, list_again, verify
 from airflow_provider_chs3.core.load.kept_versions import drop_held_of
 from airflow_provider_chs3.core.load.load_request import LoadRequest
 from airflow_provider_chs3.core.load.outcome import record_arrival, record_loads, record_unchanged, result_of

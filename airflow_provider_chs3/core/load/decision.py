@@ -255,7 +255,9 @@ def _refusal(facts: PeriodFacts, policies: Policies) -> Refusal | None:
 def _why_held(facts: PeriodFacts, policies: Policies) -> str:
     """Return why a person decides about the replacement; empty if nobody does."""
     reasons = [facts.comparison.reason] if _is_of_others(facts, policies) else []
-    return "; ".join([*reasons, *([_shrank_text(facts)] if _shrank(facts, policies) else [])])
+    if _shrank(facts, policies):
+        reasons.append(_shrank_text(facts))
+    return "; ".join(reasons)
 
 
 def _is_of_others(facts: PeriodFacts, policies: Policies) -> bool:
@@ -270,5 +272,5 @@ def _shrank(facts: PeriodFacts, policies: Policies) -> bool:
 
 
 def _shrank_text(facts: PeriodFacts) -> str:
-    sizes = f"from {size_text(facts.published_bytes)} to {size_text(facts.size_bytes)}"
-    return f"its {facts.contents} shrank {sizes} since they were published"
+    before, after = size_text(facts.published_bytes), size_text(facts.size_bytes)
+    return f"its {facts.contents} shrank from {before} to {after} since they were published"

@@ -213,6 +213,7 @@ def _wait_for_merges(loads: Sequence[PeriodLoad]) -> Steps[bool]:
 
 #: A mutation waits for a free thread, and forever if merges are stopped.
 _LONGEST_STANDSTILL_SECONDS = 600
+_FIRST_LOOK_SECONDS = 0.1
 
 
 def _remove_objects(load: PeriodLoad) -> Steps[PeriodLoad]:
@@ -330,7 +331,7 @@ def _delete_rows(load: PeriodLoad, paths: Collection[str], shards: Collection[in
                 f"The DELETE in staging {load.staging} made no progress for {_LONGEST_STANDSTILL_SECONDS} s: merges "
                 "are stopped, or other merges take all threads of the pool."
             )
-        pause_seconds = min(max(waited_seconds, _FIRST_PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS)
+        pause_seconds = min(max(waited_seconds, _FIRST_LOOK_SECONDS), _LONGEST_PAUSE_SECONDS)
         yield from Sleep(name="Wait for the DELETE in staging", seconds=pause_seconds)
         before, waited_seconds, still_seconds = progress, waited_seconds + pause_seconds, still_seconds + pause_seconds
 

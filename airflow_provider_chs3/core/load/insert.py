@@ -24,12 +24,7 @@ from airflow_provider_chs3.core.sql.complete_answers import passed_on
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, one_of, table
 from airflow_provider_chs3.core.sql.server_casts import is_integer
 from airflow_provider_chs3.core.steps.operations import Insert, InsertStats, Log, QueryNodes, Steps
-from airflow_provider_chs3.exceptions import (
-    ClickHouseServerError,
-    ObjectsChangedError,
-    SourceError,
-    VerificationError,
-)
+from airflow_provider_chs3.exceptions import ClickHouseServerError, ObjectsChangedError, SourceError, VerificationError
 
 #: The error code of `throwIf`.
 _THROWN = 395

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 from airflow_provider_chs3.core.files.file_set import LOOK_THREADS, Files, Reading
 from airflow_provider_chs3.core.files.loaded_columns import FileGroup, has_whole_objects
@@ -65,6 +66,18 @@ class InsertPlan:
     def settings_as_json(self) -> str:
         """The settings as JSON, as records have them: values are of any type."""
         return json.dumps([asdict(setting) for setting in self.settings], ensure_ascii=False)
+
+    @classmethod
+    def of_record(
+        cls, reading: Mapping[str, Any], settings: str, *, memory_bytes: int, memory_steps: int
+    ) -> InsertPlan:
+        """Create the plan from its record."""
+        return cls(
+            reading=Reading.of_json(reading),
+            settings=tuple(Setting(**values) for values in json.loads(settings)),
+            memory_bytes=memory_bytes,
+            memory_steps=memory_steps,
+        )
 
 
 _FIRST_TRY = RetryState()

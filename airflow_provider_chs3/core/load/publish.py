@@ -307,11 +307,7 @@ def _conclude_publication(periods: Publications[P]) -> Steps[PartitionStates]:
         new_parts = yield from waiting.run_together(remove_replaced(waiting, held))
         looked = yield from waiting.ask(partial(look_at_published, held=held, new_parts=new_parts or {}))
         periods.merge(waiting)
-        read = {
-            item.period
-            for item in waiting
-            if any(member.partition_id in looked[item.period][1] for of in item.members.values() for member in of)
-        }
+        read = {item.period for item in waiting if looked[item.period][1] & _ids_of(item)}
         done, waiting = waiting.subset(waiting.items.keys() - read), waiting.subset(read)
         states |= yield from _record_published(done, {period: current for period, (current, _) in looked.items()})
         periods.merge(done)
@@ -328,6 +324,10 @@ def _conclude_publication(periods: Publications[P]) -> Steps[PartitionStates]:
         )
         periods.set_aside(item.period, error)
     return states
+
+
+def _ids_of(load: Publication) -> set[str]:
+    return {member.partition_id for of_node in load.members.values() for member in of_node}
 
 
 def _check_staged(load: Publication, current: Mapping[Node, Staged]) -> None:

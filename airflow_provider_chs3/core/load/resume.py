@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from airflow_provider_chs3.core.files.file_set import Reading
 from airflow_provider_chs3.core.ledger.object_records import recorded_objects
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.recording import Value, Values, add_records
@@ -20,7 +19,7 @@ from airflow_provider_chs3.core.load.period_load import InsertPlan, PeriodLoad
 from airflow_provider_chs3.core.load.publication import Increment, node_key, periods_text, records_of
 from airflow_provider_chs3.core.load.retry_policy import RetryState
 from airflow_provider_chs3.core.load.staging_tables import Attempt, superseded
-from airflow_provider_chs3.core.model.models import Manifest, Node, ObjectChanges, Setting
+from airflow_provider_chs3.core.model.models import Manifest, Node, ObjectChanges
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
 from airflow_provider_chs3.core.steps.operations import InsertStats, Row, SourceRead, Steps
@@ -243,11 +242,8 @@ def _parse_load(
         nonce=nonce,
         periods={period: _parse_period(record) for period, record in records.items()},
         retry_state=RetryState(**plan["retry_state"]),
-        plan=InsertPlan(
-            reading=Reading.of_json(plan["reading"]),
-            settings=tuple(Setting(**values) for values in json.loads(first.settings)),
-            memory_bytes=first.memory_bytes,
-            memory_steps=first.memory_steps,
+        plan=InsertPlan.of_record(
+            plan["reading"], first.settings, memory_bytes=first.memory_bytes, memory_steps=first.memory_steps
         ),
         running=first.running,
         done=tuple(DoneInsert(insert["query_id"], _stats_of_json(insert["stats"])) for insert in plan["done"]),

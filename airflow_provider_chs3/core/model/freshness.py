@@ -90,7 +90,7 @@ class FreshBy:
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """Whether a table has all periods that are due."""
+    """The freshness of a table: whether it has all periods that are due."""
 
     fresh_by: FreshBy
     #: The newest period that is as published and was compared with its objects after its end; None if there is none.

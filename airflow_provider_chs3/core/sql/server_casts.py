@@ -308,7 +308,7 @@ _LOSSY_CONDITIONS: dict[str, Callable[[str, str, ColumnType], str]] = {
 
 @dataclass(frozen=True)
 class Alteration:
-    """How values of one type may differ from those of their file."""
+    """The way in which values of one type may differ from those of their file."""
 
     type: str
     #: Condition that a value is that of the file, with `{value}` in its place.

@@ -58,6 +58,7 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, PeriodTask, takes=OF_LOADS):
     policies: Mapping[str, Any] | None
     tuning: Mapping[str, Any] | None
     cancel_on_kill: bool
+
     loads_periods = True
     template_fields: Sequence[str] = ("insert_sql",)
     template_fields_renderers: ClassVar[dict[str, str]] = {"insert_sql": "sql"}

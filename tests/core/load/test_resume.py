@@ -60,8 +60,9 @@ def recorded() -> RecordedPeriod:
 
 
 def test_a_plan_survives_its_record() -> None:
-    assert Reading.of_json(json.loads(json.dumps(PLAN.reading.as_json()))) == PLAN.reading
-    assert tuple(Setting(**values) for values in json.loads(PLAN.settings_as_json)) == PLAN.settings
+    reading = json.loads(json.dumps(PLAN.reading.as_json()))
+    numbers = {"memory_bytes": PLAN.memory_bytes, "memory_steps": PLAN.memory_steps}
+    assert InsertPlan.of_record(reading, PLAN.settings_as_json, **numbers) == PLAN
 
 
 def test_what_is_to_be_stopped_survives_json_but_for_the_default_cluster() -> None:

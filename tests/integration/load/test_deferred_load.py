@@ -13,7 +13,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowTaskTimeout
 
 from airflow_provider_chs3.client import detached_runner as detached
-from airflow_provider_chs3.client.driver import client_name
+from airflow_provider_chs3.client.connection import client_name
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
 from airflow_provider_chs3.triggers.merge_health import MergeHealthTrigger
