@@ -56,6 +56,8 @@ class Nights:
         self.others = Others(servers, engine, span, table, self.choose)
         self.troubles = Troubles(self.loads, self.others, self.objects, servers, self.choose)
         place = "" if lake.cluster.database_engine else f"'/tables/{lake.database}/{{shard}}/{table}', '{{replica}}'"
+        # After a wrong night, they are as they were in it.
+        servers.have_all_up()
         servers.on_each(engine.create(self._name, span, replicas_at=place if servers.replicas > 1 else None))
         self.others.fill_other_period()
 
@@ -82,10 +84,8 @@ class Nights:
         return night
 
     def end(self) -> None:
-        """Drop the tables, and have all servers up."""
-        if self.servers.down:
-            self.servers.bring_back()
-            self.servers.settle()
+        """Drop the tables, on all servers."""
+        self.servers.have_all_up()
         for name in (self._name, self.beside):
             self.servers.on_each(f"DROP TABLE IF EXISTS {name} SYNC")
 

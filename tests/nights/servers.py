@@ -120,6 +120,12 @@ class Servers:
             self.down.discard(place)
             self._follow_database(place)
 
+    def have_all_up(self) -> None:
+        """Start what was left out, if anything was, and wait until it can be written to."""
+        if self.down:
+            self.bring_back()
+            self.settle()
+
     def settle(self) -> None:
         """Wait until replicas can be written to."""
         if self.replicas > 1:

@@ -6,6 +6,7 @@ With `CHS3_DATABASES=Replicated`, databases have that engine, and all of these t
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -20,7 +21,9 @@ from tests.narrow_user import (
     WITH_NARROW_USER_OF_REPLICAS,
     WITH_NARROW_USER_OF_SHARDS,
     WITHOUT_COMPILATION,
+    narrow_connection,
 )
+from tests.servers.nodes import Nodes
 from tests.servers.replicas import TRIPS, replicated
 
 
@@ -59,3 +62,16 @@ def lake(empty_lake: Lake) -> Lake:
     empty_lake.create_table(engine=replicated(empty_lake))
     empty_lake.upload(TRIPS)
     return empty_lake
+
+
+@pytest.fixture
+def nodes(replicated_cluster: ClickHouseCluster, empty_lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Iterator[Nodes]:
+    """The servers; those that a test stops are started again."""
+    connection = narrow_connection(replicated_cluster)
+    if not connection["extra"].get("one_door"):
+        connection["extra"]["alt_hosts"] = f"127.0.0.1:{replicated_cluster.nodes[1].tcp_port}"
+    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
+    nodes = Nodes(replicated_cluster, empty_lake)
+    yield nodes
+    nodes.bring_back()
+    empty_lake.on_every_node(f"SYSTEM SYNC REPLICA {empty_lake.database}.{empty_lake.table}")

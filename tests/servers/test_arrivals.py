@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError
+from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from tests.faults.strikes import Strikes, strikes
 from tests.integration.lake import Lake
 from tests.integration.ledger.test_ledger_admin import adopt
 from tests.integration.load.test_held_arrivals import NOT_MANY, approve, hold
 from tests.integration.load.test_spread import BY_ARRIVAL, Arrivals
+from tests.servers.nodes import FIRST, SECOND, Nodes
 from tests.servers.replicas import is_writable, replicated
 from tests.waiting import wait_until
 
@@ -35,6 +37,7 @@ def by_month(empty_lake: Lake) -> Arrivals:
 
 def assert_exact(arrivals: Arrivals) -> None:
     """Compare the rows of both replicas of each shard."""
+    arrivals.lake.on_every_node(f"SYSTEM SYNC REPLICA {arrivals.name}")
     of_nodes = arrivals.lake.on_every_node(f"SELECT at, number FROM {arrivals.name}")
     for replica in (0, 1):
         rows = (*of_nodes[replica], *of_nodes[2 + replica])
@@ -80,4 +83,54 @@ def test_a_server_dies_while_a_held_arrival_is_approved(by_month: Arrivals, stri
     strikes.reset()
     bring_back(by_month)
     assert by_month.load(12, **NOT_MANY)["status"] == by_month.load(11, **NOT_MANY)["status"] == "unchanged"
+    assert_exact(by_month)
+
+
+@pytest.mark.thorough
+def test_replicas_may_be_down_in_turns(by_month: Arrivals, nodes: Nodes) -> None:
+    # Those that begin records are down, then back, then the others are down: each time, months get rows.
+    for arrival, down in enumerate((FIRST, SECOND, FIRST), start=11):
+        nodes.kill(*down)
+        by_month.put(arrival, f"down{arrival}", 10_000 * arrival, [arrival, 9, -20, -50])
+        assert by_month.load(arrival)["loaded_objects"] == 1
+        nodes.bring_back()
+        by_month.put(arrival, f"back{arrival}", 10_000 * arrival + 5_000, [arrival, -20, -50])
+        assert by_month.load(arrival)["loaded_objects"] == 1
+        assert_exact(by_month)
+    assert [by_month.load(arrival)["status"] for arrival in range(9, 14)] == ["unchanged"] * 5
+
+
+@pytest.mark.thorough
+def test_one_that_comes_back_gets_the_records_of_objects_of_an_unchanged_arrival(
+    by_month: Arrivals, nodes: Nodes
+) -> None:
+    nodes.kill(*FIRST)
+    by_month.put(11, "down", 50_000, [11, 9, -20])
+    by_month.load(11)
+    nodes.bring_back()
+    assert by_month.load(11)["status"] == "unchanged"
+    nodes.kill(*SECOND)
+    by_month.put(11, "down_again", 60_000, [11, 9, -20])
+    assert by_month.load(11)["loaded_objects"] == 1
+    nodes.bring_back()
+    assert_exact(by_month)
+
+
+@pytest.mark.thorough
+def test_a_replica_that_died_amid_a_publication_leaves_nothing_unfinished(
+    by_month: Arrivals, nodes: Nodes, strikes: Strikes
+) -> None:
+    strikes.before("Publish ", lambda: nodes.kill(*FIRST))
+    by_month.put(11, "amid", 50_000, [11, 9, -20])
+    with pytest.raises(ClickHouseConnectionError):
+        by_month.load(11)
+    assert strikes.struck
+    strikes.reset()
+    # It publishes what was staged.
+    assert by_month.load(11)["status"] == "unchanged"
+    nodes.bring_back()
+    # They have the intents alone.
+    plan = PlanLoadsOperator(task_id="plan", periods=["2026-11-11"], load=by_month.operator(11).as_load()).planned({})
+    assert [(planned.to_do, planned.reason) for planned in plan] == [("leave", "as published")]
+    assert by_month.load(11)["status"] == "unchanged"
     assert_exact(by_month)

@@ -8,6 +8,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from tests.integration import replaced_objects
 from tests.integration.added_files import create, csv, load, numbers, publish_first, put
 from tests.integration.lake import PERIOD, Lake
+from tests.servers.nodes import FIRST, SECOND, Nodes
 from tests.servers.replicas import replicated
 
 
@@ -27,6 +28,26 @@ def test_new_objects_are_loaded_alone(events: Lake) -> None:
         assert load(events)["loaded_objects"] == 1
         assert numbers(events) == list(range(10 * number + 10))
     assert load(events)["status"] == "unchanged"
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("is_found_unchanged", [False, True])
+def test_what_was_published_while_a_replica_was_down_is_added_to(
+    events: Lake, nodes: Nodes, *, is_found_unchanged: bool
+) -> None:
+    nodes.kill(*FIRST)
+    put(events, 6)
+    assert load(events)["loaded_objects"] == 7
+    nodes.bring_back()
+    if is_found_unchanged:
+        assert load(events)["status"] == "unchanged"
+    for number in (7, 8):
+        put(events, number)
+        assert load(events)["loaded_objects"] == 1
+    nodes.kill(*SECOND)
+    assert load(events)["status"] == "unchanged"
+    nodes.bring_back()
+    assert numbers(events) == list(range(90))
 
 
 @pytest.mark.thorough

@@ -38,12 +38,14 @@ class ObjectsOfPeriod(NamedTuple):
     keys: Mapping[Node, LedgerKey]
     objects: Sequence[Unit]
     base: str
-    rows: Sequence[int] | None
+    rows: Sequence[int | None] | None
     arrivals: Sequence[str] | None = None
 
 
-def record_objects(context: Target, periods: Sequence[ObjectsOfPeriod], *, attempt: str, query_id: str) -> Steps[None]:
-    """Record the objects that an attempt reads, on every node. They count once the ledger says it was published."""
+def record_objects(
+    context: Target, periods: Sequence[ObjectsOfPeriod], *, attempt: str, query_id: str | None = None
+) -> Steps[None]:
+    """Record the objects that an attempt reads, on every node of its keys; they count once the ledger has it."""
     # Rows are sent as text, empty where they are not known.
     counted = ((period, recorded) for period in periods for recorded in _pair_rows(period))
     while batch := list(islice(counted, _OBJECTS_PER_STATEMENT)):
@@ -59,6 +61,7 @@ def record_objects(context: Target, periods: Sequence[ObjectsOfPeriod], *, attem
                     context.ledger, [(period.keys[node], period.base, array) for period, array in arrays], attempt
                 )
                 for node in context.recorders
+                if node in periods[0].keys
             },
             settings=context.record_settings,
             query_id=query_id,
@@ -101,30 +104,64 @@ def _insert(ledger: TableName, of_periods: Sequence[tuple[LedgerKey, str, str]],
 
 def _pair_rows(period: ObjectsOfPeriod) -> Iterator[_Recorded]:
     nothing = [""] * len(period.objects)
-    rows = nothing if period.rows is None else map(str, period.rows)
+    rows = nothing if period.rows is None else ["" if rows is None else str(rows) for rows in period.rows]
     return zip(period.objects, rows, period.arrivals or nothing, strict=True)
 
 
-def recorded_rows(context: Target, key: LedgerKey, *, base: str) -> Steps[dict[str, int | None]]:
+def recorded_rows(context: Target, period: Period, *, base: str) -> Steps[dict[str, int | None]]:
     """Read the rows of the objects that a period was published from, by path; None where files do not give them."""
-    sql = Sql(f"SELECT path, rows FROM {_published(context.ledger, [(key, base)])}")
-    return dict((yield from context.on_coordinator(name="Read how many rows each object had", sql=sql)))
+    sql = {
+        node: Sql(f"SELECT path, rows FROM {_published(context, node, [(period, base)])}")
+        for node in recorders_of_objects(context)
+    }
+    answers = yield from QueryNodes(name="Read how many rows each object had", sql=sql)
+    return dict(max(answers.values(), key=len, default=()))
 
 
 def recorded_objects(
-    ledger: TableName, node: Node, periods: Sequence[tuple[LedgerKey, str]], *, intended: str = ""
+    context: Target, periods: Sequence[tuple[Period, str]], *, on: Collection[Node] = (), intended: str = ""
 ) -> Steps[list[Manifest]]:
-    """Read the objects that periods were published from, as one node recorded them.
+    """Read the objects that periods were published from, by their bases, as recorded on any node that may know.
 
     The result is proof only if its fingerprint is the one in the ledger: rows may be missing or stale.
     """
-    published = _published(ledger, periods, intended=intended)
-    sql = Sql(f"SELECT period, path, size_bytes, etag, toUnixTimestamp64Milli(last_modified) FROM {published}")
-    rows = (yield from QueryNodes(name="Read which objects the period was loaded from", sql={node: sql}))[node]
-    units = defaultdict[str, list[Unit]](list)
-    for period, *of_unit in rows:
-        units[period].append(_unit_of(*of_unit))
-    return [Manifest.of(units[str(key.period)]) for key, _ in periods]
+    columns = "period, path, size_bytes, etag, toUnixTimestamp64Milli(last_modified)"
+    sql = {
+        node: Sql(f"SELECT {columns} FROM {_published(context, node, periods, intended=intended)}")
+        for node in on or recorders_of_objects(context)
+    }
+    answers = yield from QueryNodes(name="Read which objects the period was loaded from", sql=sql)
+    units: dict[str, list[Unit]] = {str(period): [] for period, _ in periods}
+    for rows in answers.values():
+        on_node = defaultdict[str, list[Unit]](list)
+        for period, *of_unit in rows:
+            on_node[period].append(_unit_of(*of_unit))
+        # A replica that was down has fewer of a base.
+        units |= {period: known for period, known in on_node.items() if len(known) > len(units[period])}
+    return [Manifest.of(units[str(period)]) for period, _ in periods]
+
+
+def recorders_of_objects(context: Target) -> tuple[Node, ...]:
+    """Return the nodes to read records of objects from: all replicas, as one that was down lacks some."""
+    nodes = context.nodes if context.table_facts.is_replicated and not context.shared else (context.coordinator,)
+    return tuple(node for node in nodes if context.nodes[node].objects and context.nodes[node].has_ledger)
+
+
+def newest_recorders(context: Target) -> Steps[dict[str, Node]]:
+    """Return the replica that knows of the last load of each period, by the period's text; none without replicas."""
+    nodes = recorders_of_objects(context)
+    if len(nodes) < 2:
+        return {}
+    sql = {
+        node: Sql(
+            f"SELECT period, max(sequence) FROM {table(context.ledger)} "
+            f"WHERE {LedgerKey.on(context, node, WHOLE_TABLE).table_condition} AND {_LOADED} GROUP BY period"
+        )
+        for node in nodes
+    }
+    answers = yield from QueryNodes(name="Find the replicas that know of the last loads", sql=sql)
+    known = sorted((number, node, period) for node, rows in answers.items() for period, number in rows)
+    return {period: node for _, node, period in known}
 
 
 class RecordedObject(NamedTuple):
@@ -141,23 +178,27 @@ def loaded_objects(context: Target, condition: str) -> Steps[list[RecordedObject
 
     A period that an attempt was publishing when it died has those of the last one that was published.
     """
-    if not all(facts.objects and facts.has_ledger for facts in context.nodes.values()):
-        return []
     yield from catch_up(context, context.ledger, objects_table(context.ledger))
-    key, ledger = LedgerKey.on(context, context.coordinator, WHOLE_TABLE), context.ledger
-    of_table, records = key.table_condition, table(ledger)
-    bases = f"SELECT period, found.1 FROM ({_newest_published(ledger, key)})"
-    published = f"SELECT period, attempt FROM {records} WHERE {of_table} AND event = 'published'"
-    sql = Sql(
-        "SELECT period, path, size_bytes, etag, toUnixTimestamp64Milli(last_modified), rows, arrival "
-        f"FROM {table(objects_table(ledger))} WHERE {of_table} AND {condition} "
-        f"AND (period, base) IN ({bases}) AND (period, attempt) IN ({published})"
-    )
-    rows = yield from context.on_coordinator(name="Read which objects are loaded", sql=sql)
+    newest_of = yield from newest_recorders(context)
+    sql = {node: _loaded(context, node, condition) for node in recorders_of_objects(context)}
+    answers = yield from QueryNodes(name="Read which objects are loaded", sql=sql)
     return [
         RecordedObject(Period.parse(period), _unit_of(*of_unit), count, arrival)
+        for node, rows in answers.items()
         for period, *of_unit, count, arrival in rows
+        if newest_of.get(period, node) == node
     ]
+
+
+def _loaded(context: Target, node: Node, condition: str) -> Sql:
+    key, ledger = LedgerKey.on(context, node, WHOLE_TABLE), context.ledger
+    bases = f"SELECT period, found.1 FROM ({_newest_published(ledger, key)})"
+    published = f"SELECT period, attempt FROM {table(ledger)} WHERE {key.table_condition} AND event = 'published'"
+    return Sql(
+        "SELECT period, path, size_bytes, etag, toUnixTimestamp64Milli(last_modified), rows, arrival "
+        f"FROM {table(objects_table(ledger))} WHERE {key.table_condition} AND {condition} "
+        f"AND (period, base) IN ({bases}) AND (period, attempt) IN ({published})"
+    )
 
 
 def _unit_of(path: str, size_bytes: int, etag: str, milliseconds: int) -> Unit:
@@ -170,48 +211,62 @@ _LOADED = "event = 'published' AND restored = '' AND NOT is_adopted"
 
 def _newest_published(ledger: TableName, key: LedgerKey) -> str:
     """Return the SELECT of what was loaded last of each period of a table: base and fingerprint; and of its state."""
-    found, state = newest("base, fingerprint", condition=_LOADED), newest("event, is_adopted")
+    found = newest("base, fingerprint, sequence", condition=_LOADED)
     return (
-        f"SELECT period, {found} AS found, {state} AS state "
+        f"SELECT period, {found} AS found, {newest('event, is_adopted, sequence')} AS state "
         f"FROM {table(ledger)} WHERE {key.table_condition} GROUP BY period"
     )
 
 
 def published_fingerprints(context: Target, periods: Iterable[Period]) -> Steps[dict[Period, str | None]]:
     """Return the fingerprint of each period's objects at its last load; None if somebody else loaded it."""
-    key = LedgerKey.on(context, context.coordinator, WHOLE_TABLE)
     of_periods = one_of("period", map(str, periods))
-    sql = Sql(
-        f"SELECT period, found.2, state.2 FROM ({_newest_published(context.ledger, key)}) WHERE {of_periods} "
-        "AND (found.2 != '' OR state.2)"
-    )
-    rows = yield from context.on_coordinator(name="Read what was published last", sql=sql)
-    return {Period.parse(period): None if is_adopted else fingerprint for period, fingerprint, is_adopted in rows}
+    sql = {
+        node: Sql(
+            "SELECT state.3, found.3, period, found.2, state.2 "
+            f"FROM ({_newest_published(context.ledger, LedgerKey.on(context, node, WHOLE_TABLE))}) "
+            f"WHERE {of_periods} AND (found.2 != '' OR state.2)"
+        )
+        for node in recorders_of_objects(context)
+    }
+    answers = yield from QueryNodes(name="Read what was published last", sql=sql)
+    # The newest record of all replicas comes last.
+    rows = sorted(row for of_node in answers.values() for row in of_node)
+    return {Period.parse(period): None if is_adopted else fingerprint for *_, period, fingerprint, is_adopted in rows}
 
 
 def unfinished_periods(context: Target) -> Steps[dict[Period, tuple[str, str]]]:
     """Return the periods that an attempt was publishing when it died, with that attempt and the base of its record."""
+    # A replica that died amid the publication may have been left out of its completion.
+    known = "" if context.table_facts.is_replicated else " WHERE found.1 = 'intent'"
     sql = {
         node: Sql(
-            f"SELECT period, found.2, found.3 FROM (SELECT period, {newest('event, attempt, base')} AS found "
-            f"FROM {table(context.ledger)} WHERE {LedgerKey.on(context, node, WHOLE_TABLE).table_condition} "
-            "GROUP BY period) WHERE found.1 = 'intent'"
+            "SELECT found.4, period, found.1, found.2, found.3 "
+            f"FROM (SELECT period, {newest('event, attempt, base, sequence')} AS found FROM {table(context.ledger)} "
+            f"WHERE {LedgerKey.on(context, node, WHOLE_TABLE).table_condition} GROUP BY period){known}"
         )
         for node, facts in context.nodes.items()
         if facts.has_ledger
     }
     answers = yield from QueryNodes(name="Look for what was being published", sql=sql)
-    return {Period.parse(period): (attempt, base) for rows in answers.values() for period, attempt, base in rows}
+    rows = sorted((number, *row, node.shard_num) for node, of_node in answers.items() for number, *row in of_node)
+    newest_on = {(period, shard): (event, attempt, base) for _, period, event, attempt, base, shard in rows}
+    return {
+        Period.parse(period): (attempt, base)
+        for (period, _), (event, attempt, base) in newest_on.items()
+        if event == "intent"
+    }
 
 
-def _published(ledger: TableName, periods: Sequence[tuple[LedgerKey, str]], *, intended: str = "") -> str:
-    """Return the rows of attempts that the ledger has as published."""
-    key = periods[0][0]
-    bases = ", ".join(f"({literals((str(key.period), base))})" for key, base in periods)
-    of_periods = f"{key.table_condition} AND (period, base) IN ({bases})"
-    attempts = f"SELECT period, attempt FROM {table(ledger)} WHERE {of_periods} AND (event = 'published'"
-    attempts += f" OR attempt = {literal(intended)})" if intended else ")"
-    return f"{table(objects_table(ledger))} WHERE {of_periods} AND (period, attempt) IN ({attempts})"
+def _published(context: Target, node: Node, periods: Sequence[tuple[Period, str]], *, intended: str = "") -> str:
+    """Return the rows of attempts that the ledger of a node has as published, and those of an intended one."""
+    bases = ", ".join(f"({literals((str(period), base))})" for period, base in periods)
+    of_table = LedgerKey.on(context, node, WHOLE_TABLE).table_condition
+    of_periods = f"{of_table} AND (period, base) IN ({bases})"
+    attempts = f"SELECT period, attempt FROM {table(context.ledger)} WHERE {of_periods} AND event = 'published'"
+    or_intended = f" OR attempt = {literal(intended)}" if intended else ""
+    of_attempts = f"((period, attempt) IN ({attempts}){or_intended})"
+    return f"{table(objects_table(context.ledger))} WHERE {of_periods} AND {of_attempts}"
 
 
 #: If you change these, raise `RECORDS_SCHEMA`.

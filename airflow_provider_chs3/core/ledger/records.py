@@ -224,6 +224,13 @@ class PeriodOnNode:
         return replace(self, state=period.state, partitions=period.partitions)
 
 
+def record_of(before: Mapping[Node, PeriodOnNode]) -> Record:
+    """Return the record of a published period."""
+    record = next(iter(before.values())).record
+    assert record is not None  # Published periods have a record on every node.
+    return record
+
+
 def rows_of_shards(periods: Mapping[Node, PeriodOnNode]) -> dict[int, int]:
     """Return the rows of a period on each shard, by its number; a row counts once, however many replicas have it."""
     return {node.shard_num: period.state.rows for node, period in sorted(periods.items(), reverse=True)}

@@ -17,11 +17,12 @@ from airflow_provider_chs3.core.ledger.object_records import (
     recorded_objects,
     unfinished_periods,
 )
-from airflow_provider_chs3.core.ledger.records import PeriodOnNode, restored_of
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode, record_of, restored_of
 from airflow_provider_chs3.core.load.decision import Decision, Skip, Whole
 from airflow_provider_chs3.core.load.end_attempts import end_attempts_with
 from airflow_provider_chs3.core.load.finish import finish
 from airflow_provider_chs3.core.load.kept_versions import drop_held_of
+from airflow_provider_chs3.core.load.outcome import renew_records
 from airflow_provider_chs3.core.load.period_check import allowing_shrink
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Spread
 from airflow_provider_chs3.core.load.publication import Increment, look_up_caught_up
@@ -90,7 +91,28 @@ def _find_changed_periods(load: PeriodLoad, periods: Collection[Period]) -> Step
     partitions = yield from partitions_of(load.context, sorted(periods))
     items = [load_of_period(load, period, of_period) for period, of_period in partitions.items()]
     before = yield from Batch({item.period: item for item in items}, is_joint=True).ask(look_up_caught_up)
-    return not_as_published(before, replace(load.wanted, fingerprint=None), load.context.table_facts)
+    changed = not_as_published(before, replace(load.wanted, fingerprint=None), load.context.table_facts)
+    yield from _give_records(
+        [replace(item, before=before[item.period]) for item in items if item.period not in changed]
+    )
+    return changed
+
+
+def _give_records(unchanged: Sequence[PeriodLoad]) -> Steps[None]:
+    """Give replicas that were down the records of unchanged periods: the others may be down next time."""
+    lacking = [item for item in unchanged if item.has_lacking_replica]
+    if not lacking:
+        return
+    records = [record_of(item.before) for item in lacking]
+    bases = [(item.period, record.base) for item, record in zip(lacking, records, strict=True)]
+    recorded = yield from recorded_objects(lacking[0].context, bases)
+    known = [
+        item.with_objects(objects)
+        for item, record, objects in zip(lacking, records, recorded, strict=True)
+        if objects.fingerprint == record.fingerprint
+    ]
+    if known:
+        yield from renew_records(known)
 
 
 def not_as_published(
@@ -132,8 +154,7 @@ def _finish(load: PeriodLoad) -> Steps[dict[Period, Manifest]]:
     items = dict[Period, PeriodLoad]()
     for period, (attempt, base) in unfinished.items():
         item = load_of_period(load, period, partitions[period])
-        key = item.key_on(context.coordinator)
-        ask = recorded_objects(context.ledger, context.coordinator, [(key, base)], intended=attempt)
+        ask = recorded_objects(context, [(period, base)], intended=attempt)
         items[period] = item.with_objects((yield from ask)[0])
     periods = Batch(items)
     before = yield from periods.ask(look_up_caught_up)

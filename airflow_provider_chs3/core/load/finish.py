@@ -125,7 +125,7 @@ def _check_intended(
 
 def _check_objects(load: PeriodLoad, nonce: str) -> Steps[None]:
     for node, record in load.intended.items():
-        ask = recorded_objects(load.context.ledger, node, [(load.key_on(node), record.base)], intended=nonce)
+        ask = recorded_objects(load.context, [(load.period, record.base)], on=[node], intended=nonce)
         (objects,) = yield from ask
         if objects.fingerprint != record.fingerprint:
             raise TransientError(f"On {node}, the record of the objects of {load.period} is not complete.")

@@ -262,20 +262,15 @@ def _check_objects(load: PeriodLoad) -> Steps[None]:
             )
 
 
-def add_kept_objects(
-    load: Publication, rows: Sequence[int] | None
-) -> Steps[tuple[Sequence[Unit], Sequence[int] | None]]:
-    """Return all objects of the period and their rows, for a record without a base."""
+def all_objects(load: Publication) -> Steps[tuple[Sequence[Unit], Sequence[int | None] | None]]:
+    """Return all objects of the period and their rows, as far as files give them, for a record without a base."""
     assert load.increment is not None
-    objects = load.increment.period.objects
+    objects, rows = load.increment.period.objects, load.file_rows
     if rows is None:
         return objects, None
-    key = load.key_on(load.context.coordinator)
-    known = yield from recorded_rows(load.context, key, base=load.increment.base)
+    known = yield from recorded_rows(load.context, load.period, base=load.increment.base)
     known |= {unit.path: count for unit, count in zip(load.objects, rows, strict=True)}
-    of_each = [known[unit.path] for unit in objects]
-    known_counts = [count for count in of_each if count is not None]
-    return objects, known_counts if len(known_counts) == len(of_each) else None
+    return objects, [known[unit.path] for unit in objects]
 
 
 def _count_objects(load: PeriodLoad, *, name: str) -> Steps[dict[Node, Counter[str]]]:
@@ -291,7 +286,7 @@ def _count_objects(load: PeriodLoad, *, name: str) -> Steps[dict[Node, Counter[s
 
 def _check_recorded(load: PeriodLoad, base: str, rows_by_node: Mapping[Node, Counter[str]]) -> Steps[None]:
     """Check that the column has only recorded objects, with their recorded numbers of rows."""
-    recorded = yield from recorded_rows(load.context, load.key_on(load.context.coordinator), base=base)
+    recorded = yield from recorded_rows(load.context, load.period, base=base)
     published = sum((rows_by_node[node] for node in load.context.publishers), Counter[str]())
     where = f"{load.policies.object_column} of {load.context.target}"
     if unknown := sorted(published.keys() - recorded.keys()):

@@ -14,7 +14,7 @@ from airflow_provider_chs3.core.ledger.comparison import evidence_of, is_changed
 from airflow_provider_chs3.core.ledger.object_records import objects_table, recorded_objects
 from airflow_provider_chs3.core.ledger.partition_state import Evidence, Part, wait_for
 from airflow_provider_chs3.core.ledger.recording import loaded_as_recorded
-from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record, record_of
 from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.load.load_request import Policies
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods
@@ -47,10 +47,9 @@ def find_increments(periods: Periods) -> Steps[dict[Period, str]]:
 
 def _find_increments(periods: Periods, reasons: dict[Period, str]) -> Steps[None]:
     context = periods.first.context
-    node = context.coordinator
-    keys = [(period.key_on(node), _record_of(period.before).base) for period in periods]
+    bases = [(item.period, record_of(item.before).base) for item in periods]
     yield from catch_up(context, objects_table(context.ledger))
-    looks = (_why_not_attached(periods), recorded_objects(context.ledger, node, keys))
+    looks = (_why_not_attached(periods), recorded_objects(context, bases))
     obstacles, recorded = yield from Gather(name="Look whether published rows can be added to", workflows=looks)
     reasons |= obstacles
     for item, published in zip(periods, recorded, strict=True):
@@ -61,7 +60,7 @@ def _find_increments(periods: Periods, reasons: dict[Period, str]) -> Steps[None
 
 def _plan_increment(load: PeriodLoad, published: Manifest) -> tuple[PeriodLoad, str]:
     """Return the load of only the new objects; or the whole load, and the reason."""
-    record = _record_of(load.before)
+    record = record_of(load.before)
     changes, reason = _compare_objects(published, load.manifest, record, load.policies)
     if changes is None:
         return load, reason
@@ -103,8 +102,8 @@ def why_table_is_read(
     if reason := _why_not_added(policies, context, before):
         return reason
     _, listed = yield from source.list_periods([key.period])
-    record = _record_of(before)
-    (published,) = yield from recorded_objects(context.ledger, context.coordinator, [(key, record.base)])
+    record = record_of(before)
+    (published,) = yield from recorded_objects(context, [(key.period, record.base)])
     return _compare_objects(published, listed[key.period], record, policies)[1] or None
 
 
@@ -112,10 +111,10 @@ def find_changes(
     source: Source, context: Target, periods: Mapping[Period, Mapping[Node, PeriodOnNode]]
 ) -> Steps[dict[Period, str]]:
     """Return the changes of the objects of periods as text, for those with a matching record of objects."""
-    node, records = context.coordinator, {period: _record_of(before) for period, before in periods.items()}
-    keys = [(LedgerKey.on(context, node, period), record.base) for period, record in records.items()]
+    records = {period: record_of(before) for period, before in periods.items()}
+    bases = [(period, record.base) for period, record in records.items()]
     _, listed = yield from source.list_periods([*records])
-    recorded = yield from recorded_objects(context.ledger, node, keys)
+    recorded = yield from recorded_objects(context, bases)
     changes = {}
     for (period, record), published in zip(records.items(), recorded, strict=True):
         if published.fingerprint == record.fingerprint:
@@ -155,7 +154,7 @@ def why_not_alone(load: PeriodLoad, reading: Reading) -> str:
     if reading.depends_on:
         return f"select calls {reading.depends_on}, whose value may have changed since"
     loaded = (loaded_column.column.name for loaded_column in reading.loaded)
-    if not loaded_as_recorded(_record_of(load.before).structure, loaded, reading.names):
+    if not loaded_as_recorded(record_of(load.before).structure, loaded, reading.names):
         return "the new objects have other columns than the earlier ones"
     return ""
 
@@ -180,9 +179,9 @@ def _why_not_added(policies: Policies, context: Target, before: Mapping[Node, Pe
         return reason
     if reason := why_no_base(before, table_facts):
         return reason
-    if json.loads(_record_of(before).structure).get("engine") != table_facts.definition:
+    if json.loads(record_of(before).structure).get("engine") != table_facts.definition:
         return "engine, keys or TTL of the table changed since it was published"
-    increments = _record_of(before).increments
+    increments = record_of(before).increments
     if not table_facts.keeps_every_row and increments >= policies.max_increments:
         return f"{increments} loads have added to it (increments['max_increments']={policies.max_increments})"
     return ""
@@ -209,12 +208,6 @@ def _why_not_attached(periods: Periods) -> Steps[dict[Period, str]]:
         for period, partition_ids in ids.items()
     }
     return {period: f"parts of it are detached on {node}" if node else "" for period, node in detached_on.items()}
-
-
-def _record_of(before: Mapping[Node, PeriodOnNode]) -> Record:
-    record = next(iter(before.values())).record
-    assert record is not None  # Published periods have a record on every node.
-    return record
 
 
 def why_whole(table_facts: TableFacts) -> str:

@@ -9,6 +9,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 
 from airflow_provider_chs3.core.arguments.check_arguments import text_of
 from airflow_provider_chs3.core.ledger.comparison import as_recorded, evidence_of
+from airflow_provider_chs3.core.ledger.object_records import (
+    ObjectsOfPeriod,
+    RecordedObject,
+    loaded_objects,
+    make_objects_table,
+    record_objects,
+    recorded_objects,
+)
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
 from airflow_provider_chs3.core.ledger.past_loads import SLOW_SECONDS, read_pace
 from airflow_provider_chs3.core.ledger.recording import (
@@ -35,6 +43,7 @@ from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.model.quantities import objects_text, quantity, size_text
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, literals, one_of, table
 from airflow_provider_chs3.core.steps.operations import Log, QueryNodes, Steps
+from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, NotReadyError, SupersededError
 
 #: Columns of the record of a load that are fields of its result.
@@ -362,6 +371,8 @@ def renew_records(loads: Sequence[PeriodLoad]) -> Steps[None]:
     try:
         # A replica that was down, or has been set up again since, may have none.
         yield from make_ledger(context, list(dict.fromkeys(node for step in steps for node in step.sql)))
+        # Its increments, and loads by arrival, need the records of objects, too.
+        yield from _copy_objects(context, [load for load in loads if load.has_lacking_replica])
         for step in steps:
             yield from step
     except Chs3Error as error:
@@ -379,6 +390,26 @@ def _copy_records(
         values = values_of(load, rows=state.rows, state=state, rows_of_shards=shards, structure=structure)
         records.append((node, load.key_on(node, partition.partition_id), {**values, **newest.of_attempt}))
     return add_records(load.context, "published", records, name=_step_name([load]), number=newest.sequence)
+
+
+def _copy_objects(context: Target, loads: Sequence[PeriodLoad]) -> Steps[None]:
+    """Give replicas the records of objects that were written while they were down."""
+    if not loads:
+        return
+    yield from make_objects_table(context)
+    known = defaultdict[Period, list[RecordedObject]](list)
+    for item in (yield from loaded_objects(context, one_of("period", [str(load.period) for load in loads]))):
+        known[item.period].append(item)
+    for load in loads:
+        for node, period in load.before.items():
+            if period.record and period.is_of_replica:
+                base, attempt = period.record.base, period.record.attempt
+                ask = recorded_objects(context, [(load.period, base)], on=[node], intended=attempt)
+                there = {unit.path for unit in (yield from ask)[0].objects}
+                lacking = [item for item in known[load.period] if item.unit.path not in there]
+                _, units, rows, arrivals = zip(*lacking, strict=True) if lacking else ((), (), (), ())
+                objects = ObjectsOfPeriod({node: load.key_on(node)}, units, base, rows, arrivals)
+                yield from record_objects(context, [objects], attempt=attempt)
 
 
 def _step_name(loads: Sequence[PeriodLoad]) -> str:

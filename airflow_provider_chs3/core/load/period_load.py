@@ -238,9 +238,18 @@ class PeriodLoad(Publication):
 
     @property
     def base(self) -> str:
-        """The attempt that begins the record of the period's objects: this one, unless rows are only added."""
-        increment = self.increment
-        return increment.base if increment and not increment.removed else self.attempt.nonce
+        """The attempt that begins the record of the period's objects: this one, unless others are added to it.
+
+        A replica that lacks the record so far gets it whole.
+        """
+        if self.increment is None or self.increment.removed or self.has_lacking_replica:
+            return self.attempt.nonce
+        return self.increment.base
+
+    @property
+    def has_lacking_replica(self) -> bool:
+        """Whether a replica was down, or set up again, since the period was published."""
+        return any(period.is_of_replica for period in self.before.values())
 
     def end_step(self, name: str, *, at_least_seconds: float = 0.0) -> Steps[PeriodLoad]:
         """Return the load with the time since the last step counted for this step."""

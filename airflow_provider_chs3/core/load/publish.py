@@ -14,7 +14,7 @@ from airflow_provider_chs3.core.ledger.queries import look_up_beside
 from airflow_provider_chs3.core.ledger.recording import Values, add_records
 from airflow_provider_chs3.core.ledger.records import WITH_ARRIVAL, PeriodOnNode, rows_of_shards
 from airflow_provider_chs3.core.load.checks import check_rows, check_seen
-from airflow_provider_chs3.core.load.increment_completion import add_kept_objects, prove_attached, require_base
+from airflow_provider_chs3.core.load.increment_completion import all_objects, prove_attached, require_base
 from airflow_provider_chs3.core.load.kept_versions import drop_held_of, drop_older_versions, keep_held, keep_versions
 from airflow_provider_chs3.core.load.publication import (
     P,
@@ -192,9 +192,8 @@ def _record_objects(periods: Publications[P]) -> Steps[None]:
     """Record the objects before publication; they do not count if the attempt is never published."""
     load, recorded = periods.first, list[ObjectsOfPeriod]()
     for item in periods:
-        objects, rows = item.objects, item.file_rows
-        if item.increment and item.increment.removed:
-            objects, rows = yield from add_kept_objects(item, rows)
+        is_whole = item.increment is not None and item.base != item.increment.base
+        objects, rows = (yield from all_objects(item)) if is_whole else (item.objects, item.file_rows)
         keys = {node: item.key_on(node) for node in item.context.nodes}
         recorded.append(ObjectsOfPeriod(keys, objects, item.base, rows, item.arrivals_of(objects)))
     query_id = f"{load.attempt.name}_objects"

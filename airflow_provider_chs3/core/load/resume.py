@@ -94,8 +94,8 @@ def load_of_resumable(load: PeriodLoad, recorded: RecordedPeriod, listed: Manife
     if recorded.increment is None:
         return load.with_objects(period)
     values = {**recorded.increment, "removed": tuple(recorded.increment["removed"])}
-    node, fingerprint = load.context.coordinator, values.pop("fingerprint")
-    (published,) = yield from recorded_objects(load.context.ledger, node, [(load.key_on(node), str(values["base"]))])
+    fingerprint = values.pop("fingerprint")
+    (published,) = yield from recorded_objects(load.context, [(load.period, str(values["base"]))])
     new = ObjectChanges.between(published, period).to_read(period, values["removed"])
     if new.fingerprint != fingerprint:
         raise ObjectsChangedError("The record of the period's objects changed while new ones were loaded.")
