@@ -16,10 +16,8 @@ from tests.integration.exchange.test_unload_interrupted import Killed, killed_at
 from tests.integration.lake import PERIOD, Lake
 from tests.integration.unloading import MANIFEST, ids, keys, manifest, unload
 from tests.narrow_user import documented
+from tests.servers.nodes import Nodes
 from tests.servers.replicas import TRIPS, replicated
-from tests.servers.test_absent_replicas import Nodes, nodes
-
-__all__ = ["nodes"]
 
 #: The replicas that write, and those that follow them.
 WRITERS, FOLLOWERS = (0, 2), (1, 3)

@@ -14,7 +14,7 @@ from airflow_provider_chs3.core.ledger.table import LedgerKey, create_records, m
 from airflow_provider_chs3.core.model.models import Manifest, Node, TableName, Unit
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period
 from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals, one_of, table
-from airflow_provider_chs3.core.steps.operations import QueryNodes, Steps
+from airflow_provider_chs3.core.steps.operations import QueryNodes, Row, Steps
 from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.replication import catch_up
 from airflow_provider_chs3.core.target.topology import OBJECTS_TABLE
@@ -131,14 +131,14 @@ def recorded_objects(
         for node in on or recorders_of_objects(context)
     }
     answers = yield from QueryNodes(name="Read which objects the period was loaded from", sql=sql)
-    units: dict[str, list[Unit]] = {str(period): [] for period, _ in periods}
+    longest = defaultdict[str, list[Row]](list)
     for rows in answers.values():
-        on_node = defaultdict[str, list[Unit]](list)
-        for period, *of_unit in rows:
-            on_node[period].append(_unit_of(*of_unit))
+        on_node = defaultdict[str, list[Row]](list)
+        for row in rows:
+            on_node[row[0]].append(row[1:])
         # A replica that was down has fewer of a base.
-        units |= {period: known for period, known in on_node.items() if len(known) > len(units[period])}
-    return [Manifest.of(units[str(period)]) for period, _ in periods]
+        longest |= {period: known for period, known in on_node.items() if len(known) > len(longest[period])}
+    return [Manifest.of(_unit_of(*of_unit) for of_unit in longest[str(period)]) for period, _ in periods]
 
 
 def recorders_of_objects(context: Target) -> tuple[Node, ...]:

@@ -352,11 +352,13 @@ def renew_records(loads: Sequence[PeriodLoad]) -> Steps[None]:
     """
     context = loads[0].context
     renewals, steps = defaultdict[Node, list[Renewal]](list), list[QueryNodes]()
+    lacking = list[tuple[PeriodLoad, Node, Record]]()
     for load in loads:
         shards = rows_of_shards(load.before)
         for node, period in load.before.items():
             if period.record and period.is_of_replica:
                 steps.append(_copy_records(load, node, period.record, period, shards))
+                lacking.append((load, node, period.record))
             elif period.record and period.has_history and not _is_up_to_date(load, node, period, shards):
                 structure, attempt = _current_structure(load, node, period.record), period.record.attempt
                 # All partitions, because the newest records of a period share a number.
@@ -372,7 +374,7 @@ def renew_records(loads: Sequence[PeriodLoad]) -> Steps[None]:
         # A replica that was down, or has been set up again since, may have none.
         yield from make_ledger(context, list(dict.fromkeys(node for step in steps for node in step.sql)))
         # Its increments, and loads by arrival, need the records of objects, too.
-        yield from _copy_objects(context, [load for load in loads if load.has_lacking_replica])
+        yield from _copy_objects(context, lacking)
         for step in steps:
             yield from step
     except Chs3Error as error:
@@ -392,24 +394,27 @@ def _copy_records(
     return add_records(load.context, "published", records, name=_step_name([load]), number=newest.sequence)
 
 
-def _copy_objects(context: Target, loads: Sequence[PeriodLoad]) -> Steps[None]:
+def _copy_objects(context: Target, lacking: Sequence[tuple[PeriodLoad, Node, Record]]) -> Steps[None]:
     """Give replicas the records of objects that were written while they were down."""
-    if not loads:
+    if not lacking:
         return
     yield from make_objects_table(context)
     known = defaultdict[Period, list[RecordedObject]](list)
-    for item in (yield from loaded_objects(context, one_of("period", [str(load.period) for load in loads]))):
+    of_periods = one_of("period", dict.fromkeys(str(load.period) for load, *_ in lacking))
+    for item in (yield from loaded_objects(context, of_periods)):
         known[item.period].append(item)
-    for load in loads:
-        for node, period in load.before.items():
-            if period.record and period.is_of_replica:
-                base, attempt = period.record.base, period.record.attempt
-                ask = recorded_objects(context, [(load.period, base)], on=[node], intended=attempt)
-                there = {unit.path for unit in (yield from ask)[0].objects}
-                lacking = [item for item in known[load.period] if item.unit.path not in there]
-                _, units, rows, arrivals = zip(*lacking, strict=True) if lacking else ((), (), (), ())
-                objects = ObjectsOfPeriod({node: load.key_on(node)}, units, base, rows, arrivals)
-                yield from record_objects(context, [objects], attempt=attempt)
+    for load, node, record in lacking:
+        ask = recorded_objects(context, [(load.period, record.base)], on=[node], intended=record.attempt)
+        there = {unit.path for unit in (yield from ask)[0].objects}
+        new = [item for item in known[load.period] if item.unit.path not in there]
+        objects = ObjectsOfPeriod(
+            {node: load.key_on(node)},
+            [item.unit for item in new],
+            record.base,
+            [item.rows for item in new],
+            [item.arrival for item in new],
+        )
+        yield from record_objects(context, [objects], attempt=record.attempt)
 
 
 def _step_name(loads: Sequence[PeriodLoad]) -> str:
