@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import itemgetter
 
-from airflow_provider_chs3.core.ledger.object_records import objects_table
+from airflow_provider_chs3.core.ledger.object_records import newest_recorders, objects_table, recorders_of_objects
 from airflow_provider_chs3.core.ledger.records import IS_STATE, newest
 from airflow_provider_chs3.core.ledger.table import LedgerKey
-from airflow_provider_chs3.core.model.models import AsJson
+from airflow_provider_chs3.core.model.models import AsJson, Node
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period
 from airflow_provider_chs3.core.periods.status import LedgerRequest, look_at_table
 from airflow_provider_chs3.core.sql.quoting import Sql, one_of, table
-from airflow_provider_chs3.core.steps.operations import Steps
+from airflow_provider_chs3.core.steps.operations import QueryNodes, Steps
+from airflow_provider_chs3.core.target.node_facts import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,23 +35,29 @@ class LoadedObject(AsJson):
 def list_objects(request: LedgerRequest) -> Steps[list[LoadedObject]]:
     """List the objects of published loads, by period, path and time."""
     context = yield from look_at_table(request)
-    node = context.coordinator
-    if not (context.nodes[node].objects and context.nodes[node].has_ledger):
-        return []
+    newest_of = yield from newest_recorders(context)
+    sql = {node: _objects_on(context, node, request) for node in recorders_of_objects(context)}
+    answers = yield from QueryNodes(name="List the objects that were loaded", sql=sql)
+    rows = sorted(
+        (row for node, rows in answers.items() for row in rows if newest_of.get(row[0], node) == node),
+        key=itemgetter(0, 1, 6),
+    )
+    return [
+        LoadedObject(*(Period.parse(period), *fields, bool(is_current), arrival))
+        for period, *fields, is_current, arrival in rows
+    ]
+
+
+def _objects_on(context: Target, node: Node, request: LedgerRequest) -> Sql:
     of_table = LedgerKey.on(context, node, WHOLE_TABLE).table_condition
     if request.periods is not None:
         of_table += f" AND {one_of('period', map(str, request.periods))}"
     ledger = table(context.ledger)
     bases = f"SELECT period, {newest('base')} FROM {ledger} WHERE {of_table} AND {IS_STATE} GROUP BY period"
     published = f"SELECT attempt FROM {ledger} WHERE {of_table} AND event = 'published'"
-    sql = Sql(
+    return Sql(
         "SELECT period, path, size_bytes, etag, formatDateTime(last_modified, '%F %T', 'UTC'), rows, "
         f"formatDateTime(loaded_at, '%F %T', 'UTC'), attempt, (period, base) IN ({bases}), arrival "
         f"FROM {table(objects_table(context.ledger))} WHERE {of_table} AND attempt IN ({published}) "
         "ORDER BY period, path, loaded_at"
     )
-    rows = yield from context.on_coordinator(name="List the objects that were loaded", sql=sql)
-    return [
-        LoadedObject(*(Period.parse(period), *fields, bool(is_current), arrival))
-        for period, *fields, is_current, arrival in rows
-    ]

@@ -43,7 +43,7 @@ class Objects(BaseModel):
 
 
 def look_at_objects(cluster: str | None, target: TableName, period: Period) -> Steps[Objects]:
-    """Read the objects of a period from one node with a ledger: each records all of them."""
+    """Read the objects of a period from one node with a ledger. A replica that was down may lack the newest ones."""
     ledgers = yield from find_ledgers(cluster)
     having = {node: databases for node, databases in ledgers.databases.items() if databases}
     for node, databases in list(having.items())[:1]:
