@@ -84,6 +84,9 @@ def test_a_load_at_work_is_told_with_its_progress_and_its_task_to_those_who_may_
     as_user: AsUser, airflow_api: Any, trips_lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trips_lake.upload(TRIPS)
+    # The first answers import, which may take as long as the load.
+    periods(as_user, trips_lake)
+    cluster(as_user)
     with loading(trips_lake):
         period = periods(as_user, trips_lake)[PERIOD]
         (load,) = loads_into(trips_lake, cluster(as_user))
