@@ -17,8 +17,8 @@ _OPERATOR = _PACKAGE / "transfers" / "s3_to_clickhouse.py"
 _LOAD = ("core", "client", "hooks", "operators", "sources", "triggers", "exceptions.py")
 #: Modules about a value's way from a file into its column, not about when it is written or published.
 _OF_VALUES = (
+    "core/files/declared_values.py",
     "core/files/file_kinds.py",
-    "core/files/naive_timestamps.py",
     "core/files/parquet_footers.py",
     "core/files/parse_errors.py",
     "core/files/row_wise.py",

@@ -18,8 +18,8 @@ from typing import Any
 import yaml
 
 from airflow_provider_chs3.core.arguments.declaration import Argument, elements_of, is_of_a_run
-from airflow_provider_chs3.core.arguments.named_files import Keys, NamedFiles
 from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.load.named_files import Keys, NamedFiles
 
 #: The fast one is there where PyYAML was built with libyaml.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

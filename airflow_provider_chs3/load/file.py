@@ -18,12 +18,12 @@ from airflow_provider_chs3.core.arguments.load_arguments import (
     TABLE,
     TIMEZONE,
 )
-from airflow_provider_chs3.core.arguments.named_files import Keys
 from airflow_provider_chs3.core.files.text_fields import Dialect
 from airflow_provider_chs3.core.model.models import TableName
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.load import Load
 from airflow_provider_chs3.load.document import Document
+from airflow_provider_chs3.load.named_files import Keys
 from airflow_provider_chs3.sources import STORAGES, storage_class
 
 #: Arguments that are dicts with names of their own.

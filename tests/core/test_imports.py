@@ -103,7 +103,7 @@ def test_reading_a_dag_imports_what_checks_arguments_and_nothing_that_loads(load
         *(
             f"airflow_provider_chs3.core.arguments.{each}"
             for each in (
-                *("arrivals", "check_arguments", "declaration", "load_arguments", "merge_arguments", "named_files"),
+                *("arrivals", "check_arguments", "declaration", "load_arguments", "merge_arguments"),
                 "proof_arguments",
             )
         ),

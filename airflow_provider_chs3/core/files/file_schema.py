@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from airflow_provider_chs3.core.files.declared_values import DeclaredValues
+from airflow_provider_chs3.core.files.declared_values import DeclaredValues, NaiveTimestamps
 from airflow_provider_chs3.core.files.describe_files import check_servers_read, describe, refuse_mark, row_width_bytes
 from airflow_provider_chs3.core.files.field_values import FieldValues, text_fields
 from airflow_provider_chs3.core.files.file_kinds import FileKind, kinds_of, split_kinds
@@ -21,7 +21,6 @@ from airflow_provider_chs3.core.files.loaded_columns import (
     structure_of,
     with_whole_objects,
 )
-from airflow_provider_chs3.core.files.naive_timestamps import NaiveTimestamps
 from airflow_provider_chs3.core.files.parse_errors import file_of, unreadable
 from airflow_provider_chs3.core.files.row_wise import check_row_wise
 from airflow_provider_chs3.core.files.source import Batch
@@ -194,7 +193,13 @@ def _read_alike(
     by_file: Mapping[str, Mapping[str, str]],
 ) -> Steps[list[LoadedColumn]]:
     """Find what columns are loaded from in files that are read together."""
-    naive = NaiveTimestamps.of(kinds, types, meaning=selection.naive_timestamps, zone=files.zone)
+    naive = NaiveTimestamps(
+        names=frozenset[str]().union(*(kind.naive for kind in kinds)),
+        types=types,
+        example=kinds[0].example,
+        meaning=selection.naive_timestamps,
+        zone=files.zone,
+    )
     values = DeclaredValues(
         fields=naive.of_expression, types=types, declared=kinds[0].declared, altered=kinds[0].altered
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import groupby, islice
 from operator import itemgetter
@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.ledger.records import newest
 from airflow_provider_chs3.core.ledger.table import LedgerKey, create_records, make_records
 from airflow_provider_chs3.core.model.models import Manifest, Node, TableName, Unit
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period
-from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals, one_of, table
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals, table
 from airflow_provider_chs3.core.steps.operations import QueryNodes, Row, Steps
 from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.replication import catch_up
@@ -147,23 +147,6 @@ def recorders_of_objects(context: Target) -> tuple[Node, ...]:
     return tuple(node for node in nodes if context.nodes[node].objects and context.nodes[node].has_ledger)
 
 
-def newest_recorders(context: Target) -> Steps[dict[str, Node]]:
-    """Return the replica that knows of the last load of each period, by the period's text; none without replicas."""
-    nodes = recorders_of_objects(context)
-    if len(nodes) < 2:
-        return {}
-    sql = {
-        node: Sql(
-            f"SELECT period, max(sequence) FROM {table(context.ledger)} "
-            f"WHERE {LedgerKey.on(context, node, WHOLE_TABLE).table_condition} AND {_LOADED} GROUP BY period"
-        )
-        for node in nodes
-    }
-    answers = yield from QueryNodes(name="Find the replicas that know of the last loads", sql=sql)
-    known = sorted((number, node, period) for node, rows in answers.items() for period, number in rows)
-    return {period: node for _, node, period in known}
-
-
 class RecordedObject(NamedTuple):
     """An object that a period holds rows of; if a load by period took them, its arrival is empty."""
 
@@ -179,15 +162,16 @@ def loaded_objects(context: Target, condition: str) -> Steps[list[RecordedObject
     A period that an attempt was publishing when it died has those of the last one that was published.
     """
     yield from catch_up(context, context.ledger, objects_table(context.ledger))
-    newest_of = yield from newest_recorders(context)
-    sql = {node: _loaded(context, node, condition) for node in recorders_of_objects(context)}
+    nodes = recorders_of_objects(context)
+    last = (yield from last_loads(context)) if len(nodes) > 1 else {}
+    sql = {node: _loaded(context, node, condition) for node in nodes}
     answers = yield from QueryNodes(name="Read which objects are loaded", sql=sql)
-    return [
-        RecordedObject(Period.parse(period), _unit_of(*of_unit), count, arrival)
+    loaded = [
+        (node, RecordedObject(Period.parse(period), _unit_of(*of_unit), count, arrival))
         for node, rows in answers.items()
         for period, *of_unit, count, arrival in rows
-        if newest_of.get(period, node) == node
     ]
+    return [item for node, item in loaded if item.period not in last or last[item.period].node == node]
 
 
 def _loaded(context: Target, node: Node, condition: str) -> Sql:
@@ -218,21 +202,30 @@ def _newest_published(ledger: TableName, key: LedgerKey) -> str:
     )
 
 
-def published_fingerprints(context: Target, periods: Iterable[Period]) -> Steps[dict[Period, str | None]]:
-    """Return the fingerprint of each period's objects at its last load; None if somebody else loaded it."""
-    of_periods = one_of("period", map(str, periods))
+class LastLoad(NamedTuple):
+    """The last load of a period: a replica that knows it, and its objects' fingerprint; None if others loaded it."""
+
+    node: Node
+    fingerprint: str | None
+
+
+def last_loads(context: Target, condition: str = "1") -> Steps[dict[Period, LastLoad]]:
+    """Return the last load of each period, as far as a condition on periods is met."""
     sql = {
         node: Sql(
             "SELECT state.3, found.3, period, found.2, state.2 "
             f"FROM ({_newest_published(context.ledger, LedgerKey.on(context, node, WHOLE_TABLE))}) "
-            f"WHERE {of_periods} AND (found.2 != '' OR state.2)"
+            f"WHERE {condition} AND (found.2 != '' OR state.2)"
         )
         for node in recorders_of_objects(context)
     }
     answers = yield from QueryNodes(name="Read what was published last", sql=sql)
     # The newest record of all replicas comes last.
-    rows = sorted(row for of_node in answers.values() for row in of_node)
-    return {Period.parse(period): None if is_adopted else fingerprint for *_, period, fingerprint, is_adopted in rows}
+    known = sorted((*row, node) for node, rows in answers.items() for row in rows)
+    return {
+        Period.parse(period): LastLoad(node, None if is_adopted else fingerprint)
+        for *_, period, fingerprint, is_adopted, node in known
+    }
 
 
 def unfinished_periods(context: Target) -> Steps[dict[Period, tuple[str, str]]]:

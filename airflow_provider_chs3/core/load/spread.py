@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
-from airflow_provider_chs3.core.ledger.object_records import loaded_objects, published_fingerprints
+from airflow_provider_chs3.core.ledger.object_records import last_loads, loaded_objects
 from airflow_provider_chs3.core.load.arrivals import load_of_period, periods_by_path
 from airflow_provider_chs3.core.load.decision import LoadResult
 from airflow_provider_chs3.core.load.insert import Verified, insert, select_objects
@@ -119,9 +119,9 @@ def _check_known(load: PeriodLoad, periods: Collection[Period], kept: Mapping[Pe
     context = load.context
     if not periods:
         return
-    published = yield from published_fingerprints(context, sorted(periods))
-    for period, fingerprint in sorted(published.items()):
-        if fingerprint is None or Manifest.of(kept.get(period, ())).fingerprint != fingerprint:
+    published = yield from last_loads(context, one_of("period", map(str, sorted(periods))))
+    for period, last in sorted(published.items()):
+        if Manifest.of(kept.get(period, ())).fingerprint != last.fingerprint:
             raise TargetChangedError(
                 f"{context.target} {period} holds rows of which no record says which objects they are from, as after "
                 "an adoption: rows cannot be added to it exactly. Nothing was published. Forget all periods of "

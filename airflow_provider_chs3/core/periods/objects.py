@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from operator import itemgetter
+from operator import attrgetter
 
-from airflow_provider_chs3.core.ledger.object_records import newest_recorders, objects_table, recorders_of_objects
+from airflow_provider_chs3.core.ledger.object_records import last_loads, objects_table, recorders_of_objects
 from airflow_provider_chs3.core.ledger.records import IS_STATE, newest
 from airflow_provider_chs3.core.ledger.table import LedgerKey
 from airflow_provider_chs3.core.model.models import AsJson, Node
@@ -35,17 +35,17 @@ class LoadedObject(AsJson):
 def list_objects(request: LedgerRequest) -> Steps[list[LoadedObject]]:
     """List the objects of published loads, by period, path and time."""
     context = yield from look_at_table(request)
-    newest_of = yield from newest_recorders(context)
-    sql = {node: _objects_on(context, node, request) for node in recorders_of_objects(context)}
+    nodes = recorders_of_objects(context)
+    last = (yield from last_loads(context)) if len(nodes) > 1 else {}
+    sql = {node: _objects_on(context, node, request) for node in nodes}
     answers = yield from QueryNodes(name="List the objects that were loaded", sql=sql)
-    rows = sorted(
-        (row for node, rows in answers.items() for row in rows if newest_of.get(row[0], node) == node),
-        key=itemgetter(0, 1, 6),
-    )
-    return [
-        LoadedObject(*(Period.parse(period), *fields, bool(is_current), arrival))
+    listed = [
+        (node, LoadedObject(*(Period.parse(period), *fields, bool(is_current), arrival)))
+        for node, rows in answers.items()
         for period, *fields, is_current, arrival in rows
     ]
+    known = [item for node, item in listed if item.period not in last or last[item.period].node == node]
+    return sorted(known, key=attrgetter("period", "path", "loaded_at"))
 
 
 def _objects_on(context: Target, node: Node, request: LedgerRequest) -> Sql:

@@ -328,7 +328,7 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, PeriodTask, takes=OF_LOADS):
         return [reload.period if reload else self.period_of_run(context, self.grain())]
 
     def _tell(self, results: Sequence[LoadResult]) -> None:
-        from airflow_provider_chs3.core.load.outcome import report
+        from airflow_provider_chs3.operators._support.load_report import report
 
         count_loads(self, *results)
         complete = [result.period for result in results if result.status in ("published", "unchanged")]

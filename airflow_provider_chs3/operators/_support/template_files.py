@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-from airflow_provider_chs3.core.arguments.named_files import Keys, NamedFiles
 from airflow_provider_chs3.exceptions import ConfigurationError
+from airflow_provider_chs3.load.named_files import Keys, NamedFiles
 
 if TYPE_CHECKING:
     import jinja2
