@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_provider_chs3.exceptions import ClickHouseConnectionError
+from airflow_provider_chs3.exceptions import ClickHouseConnectionError, TransientError
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from tests.faults.strikes import Strikes, strikes
 from tests.integration.lake import Lake
@@ -134,3 +135,62 @@ def test_a_replica_that_died_amid_a_publication_leaves_nothing_unfinished(
     assert [(planned.to_do, planned.reason) for planned in plan] == [("leave", "as published")]
     assert by_month.load(11)["status"] == "unchanged"
     assert_exact(by_month)
+
+
+@pytest.mark.thorough
+def test_an_arrival_waits_for_a_replica_that_may_know_of_others(by_month: Arrivals, nodes: Nodes) -> None:
+    nodes.kill(*SECOND)
+    by_month.put(11, "down", 50_000, [11, 9, -20])
+    by_month.load(11)
+    nodes.bring_back()
+    by_month.lake.on_every_node(f"SYSTEM SYNC REPLICA {by_month.name}")
+    nodes.kill(*FIRST)
+    for policy in ("fail", "reload"):
+        with pytest.raises(TransientError, match=r"may know, but is down: start it\.$"):
+            by_month.load(10, on_target_changed=policy)
+    nodes.bring_back()
+    assert [by_month.load(arrival)["status"] for arrival in (10, 11)] == ["unchanged"] * 2
+    assert_exact(by_month)
+
+
+@pytest.mark.thorough
+def test_lost_records_of_objects_are_those_of_the_other_replica_or_refuse_the_load(
+    by_month: Arrivals, nodes: Nodes
+) -> None:
+    lake, objects = by_month.lake, f"{by_month.lake.database}.chs3_objects"
+    for place in (0, 3):
+        lake.on_node(place, f"TRUNCATE TABLE {objects}")
+    assert by_month.load(10)["status"] == "unchanged"
+    for place in (0, 2):
+        lake.on_node(place, f"DROP TABLE {objects} SYNC")
+    by_month.put(10, "late", 60_000, [10, -50])
+    assert by_month.load(10)["loaded_objects"] == 1
+    assert_exact(by_month)
+    nodes.kill(*SECOND)
+    for place in (0, 2):
+        lake.on_node(place, f"DROP TABLE {objects} SYNC")
+    with pytest.raises(TransientError, match="may know, but is down: start it"):
+        by_month.load(10)
+    nodes.bring_back()
+    assert by_month.load(10)["status"] == "unchanged"
+    lake.on_every_node(f"DROP TABLE {objects} SYNC")
+    with pytest.raises(AirflowFailException, match="holds rows of which no record says which objects they are from"):
+        by_month.load(10)
+    assert_exact(by_month)
+
+
+@pytest.mark.thorough
+def test_what_only_a_replica_without_records_of_objects_knows_is_not_overwritten(
+    by_month: Arrivals, nodes: Nodes
+) -> None:
+    nodes.kill(*SECOND)
+    by_month.put(11, "down", 50_000, [11, 9, -20])
+    by_month.load(11)
+    nodes.bring_back()
+    for place in (0, 2):
+        by_month.lake.on_node(place, f"DROP TABLE {by_month.lake.database}.chs3_objects SYNC")
+    before = by_month.expected()
+    by_month.put(10, "b0", 90_000, [10, 9, -50])
+    with pytest.raises(AirflowFailException, match="holds rows of which no record says which objects they are from"):
+        by_month.load(10)
+    assert by_month.found() == before

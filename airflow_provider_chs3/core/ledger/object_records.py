@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.ledger.records import newest
 from airflow_provider_chs3.core.ledger.table import LedgerKey, create_records, make_records
 from airflow_provider_chs3.core.model.models import Manifest, Node, TableName, Unit
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period
-from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals, table
+from airflow_provider_chs3.core.sql.quoting import Sql, identifier, literal, literals, one_of, table
 from airflow_provider_chs3.core.steps.operations import QueryNodes, Row, Steps
 from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.replication import catch_up
@@ -162,16 +162,24 @@ def loaded_objects(context: Target, condition: str) -> Steps[list[RecordedObject
     A period that an attempt was publishing when it died has those of the last one that was published.
     """
     yield from catch_up(context, context.ledger, objects_table(context.ledger))
-    nodes = recorders_of_objects(context)
-    last = (yield from last_loads(context)) if len(nodes) > 1 else {}
+    nodes = [node for node in context.recorders if context.nodes[node].objects and context.nodes[node].has_ledger]
     sql = {node: _loaded(context, node, condition) for node in nodes}
     answers = yield from QueryNodes(name="Read which objects are loaded", sql=sql)
-    loaded = [
-        (node, RecordedObject(Period.parse(period), _unit_of(*of_unit), count, arrival))
-        for node, rows in answers.items()
-        for period, *of_unit, count, arrival in rows
-    ]
-    return [item for node, item in loaded if item.period not in last or last[item.period].node == node]
+    on_nodes = defaultdict[str, dict[Node, list[Row]]](dict)
+    for node, rows in answers.items():
+        for row in rows:
+            on_nodes[row[0]].setdefault(node, []).append(row)
+    last = dict[Period, LastLoad]()
+    # One may have lost records, or been down.
+    if len({frozenset(rows) for rows in answers.values()}) > 1:
+        last = yield from last_loads(context, one_of("period", sorted(on_nodes)))
+    loaded = list[RecordedObject]()
+    for text, by_node in sorted(on_nodes.items()):
+        period = Period.parse(text)
+        knowing = last[period].nodes if period in last else by_node.keys()
+        rows = max((by_node[node] for node in by_node.keys() & knowing), key=len, default=[])
+        loaded += [RecordedObject(period, _unit_of(*of), count, arrival) for _, *of, count, arrival in rows]
+    return loaded
 
 
 def _loaded(context: Target, node: Node, condition: str) -> Sql:
@@ -203,28 +211,34 @@ def _newest_published(ledger: TableName, key: LedgerKey) -> str:
 
 
 class LastLoad(NamedTuple):
-    """The last load of a period: a replica that knows it, and its objects' fingerprint; None if others loaded it."""
+    """The last load of a period: the nodes that know it, and its objects' fingerprint; None if others loaded it."""
 
-    node: Node
+    nodes: frozenset[Node]
     fingerprint: str | None
 
 
 def last_loads(context: Target, condition: str = "1") -> Steps[dict[Period, LastLoad]]:
-    """Return the last load of each period, as far as a condition on periods is met."""
+    """Return the last load of each period, as far as a condition on periods is met: a node may have lost its ledger."""
     sql = {
         node: Sql(
-            "SELECT state.3, found.3, period, found.2, state.2 "
+            "SELECT (state.3, found.3), period, found.1, if(state.2, NULL, found.2) "
             f"FROM ({_newest_published(context.ledger, LedgerKey.on(context, node, WHOLE_TABLE))}) "
             f"WHERE {condition} AND (found.2 != '' OR state.2)"
         )
-        for node in recorders_of_objects(context)
+        for node in context.recorders
+        if context.nodes[node].has_ledger
     }
     answers = yield from QueryNodes(name="Read what was published last", sql=sql)
-    # The newest record of all replicas comes last.
-    known = sorted((*row, node) for node, rows in answers.items() for row in rows)
+    rows = sorted(((*row, node) for node, of_node in answers.items() for row in of_node), key=itemgetter(0))
+    # The newest record of all replicas comes last; each numbers its own.
+    newest_of = {period: (base, fingerprint) for _, period, base, fingerprint, _ in rows}
+    nodes = defaultdict[str, set[Node]](set)
+    for _, period, base, fingerprint, node in rows:
+        if (base, fingerprint) == newest_of[period]:
+            nodes[period].add(node)
     return {
-        Period.parse(period): LastLoad(node, None if is_adopted else fingerprint)
-        for *_, period, fingerprint, is_adopted, node in known
+        Period.parse(period): LastLoad(frozenset(nodes[period]), fingerprint)
+        for period, (_, fingerprint) in newest_of.items()
     }
 
 

@@ -242,11 +242,12 @@ def _reloads_table(facts: PeriodFacts) -> bool:
 
 def _refusal(facts: PeriodFacts, policies: Policies) -> Refusal | None:
     status = facts.comparison.status
-    if policies.on_target_changed != "reload":
-        if status in OF_OTHERS and facts.lacks_replica:
-            return Refusal.REPLICA_DOWN
-        if status is ComparisonStatus.FEWER_NODES:
-            return Refusal.FEWER_NODES
+    may_reload = policies.on_target_changed == "reload"
+    # A load by arrival would replace rows of objects that only the other replica knows.
+    if status in OF_OTHERS and facts.lacks_replica and (policies.is_by_arrival or not may_reload):
+        return Refusal.REPLICA_DOWN
+    if status is ComparisonStatus.FEWER_NODES and not may_reload:
+        return Refusal.FEWER_NODES
     if _is_of_others(facts, policies) and policies.on_target_changed != "hold":
         return Refusal.ROWS_UNKNOWN if status is ComparisonStatus.ROWS_UNKNOWN else Refusal.TARGET_CHANGED
     return Refusal.SHRANK if _shrank(facts, policies) and policies.on_shrink == "fail" else None

@@ -332,6 +332,9 @@ def _rows_unknown_error(load: PeriodLoad, where: str) -> TargetChangedError:
     )
 
 
+_OR_RELOAD = ", or load the period anyway with policies={'on_target_changed': 'reload'}."
+
+
 def _error_of(load: PeriodLoad, facts: PeriodFacts, refuse: Refuse) -> Chs3Error:
     request, target, period = load.request, load.context.target, load.period
     nodes = ", ".join(map(str, facts.comparison.nodes))
@@ -355,8 +358,8 @@ def _error_of(load: PeriodLoad, facts: PeriodFacts, refuse: Refuse) -> Chs3Error
         case Refusal.REPLICA_DOWN:
             return TransientError(
                 f"{target}, {period}: {nodes} cannot tell whether a load or somebody else wrote the rows there. "
-                f"{', '.join(map(str, load.absent_of(facts.comparison)))} may know, but is down: start it, or load "
-                "the period anyway with policies={'on_target_changed': 'reload'}."
+                f"{', '.join(map(str, load.absent_of(facts.comparison)))} may know, but is down: start it"
+                + ("." if load.policies.is_by_arrival else _OR_RELOAD)
             )
         case Refusal.NOT_HELD:
             return not_held_error(load, refuse.reason)

@@ -29,7 +29,13 @@ from airflow_provider_chs3.core.steps.driving import Batch
 from airflow_provider_chs3.core.steps.operations import Log, QueryNodes, Row, Steps
 from airflow_provider_chs3.core.target.partition_key import parts_of_key, time_of_key
 from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions, partitions_of, periods_of_rows
-from airflow_provider_chs3.exceptions import ObjectsChangedError, SourceError, TargetChangedError, VerificationError
+from airflow_provider_chs3.exceptions import (
+    ObjectsChangedError,
+    SourceError,
+    TargetChangedError,
+    TransientError,
+    VerificationError,
+)
 
 _Partitions = Mapping[Node, Mapping[str, StagedPartition]]
 #: Rows of objects, by path, in each period.
@@ -122,11 +128,14 @@ def _check_known(load: PeriodLoad, periods: Collection[Period], kept: Mapping[Pe
     published = yield from last_loads(context, one_of("period", map(str, sorted(periods))))
     for period, last in sorted(published.items()):
         if Manifest.of(kept.get(period, ())).fingerprint != last.fingerprint:
+            holds = f"{context.target} {period} holds rows of which no record says which objects they are from"
+            if context.absent:
+                absent = ", ".join(map(str, context.absent))
+                raise TransientError(f"{holds}. {absent} may know, but is down: start it. Nothing was published.")
             raise TargetChangedError(
-                f"{context.target} {period} holds rows of which no record says which objects they are from, as after "
-                "an adoption: rows cannot be added to it exactly. Nothing was published. Forget all periods of "
-                "the table (chs3 forget), and adopt it by this load (chs3 adopt --all-periods), or load into a new "
-                "table."
+                f"{holds}, as after an adoption: rows cannot be added to it exactly. Nothing was published. Forget all "
+                "periods of the table (chs3 forget), and adopt it by this load (chs3 adopt --all-periods), or load "
+                "into a new table."
             )
 
 

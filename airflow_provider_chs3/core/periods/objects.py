@@ -44,7 +44,7 @@ def list_objects(request: LedgerRequest) -> Steps[list[LoadedObject]]:
         for node, rows in answers.items()
         for period, *fields, is_current, arrival in rows
     ]
-    known = [item for node, item in listed if item.period not in last or last[item.period].node == node]
+    known = [item for node, item in listed if item.period not in last or node == min(last[item.period].nodes)]
     return sorted(known, key=attrgetter("period", "path", "loaded_at"))
 
 

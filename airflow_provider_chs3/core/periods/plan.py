@@ -219,14 +219,22 @@ def _compare_arrivals(request: PlanRequest) -> Steps[tuple[list[PlannedPeriod], 
     before = (yield from look_up_periods(context, (yield from partitions_of(context, known)))) if known else {}
     wanted = _wanted_of(request, context)
     changed = not_as_published(before, wanted, context.table_facts)
+    decisions = {
+        period: decide(PeriodFacts(comparison=compare(before[period], wanted, context.table_facts)), request.policies)
+        for period in changed
+    }
     planned = list[PlannedPeriod]()
     for period, manifest in sorted(listed.items()):
         changes = changes_of_arrival(recorded[period], manifest)
         reason = "a dead load did not finish" if unfinished else ""
         if not_published := sorted(changed & touched[period]):
             reason = f"{', '.join(map(str, not_published))} not as published"
+        stops = [f"{of}: {decisions[of].reason}" for of in not_published if isinstance(decisions[of], Refuse)]
         same = held_of_same(period, manifest, wanted.definition or "", held.get(str(period), {}))
-        planned.append(_planned_arrival(request, context.target, period, manifest, changes, reason, same))
+        arrival = _planned_arrival(request, context.target, period, manifest, changes, reason, same)
+        if stops and not request.reload:
+            arrival = replace(arrival, reason=f"its load will stop: {stops[0]}", is_blocked=True)
+        planned.append(arrival)
     return planned, context
 
 

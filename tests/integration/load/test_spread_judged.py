@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
@@ -158,3 +160,19 @@ def test_parts_may_merge_while_their_table_is_adopted(two: Arrivals, strikes: St
     assert strikes.struck
     strikes.reset()
     assert [two.load(arrival)["status"] for arrival in (10, 11)] == ["unchanged"] * 2
+
+
+@pytest.mark.three_nodes
+@pytest.mark.thorough(but=1)
+@pytest.mark.parametrize("table", ["chs3_objects", "chs3_ledger"])
+@pytest.mark.parametrize("places", [(0,), (1, 2), (0, 1, 2)])
+def test_lost_records_never_cost_the_rows_of_other_arrivals(two: Arrivals, table: str, places: tuple[int, ...]) -> None:
+    for place in places:
+        two.lake.on_node(place, f"DROP TABLE {two.lake.database}.{table} SYNC")
+    is_lost = len(places) == 3
+    before = two.expected()
+    two.put(10, "late", 90, [9])
+    refused = pytest.raises(AirflowFailException, match=r"holds rows of which no record|rows that no load wrote")
+    with refused if is_lost else nullcontext():
+        two.load(10)
+    assert two.found() == (before if is_lost else two.expected())
