@@ -128,14 +128,16 @@ def _check_known(load: PeriodLoad, periods: Collection[Period], kept: Mapping[Pe
     published = yield from last_loads(context, one_of("period", map(str, sorted(periods))))
     for period, last in sorted(published.items()):
         if Manifest.of(kept.get(period, ())).fingerprint != last.fingerprint:
-            holds = f"{context.target} {period} holds rows of which no record says which objects they are from"
             if context.absent:
-                absent = ", ".join(map(str, context.absent))
-                raise TransientError(f"{holds}. {absent} may know, but is down: start it. Nothing was published.")
+                raise TransientError(
+                    f"{context.target} {period} holds rows of which no record says which objects they are from. "
+                    f"{', '.join(map(str, context.absent))} may know, but is down: start it. Nothing was published."
+                )
             raise TargetChangedError(
-                f"{holds}, as after an adoption: rows cannot be added to it exactly. Nothing was published. Forget all "
-                "periods of the table (chs3 forget), and adopt it by this load (chs3 adopt --all-periods), or load "
-                "into a new table."
+                f"{context.target} {period} holds rows of which no record says which objects they are from, as after "
+                "an adoption: rows cannot be added to it exactly. Nothing was published. Forget all periods of "
+                "the table (chs3 forget), and adopt it by this load (chs3 adopt --all-periods), or load into a new "
+                "table."
             )
 
 

@@ -46,9 +46,16 @@ def test_a_period_that_was_forgotten_is_read_again_whole(two: Arrivals) -> None:
 @pytest.mark.thorough(but=1)
 @pytest.mark.parametrize("change", ["DROP PARTITION '2026-11-09'", "DELETE WHERE number = 900"])
 def test_a_period_that_somebody_changed_is_found_by_its_arrivals(two: Arrivals, change: str) -> None:
-    plan = PlanLoadsOperator(task_id="plan", periods=["2026-11-10"], load=two.operator(10).as_load())
+    def planned(policy: str) -> list[tuple[str, str]]:
+        load = two.operator(10, on_target_changed=policy).as_load()
+        plan = PlanLoadsOperator(task_id="plan", periods=["2026-11-10"], load=load).planned({})
+        return [(found.to_do, str(found.reason)) for found in plan]
+
     two.change(f"ALTER TABLE {{}} {change}")
-    assert [str(found.reason) for found in plan.planned({})] == ["2026-11-09 not as published"]
+    ((to_do, reason),) = planned("fail")
+    assert to_do == "blocked"
+    assert reason.startswith("its load will stop: 2026-11-09: the partition was changed since it was published")
+    assert planned("reload") == [("load", "2026-11-09 not as published")]
     with pytest.raises(AirflowFailException, match="was changed since it was published"):
         two.load(10)
     assert touched(two.load(10, on_target_changed="reload")) == [9]
