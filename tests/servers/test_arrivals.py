@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from airflow_provider_chs3.exceptions import ClickHouseConnectionError, TransientError
+from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError, TransientError
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from tests.faults.strikes import Strikes, strikes
 from tests.integration.lake import Lake
@@ -194,3 +194,32 @@ def test_what_only_a_replica_without_records_of_objects_knows_is_not_overwritten
     with pytest.raises(AirflowFailException, match="holds rows of which no record says which objects they are from"):
         by_month.load(10)
     assert by_month.found() == before
+
+
+@pytest.mark.thorough
+def test_what_a_replica_staged_before_others_went_on_without_it_is_not_published(
+    by_month: Arrivals, nodes: Nodes, strikes: Strikes
+) -> None:
+    strikes.before("Publish ", lambda: nodes.kill(*FIRST))
+    by_month.put(11, "amid", 50_000, [11, 9, -20])
+    with pytest.raises(ClickHouseConnectionError):
+        by_month.load(11)
+    strikes.reset()
+    by_month.load(11)
+    by_month.put(12, "later", 60_000, [12, 9, -20, -50])
+    by_month.load(12)
+    # The others are gone before it has fetched anything of that.
+    for place in SECOND:
+        by_month.lake.cluster.kill(place)
+    nodes.down = {*SECOND}
+    for place in FIRST:
+        by_month.lake.cluster.restart(place)
+    nodes.wait_until_gone(*SECOND)
+    with pytest.raises(Chs3Error, match=r"may (know|have it), but is down"):
+        by_month.load(9)
+    nodes.bring_back()
+    assert [by_month.load(arrival)["status"] for arrival in (9, 10, 11, 12)] == ["unchanged"] * 4
+    # The next load that stages rows drops what is left.
+    by_month.put(13, "next", 70_000, [13, -20])
+    by_month.load(13)
+    assert_exact(by_month)

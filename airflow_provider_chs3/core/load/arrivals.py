@@ -25,7 +25,7 @@ from airflow_provider_chs3.core.load.kept_versions import drop_held_of
 from airflow_provider_chs3.core.load.outcome import renew_records
 from airflow_provider_chs3.core.load.period_check import allowing_shrink
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Spread
-from airflow_provider_chs3.core.load.publication import Increment, look_up_caught_up
+from airflow_provider_chs3.core.load.publication import CATCH_UP_SECONDS, Increment, look_up_caught_up
 from airflow_provider_chs3.core.load.staging_tables import Attempt, nonce_of, staging_of
 from airflow_provider_chs3.core.model.models import Manifest, Node, ObjectChanges, TableName, Unit
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period
@@ -35,6 +35,7 @@ from airflow_provider_chs3.core.steps.driving import Batch
 from airflow_provider_chs3.core.steps.operations import Log, Steps
 from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions, partitions_of
+from airflow_provider_chs3.core.target.replication import follow
 from airflow_provider_chs3.core.target.table_facts import TableFacts
 from airflow_provider_chs3.exceptions import Chs3Error, SourceError
 
@@ -42,6 +43,9 @@ from airflow_provider_chs3.exceptions import Chs3Error, SourceError
 def find_changed(load: PeriodLoad) -> Steps[PeriodLoad]:
     """Return the load of the changed objects of an arrival, after completing publications of dead attempts."""
     context, listed = load.context, load.manifest
+    if context.absent:
+        # What it lacks may be of other arrivals: of them, the objects of this one say nothing.
+        yield from follow(context, context.target, wait_seconds=CATCH_UP_SECONDS)
     unfinished = yield from _finish(load)
     recorded, changes = yield from _compare_arrival(load)
     if load.request.reload:

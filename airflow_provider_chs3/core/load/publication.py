@@ -33,7 +33,7 @@ from airflow_provider_chs3.core.target.replication import follow
 from airflow_provider_chs3.exceptions import ObjectsChangedError, ReplicasBehindError
 
 #: A replica that came back lacks parts of a few minutes at worst, and fetches them as they are.
-_CATCH_UP_SECONDS = 60
+CATCH_UP_SECONDS = 60
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,11 +235,9 @@ def look_up_caught_up(periods: Sequence[Publication]) -> Steps[list[dict[Node, P
     if not context.table_facts.is_replicated or all(_are_alike(by_node, context) for by_node in states):
         return states
     try:
-        yield from follow(context, context.target, wait_seconds=_CATCH_UP_SECONDS)
+        yield from follow(context, context.target, wait_seconds=CATCH_UP_SECONDS)
     except ReplicasBehindError:
-        yield from Log(
-            name=f"Replicas of {context.target} have not caught up with each other in {_CATCH_UP_SECONDS} s."
-        )
+        yield from Log(name=f"Replicas of {context.target} have not caught up with each other in {CATCH_UP_SECONDS} s.")
     return (yield from look_up_all(periods))
 
 
