@@ -44,7 +44,7 @@ def find_changed(load: PeriodLoad) -> Steps[PeriodLoad]:
     """Return the load of the changed objects of an arrival, after completing publications of dead attempts."""
     context, listed = load.context, load.manifest
     if context.absent:
-        # What it lacks may be of other arrivals: of them, the objects of this one say nothing.
+        # A replica may lack rows of other arrivals, and the objects of this one say nothing of them.
         yield from follow(context, context.target, wait_seconds=CATCH_UP_SECONDS)
     unfinished = yield from _finish(load)
     recorded, changes = yield from _compare_arrival(load)
