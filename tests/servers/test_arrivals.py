@@ -51,6 +51,16 @@ def bring_back(arrivals: Arrivals) -> None:
     wait_until(lambda: is_writable(arrivals.lake, LAST))
 
 
+def kill_amid_publication(arrivals: Arrivals, nodes: Nodes, strikes: Strikes) -> None:
+    """Load an arrival whose first replicas die before they publish it."""
+    strikes.before("Publish ", lambda: nodes.kill(*FIRST))
+    arrivals.put(11, "amid", 50_000, [11, 9, -20])
+    with pytest.raises(ClickHouseConnectionError):
+        arrivals.load(11)
+    assert strikes.struck
+    strikes.reset()
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("step", ["Create ", "Record 16 objects", "Record the periods as published"])
 def test_a_server_dies_while_a_table_is_adopted(by_month: Arrivals, strikes: Strikes, step: str) -> None:
@@ -121,12 +131,7 @@ def test_one_that_comes_back_gets_the_records_of_objects_of_an_unchanged_arrival
 def test_a_replica_that_died_amid_a_publication_leaves_nothing_unfinished(
     by_month: Arrivals, nodes: Nodes, strikes: Strikes
 ) -> None:
-    strikes.before("Publish ", lambda: nodes.kill(*FIRST))
-    by_month.put(11, "amid", 50_000, [11, 9, -20])
-    with pytest.raises(ClickHouseConnectionError):
-        by_month.load(11)
-    assert strikes.struck
-    strikes.reset()
+    kill_amid_publication(by_month, nodes, strikes)
     # It publishes what was staged.
     assert by_month.load(11)["status"] == "unchanged"
     nodes.bring_back()
@@ -200,11 +205,7 @@ def test_what_only_a_replica_without_records_of_objects_knows_is_not_overwritten
 def test_what_a_replica_staged_before_others_went_on_without_it_is_not_published(
     by_month: Arrivals, nodes: Nodes, strikes: Strikes
 ) -> None:
-    strikes.before("Publish ", lambda: nodes.kill(*FIRST))
-    by_month.put(11, "amid", 50_000, [11, 9, -20])
-    with pytest.raises(ClickHouseConnectionError):
-        by_month.load(11)
-    strikes.reset()
+    kill_amid_publication(by_month, nodes, strikes)
     by_month.load(11)
     by_month.put(12, "later", 60_000, [12, 9, -20, -50])
     by_month.load(12)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import groupby, islice
 from operator import itemgetter
@@ -131,19 +131,27 @@ def recorded_objects(
         for node in on or recorders_of_objects(context)
     }
     answers = yield from QueryNodes(name="Read which objects the period was loaded from", sql=sql)
-    longest = defaultdict[str, list[Row]](list)
-    for rows in answers.values():
-        on_node = defaultdict[str, list[Row]](list)
+    # A replica that was down has fewer of a base.
+    longest = {period: max(by_node.values(), key=len) for period, by_node in _by_period(answers).items()}
+    return [Manifest.of(_unit_of(*of) for _, *of in longest.get(str(period), ())) for period, _ in periods]
+
+
+def _by_period(answers: Mapping[Node, Iterable[Row]]) -> dict[str, dict[Node, list[Row]]]:
+    """Return rows that begin with a period by it, and by node."""
+    on_nodes = defaultdict[str, dict[Node, list[Row]]](dict)
+    for node, rows in answers.items():
         for row in rows:
-            on_node[row[0]].append(row[1:])
-        # A replica that was down has fewer of a base.
-        longest |= {period: known for period, known in on_node.items() if len(known) > len(longest[period])}
-    return [Manifest.of(_unit_of(*of_unit) for of_unit in longest[str(period)]) for period, _ in periods]
+            on_nodes[row[0]].setdefault(node, []).append(row)
+    return on_nodes
 
 
 def recorders_of_objects(context: Target) -> tuple[Node, ...]:
     """Return the nodes to read records of objects from: all replicas, as one that was down lacks some."""
-    nodes = context.nodes if context.table_facts.is_replicated and not context.shared else (context.coordinator,)
+    is_each_alone = context.table_facts.is_replicated and not context.shared
+    return _having_records(context, context.nodes if is_each_alone else (context.coordinator,))
+
+
+def _having_records(context: Target, nodes: Iterable[Node]) -> tuple[Node, ...]:
     return tuple(node for node in nodes if context.nodes[node].objects and context.nodes[node].has_ledger)
 
 
@@ -162,15 +170,11 @@ def loaded_objects(context: Target, condition: str) -> Steps[list[RecordedObject
     A period that an attempt was publishing when it died has those of the last one that was published.
     """
     yield from catch_up(context, context.ledger, objects_table(context.ledger))
-    nodes = [node for node in context.recorders if context.nodes[node].objects and context.nodes[node].has_ledger]
-    sql = {node: _loaded(context, node, condition) for node in nodes}
+    # One may have lost records, or been down: rows of objects that are not known would be left out.
+    sql = {node: _loaded(context, node, condition) for node in _having_records(context, context.recorders)}
     answers = yield from QueryNodes(name="Read which objects are loaded", sql=sql)
-    on_nodes = defaultdict[str, dict[Node, list[Row]]](dict)
-    for node, rows in answers.items():
-        for row in rows:
-            on_nodes[row[0]].setdefault(node, []).append(row)
+    on_nodes = _by_period(answers)
     last = dict[Period, LastLoad]()
-    # One may have lost records, or been down.
     if len({frozenset(rows) for rows in answers.values()}) > 1:
         last = yield from last_loads(context, one_of("period", sorted(on_nodes)))
     loaded = list[RecordedObject]()
@@ -245,12 +249,12 @@ def last_loads(context: Target, condition: str = "1") -> Steps[dict[Period, Last
 def unfinished_periods(context: Target) -> Steps[dict[Period, tuple[str, str]]]:
     """Return the periods that an attempt was publishing when it died, with that attempt and the base of its record."""
     # A replica that died amid the publication may have been left out of its completion.
-    known = "" if context.table_facts.is_replicated else " WHERE found.1 = 'intent'"
+    only_intents = "" if context.table_facts.is_replicated else " WHERE found.1 = 'intent'"
     sql = {
         node: Sql(
             "SELECT found.4, period, found.1, found.2, found.3 "
             f"FROM (SELECT period, {newest('event, attempt, base, sequence')} AS found FROM {table(context.ledger)} "
-            f"WHERE {LedgerKey.on(context, node, WHOLE_TABLE).table_condition} GROUP BY period){known}"
+            f"WHERE {LedgerKey.on(context, node, WHOLE_TABLE).table_condition} GROUP BY period){only_intents}"
         )
         for node, facts in context.nodes.items()
         if facts.has_ledger

@@ -248,7 +248,7 @@ class PeriodLoad(Publication):
 
     @property
     def has_lacking_replica(self) -> bool:
-        """Whether a replica was down, or set up again, since the period was published."""
+        """Return whether a replica was down, or set up again, since the period was published."""
         return any(period.is_of_replica for period in self.before.values())
 
     def end_step(self, name: str, *, at_least_seconds: float = 0.0) -> Steps[PeriodLoad]:

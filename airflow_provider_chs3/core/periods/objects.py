@@ -36,8 +36,9 @@ def list_objects(request: LedgerRequest) -> Steps[list[LoadedObject]]:
     """List the objects of published loads, by period, path and time."""
     context = yield from look_at_table(request)
     nodes = recorders_of_objects(context)
-    last = (yield from last_loads(context)) if len(nodes) > 1 else {}
-    sql = {node: _objects_on(context, node, request) for node in nodes}
+    of_periods = "1" if request.periods is None else one_of("period", map(str, request.periods))
+    last = (yield from last_loads(context, of_periods)) if len(nodes) > 1 else {}
+    sql = {node: _objects_on(context, node, of_periods) for node in nodes}
     answers = yield from QueryNodes(name="List the objects that were loaded", sql=sql)
     listed = [
         (node, LoadedObject(*(Period.parse(period), *fields, bool(is_current), arrival)))
@@ -48,16 +49,13 @@ def list_objects(request: LedgerRequest) -> Steps[list[LoadedObject]]:
     return sorted(known, key=attrgetter("period", "path", "loaded_at"))
 
 
-def _objects_on(context: Target, node: Node, request: LedgerRequest) -> Sql:
-    of_table = LedgerKey.on(context, node, WHOLE_TABLE).table_condition
-    if request.periods is not None:
-        of_table += f" AND {one_of('period', map(str, request.periods))}"
+def _objects_on(context: Target, node: Node, of_periods: str) -> Sql:
+    of_table = f"{LedgerKey.on(context, node, WHOLE_TABLE).table_condition} AND {of_periods}"
     ledger = table(context.ledger)
     bases = f"SELECT period, {newest('base')} FROM {ledger} WHERE {of_table} AND {IS_STATE} GROUP BY period"
     published = f"SELECT attempt FROM {ledger} WHERE {of_table} AND event = 'published'"
     return Sql(
         "SELECT period, path, size_bytes, etag, formatDateTime(last_modified, '%F %T', 'UTC'), rows, "
         f"formatDateTime(loaded_at, '%F %T', 'UTC'), attempt, (period, base) IN ({bases}), arrival "
-        f"FROM {table(objects_table(context.ledger))} WHERE {of_table} AND attempt IN ({published}) "
-        "ORDER BY period, path, loaded_at"
+        f"FROM {table(objects_table(context.ledger))} WHERE {of_table} AND attempt IN ({published})"
     )
