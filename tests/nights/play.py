@@ -24,6 +24,8 @@ from tests.nights.spans import Span
 from tests.nights.troubles import Troubles
 
 _AWAY = ("a node", "a replica", "connections")
+#: The end of an error about what only a replica may know.
+_START_IT = "but is down: start it"
 
 
 @dataclass
@@ -92,7 +94,7 @@ class Nights:
     def _load(self, tasks: list[Task], night: Night) -> None:
         meddler = self.troubles.meddle_later()
         for task in tasks:
-            night.result += self.loads.load(task)
+            self._load_task(task, night)
         if meddler:
             what, thread = meddler
             thread.join()
@@ -101,7 +103,18 @@ class Nights:
                 night.did.append(self.objects.add_to_all(night=f"{self.number:04}_later"))
             # A change right after the load is one of others, which the next run finds.
             for task in tasks:
-                night.result += self.loads.load(task)
+                self._load_task(task, night)
+
+    def _load_task(self, task: Task, night: Night) -> None:
+        try:
+            night.result += self.loads.load(task)
+        except RefusedError as error:
+            if not (self.servers.down and _START_IT in str(error)):
+                raise
+            # As it says, the load may need what only that replica knows.
+            self.servers.have_all_up()
+            night.did.append("a replica back, as a load asked")
+            night.result += self.loads.load(task)
 
     def _before(self) -> Iterator[str]:
         yield from self.troubles.before_loads(is_first=self.number == 1)
@@ -132,7 +145,7 @@ class Nights:
         if not (self.span.arrivals and any(what.startswith("a load killed") for what in night.did)):
             return ""
         first, *others = self.choose.sample(self.span.arrivals, len(self.span.arrivals))
-        night.result += self.loads.load(Task((first,), False))
+        self._load_task(Task((first,), False), night)
         if any(what.endswith(("of all periods added", "after that")) for what in night.did):
             # Rows of the others may have changed since.
             return ""

@@ -159,6 +159,27 @@ def test_an_arrival_waits_for_a_replica_that_may_know_of_others(by_month: Arriva
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize(
+    "change",
+    [
+        "DELETE FROM {} WHERE number % 2 = 0 SETTINGS lightweight_deletes_sync = 1",
+        "ALTER TABLE {} DELETE WHERE number % 2 = 0 SETTINGS mutations_sync = 1",
+        "INSERT INTO {} SELECT at, number + 1000000 FROM {}",
+    ],
+)
+def test_others_change_rows_while_a_replica_is_down(by_month: Arrivals, nodes: Nodes, change: str) -> None:
+    nodes.kill(*SECOND)
+    for place in FIRST:
+        by_month.lake.on_node(place, change.format(*[by_month.name] * 2))
+    with pytest.raises(AirflowFailException, match="the partition was changed since it was published"):
+        by_month.load(9)
+    assert {by_month.load(arrival, on_target_changed="reload")["status"] for arrival in (9, 10)} == {"published"}
+    nodes.bring_back()
+    assert [by_month.load(arrival)["status"] for arrival in (9, 10)] == ["unchanged"] * 2
+    assert_exact(by_month)
+
+
+@pytest.mark.thorough
 def test_lost_records_of_objects_are_those_of_the_other_replica_or_refuse_the_load(
     by_month: Arrivals, nodes: Nodes
 ) -> None:

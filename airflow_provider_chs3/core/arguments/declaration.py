@@ -97,10 +97,6 @@ class Argument:
         )
 
 
-def _boolean(value: Any) -> bool | None:
-    return value if isinstance(value, bool) else _BOOLEANS.get(str(value).lower())
-
-
 def _number(value: Any, of: Callable[[Any], float]) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
@@ -119,7 +115,7 @@ def _names(value: Any) -> tuple[str, ...] | None:
 
 #: Kind of a value → how it is read, to None if it is of another kind; and what it is, in words.
 _KINDS: Mapping[str, tuple[Callable[[Any], Any], str]] = {
-    "bool": (_boolean, "True or False"),
+    "bool": (lambda value: _BOOLEANS.get(str(value).lower()), "True or False"),
     "int": (lambda value: _number(value, int), "a whole number"),
     "float": (lambda value: _number(value, float), "a number"),
     "str": (lambda value: value if isinstance(value, str) else None, "a text"),

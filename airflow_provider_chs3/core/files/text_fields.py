@@ -124,7 +124,6 @@ def reading_settings(
 #: Names of these settings.
 READING_SETTING_NAMES = frozenset(reading_settings(Dialect(), has_nested_containers=False))
 
-
 #: The type of a text field that an expression reads.
 TEXT_TYPE = "Nullable(String)"
 _NUMBER_TYPE = "Nullable(Float64)"

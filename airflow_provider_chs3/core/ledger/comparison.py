@@ -294,6 +294,19 @@ def _is_changed(period: PeriodOnNode, table_facts: TableFacts) -> bool:
     return record.event == "published" or not is_left_by_crash(evidence, state, table_facts=table_facts)
 
 
+def holds_recorded(period: PeriodOnNode, table_facts: TableFacts) -> bool:
+    """Check whether changed partitions still hold parts of their newest records: no load has replaced them since."""
+    # A part that covers replaced ones may be merged into later ones: it begins lower, and ends higher.
+    return all(
+        (record := partition.record)
+        and (
+            not _is_changed(partition, table_facts)
+            or any(part.max_block <= record.max_block and not part.patches for part in partition.state.each_part or ())
+        )
+        for partition in period.each
+    )
+
+
 def _changed(periods: Mapping[Node, PeriodOnNode], table_facts: TableFacts) -> Comparison:
     nodes = tuple(periods)
     if all(_is_broken(period, table_facts) for period in periods.values()):

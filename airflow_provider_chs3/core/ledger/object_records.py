@@ -27,7 +27,6 @@ _SEPARATOR = "\0"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 
-
 #: An object, its rows as text, and its arrival.
 _Recorded: TypeAlias = tuple[Unit, str, str]
 

@@ -19,7 +19,6 @@ from airflow_provider_chs3.exceptions import TargetChangedError
 
 TO_DECIDE = "chs3 approve publishes it, chs3 discard drops the held rows, and a load of other objects replaces them"
 
-
 #: The fields of a load's result that the event of its period carries.
 OF_EVENT = ("period", "status", "reason", "target", "rows", "source_bytes", "objects", "parts", "fingerprint")
 

@@ -21,6 +21,7 @@ from airflow_provider_chs3.core.ledger.comparison import (
     ExpectedPeriod,
     compare,
     held_version,
+    holds_recorded,
     intended,
     was_published,
 )
@@ -312,13 +313,15 @@ class PeriodLoad(Publication):
             # An approval publishes nothing but the approved version: it leaves other publications to their loads.
             of_dead, why_not_held = "", "a load of other rows is publishing it, or died doing so; let it end if it runs"
         published = (period.record.source_bytes for period in before.values() if period.record)
+        # Loads of arrivals have waited until their replicas follow.
+        is_newest = all(holds_recorded(before[node], self.context.table_facts) for node in comparison.nodes)
         return PeriodFacts(
             comparison=comparison,
             objects=len(manifest.objects),
             contents=self.wanted.contents,
             size_bytes=manifest.size_bytes,
             published_bytes=max(published, default=0),
-            lacks_replica=bool(self.absent_of(comparison)),
+            lacks_replica=bool(self.absent_of(comparison)) and not (self.spread and is_newest),
             intended=of_dead,
             held=held,
             why_not_held=why_not_held,
@@ -328,8 +331,7 @@ class PeriodLoad(Publication):
 
     def absent_of(self, comparison: Comparison) -> list[Node]:
         """Return the replicas that are down in the shards of the compared nodes."""
-        shards = {node.shard_num for node in comparison.nodes}
-        return [node for node in self.context.absent if node.shard_num in shards]
+        return [node for node in self.context.absent if any(node.shard_num == of.shard_num for of in comparison.nodes)]
 
 
 Periods = Batch[Period, PeriodLoad]

@@ -26,7 +26,7 @@ from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.load.publication import Member, P, Publication, Publications, periods_text
 from airflow_provider_chs3.core.load.staging_tables import ddl_settings
 from airflow_provider_chs3.core.model.models import Node
-from airflow_provider_chs3.core.sql.quoting import Sql, identifier, in_table, literal, literals, table
+from airflow_provider_chs3.core.sql.quoting import Sql, arguments_of, identifier, in_table, literal, literals, table
 from airflow_provider_chs3.core.steps.operations import Log, QueryNodes, Steps, TryQueryNodes
 from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.replication import follow
@@ -243,7 +243,7 @@ def _render_select(context: Target, partition_id: str) -> str:
     facts, of = context.table_facts, f"WHERE _partition_id = {literal(partition_id)}"
     if facts.engine.endswith("CollapsingMergeTree"):
         # The result for a key depends on the order of merges, unless all its rows have the same sign.
-        sign = facts.engine_arguments[-1]
+        sign = arguments_of(facts.engine_full)[-1]
         return (
             f"SELECT {literal(partition_id)} AS id, 0 AS nothing FROM {table(context.target)} {of} "
             f"GROUP BY {facts.sorting_key} HAVING min({sign}) = max({sign}) LIMIT 1"

@@ -39,7 +39,6 @@ _FRACTIONS = (*FLOATS, "Decimal")
 _WITH_SECONDS = (*TIMES, *TIMES_OF_DAY)
 _ALL_TIMES = (*DATES, *_WITH_SECONDS)
 
-
 #: Which pairs of types take more than the server's own conversion. The first that applies counts.
 _SCALARS: tuple[
     tuple[Callable[[ColumnType, ColumnType], bool], Callable[[ServerCasting, str, ColumnType, ColumnType], Cast]], ...

@@ -16,7 +16,6 @@ from airflow_provider_chs3.core.model.models import TableName
 from airflow_provider_chs3.core.sql.quoting import (
     Sql,
     after,
-    arguments_of,
     elements,
     identifier,
     in_table,
@@ -98,11 +97,6 @@ class TableFacts:
     def definition(self) -> str:
         """The engine with its keys and its TTL, without settings."""
         return self.engine_full.removesuffix(after("SETTINGS", self.engine_full)).removesuffix(" SETTINGS ")
-
-    @property
-    def engine_arguments(self) -> list[str]:
-        """The engine's arguments, as written by the server."""
-        return arguments_of(self.engine_full)
 
     @property
     def order_by(self) -> str:

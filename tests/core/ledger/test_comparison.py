@@ -10,6 +10,7 @@ from airflow_provider_chs3.core.ledger.comparison import (
     ComparisonStatus,
     ExpectedPeriod,
     compare,
+    holds_recorded,
     intended,
     is_changed,
     was_published,
@@ -352,3 +353,26 @@ class TestIntended:
 
     def test_is_none_once_every_node_is_published(self):
         assert intended({ONE: self.DONE, TWO: self.DONE}, self.WANTED, TARGET) == ""
+
+
+class TestHoldsRecorded:
+    @pytest.mark.parametrize(
+        ("part", "expected"),
+        [
+            (Part(7, 7, 0, 9, 3), True),
+            (Part(5, 7, 1, 7, 3), True),
+            # A merge with the part that covers the replaced ones.
+            (Part(5, 9, 2, 9, 3), False),
+            (Part(9, 9, 0, 9, 3), False),
+            (Part(7, 7, 0, 7, 3, patches="patch-1-all"), False),
+        ],
+    )
+    def test_no_load_has_replaced_parts_of_the_record(self, part, expected):
+        state = replace(AS_PUBLISHED, rows=13, each_part=(Part(10, 10, 0, 10, 10), part))
+        assert is_changed(PeriodOnNode(PUBLISHED, state), table_facts=TARGET)
+        assert holds_recorded(PeriodOnNode(PUBLISHED, state), TARGET) is expected
+
+    def test_nobody_knows_without_a_record_or_parts(self):
+        assert not holds_recorded(UNKNOWN, TARGET)
+        assert not holds_recorded(PeriodOnNode(PUBLISHED, NOTHING), TARGET)
+        assert holds_recorded(LOADED, TARGET)
