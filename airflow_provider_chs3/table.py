@@ -14,8 +14,8 @@ from airflow_provider_chs3.core.arguments.check_arguments import Checks
 from airflow_provider_chs3.core.arguments.load_arguments import CREATE_TABLE, VIEWS, Tuning
 from airflow_provider_chs3.core.arguments.proof_arguments import SAMPLE
 from airflow_provider_chs3.core.files.table_suggestion import NewTable, NewTableRequest, suggest_table
-from airflow_provider_chs3.core.load.cleanup_on_request import CleanRequest, Orphan, clean_staging
 from airflow_provider_chs3.core.load.decision import published_periods
+from airflow_provider_chs3.core.load.end_on_request import CleanRequest, Orphan, clean_staging
 from airflow_provider_chs3.core.load.load_request import LoadRequest, parsed_definition
 from airflow_provider_chs3.core.load.protocol import load_periods
 from airflow_provider_chs3.core.load.retry_policy import Reload

@@ -16,8 +16,8 @@ from airflow.providers.common.compat.sdk import BaseOperator
 
 from airflow_provider_chs3.client.landing import Landing
 from airflow_provider_chs3.client.unloading import Unload
-from airflow_provider_chs3.core.load.cleanup_on_request import Orphan
 from airflow_provider_chs3.core.load.decision import LoadResult
+from airflow_provider_chs3.core.load.end_on_request import Orphan
 from airflow_provider_chs3.core.periods import status
 from airflow_provider_chs3.core.periods.adopt import AdoptedPeriod
 from airflow_provider_chs3.core.periods.digests import ObjectFinding

@@ -21,7 +21,7 @@ _OF_VALUES = (
     "core/files/file_kinds.py",
     "core/files/parquet_footers.py",
     "core/files/parse_errors.py",
-    "core/files/row_wise.py",
+    "core/files/row_wise_select.py",
     "core/files/structs.py",
     "core/files/text_fields.py",
     "core/load/misfits.py",
@@ -29,7 +29,7 @@ _OF_VALUES = (
     "core/sql/casts.py",
     "core/sql/column_types.py",
     "core/sql/number_casts.py",
-    "core/sql/strict_casts.py",
+    "core/sql/select_conversions.py",
     "core/sql/time_casts.py",
     "core/sql/unfit_values.py",
 )

@@ -9,7 +9,7 @@ from typing import Any
 from airflow.triggers.base import TriggerEvent
 
 from airflow_provider_chs3.client.runner import Runner
-from airflow_provider_chs3.core.load.cancel import StopRequest, stop_load
+from airflow_provider_chs3.core.load.end_on_request import StopRequest, stop_load
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.triggers.running_query import RunningQueryTrigger
 from airflow_provider_chs3.triggers.servers import run_blocking

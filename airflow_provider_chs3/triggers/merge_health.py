@@ -18,7 +18,7 @@ from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions
 from airflow_provider_chs3.core.target.table_facts import TableFacts
 from airflow_provider_chs3.core.target.topology import TableRequest
 from airflow_provider_chs3.core.watch.health import Verdict, as_json
-from airflow_provider_chs3.core.watch.observation import MergeState, observe_periods
+from airflow_provider_chs3.core.watch.merge_observation import MergeState, observe_periods
 from airflow_provider_chs3.core.watch.watch import MergeWatch
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.hooks.running_task import airflow_errors
@@ -70,7 +70,7 @@ class Merges(shared_poll.Subject[Periods, States]):
         Args:
             hook: The connection.
             periods: The periods.
-            known: See `core.watch.observation.observe_periods`.
+            known: See `core.watch.merge_observation.observe_periods`.
 
         Returns:
             The state of each period on each node.

@@ -29,12 +29,7 @@ from airflow_provider_chs3.core.target.node_facts import ReplicatedDatabase, Tar
 from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions
 from airflow_provider_chs3.core.target.replication import find_replicas, follow
 from airflow_provider_chs3.core.target.topology import KeeperPlace
-from airflow_provider_chs3.exceptions import (
-    PreflightError,
-    ReplicasBehindError,
-    TargetChangedError,
-    VerificationError,
-)
+from airflow_provider_chs3.exceptions import PreflightError, ReplicasBehindError, TargetChangedError, VerificationError
 from tests.core.driving import drive
 from tests.core.surroundings import FACTS, ONE, TWO, surroundings, with_target
 

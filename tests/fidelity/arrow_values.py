@@ -12,19 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from tests.fidelity.column_types import Type
-from tests.fidelity.sources import (
-    Clock,
-    Day,
-    Exact,
-    Flag,
-    Many,
-    Moment,
-    Pairs,
-    Real,
-    Struct,
-    Text,
-    Whole,
-)
+from tests.fidelity.sources import Clock, Day, Exact, Flag, Many, Moment, Pairs, Real, Struct, Text, Whole
 from tests.fidelity.texts import hostile_text, text_of
 from tests.fidelity.values import days_of, sample
 

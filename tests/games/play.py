@@ -19,11 +19,7 @@ from airflow_provider_chs3.core.steps.operations import Step
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.operators.held import ApprovePeriodsOperator, DiscardPeriodsOperator
 from airflow_provider_chs3.operators.ledger import AdoptPeriodsOperator, ForgetPeriodsOperator
-from airflow_provider_chs3.operators.versions import (
-    ListVersionsOperator,
-    RestorePeriodsOperator,
-    UnpinPeriodsOperator,
-)
+from airflow_provider_chs3.operators.versions import ListVersionsOperator, RestorePeriodsOperator, UnpinPeriodsOperator
 from tests.arguments import grouped
 from tests.faults.killing import Worker, perform, performing
 from tests.games.answers import DEFINITION, POLICIES, Answers

@@ -15,11 +15,7 @@ from airflow_provider_chs3.client import one_door
 from airflow_provider_chs3.client.driver import Connection
 from airflow_provider_chs3.client.one_door import DoorConnections
 from airflow_provider_chs3.client.server import Server
-from airflow_provider_chs3.exceptions import (
-    ClickHouseConnectionError,
-    ClickHouseServerError,
-    TransientError,
-)
+from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ClickHouseServerError, TransientError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook, PooledClickHouseHook
 from airflow_provider_chs3.testbed.balancer import Door
 

@@ -17,7 +17,7 @@ from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.sql.quoting import in_table
 from airflow_provider_chs3.core.target.node_facts import QUEUE
 from airflow_provider_chs3.core.watch.health import Health, Verdict, judge
-from airflow_provider_chs3.core.watch.observation import Replica, queue_query, replica_of, replicas_query
+from airflow_provider_chs3.core.watch.merge_observation import Replica, queue_query, replica_of, replicas_query
 from airflow_provider_chs3.testbed.processes import HOST, free_ports
 from airflow_provider_chs3.testbed.programs.keeper import Keeper
 from tests.core.watch.test_health import FEW

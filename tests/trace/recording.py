@@ -17,14 +17,7 @@ from typing import Any, TypeVar
 from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.sql.quoting import Sql
-from airflow_provider_chs3.core.steps.operations import (
-    Gather,
-    Insert,
-    ListObjects,
-    Log,
-    ReadClock,
-    Step,
-)
+from airflow_provider_chs3.core.steps.operations import Gather, Insert, ListObjects, Log, ReadClock, Step
 from airflow_provider_chs3.testbed.nodes import Cluster
 from tests.faults.killing import on_no_clock, perform_once_done, performing
 

@@ -12,7 +12,7 @@ from airflow_provider_chs3.core.arguments.load_arguments import is_by_arrival
 from airflow_provider_chs3.core.doctor.report import Check, describe_error, in_a_line
 from airflow_provider_chs3.core.files.describe_files import DataVolume
 from airflow_provider_chs3.core.files.source import Source
-from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus
+from airflow_provider_chs3.core.ledger.period_comparison import ComparisonStatus
 from airflow_provider_chs3.core.load.arrivals import judge_arrival
 from airflow_provider_chs3.core.load.decision import PeriodFacts, Skip
 from airflow_provider_chs3.core.load.discovery import warn_of_risks
@@ -21,12 +21,7 @@ from airflow_provider_chs3.core.load.load_request import LoadRequest, parsed_def
 from airflow_provider_chs3.core.load.period_check import judge_period, look_at_period
 from airflow_provider_chs3.core.load.period_load import InsertPlan, PeriodLoad
 from airflow_provider_chs3.core.load.planning import plan_insert, read_files, read_history
-from airflow_provider_chs3.core.load.recorded_load import (
-    as_recorded,
-    is_known,
-    knowing_settings_of,
-    newest_structures,
-)
+from airflow_provider_chs3.core.load.recorded_load import as_recorded, is_known, knowing_settings_of, newest_structures
 from airflow_provider_chs3.core.model.models import Manifest, Node, NodeSpec, Setting, SettingValues
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.model.quantities import quantity

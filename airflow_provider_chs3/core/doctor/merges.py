@@ -16,7 +16,7 @@ from airflow_provider_chs3.core.steps.fan_out import query_reachable
 from airflow_provider_chs3.core.steps.operations import Row, Steps
 from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.watch.health import Health, judge
-from airflow_provider_chs3.core.watch.observation import observe
+from airflow_provider_chs3.core.watch.merge_observation import observe
 from airflow_provider_chs3.exceptions import Chs3Error
 
 _NAME = "merges"

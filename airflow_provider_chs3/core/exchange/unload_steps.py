@@ -14,7 +14,7 @@ from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions, partitions_of_one
 from airflow_provider_chs3.core.target.replication import check_shards, follow
 from airflow_provider_chs3.core.target.topology import have_one_replica
-from airflow_provider_chs3.core.watch.observation import inspect_table
+from airflow_provider_chs3.core.watch.merge_observation import inspect_table
 from airflow_provider_chs3.exceptions import PreflightError
 
 #: A key is of one attempt, so that nothing is there: what is there must not be replaced, nor written beside.

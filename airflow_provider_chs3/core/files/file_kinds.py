@@ -11,7 +11,7 @@ from airflow_provider_chs3.core.files.describe_files import describe, with_left_
 from airflow_provider_chs3.core.files.file_set import Files, Reading, plain_prefix
 from airflow_provider_chs3.core.files.loaded_columns import FileGroup
 from airflow_provider_chs3.core.files.parquet_footers import Footers, FooterSchema, parquet_footers
-from airflow_provider_chs3.core.files.row_wise import names_in
+from airflow_provider_chs3.core.files.row_wise_select import names_in
 from airflow_provider_chs3.core.files.structs import with_fields
 from airflow_provider_chs3.core.model.error_codes import is_of_servers
 from airflow_provider_chs3.core.sql.casts import Casting, elements_of, has_elements_of

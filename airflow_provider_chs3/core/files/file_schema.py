@@ -22,7 +22,7 @@ from airflow_provider_chs3.core.files.loaded_columns import (
     with_whole_objects,
 )
 from airflow_provider_chs3.core.files.parse_errors import file_of, unreadable
-from airflow_provider_chs3.core.files.row_wise import check_row_wise
+from airflow_provider_chs3.core.files.row_wise_select import check_row_wise
 from airflow_provider_chs3.core.files.source import Batch
 from airflow_provider_chs3.core.files.structs import check_elements, check_no_containers, check_orders
 from airflow_provider_chs3.core.files.text_fields import TEXT_TYPE, TextField, read_as

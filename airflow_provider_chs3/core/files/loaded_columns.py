@@ -13,8 +13,8 @@ from airflow_provider_chs3.core.files.text_fields import TEXT_TYPE, Dialect
 from airflow_provider_chs3.core.sql.casts import Casting
 from airflow_provider_chs3.core.sql.column_types import COMPOUND, ColumnType
 from airflow_provider_chs3.core.sql.quoting import identifier, literals
+from airflow_provider_chs3.core.sql.select_conversions import is_unparsed
 from airflow_provider_chs3.core.sql.server_casts import OR_NULL, Cast, all_hold
-from airflow_provider_chs3.core.sql.strict_casts import is_unparsed
 from airflow_provider_chs3.core.sql.unfit_values import unfit_condition
 from airflow_provider_chs3.core.target.table_facts import Column
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError

@@ -10,22 +10,22 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from airflow_provider_chs3.core.files.source import Source
-from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedPeriod, compare
 from airflow_provider_chs3.core.ledger.object_records import (
     RecordedObject,
     loaded_objects,
     recorded_objects,
     unfinished_periods,
 )
+from airflow_provider_chs3.core.ledger.period_comparison import ComparisonStatus, ExpectedPeriod, compare
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, record_of, restored_of
 from airflow_provider_chs3.core.load.decision import Decision, Skip, Whole
 from airflow_provider_chs3.core.load.end_attempts import end_attempts_with
 from airflow_provider_chs3.core.load.finish import finish
 from airflow_provider_chs3.core.load.kept_versions import drop_held_of
-from airflow_provider_chs3.core.load.outcome import renew_records
 from airflow_provider_chs3.core.load.period_check import allowing_shrink
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Spread
 from airflow_provider_chs3.core.load.publication import CATCH_UP_SECONDS, Increment, look_up_caught_up
+from airflow_provider_chs3.core.load.renew_records import renew_records
 from airflow_provider_chs3.core.load.staging_tables import Attempt, nonce_of, staging_of
 from airflow_provider_chs3.core.model.models import Manifest, Node, ObjectChanges, TableName, Unit
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period

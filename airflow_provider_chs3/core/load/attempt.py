@@ -9,10 +9,11 @@ from threading import Event
 from types import MappingProxyType
 
 from airflow_provider_chs3.core.files.file_set import Reading
-from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus
 from airflow_provider_chs3.core.ledger.object_records import make_objects_table
 from airflow_provider_chs3.core.ledger.partition_state import PartitionState
+from airflow_provider_chs3.core.ledger.period_comparison import ComparisonStatus
 from airflow_provider_chs3.core.ledger.table import make_ledger, make_loads_table
+from airflow_provider_chs3.core.load.arrival_periods import find_periods, result_of_arrival, share_out
 from airflow_provider_chs3.core.load.arrivals import drop_published_staging, find_changed, is_being_published
 from airflow_provider_chs3.core.load.checks import try_checks
 from airflow_provider_chs3.core.load.decision import LoadResult
@@ -59,7 +60,6 @@ from airflow_provider_chs3.core.load.resume import (
 )
 from airflow_provider_chs3.core.load.retry_policy import RetryState
 from airflow_provider_chs3.core.load.shared_table import publish_from_shared_table
-from airflow_provider_chs3.core.load.spread import find_periods, result_of_arrival, share_out
 from airflow_provider_chs3.core.load.staging_tables import Attempt, create_staging
 from airflow_provider_chs3.core.model.error_codes import QUERY_WAS_CANCELLED
 from airflow_provider_chs3.core.model.models import Manifest, Node

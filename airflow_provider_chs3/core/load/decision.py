@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any
 
 from airflow_provider_chs3.core.arguments.check_arguments import CheckResult
-from airflow_provider_chs3.core.ledger.comparison import Comparison, ComparisonStatus
+from airflow_provider_chs3.core.ledger.period_comparison import Comparison, ComparisonStatus
 from airflow_provider_chs3.core.ledger.records import Held
 from airflow_provider_chs3.core.load.load_request import Policies
 from airflow_provider_chs3.core.load.retry_policy import ASKED_FOR
@@ -129,7 +129,7 @@ class Refuse(Decision):
     refusal: Refusal
 
 
-class Hold(Decision):
+class KeepHeld(Decision):
     """Keep the held version of the current objects: a person decides whether to publish it."""
 
 
@@ -191,7 +191,7 @@ def decide(facts: PeriodFacts, policies: Policies | None = None) -> Decision:
 
 
 def _decide_load(facts: PeriodFacts, policies: Policies) -> Decision:
-    (status, _, reason), held_because = facts.comparison, _why_held(facts, policies)
+    (status, _, reason), held_because = facts.comparison, _why_to_hold(facts, policies)
     if status is ComparisonStatus.UNCHANGED:
         return Whole(ASKED_FOR)
     if facts.intended and not facts.is_reload:
@@ -209,7 +209,7 @@ def _decide_stay(facts: PeriodFacts) -> Decision | None:
     if facts.is_reload:
         return None
     if facts.held and not facts.held.is_over:
-        return Hold(held_text(facts.held))
+        return KeepHeld(held_text(facts.held))
     return Skip(facts.comparison.reason) if facts.comparison.status is ComparisonStatus.UNCHANGED else None
 
 
@@ -252,7 +252,7 @@ def _refusal(facts: PeriodFacts, policies: Policies) -> Refusal | None:
     return Refusal.SHRANK if _shrank(facts, policies) and policies.on_shrink == "fail" else None
 
 
-def _why_held(facts: PeriodFacts, policies: Policies) -> str:
+def _why_to_hold(facts: PeriodFacts, policies: Policies) -> str:
     """Return why a person decides about the replacement; empty if nobody does."""
     reasons = [facts.comparison.reason] if _is_of_others(facts, policies) else []
     if _shrank(facts, policies):

@@ -9,9 +9,9 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 
-from airflow_provider_chs3.core.ledger.comparison import evidence_of, held_by_node, intended_contents
 from airflow_provider_chs3.core.ledger.object_records import recorded_objects
 from airflow_provider_chs3.core.ledger.partition_state import NOTHING_BESIDE
+from airflow_provider_chs3.core.ledger.period_comparison import evidence_of, held_by_node, intended_contents
 from airflow_provider_chs3.core.ledger.recording import RecordOnNode, add_records
 from airflow_provider_chs3.core.ledger.records import Held, PeriodOnNode
 from airflow_provider_chs3.core.load.end_attempts import (

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from airflow_provider_chs3.core.ledger.comparison import evidence_of, is_changed
 from airflow_provider_chs3.core.ledger.partition_changes import is_explained
 from airflow_provider_chs3.core.ledger.partition_state import (
     PARTITION,
@@ -22,6 +21,7 @@ from airflow_provider_chs3.core.ledger.partition_state import (
     partition_states,
     wait_for,
 )
+from airflow_provider_chs3.core.ledger.period_comparison import evidence_of, is_changed
 from airflow_provider_chs3.core.ledger.records import Held, PeriodOnNode, Record
 from airflow_provider_chs3.core.load.decision import PeriodFacts
 from airflow_provider_chs3.core.load.end_attempts import drop_held, drop_tables, end_named, log_failure

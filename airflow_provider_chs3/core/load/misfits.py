@@ -15,7 +15,7 @@ from airflow_provider_chs3.core.files.loaded_columns import (
     extracted,
     inner_keys_of,
 )
-from airflow_provider_chs3.core.files.row_wise import are_texts
+from airflow_provider_chs3.core.files.row_wise_select import are_texts
 from airflow_provider_chs3.core.files.source import Batch
 from airflow_provider_chs3.core.load.failed_insert import IN_ORDER, SHOWN_CHARACTERS
 from airflow_provider_chs3.core.model.models import SettingValues

@@ -10,9 +10,9 @@ from itertools import pairwise
 
 from airflow_provider_chs3.core.files.file_set import Reading
 from airflow_provider_chs3.core.files.source import Source
-from airflow_provider_chs3.core.ledger.comparison import evidence_of, is_changed
 from airflow_provider_chs3.core.ledger.object_records import objects_table, recorded_objects
 from airflow_provider_chs3.core.ledger.partition_state import Evidence, Part, wait_for
+from airflow_provider_chs3.core.ledger.period_comparison import evidence_of, is_changed
 from airflow_provider_chs3.core.ledger.recording import loaded_as_recorded
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record, record_of
 from airflow_provider_chs3.core.ledger.table import LedgerKey
@@ -250,7 +250,7 @@ def why_no_base(periods: Mapping[Node, PeriodOnNode], table_facts: TableFacts) -
     """Return why new rows cannot be added to the published period; empty if they can.
 
     A load that finds its period unchanged writes nothing, and the next whole load heals any oversight. An increment
-    would build on it forever, so this check is stricter than `core.ledger.comparison`.
+    would build on it forever, so this check is stricter than `core.ledger.period_comparison`.
     """
     for node, period in periods.items():
         for partition in period.recorded:

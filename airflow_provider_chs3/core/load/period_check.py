@@ -6,15 +6,21 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from airflow_provider_chs3.core.ledger.comparison import Comparison, ComparisonStatus, held_on, is_changed, is_elsewhere
 from airflow_provider_chs3.core.ledger.partition_state import Evidence, PartitionState
+from airflow_provider_chs3.core.ledger.period_comparison import (
+    Comparison,
+    ComparisonStatus,
+    held_on,
+    is_changed,
+    is_elsewhere,
+)
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.load.decision import (
     OF_OTHERS,
     Add,
     Decision,
     Finish,
-    Hold,
+    KeepHeld,
     LoadResult,
     PeriodFacts,
     Refusal,
@@ -33,7 +39,7 @@ from airflow_provider_chs3.core.load.kept_versions import (
 )
 from airflow_provider_chs3.core.load.load_request import LoadRequest
 from airflow_provider_chs3.core.load.new_objects import describe_objects, find_increments
-from airflow_provider_chs3.core.load.outcome import record_unchanged, renew_records, result_of
+from airflow_provider_chs3.core.load.outcome import record_unchanged, result_of
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Periods, periods_of
 from airflow_provider_chs3.core.load.publication import (
     check_none_newer,
@@ -43,6 +49,7 @@ from airflow_provider_chs3.core.load.publication import (
     records_of,
 )
 from airflow_provider_chs3.core.load.publish import key_type_message
+from airflow_provider_chs3.core.load.renew_records import renew_records
 from airflow_provider_chs3.core.load.resume import PUBLISHED_BY_OWNER, find_attempts, published_by_owner
 from airflow_provider_chs3.core.load.retry_policy import RELOAD
 from airflow_provider_chs3.core.model.models import Node, TableName
@@ -127,7 +134,7 @@ def _select_loads(
 ) -> Steps[Periods]:
     """Return the periods to load, after completing publications of dead attempts."""
     for period, load in loads.items.items():
-        if isinstance(decisions[period], Hold) and not facts[period].is_approval:
+        if isinstance(decisions[period], KeepHeld) and not facts[period].is_approval:
             results[period] = result_of(load, _states(load), status="held", reason=decisions[period].reason)
     periods = periods_of(
         *(
@@ -163,7 +170,7 @@ def _complete_staged(
 ) -> Steps[dict[Period, LoadResult]]:
     """Publish rows that dead attempts staged, and approved held rows."""
     finishing = periods.select(lambda item: isinstance(decisions[item.period], Finish))
-    approved = periods.select(lambda item: isinstance(decisions[item.period], Hold))
+    approved = periods.select(lambda item: isinstance(decisions[item.period], KeepHeld))
     yield from approve(approved)
     finishing.merge(approved)
     completed = yield from finish(finishing)

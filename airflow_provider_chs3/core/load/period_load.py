@@ -16,7 +16,7 @@ from airflow_provider_chs3.core.files.text_fields import (
     lacks_elements_of_containers,
     reading_settings,
 )
-from airflow_provider_chs3.core.ledger.comparison import (
+from airflow_provider_chs3.core.ledger.period_comparison import (
     Comparison,
     ExpectedPeriod,
     compare,

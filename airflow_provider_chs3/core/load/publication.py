@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from airflow_provider_chs3.core.arguments.check_arguments import Check, CheckResult
-from airflow_provider_chs3.core.ledger.comparison import evidence_of, spread
 from airflow_provider_chs3.core.ledger.partition_state import (
     CONTENT,
     MOST_PARTS,
@@ -16,6 +15,7 @@ from airflow_provider_chs3.core.ledger.partition_state import (
     Contents,
     PartitionState,
 )
+from airflow_provider_chs3.core.ledger.period_comparison import count_shards, evidence_of
 from airflow_provider_chs3.core.ledger.queries import look_up_beside
 from airflow_provider_chs3.core.ledger.recording import Value, as_text, loaded_of, structure_of
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
@@ -264,7 +264,7 @@ def values_of(
     """Return the values of a node's record of a partition."""
     return {
         **item.values,
-        "nodes": spread(item.context.nodes, item.context.table_facts),
+        "nodes": count_shards(item.context.nodes, item.context.table_facts),
         "rows": rows,
         **evidence_of_state(state, rows_of_shards, beside=beside),
         "structure": structure,

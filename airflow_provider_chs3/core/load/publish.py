@@ -7,9 +7,9 @@ from dataclasses import replace
 from functools import partial
 
 from airflow_provider_chs3.core.arguments.check_arguments import rows_that_fail
-from airflow_provider_chs3.core.ledger.comparison import is_changed
 from airflow_provider_chs3.core.ledger.object_records import ObjectsOfPeriod, record_objects
 from airflow_provider_chs3.core.ledger.partition_changes import is_explained
+from airflow_provider_chs3.core.ledger.period_comparison import is_changed
 from airflow_provider_chs3.core.ledger.queries import look_up_beside
 from airflow_provider_chs3.core.ledger.recording import Values, add_records
 from airflow_provider_chs3.core.ledger.records import WITH_ARRIVAL, PeriodOnNode, rows_of_shards

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from airflow_provider_chs3.core.ledger.comparison import as_recorded
 from airflow_provider_chs3.core.ledger.partition_changes import (
     is_explained,
     is_made_of_staged,
@@ -15,6 +14,7 @@ from airflow_provider_chs3.core.ledger.partition_changes import (
     without_old_patches,
 )
 from airflow_provider_chs3.core.ledger.partition_state import NOTHING_BESIDE, Contents, PartitionState
+from airflow_provider_chs3.core.ledger.period_comparison import as_recorded
 from airflow_provider_chs3.core.ledger.queries import (
     Sources,
     look_up_beside,

@@ -14,7 +14,7 @@ from airflow_provider_chs3.core.files.describe_files import is_empty
 from airflow_provider_chs3.core.files.file_schema import count_rows
 from airflow_provider_chs3.core.files.parse_errors import unreadable
 from airflow_provider_chs3.core.files.source import Batch
-from airflow_provider_chs3.core.load.frames import FRAMED, Walk, find_damage
+from airflow_provider_chs3.core.load.compressed_frames import FRAMED, Walk, find_damage
 from airflow_provider_chs3.core.load.period_load import PeriodLoad
 from airflow_provider_chs3.core.load.resume import DoneInsert
 from airflow_provider_chs3.core.model.error_codes import MEMORY_LIMIT_EXCEEDED

@@ -21,12 +21,7 @@ from airflow_provider_chs3.core.load.publication import (
     staged_of,
 )
 from airflow_provider_chs3.core.load.publish import publish
-from airflow_provider_chs3.core.load.staging_tables import (
-    Attempt,
-    attach_partitions,
-    create_staging,
-    superseded,
-)
+from airflow_provider_chs3.core.load.staging_tables import Attempt, attach_partitions, create_staging, superseded
 from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.steps.operations import Log, Steps

@@ -10,7 +10,7 @@ from typing import Any
 from airflow_provider_chs3.core.files.file_schema import count_rows, read_columns
 from airflow_provider_chs3.core.ledger.recording import add_records
 from airflow_provider_chs3.core.ledger.table import make_ledger
-from airflow_provider_chs3.core.load.decision import Hold, PeriodFacts, Refusal, Refuse, Skip, decide
+from airflow_provider_chs3.core.load.decision import KeepHeld, PeriodFacts, Refusal, Refuse, Skip, decide
 from airflow_provider_chs3.core.load.discovery import list_ready_period
 from airflow_provider_chs3.core.load.load_request import LoadRequest, Policies
 from airflow_provider_chs3.core.load.period_check import look_at_period, no_objects_error
@@ -182,6 +182,6 @@ def _way_out(facts: PeriodFacts, policies: Policies) -> str:
     while isinstance(decision, Refuse) and decision.refusal in _ALLOWS:
         allowed |= _ALLOWS[decision.refusal]
         decision = decide(facts, replace(policies, **allowed))
-    if isinstance(decision, Hold):
+    if isinstance(decision, KeepHeld):
         return decision.reason
     return f"load it with policies={allowed}" if allowed else "load it"

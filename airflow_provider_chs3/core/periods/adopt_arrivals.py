@@ -13,12 +13,12 @@ from airflow_provider_chs3.core.ledger.queries import look_up_periods
 from airflow_provider_chs3.core.ledger.recording import RecordOnNode, add_records
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, rows_of_shards
 from airflow_provider_chs3.core.ledger.table import make_ledger
+from airflow_provider_chs3.core.load.arrival_periods import objects_with_rows, rows_of_periods
 from airflow_provider_chs3.core.load.load_request import LoadRequest
 from airflow_provider_chs3.core.load.period_load import PeriodLoad, Spread
 from airflow_provider_chs3.core.load.planning import plan_objects
 from airflow_provider_chs3.core.load.publication import values_of
 from airflow_provider_chs3.core.load.published_rows import find_lasting
-from airflow_provider_chs3.core.load.spread import objects_with_rows, rows_of_periods
 from airflow_provider_chs3.core.model.models import Manifest, Node
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.model.quantities import quantity
@@ -36,11 +36,7 @@ from airflow_provider_chs3.core.periods.proved_period import EQUAL, ProvedPeriod
 from airflow_provider_chs3.core.sql.quoting import Sql, in_table
 from airflow_provider_chs3.core.steps.operations import Log, Steps
 from airflow_provider_chs3.core.target.node_facts import Target
-from airflow_provider_chs3.core.target.period_partitions import (
-    PeriodPartitions,
-    part_of_time,
-    periods_of_rows,
-)
+from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions, part_of_time, periods_of_rows
 from airflow_provider_chs3.exceptions import TargetChangedError
 
 #: Objects that a text names: more would hide the first.

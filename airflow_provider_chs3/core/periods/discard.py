@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from airflow_provider_chs3.core.ledger.comparison import held_on
+from airflow_provider_chs3.core.ledger.period_comparison import held_on
 from airflow_provider_chs3.core.ledger.queries import look_up_periods
 from airflow_provider_chs3.core.ledger.records import Held, PeriodOnNode
 from airflow_provider_chs3.core.load.end_attempts import drop_held

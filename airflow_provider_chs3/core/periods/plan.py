@@ -10,15 +10,15 @@ from typing import Any, TypeAlias
 from airflow_provider_chs3.core.files.source import Source
 from airflow_provider_chs3.core.files.table_creation import create_if_missing
 from airflow_provider_chs3.core.files.table_suggestion import NewTableRequest
-from airflow_provider_chs3.core.ledger.comparison import (
+from airflow_provider_chs3.core.ledger.object_records import unfinished_periods
+from airflow_provider_chs3.core.ledger.past_loads import Forecast, read_pace
+from airflow_provider_chs3.core.ledger.period_comparison import (
     ComparisonStatus,
     ExpectedPeriod,
     compare,
     held_version,
     was_published,
 )
-from airflow_provider_chs3.core.ledger.object_records import unfinished_periods
-from airflow_provider_chs3.core.ledger.past_loads import Forecast, read_pace
 from airflow_provider_chs3.core.ledger.queries import look_up_periods
 from airflow_provider_chs3.core.ledger.recording import add_records, structure_of
 from airflow_provider_chs3.core.ledger.records import Held, PeriodOnNode, Record
@@ -30,7 +30,7 @@ from airflow_provider_chs3.core.load.arrivals import (
     recorded_of_arrivals,
 )
 from airflow_provider_chs3.core.load.decision import (
-    Hold,
+    KeepHeld,
     PeriodFacts,
     Refusal,
     Refuse,
@@ -420,7 +420,7 @@ def _planned(
         is_approval=request.reload is not None and request.reload.approve,
     )
     decision = decide(facts, request.policies)
-    is_skipped = isinstance(decision, Skip) or (isinstance(decision, Hold) and not facts.is_approval)
+    is_skipped = isinstance(decision, Skip) or (isinstance(decision, KeepHeld) and not facts.is_approval)
     reason = decision.reason
     if isinstance(decision, Skip) and decision.has_no_objects and request.reload:
         # The load then fails: the run must not look as if it had loaded them again.

@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedPeriod, compare_unpinned
 from airflow_provider_chs3.core.ledger.object_records import make_objects_table
 from airflow_provider_chs3.core.ledger.partition_state import CONTENT, PartitionState
+from airflow_provider_chs3.core.ledger.period_comparison import ComparisonStatus, ExpectedPeriod, compare_unpinned
 from airflow_provider_chs3.core.ledger.queries import look_up_periods
 from airflow_provider_chs3.core.ledger.recording import Renewal, Values, renew
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Restored, restored_of, rows_of_shards

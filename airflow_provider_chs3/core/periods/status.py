@@ -8,7 +8,9 @@ from datetime import UTC, datetime
 from statistics import median
 from typing import Any, NamedTuple, TypeAlias
 
-from airflow_provider_chs3.core.ledger.comparison import (
+from airflow_provider_chs3.core.ledger.partition_state import PartitionState, partition_states
+from airflow_provider_chs3.core.ledger.past_loads import read_pace
+from airflow_provider_chs3.core.ledger.period_comparison import (
     AS_RESTORED,
     ComparisonStatus,
     ExpectedPeriod,
@@ -16,12 +18,10 @@ from airflow_provider_chs3.core.ledger.comparison import (
     compare_unpinned,
     held_version,
 )
-from airflow_provider_chs3.core.ledger.partition_state import PartitionState, partition_states
-from airflow_provider_chs3.core.ledger.past_loads import read_pace
 from airflow_provider_chs3.core.ledger.queries import look_up_periods
 from airflow_provider_chs3.core.ledger.records import IS_STATE, NUMBER_OF_HELD, PeriodOnNode, newest, rows_of_shards
 from airflow_provider_chs3.core.ledger.table import ARRIVED, LOOKS, LedgerKey
-from airflow_provider_chs3.core.load.decision import Hold, PeriodFacts, Skip, decide
+from airflow_provider_chs3.core.load.decision import KeepHeld, PeriodFacts, Skip, decide
 from airflow_provider_chs3.core.load.kept_versions import validate_held
 from airflow_provider_chs3.core.model.freshness import FreshBy, Freshness
 from airflow_provider_chs3.core.model.models import Node, TableName
@@ -313,7 +313,7 @@ def _listed(
     listed = PeriodInLedger(
         period=period,
         partition_id=partition_id,
-        state=decision.reason if isinstance(decision, Hold) else reason + nowhere_else,
+        state=decision.reason if isinstance(decision, KeepHeld) else reason + nowhere_else,
         is_as_published=isinstance(decision, Skip) and unpinned.status in AS_RESTORED,
         nodes=nodes,
     )

@@ -14,8 +14,8 @@ from typing import Any
 
 from airflow_provider_chs3.core.arguments.merge_arguments import Reactions, Thresholds
 from airflow_provider_chs3.core.model.quantities import size_text
+from airflow_provider_chs3.core.watch.merge_observation import MergeState, Replica
 from airflow_provider_chs3.core.watch.merge_rate import MergeRate, merge_rate_of
-from airflow_provider_chs3.core.watch.observation import MergeState, Replica
 from airflow_provider_chs3.exceptions import MergeHealthError
 
 #: A merge starts only if this many times the size of its parts is free: `DISK_USAGE_COEFFICIENT_TO_SELECT` in

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from airflow_provider_chs3.core.model.quantities import duration_text
-from airflow_provider_chs3.core.watch.observation import MergeState
+from airflow_provider_chs3.core.watch.merge_observation import MergeState
 
 _MIB = 1024**2
 

@@ -19,7 +19,7 @@ from airflow_provider_chs3.core.steps.operations import Log, QueryNodes, Sleep, 
 from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.partition_key import time_of_key
 from airflow_provider_chs3.core.target.period_partitions import partitions_of
-from airflow_provider_chs3.core.watch.observation import ids_of, inspect_table, observe
+from airflow_provider_chs3.core.watch.merge_observation import ids_of, inspect_table, observe
 from airflow_provider_chs3.core.watch.optimize_job import Job, Status, advanced, failed, results, started
 from airflow_provider_chs3.core.watch.optimize_request import (
     ENDED,

@@ -12,8 +12,8 @@ from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.model.quantities import size_text
 from airflow_provider_chs3.core.watch.health import FREE_SPACE_FACTOR
+from airflow_provider_chs3.core.watch.merge_observation import MergeState
 from airflow_provider_chs3.core.watch.merge_rate import merge_rate_of
-from airflow_provider_chs3.core.watch.observation import MergeState
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseServerError, MergeHealthError, TransientError
 
 #: Failed OPTIMIZEs after which a period fails: other merges and loads may interfere once.

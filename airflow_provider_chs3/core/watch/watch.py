@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from airflow_provider_chs3.core.arguments.merge_arguments import Reactions, Thresholds
 from airflow_provider_chs3.core.watch.health import Verdict, is_over, judge
-from airflow_provider_chs3.core.watch.observation import MergeState
+from airflow_provider_chs3.core.watch.merge_observation import MergeState
 
 #: Factor by which each observation without a change extends the interval: a change is noticed after at most half of
 #: the time that nothing had changed before it.

@@ -129,7 +129,7 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, PeriodTask, takes=OF_LOADS):
             return
         # A signal may arrive during any import; once there is a request, these have been done.
         from airflow_provider_chs3.client.runner import Runner
-        from airflow_provider_chs3.core.load.cancel import StopRequest, stop_load
+        from airflow_provider_chs3.core.load.end_on_request import StopRequest, stop_load
 
         self.log.info("Ending the queries of this load, and dropping its staging.")
         stop = StopRequest.of(self._request, self._loading)
@@ -277,7 +277,7 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, PeriodTask, takes=OF_LOADS):
     def _ask(self, context: Context, listing: Listing, *, resumes: str | None) -> LoadRequest:
         """Set and return what is asked of the load, and set its periods."""
         # `on_kill` needs it as soon as there is a request, and a signal may arrive during any import.
-        import airflow_provider_chs3.core.load.cancel  # noqa: F401
+        import airflow_provider_chs3.core.load.end_on_request  # noqa: F401
         from airflow_provider_chs3.core.sql.complete_answers import is_about_reading
 
         self._loading = self._periods(context)
@@ -378,7 +378,7 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, PeriodTask, takes=OF_LOADS):
 
     def _wait(self, context: Context, step: Insert) -> None:
         """Defer to the triggerer: this raises TaskDeferred."""
-        from airflow_provider_chs3.core.load.cancel import StopRequest
+        from airflow_provider_chs3.core.load.end_on_request import StopRequest
         from airflow_provider_chs3.triggers.load import InsertTrigger
 
         assert self._request is not None  # set before the load starts

@@ -19,7 +19,7 @@ from airflow_provider_chs3.core.target.node_capacity import (
 )
 from airflow_provider_chs3.core.target.node_facts import METRICS, QUEUE, SIZE, NodeFacts, Target
 from airflow_provider_chs3.core.target.topology import nodes_of
-from airflow_provider_chs3.core.watch.observation import queue_of
+from airflow_provider_chs3.core.watch.merge_observation import queue_of
 from airflow_provider_chs3.exceptions import Chs3Error, ConfigurationError
 from airflow_provider_chs3.plugin.observation.cluster import (
     ClusterOverview,

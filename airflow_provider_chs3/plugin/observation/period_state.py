@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from enum import Enum, StrEnum
 
-from airflow_provider_chs3.core.ledger.comparison import Comparison, ComparisonStatus
+from airflow_provider_chs3.core.ledger.period_comparison import Comparison, ComparisonStatus
 from airflow_provider_chs3.core.ledger.records import Held
-from airflow_provider_chs3.core.load.decision import Hold, PeriodFacts, Refuse, Skip, decide
+from airflow_provider_chs3.core.load.decision import KeepHeld, PeriodFacts, Refuse, Skip, decide
 from airflow_provider_chs3.core.load.load_request import Policies
 from airflow_provider_chs3.core.watch.health import Health
 
@@ -85,7 +85,7 @@ def state_of(comparison: Comparison, load: LastLoad, health: Health, held: Held 
         return PeriodState.CHANGED
     if load is LastLoad.FAILED:
         return PeriodState.FAILED
-    if isinstance(decision, Hold):
+    if isinstance(decision, KeepHeld):
         return PeriodState.HELD
     is_new = comparison.status is ComparisonStatus.NEW
     if load is LastLoad.GONE or not (is_new or isinstance(decision, Skip)):

@@ -11,13 +11,13 @@ from typing import Any, ClassVar, NamedTuple
 from pydantic import ConfigDict
 
 from airflow_provider_chs3.core.arguments.merge_arguments import Thresholds
-from airflow_provider_chs3.core.ledger.comparison import (
+from airflow_provider_chs3.core.ledger.period_comparison import (
     Comparison,
     ComparisonStatus,
     ExpectedPeriod,
     compare,
+    count_shards,
     held_version,
-    spread,
 )
 from airflow_provider_chs3.core.ledger.records import Held, records_of_replicas
 from airflow_provider_chs3.core.load.staging_tables import Attempt
@@ -390,7 +390,7 @@ def _standing(seen: ClusterSnapshot, period: JoinedPeriod, table_facts: TableFac
     nodes = records_of_replicas(period.nodes) if table_facts.is_replicated else dict(period.nodes)
     if seen.down:
         # Nodes that do not answer do not count against the period: the others decide.
-        unseen = spread((*nodes, *seen.down), table_facts) - spread(nodes, table_facts)
+        unseen = count_shards((*nodes, *seen.down), table_facts) - count_shards(nodes, table_facts)
         nodes = {node: on_node.on_fewer(unseen) for node, on_node in nodes.items()}
     held, _ = held_version(nodes, _ANY_OBJECTS, table_facts)
     if held and not held.arrival:

@@ -7,13 +7,13 @@ from dataclasses import replace
 from itertools import chain
 
 from airflow_provider_chs3.core.arguments.merge_arguments import Thresholds
-from airflow_provider_chs3.core.ledger.comparison import spread
 from airflow_provider_chs3.core.ledger.partition_state import Part, mutations_of
+from airflow_provider_chs3.core.ledger.period_comparison import count_shards
 from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.steps.fan_out import query_reachable, texts_of
 from airflow_provider_chs3.core.steps.operations import Row, Steps
 from airflow_provider_chs3.core.target.table_facts import TableFacts, is_rehearsal
-from airflow_provider_chs3.core.watch.observation import Activity, grouped
+from airflow_provider_chs3.core.watch.merge_observation import Activity, grouped
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.plugin.observation import periods_queries
 from airflow_provider_chs3.plugin.observation.derived_tables import look_at_derived_tables
@@ -146,7 +146,7 @@ def _join_nodes(
         busy = None if busy is None or of_node is None else busy | of_node
     return TableOnNodes(
         summaries=[summaries.get(node, {}).get(name, TableSummary()) for node in nodes],
-        spread=spread((*nodes, *down), facts) if facts else 0,
+        spread=count_shards((*nodes, *down), facts) if facts else 0,
         busy=busy,
         partition_key=facts.partition_key if facts else "",
     )

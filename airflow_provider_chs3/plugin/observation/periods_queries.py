@@ -16,7 +16,7 @@ from airflow_provider_chs3.core.load.staging_tables import IS_STAGING
 from airflow_provider_chs3.core.model.models import TableName
 from airflow_provider_chs3.core.sql.quoting import Sql, literal, one_of, table
 from airflow_provider_chs3.core.target.topology import LEDGER_TABLE, LOADS_TABLE
-from airflow_provider_chs3.core.watch.observation import SIZES, activity_columns
+from airflow_provider_chs3.core.watch.merge_observation import SIZES, activity_columns
 
 #: The length of errors in the overview of all periods.
 ERROR_CHARACTERS = 400

@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.steps.operations import Row
 from airflow_provider_chs3.core.target.node_capacity import Limits
 from airflow_provider_chs3.core.target.table_facts import TableFacts
-from airflow_provider_chs3.core.watch.observation import Activity, MergeState
+from airflow_provider_chs3.core.watch.merge_observation import Activity, MergeState
 from airflow_provider_chs3.plugin.observation.derived_tables import Derived
 from airflow_provider_chs3.plugin.observation.due_times import Due
 from airflow_provider_chs3.plugin.observation.periods_records import recorded_partition_ids

@@ -77,7 +77,7 @@ def summaries_query(
 
     A period is unchanged if its newest claim is that it was published, if no load has begun or failed since, and if its
     partition has the blocks and rows of that claim, no mutation has passed it since, and it has few parts. Then
-    `core.ledger.comparison.compare` finds it unchanged, too.
+    `core.ledger.period_comparison.compare` finds it unchanged, too.
     """
     sources = [(ledger, LEDGER_TABLE) for ledger in sorted(ledgers)], [(load, LOADS_TABLE) for load in sorted(loads)]
     claims, own_loads = (

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_provider_chs3.core.ledger.comparison import ComparisonStatus, ExpectedPeriod, compare, is_changed
 from airflow_provider_chs3.core.ledger.partition_state import (
     Contents,
     Evidence,
@@ -17,6 +16,7 @@ from airflow_provider_chs3.core.ledger.partition_state import (
     mutations_of,
     wait_for,
 )
+from airflow_provider_chs3.core.ledger.period_comparison import ComparisonStatus, ExpectedPeriod, compare, is_changed
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
 from airflow_provider_chs3.core.model.models import Node
 from tests.core.surroundings import TARGET

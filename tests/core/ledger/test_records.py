@@ -11,10 +11,7 @@ import pytest
 from airflow_provider_chs3.core.ledger.partition_state import PARTITION, PartitionState
 from airflow_provider_chs3.core.ledger.queries import look_up, periods_on_node
 from airflow_provider_chs3.core.ledger.recording import Values, add_records
-from airflow_provider_chs3.core.ledger.records import (
-    PeriodOnNode,
-    Record,
-)
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
 from airflow_provider_chs3.core.ledger.table import LedgerKey, create_ledger
 from airflow_provider_chs3.core.model.models import TableName
 from airflow_provider_chs3.core.model.period import Period

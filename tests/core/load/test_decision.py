@@ -8,7 +8,7 @@ from itertools import product
 
 import pytest
 
-from airflow_provider_chs3.core.ledger.comparison import Comparison, ComparisonStatus
+from airflow_provider_chs3.core.ledger.period_comparison import Comparison, ComparisonStatus
 from airflow_provider_chs3.core.load.decision import (
     Add,
     Decision,

@@ -10,7 +10,7 @@ import pytest
 
 from airflow_provider_chs3.core.files.file_set import Reading
 from airflow_provider_chs3.core.files.loaded_columns import FileGroup, LoadedColumn
-from airflow_provider_chs3.core.load.cancel import StopRequest
+from airflow_provider_chs3.core.load.end_on_request import StopRequest
 from airflow_provider_chs3.core.load.period_load import InsertPlan
 from airflow_provider_chs3.core.load.resume import RecordedPeriod
 from airflow_provider_chs3.core.model.models import Manifest, Setting, TableName, Unit

@@ -7,12 +7,7 @@ import inspect
 import pytest
 
 from airflow_provider_chs3 import exceptions
-from airflow_provider_chs3.core.model.error_codes import (
-    hint_of,
-    is_object_gone,
-    is_of_servers,
-    is_terminal,
-)
+from airflow_provider_chs3.core.model.error_codes import hint_of, is_object_gone, is_of_servers, is_terminal
 from airflow_provider_chs3.exceptions import (
     Chs3Error,
     ClickHouseConnectionError,

@@ -20,7 +20,7 @@ from airflow_provider_chs3.core.watch.health import (
     judge,
     overall,
 )
-from airflow_provider_chs3.core.watch.observation import Merge, MergeState, Replica, UnfinishedMutation
+from airflow_provider_chs3.core.watch.merge_observation import Merge, MergeState, Replica, UnfinishedMutation
 from airflow_provider_chs3.exceptions import ConfigurationError, MergeHealthError
 from tests.core.surroundings import ONE, TWO
 

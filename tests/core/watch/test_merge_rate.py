@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from airflow_provider_chs3.core.watch.merge_observation import Merge, MergeState
 from airflow_provider_chs3.core.watch.merge_rate import MergeRate, merge_rate_of
-from airflow_provider_chs3.core.watch.observation import Merge, MergeState
 from tests.core.watch.test_health import FEW, REPLICA
 
 MIB = 1024**2

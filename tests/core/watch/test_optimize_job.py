@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_chs3.core.model.models import Node
-from airflow_provider_chs3.core.watch.observation import MergeState
+from airflow_provider_chs3.core.watch.merge_observation import MergeState
 from airflow_provider_chs3.core.watch.optimize_job import Job, Status, advanced, failed, results, started
 from airflow_provider_chs3.exceptions import ClickHouseServerError, MergeHealthError, TransientError
 from tests.core.driving import server_error

@@ -13,11 +13,7 @@ from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.operators.held import ApprovePeriodsOperator, DiscardPeriodsOperator
 from airflow_provider_chs3.operators.ledger import AdoptPeriodsOperator, CleanStagingOperator
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
-from airflow_provider_chs3.operators.versions import (
-    ListVersionsOperator,
-    RestorePeriodsOperator,
-    UnpinPeriodsOperator,
-)
+from airflow_provider_chs3.operators.versions import ListVersionsOperator, RestorePeriodsOperator, UnpinPeriodsOperator
 from tests.integration.grains import Source, source
 from tests.integration.lake import Lake
 from tests.integration.load.test_checks import NO_NULLS, PERIOD, Trips

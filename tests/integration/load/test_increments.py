@@ -9,16 +9,7 @@ import pytest
 
 from tests.faults.strikes import Strikes, strikes
 from tests.integration import deferring
-from tests.integration.added_files import (
-    ARGUMENTS,
-    alter,
-    create,
-    events,
-    load,
-    numbers,
-    publish_first,
-    put,
-)
+from tests.integration.added_files import ARGUMENTS, alter, create, events, load, numbers, publish_first, put
 from tests.integration.lake import PERIOD, Lake
 from tests.integration.ledger.test_ledger_admin import adopt
 from tests.integration.slow import SLOW_SETTINGS

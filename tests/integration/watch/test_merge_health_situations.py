@@ -17,7 +17,7 @@ from airflow_provider_chs3.core.model.models import TableName
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.target.topology import TableRequest
 from airflow_provider_chs3.core.watch.health import Health, Verdict, judge
-from airflow_provider_chs3.core.watch.observation import observe_periods
+from airflow_provider_chs3.core.watch.merge_observation import observe_periods
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError, TransientError
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator

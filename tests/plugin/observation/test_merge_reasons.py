@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider_chs3.core.arguments.merge_arguments import Thresholds
 from airflow_provider_chs3.core.model.models import TableName
-from airflow_provider_chs3.core.watch.observation import MergeState
+from airflow_provider_chs3.core.watch.merge_observation import MergeState
 from airflow_provider_chs3.plugin.observation.merge_reasons import (
     have_to_wait,
     reasons_by_node,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_chs3.core.ledger.comparison import Comparison, ComparisonStatus
+from airflow_provider_chs3.core.ledger.period_comparison import Comparison, ComparisonStatus
 from airflow_provider_chs3.core.watch.health import Health
 from airflow_provider_chs3.plugin.observation.period_state import LastLoad, PeriodState, state_of
 

@@ -86,7 +86,7 @@ def compare_unpinned(
     A period counts as published only if the newest record of every node says so, of one attempt, if all nodes that it
     was spread over are there, and if its partition is unchanged since.
     """
-    here, lost = spread(periods, table_facts), _nodes_without_history(periods, table_facts)
+    here, lost = count_shards(periods, table_facts), _nodes_without_history(periods, table_facts)
     unknown = tuple(node for node, period in periods.items() if node not in lost and _unknown(period))
     if unknown:
         return _found(ComparisonStatus.ROWS_UNKNOWN, unknown, _unknown_partitions(periods[unknown[0]]))
@@ -121,7 +121,7 @@ def intended(periods: Mapping[Node, PeriodOnNode], wanted: ExpectedPeriod, table
         return ""
     if any(_unknown(period) or is_changed(period, table_facts=table_facts) for period in periods.values()):
         return ""
-    return attempts.pop() if _compared(records, spread(periods, table_facts), wanted) is _AS_PUBLISHED else ""
+    return attempts.pop() if _compared(records, count_shards(periods, table_facts), wanted) is _AS_PUBLISHED else ""
 
 
 def held_version(
@@ -135,7 +135,7 @@ def held_version(
     if len(held) < len(periods) or len({version.record.attempt for version in held.values()}) != 1:
         return None, "it has no held rows"
     records = {node: version.record for node, version in held.items()}
-    comparison = _compared(records, spread(periods, table_facts), wanted)
+    comparison = _compared(records, count_shards(periods, table_facts), wanted)
     if comparison is not _AS_PUBLISHED:
         return None, comparison.reason.replace("it was published", "it was held")
     if changed := _difference(records, wanted.structure):
@@ -201,7 +201,7 @@ def intended_contents(record: Record) -> Contents:
     return Contents(evidence.rows, None if parts is None else tuple(part.content for part in parts))
 
 
-def spread(nodes: Iterable[Node], table_facts: TableFacts) -> int:
+def count_shards(nodes: Iterable[Node], table_facts: TableFacts) -> int:
     """Return the number of nodes that a period is spread over; replicas of a shard count as one."""
     return len({node.shard_num for node in nodes} if table_facts.is_replicated else list(nodes))
 
@@ -244,7 +244,7 @@ def _nodes_without_history(periods: Mapping[Node, PeriodOnNode], table_facts: Ta
     tell = [
         period.record is not None
         and period.record.event == "published"
-        and period.record.nodes == spread(periods, table_facts)
+        and period.record.nodes == count_shards(periods, table_facts)
         for node, period in periods.items()
         if node not in lost
     ]

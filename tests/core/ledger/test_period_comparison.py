@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_provider_chs3.core.ledger.comparison import (
+from airflow_provider_chs3.core.ledger.partition_state import Contents, Evidence, Part, PartitionState
+from airflow_provider_chs3.core.ledger.period_comparison import (
     ComparisonStatus,
     ExpectedPeriod,
     compare,
@@ -15,7 +16,6 @@ from airflow_provider_chs3.core.ledger.comparison import (
     is_changed,
     was_published,
 )
-from airflow_provider_chs3.core.ledger.partition_state import Contents, Evidence, Part, PartitionState
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
 from airflow_provider_chs3.core.model.models import Node
 from tests.core.surroundings import TARGET

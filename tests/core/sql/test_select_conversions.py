@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_provider_chs3.core.sql.strict_casts import is_unparsed, strict
+from airflow_provider_chs3.core.sql.select_conversions import is_unparsed, strict
 
 
 def not_null(call: str, argument: str) -> str:

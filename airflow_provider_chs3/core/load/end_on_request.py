@@ -1,4 +1,4 @@
-"""Clean up after dead attempts: staging tables and queries of loads that nobody ran again."""
+"""End loads on request: one whose task a person stopped, and what dead ones left that nobody ran again."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_chs3.core.load.end_attempts import end_named
+from airflow_provider_chs3.core.load.end_attempts import end_attempts_with, end_named
+from airflow_provider_chs3.core.load.load_request import LoadRequest
+from airflow_provider_chs3.core.load.resume import find_attempts
 from airflow_provider_chs3.core.model.models import AsJson, Node, TableName
+from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
 from airflow_provider_chs3.core.steps.operations import Log, Row, Steps
 from airflow_provider_chs3.core.target.node_facts import inspect_target
-from airflow_provider_chs3.core.target.topology import LEDGER_TABLE, TableRequest
+from airflow_provider_chs3.core.target.topology import LEDGER_TABLE, PassedRequest, TableRequest
 from airflow_provider_chs3.core.tuning.insert_settings import DDL_SETTINGS
 from airflow_provider_chs3.exceptions import PreflightError
 
@@ -20,6 +23,28 @@ from airflow_provider_chs3.exceptions import PreflightError
 _STAGING = "^chs3_(held_)?[0-9a-f]{16}_[0-9a-f]{16}[0-9a-z_]*$"
 #: How long held rows are kept at least: while they may be approved, by the comment of their table.
 _HELD_SECONDS = "JSONExtractFloat(comment, 'hold_limit_days') * 24 * 60 * 60"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StopRequest(PassedRequest):
+    """A request to end a load, in addition to the table's arguments."""
+
+    periods: tuple[Period, ...]
+    nonce: str
+    owner: str = ""
+
+    @classmethod
+    def of(cls, request: LoadRequest, periods: Sequence[Period]) -> StopRequest:
+        """Create the request that ends a load of periods."""
+        given = {name: getattr(request, name) for name in cls.__dataclass_fields__ if name != "periods"}
+        return cls(**given, periods=tuple(periods))
+
+
+def stop_load(request: StopRequest) -> Steps[None]:
+    """End a load: afterwards no node runs a query of it, and its staging is gone."""
+    context = yield from inspect_target(request, settings=DDL_SETTINGS)
+    attempts = yield from find_attempts(context, request.periods, request.owner)
+    yield from end_attempts_with(context, *sorted({request.nonce, *(nonce for _, nonce in attempts)}))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,18 +6,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from airflow_provider_chs3.core.files.field_values import FieldValues
-from airflow_provider_chs3.core.files.loaded_columns import (
-    VIRTUAL_COLUMNS,
-    LoadedColumn,
-    is_missing,
-    structure_of,
-)
+from airflow_provider_chs3.core.files.loaded_columns import VIRTUAL_COLUMNS, LoadedColumn, is_missing, structure_of
 from airflow_provider_chs3.core.files.parse_errors import reason_of
 from airflow_provider_chs3.core.model.models import SettingValues
 from airflow_provider_chs3.core.sql.column_types import ColumnType
 from airflow_provider_chs3.core.sql.quoting import Sql, literal
+from airflow_provider_chs3.core.sql.select_conversions import strict
 from airflow_provider_chs3.core.sql.server_casts import Cast
-from airflow_provider_chs3.core.sql.strict_casts import strict
 from airflow_provider_chs3.core.steps.operations import Query, Steps
 from airflow_provider_chs3.core.target.table_facts import Column
 from airflow_provider_chs3.exceptions import ClickHouseServerError, ConfigurationError, SourceError

@@ -6,7 +6,7 @@ from typing import Any
 
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.target.node_capacity import Limits
-from airflow_provider_chs3.core.watch.observation import Merge, MergeState, Replica, UnfinishedMutation, observe
+from airflow_provider_chs3.core.watch.merge_observation import Merge, MergeState, Replica, UnfinishedMutation, observe
 from tests.core.driving import Driven, drive
 from tests.core.surroundings import ONE, surroundings, with_target
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 import zstandard
 
-from airflow_provider_chs3.core.load.frames import FRAMED, find_damage
+from airflow_provider_chs3.core.load.compressed_frames import FRAMED, find_damage
 
 BODY = b"".join(b"%d,row number %d\n" % (number, number) for number in range(30_000))
 SKIPPABLE = b"\x50\x2a\x4d\x18\x04\x00\x00\x00abcd"

@@ -11,7 +11,7 @@ from airflow_provider_chs3.core.files.loaded_columns import Selection
 from airflow_provider_chs3.core.ledger.partition_state import Evidence, Part, PartitionState
 from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
 from airflow_provider_chs3.core.ledger.table import LedgerKey
-from airflow_provider_chs3.core.load.outcome import renew_records
+from airflow_provider_chs3.core.load.renew_records import renew_records
 from airflow_provider_chs3.core.model.models import TableName
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.steps.operations import QueryNodes
