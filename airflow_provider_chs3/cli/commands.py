@@ -21,7 +21,7 @@ from airflow_provider_chs3.cli.reports import Command, Report, for_loads, or_of_
 from airflow_provider_chs3.cli.tables import age, size
 from airflow_provider_chs3.core.load.retry_policy import RELOAD
 from airflow_provider_chs3.core.model.models import PeriodObjects, TableName
-from airflow_provider_chs3.core.model.period import parse_periods
+from airflow_provider_chs3.core.model.period import parse_periods, range_text
 from airflow_provider_chs3.core.model.quantities import duration_text, quantity
 from airflow_provider_chs3.core.periods.plan import PlannedPeriod, due_text, forecast_text
 from airflow_provider_chs3.core.periods.proved_period import DIFFERS, EQUAL, ProvedPeriod
@@ -122,13 +122,35 @@ def _plan(given: argparse.Namespace, chosen: ChosenLoad) -> Report:
     fresh_by = chosen.table.due(chosen.known_load)
     return Report(
         header=["period", "to do", "reason", *(["rows"] if is_of_rows else ["objects", "size"])],
-        rows=[[period.period, period.to_do, period.reason, *_amount(period.objects)] for period in planned],
+        rows=[_plan_row(alike) for alike in _without_repeats(planned)],
         values=[_planned_as_json(period) for period in planned],
         summary=f"{to_load - blocked} of {quantity(len(planned), 'period')} to load"
         + f", {blocked:,} blocked" * bool(blocked),
         is_fine=not to_load,
         notes=[forecast_text(planned), due_text(planned, fresh_by, datetime.now(UTC)) if fresh_by else ""],
     )
+
+
+def _plan_row(alike: Sequence[PlannedPeriod]) -> list[object]:
+    first, periods = alike[0], [period.period for period in alike]
+    return [range_text(periods), first.to_do, first.reason, *_amount(first.objects)]
+
+
+def _without_repeats(planned: Sequence[PlannedPeriod]) -> list[list[PlannedPeriod]]:
+    """Return periods of which those in a row without objects are together: a table may have years of them."""
+    alike = list[list[PlannedPeriod]]()
+    for period in planned:
+        if alike and _repeats(alike[-1][-1], period):
+            alike[-1].append(period)
+        else:
+            alike.append([period])
+    return alike
+
+
+def _repeats(before: PlannedPeriod, period: PlannedPeriod) -> bool:
+    if period.objects.count or period.objects.rows or before.period.end != period.period.begin:
+        return False
+    return (period.to_do, period.reason, period.objects) == (before.to_do, before.reason, before.objects)
 
 
 def _planned_as_json(period: PlannedPeriod) -> dict[str, Any]:

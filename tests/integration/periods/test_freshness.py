@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -131,6 +132,16 @@ def test_the_running_period_is_not_due(trips_lake: Lake, run: Run) -> None:
     loaded(trips_lake, RUNNING, fresh_by="00:00")
     code, (status,) = run("status", "trips")
     assert (code, status["complete"], status["next_period"], status["missing"]) == (0, None, str(RUNNING), 0)
+
+
+def test_a_plan_says_in_one_line_that_years_have_no_objects(trips_lake: Lake, run: Run) -> None:
+    loaded(trips_lake, EARLIER)
+    empty = [*Period.parse("2020-01").through(EARLIER.shifted(-1))]
+    arguments = ("trips", "--from", "2020-01", "--to", str(LAST))
+    _, text = run("plan", *arguments, output="table")
+    told = [re.split(r" {2,}", line)[1] for line in text.splitlines() if line.startswith("trips ")]
+    assert told == [f"2020-01 … {empty[-1]} ({len(empty)} months)", str(EARLIER), str(LAST)]
+    assert len(run("plan", *arguments)[1]) == len(empty) + 2
 
 
 @pytest.mark.thorough
