@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowFailException
+from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
 
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError, TransientError
 from airflow_provider_chs3.load import Load
@@ -20,6 +20,7 @@ from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.strikes import Strikes, strikes
 from tests.integration import deferring
 from tests.integration.lake import PERIOD, Lake
+from tests.integration.load.test_hold import run
 from tests.integration.periods.test_prove import prove
 from tests.servers.nodes import FIRST, SECOND, Nodes
 from tests.servers.replicas import OTHER, TRIPS
@@ -64,6 +65,29 @@ def test_replicas_may_be_down_in_turns(nodes: Nodes, lake: Lake) -> None:
     nodes.bring_back()
     assert lake.load()["status"] == "unchanged"
     assert nodes.facts() == THIRD.facts(PERIOD)
+
+
+@pytest.mark.thorough
+def test_rows_held_while_replicas_were_down_are_held_again_before_they_are_approved(nodes: Nodes, lake: Lake) -> None:
+    def hold() -> None:
+        with pytest.raises(AirflowSkipException, match="held, the table is unchanged"):
+            lake.load(on_failed_check="hold", checks={"statements": {"never": "SELECT false"}})
+
+    def approve() -> None:
+        conf = {"database": lake.database, "table": lake.table, "periods": [PERIOD], "approve": True}
+        lake.operator().execute(run({"chs3_reload": conf}))
+
+    lake.load()
+    nodes.kill(*SECOND)
+    lake.upload(OTHER)
+    hold()
+    nodes.bring_back()
+    with pytest.raises(AirflowFailException, match="none of its held rows: it may have been down then"):
+        approve()
+    assert nodes.facts() == TRIPS.facts(PERIOD)
+    hold()
+    approve()
+    assert nodes.facts() == OTHER.facts(PERIOD)
 
 
 @pytest.mark.thorough

@@ -132,7 +132,9 @@ def held_version(
     It may be published only over what it was checked with: on each node, the partitions are as they were then.
     """
     held = held_on(periods)
-    if len(held) < len(periods) or len({version.record.attempt for version in held.values()}) != 1:
+    if held and (lacking := [str(node) for node in periods if node not in held]):
+        return None, f"{', '.join(lacking)} has none of its held rows: it may have been down then"
+    if not held or len({version.record.attempt for version in held.values()}) != 1:
         return None, "it has no held rows"
     records = {node: version.record for node, version in held.items()}
     comparison = _compared(records, count_shards(periods, table_facts), wanted)
