@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import time
 from collections.abc import Iterator
@@ -12,9 +13,15 @@ from dataclasses import replace
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
 
+from airflow_provider_chs3.client.runner import Runner
+from airflow_provider_chs3.client.session import Session
+from airflow_provider_chs3.core.model.models import TableName
+from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError, TransientError
+from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.load import Load
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
+from airflow_provider_chs3.plugin.observation.objects import look_at_objects
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.faults.strikes import Strikes, strikes
@@ -65,6 +72,18 @@ def test_replicas_may_be_down_in_turns(nodes: Nodes, lake: Lake) -> None:
     nodes.bring_back()
     assert lake.load()["status"] == "unchanged"
     assert nodes.facts() == THIRD.facts(PERIOD)
+
+
+@pytest.mark.thorough
+def test_the_page_reads_the_objects_of_a_period_from_a_replica_that_was_up(nodes: Nodes, lake: Lake) -> None:
+    lake.load()
+    nodes.kill(*FIRST)
+    lake.upload(THIRD)
+    lake.load()
+    nodes.bring_back()
+    look = look_at_objects(lake.cluster.name, TableName(lake.database, lake.table), Period.parse(PERIOD))
+    seen = Runner(session=Session.of(ClickHouseHook().options), log=logging.getLogger(__name__)).run(look)
+    assert sum(of.rows or 0 for of in seen.objects if of.state != "gone") == THIRD.facts(PERIOD).rows
 
 
 @pytest.mark.thorough

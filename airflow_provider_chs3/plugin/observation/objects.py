@@ -43,19 +43,20 @@ class Objects(BaseModel):
 
 
 def look_at_objects(cluster: str | None, target: TableName, period: Period) -> Steps[Objects]:
-    """Read the objects of a period from one node with a ledger. A replica that was down may lack the newest ones."""
+    """Read the objects of a period from the node with the newest record: a replica that was down may lack some."""
     ledgers = yield from find_ledgers(cluster)
-    having = {node: databases for node, databases in ledgers.databases.items() if databases}
-    for node, databases in list(having.items())[:1]:
-        sql = Sql(" UNION ALL ".join(_of_ledger(target, period, database) for database in databases))
-        answer = (yield from ask_log("Read the objects", {node: sql}))[node]
-        if isinstance(answer, str):
-            return Objects(error=f"{OBJECTS_TABLE}: {answer}", objects=[], is_cut=False)
-        objects = sorted(
-            _objects(answer), key=lambda loaded: (_ORDER.index(loaded.state), -loaded.loaded_at, loaded.path)
-        )
-        return Objects(error="", objects=objects[:MOST], is_cut=len(objects) > MOST)
-    return Objects(error="", objects=[], is_cut=False)
+    sql = {
+        node: Sql(" UNION ALL ".join(_of_ledger(target, period, database) for database in databases))
+        for node, databases in ledgers.databases.items()
+        if databases
+    }
+    answers = yield from ask_log("Read the objects", sql)
+    known = [answer for answer in answers.values() if not isinstance(answer, str)]
+    if error := "" if known else next((answer for answer in answers.values() if isinstance(answer, str)), ""):
+        return Objects(error=f"{OBJECTS_TABLE}: {error}", objects=[], is_cut=False)
+    newest = max(known, key=lambda rows: (max((sequence for sequence, *_ in rows), default=0), len(rows)), default=[])
+    objects = sorted(_objects(newest), key=lambda loaded: (_ORDER.index(loaded.state), -loaded.loaded_at, loaded.path))
+    return Objects(error="", objects=objects[:MOST], is_cut=len(objects) > MOST)
 
 
 def _of_ledger(target: TableName, period: Period, database: str) -> str:
@@ -66,14 +67,14 @@ def _of_ledger(target: TableName, period: Period, database: str) -> str:
     objects = of_period_in(target, period, TableName(database, OBJECTS_TABLE))
     read = "(toFloat64(loaded_at), attempt, base, size_bytes, etag, ifNull(toInt64(rows), -1))"
     return (
-        f"SELECT {attempt}, {base}, path, arraySort(groupArray({read})) "
+        f"SELECT (SELECT max(sequence) {published}), {attempt}, {base}, path, arraySort(groupArray({read})) "
         f"{objects} AND attempt IN (SELECT attempt {published}) "
         f"GROUP BY path ORDER BY max(loaded_at) DESC, path LIMIT {MOST + 1}"
     )
 
 
 def _objects(rows: Iterable[Row]) -> Iterable[ObjectRow]:
-    for attempt, base, path, reads in rows:
+    for _, attempt, base, path, reads in rows:
         *_, (_, last_attempt, last_base, size_bytes, etag, count) = reads
         # An increment that removes rows records the kept objects once more: the first load with this version read it.
         took = next(read for read in reads if read[3:5] == (size_bytes, etag))
