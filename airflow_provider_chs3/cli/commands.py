@@ -137,7 +137,7 @@ def _plan_row(alike: Sequence[PlannedPeriod]) -> list[object]:
 
 
 def _without_repeats(planned: Sequence[PlannedPeriod]) -> list[list[PlannedPeriod]]:
-    """Return periods of which those in a row without objects are together: a table may have years of them."""
+    """Return the periods in groups: successive ones without objects are one, as a table may have years of them."""
     alike = list[list[PlannedPeriod]]()
     for period in planned:
         if alike and _repeats(alike[-1][-1], period):

@@ -44,6 +44,13 @@ def is_explained(recorded: Evidence, state: PartitionState, *, table_facts: Tabl
     return not gone or (may_have_lost(recorded, state, table_facts) and not any(map(state.has_broken, gone)))
 
 
+def holds_any(recorded: Evidence, state: PartitionState, *, table_facts: TableFacts) -> bool:
+    """Check whether a partition holds any recorded part, as it was, merged with other recorded ones, or mutated."""
+    known = _of(recorded.parts or (), "")
+    within = [(part, _within(known, part)) for part in _of(state.each_part or (), "")]
+    return any(of and (part.mutation or _is_made_of(of, part, recorded, state, table_facts)) for part, of in within)
+
+
 def may_have_lost(recorded: Evidence, state: PartitionState, table_facts: TableFacts) -> bool:
     """Check whether merges may have removed all rows of recorded parts: those of all parts only if none lasts."""
     lasts = recorded.lasts and not table_facts.rows_expire

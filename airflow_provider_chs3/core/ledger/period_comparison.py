@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from airflow_provider_chs3.core.ledger.partition_changes import (
     fit_rows,
+    holds_any,
     is_explained,
     is_left_by_crash,
     may_have_lost,
@@ -133,7 +134,7 @@ def held_version(
     """
     held = held_on(periods)
     if held and (lacking := [str(node) for node in periods if node not in held]):
-        return None, f"{', '.join(lacking)} has none of its held rows: it may have been down then"
+        return None, f"its held rows are not on {', '.join(lacking)}, which may have been down when they were held"
     if not held or len({version.record.attempt for version in held.values()}) != 1:
         return None, "it has no held rows"
     records = {node: version.record for node, version in held.items()}
@@ -298,14 +299,13 @@ def _is_changed(period: PeriodOnNode, table_facts: TableFacts) -> bool:
 
 def holds_recorded(period: PeriodOnNode, table_facts: TableFacts) -> bool:
     """Check whether changed partitions still hold parts of their newest records: no load has replaced them since."""
-    # A part that covers replaced ones may be merged into later ones: it begins lower, and ends higher.
     return all(
-        (record := partition.record)
+        partition.record
         and (
             not _is_changed(partition, table_facts)
-            or any(part.max_block <= record.max_block and not part.patches for part in partition.state.each_part or ())
+            or holds_any(evidence_of(partition.record), partition.state, table_facts=table_facts)
         )
-        for partition in period.each
+        for partition in period.recorded
     )
 
 

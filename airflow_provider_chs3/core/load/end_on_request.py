@@ -1,4 +1,4 @@
-"""End loads on request: one whose task a person stopped, and what dead ones left that nobody ran again."""
+"""End a load whose task a person stopped, and clean up after dead ones that nobody ran again."""
 
 from __future__ import annotations
 

@@ -313,15 +313,17 @@ class PeriodLoad(Publication):
             # An approval publishes nothing but the approved version: it leaves other publications to their loads.
             of_dead, why_not_held = "", "a load of other rows is publishing it, or died doing so; let it end if it runs"
         published = (period.record.source_bytes for period in before.values() if period.record)
-        # Loads of arrivals have waited until their replicas follow.
-        is_newest = all(holds_recorded(before[node], self.context.table_facts) for node in comparison.nodes)
+        absent, table_facts = self.absent_of(comparison), self.context.table_facts
+        # A load by arrival has waited until its replicas follow.
+        if absent and self.spread and all(holds_recorded(before[node], table_facts) for node in comparison.nodes):
+            absent = []
         return PeriodFacts(
             comparison=comparison,
             objects=len(manifest.objects),
             contents=self.wanted.contents,
             size_bytes=manifest.size_bytes,
             published_bytes=max(published, default=0),
-            lacks_replica=bool(self.absent_of(comparison)) and not (self.spread and is_newest),
+            lacks_replica=bool(absent),
             intended=of_dead,
             held=held,
             why_not_held=why_not_held,

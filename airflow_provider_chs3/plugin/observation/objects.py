@@ -52,8 +52,9 @@ def look_at_objects(cluster: str | None, target: TableName, period: Period) -> S
     }
     answers = yield from ask_log("Read the objects", sql)
     known = [answer for answer in answers.values() if not isinstance(answer, str)]
-    if error := "" if known else next((answer for answer in answers.values() if isinstance(answer, str)), ""):
-        return Objects(error=f"{OBJECTS_TABLE}: {error}", objects=[], is_cut=False)
+    errors = [answer for answer in answers.values() if isinstance(answer, str)]
+    if errors and not known:
+        return Objects(error=f"{OBJECTS_TABLE}: {errors[0]}", objects=[], is_cut=False)
     newest = max(known, key=lambda rows: (max((sequence for sequence, *_ in rows), default=0), len(rows)), default=[])
     objects = sorted(_objects(newest), key=lambda loaded: (_ORDER.index(loaded.state), -loaded.loaded_at, loaded.path))
     return Objects(error="", objects=objects[:MOST], is_cut=len(objects) > MOST)

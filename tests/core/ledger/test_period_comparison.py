@@ -356,23 +356,31 @@ class TestIntended:
 
 
 class TestHoldsRecorded:
+    PARTS = (Part(5, 5, 0, 5, 4, "a"), Part(6, 6, 0, 6, 3, "b"), Part(7, 7, 0, 7, 3, "c"))
+    RECORD = replace(PUBLISHED, evidence=Evidence(rows=10, parts=PARTS).as_text())
+
     @pytest.mark.parametrize(
         ("part", "expected"),
         [
-            (Part(7, 7, 0, 9, 3), True),
-            (Part(5, 7, 1, 7, 3), True),
-            # A merge with the part that covers the replaced ones.
-            (Part(5, 9, 2, 9, 3), False),
-            (Part(9, 9, 0, 9, 3), False),
-            (Part(7, 7, 0, 7, 3, patches="patch-1-all"), False),
+            (PARTS[2], True),
+            # Mutated, or merged.
+            (Part(7, 7, 0, 9, 2, "d"), True),
+            (Part(5, 7, 1, 7, 10, "d"), True),
+            # Merged with the part that covers the replaced ones.
+            (Part(5, 9, 2, 9, 3, "d"), False),
+            # Of another load, with new numbers; or with the same ones, after Keeper has lost its data.
+            (Part(9, 9, 0, 9, 3, "c"), False),
+            (Part(7, 7, 0, 7, 3, "d"), False),
+            (Part(7, 7, 0, 7, 3, "c", patches="patch-1-all"), False),
         ],
     )
     def test_no_load_has_replaced_parts_of_the_record(self, part, expected):
-        state = replace(AS_PUBLISHED, rows=13, each_part=(Part(10, 10, 0, 10, 10), part))
-        assert is_changed(PeriodOnNode(PUBLISHED, state), table_facts=TARGET)
-        assert holds_recorded(PeriodOnNode(PUBLISHED, state), TARGET) is expected
+        state = replace(AS_PUBLISHED, rows=13, each_part=(Part(10, 10, 0, 10, 10, "e"), part))
+        assert is_changed(PeriodOnNode(self.RECORD, state), table_facts=TARGET)
+        assert holds_recorded(PeriodOnNode(self.RECORD, state), TARGET) is expected
 
-    def test_nobody_knows_without_a_record_or_parts(self):
+    def test_nobody_knows_without_records_or_parts(self):
         assert not holds_recorded(UNKNOWN, TARGET)
-        assert not holds_recorded(PeriodOnNode(PUBLISHED, NOTHING), TARGET)
+        assert not holds_recorded(PeriodOnNode(self.RECORD, NOTHING), TARGET)
+        assert not holds_recorded(PeriodOnNode.of_several([], [], nothing=NOTHING), TARGET)
         assert holds_recorded(LOADED, TARGET)
