@@ -149,6 +149,9 @@ class Nights:
         if any(what.endswith(("of all periods added", "after that")) for what in night.did):
             # Rows of the others may have changed since.
             return ""
+        if self.servers.down and any(what.startswith("a file ") for what in night.did):
+            # Periods are read again whole then, without what was overwritten or deleted of the others.
+            return ""
         files = self.objects.files
         dead = ({other: self._files_before[other] for other in old} for old in _subsets(others))
         return self._difference(*({**files, **of_dead} for of_dead in dead))
