@@ -1,10 +1,11 @@
-"""Targets and nodes for tests."""
+"""Targets, nodes and a record for tests."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
+from airflow_provider_chs3.core.ledger.records import Record
 from airflow_provider_chs3.core.model.models import Node, NodeSpec, TableName
 from airflow_provider_chs3.core.target.node_facts import NodeFacts, Target
 from airflow_provider_chs3.core.target.table_facts import Column, TableFacts
@@ -29,6 +30,17 @@ FACTS = NodeFacts(
     known_settings={"insert_deduplicate": None, "optimize_on_insert": None},
     measured=NodeSpec(cores=8, memory_bytes=32 * 1024**3),
     time_zone="UTC",
+)
+RECORD = Record(
+    event="published",
+    attempt="nonce",
+    fingerprint="f",
+    definition="d",
+    source_bytes=100,
+    nodes=3,
+    rows=10,
+    min_block=5,
+    max_block=7,
 )
 
 

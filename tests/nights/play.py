@@ -24,7 +24,7 @@ from tests.nights.spans import Span
 from tests.nights.troubles import Troubles
 
 _AWAY = ("a node", "a replica", "connections")
-#: The end of an error about what only a replica may know.
+#: In errors of loads that need what only a replica may know.
 _START_IT = "but is down: start it"
 
 

@@ -157,8 +157,9 @@ def test_an_arrival_waits_for_a_replica_that_may_know_of_others(by_month: Arriva
         with pytest.raises(TransientError, match=r"may know, but is down: start it\.$"):
             by_month.load(10, on_target_changed=policy)
     nodes.bring_back()
-    for arrival in (10, 11):
-        by_month.load(arrival, on_target_changed="reload")
+    policy, first = ("reload", "published") if change else ("fail", "unchanged")
+    statuses = [by_month.load(arrival, on_target_changed=policy)["status"] for arrival in (10, 11)]
+    assert statuses == [first, "unchanged"]
     assert_exact(by_month)
 
 

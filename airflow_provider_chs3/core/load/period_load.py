@@ -333,7 +333,8 @@ class PeriodLoad(Publication):
 
     def absent_of(self, comparison: Comparison) -> list[Node]:
         """Return the replicas that are down in the shards of the compared nodes."""
-        return [node for node in self.context.absent if any(node.shard_num == of.shard_num for of in comparison.nodes)]
+        shards = {node.shard_num for node in comparison.nodes}
+        return [node for node in self.context.absent if node.shard_num in shards]
 
 
 Periods = Batch[Period, PeriodLoad]

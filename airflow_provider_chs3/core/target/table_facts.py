@@ -288,7 +288,7 @@ def with_zone(of: str, zone: str) -> str:
 def going_by_servers(table: TableFacts) -> Iterator[str]:
     """Yield each key, index, projection and default that may go by the zone of the server that inserts.
 
-    A few of them name a zone after all; no other goes by that of the server.
+    It yields a few that do not depend on it, and leaves out none that does.
     """
     naive = _naive(table.columns)
     for kind in ("partition", "sorting", "primary", "sampling"):

@@ -16,25 +16,12 @@ from airflow_provider_chs3.core.ledger.period_comparison import (
     is_changed,
     was_published,
 )
-from airflow_provider_chs3.core.ledger.records import PeriodOnNode, Record
+from airflow_provider_chs3.core.ledger.records import PeriodOnNode
 from airflow_provider_chs3.core.model.models import Node
-from tests.core.surroundings import TARGET
+from tests.core.surroundings import ONE, RECORD, TARGET, THREE, TWO
 
-ONE, TWO, THREE = (Node(number, 1, f"ch-{number}", 9000) for number in (1, 2, 3))
-
-PUBLISHED = Record(
-    event="published",
-    attempt="nonce",
-    fingerprint="f",
-    definition="d",
-    source_bytes=100,
-    nodes=3,
-    rows=10,
-    min_block=5,
-    max_block=7,
-    # Evidence of more parts than are recorded.
-    evidence=Evidence(rows=10, parts=None).as_text(),
-)
+# Evidence of more parts than are recorded.
+PUBLISHED = replace(RECORD, evidence=Evidence(rows=10, parts=None).as_text())
 NO_ROWS = Evidence(rows=0, parts=None).as_text()
 STAGED = Evidence(rows=0, parts=(), beside=Contents(10, ("staged",))).as_text()
 INTENT = replace(PUBLISHED, event="intent", min_block=0, max_block=0, evidence=STAGED)
@@ -357,7 +344,7 @@ class TestIntended:
 
 class TestHoldsRecorded:
     PARTS = (Part(5, 5, 0, 5, 4, "a"), Part(6, 6, 0, 6, 3, "b"), Part(7, 7, 0, 7, 3, "c"))
-    RECORD = replace(PUBLISHED, evidence=Evidence(rows=10, parts=PARTS).as_text())
+    WITH_PARTS = replace(RECORD, evidence=Evidence(rows=10, parts=PARTS).as_text())
 
     @pytest.mark.parametrize(
         ("part", "expected"),
@@ -376,11 +363,11 @@ class TestHoldsRecorded:
     )
     def test_no_load_has_replaced_parts_of_the_record(self, part, expected):
         state = replace(AS_PUBLISHED, rows=13, each_part=(Part(10, 10, 0, 10, 10, "e"), part))
-        assert is_changed(PeriodOnNode(self.RECORD, state), table_facts=TARGET)
-        assert holds_recorded(PeriodOnNode(self.RECORD, state), TARGET) is expected
+        assert is_changed(PeriodOnNode(self.WITH_PARTS, state), table_facts=TARGET)
+        assert holds_recorded(PeriodOnNode(self.WITH_PARTS, state), TARGET) is expected
 
     def test_nobody_knows_without_records_or_parts(self):
         assert not holds_recorded(UNKNOWN, TARGET)
-        assert not holds_recorded(PeriodOnNode(self.RECORD, NOTHING), TARGET)
+        assert not holds_recorded(PeriodOnNode(self.WITH_PARTS, NOTHING), TARGET)
         assert not holds_recorded(PeriodOnNode.of_several([], [], nothing=NOTHING), TARGET)
         assert holds_recorded(LOADED, TARGET)

@@ -19,23 +19,12 @@ from airflow_provider_chs3.core.sql.quoting import literal
 from airflow_provider_chs3.core.target.node_facts import NodeFacts, RecordTable
 from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions
 from airflow_provider_chs3.core.target.topology import LEDGER_TABLE
-from tests.core.surroundings import FACTS, ONE, surroundings
+from tests.core.surroundings import FACTS, ONE, RECORD, surroundings
 
-PUBLISHED = Record(
-    event="published",
-    attempt="nonce",
-    fingerprint="f",
-    definition="d",
-    source_bytes=100,
-    nodes=3,
-    rows=10,
-    min_block=5,
-    max_block=7,
-)
 AS_PUBLISHED = PartitionState(
     rows=10, parts=3, size_bytes=1, min_block=5, max_block=7, data_version=7, partition_id="202610"
 )
-LOADED = PeriodOnNode(PUBLISHED, AS_PUBLISHED)
+LOADED = PeriodOnNode(RECORD, AS_PUBLISHED)
 EMPTY = PeriodOnNode(None, PartitionState(partition_id="202610"))
 UNKNOWN = PeriodOnNode(None, AS_PUBLISHED)
 HOSTILE = LedgerKey(TableName("d'b", "t; DROP TABLE y --"), "uu'id", Period.of_month(2026, 10), "20'2610")
@@ -151,21 +140,21 @@ class TestAnswer:
 
     def test_with_a_record(self):
         expected = replace(LOADED, has_history=True, has_rows=True, table_uuid="u")
-        assert self.found((PUBLISHED, True)) == expected
+        assert self.found((RECORD, True)) == expected
 
     def test_without_one(self):
         assert self.found(known=False, partitions=()) == replace(EMPTY, table_uuid="u")
 
     def test_a_period_that_was_forgotten_has_none(self):
         expected = replace(UNKNOWN, has_history=True, has_rows=True, table_uuid="u")
-        assert self.found((replace(PUBLISHED, event="forgotten"), True)) == expected
+        assert self.found((replace(RECORD, event="forgotten"), True)) == expected
 
     @pytest.mark.parametrize("event", ["published", "intent"])
     def test_of_a_period_that_lacks_the_record_of_a_partition_nobody_knows(self, event):
-        assert self.found((replace(PUBLISHED, event=event), False)).record == replace(PUBLISHED, event="intent")
+        assert self.found((replace(RECORD, event=event), False)).record == replace(RECORD, event="intent")
 
     def test_structures_are_sent_once(self):
-        fields = [getattr(PUBLISHED, name) for name in Record.__dataclass_fields__]
+        fields = [getattr(RECORD, name) for name in Record.__dataclass_fields__]
         rows = [(period, (*fields[:-1], "digest"), [""], *NOT_HELD) for period in ("2026-10", "2026-11")]
         owns = {self.PERIOD: PeriodPartitions("202610"), Period.of_month(2026, 11): PeriodPartitions("202611")}
         found = periods_on_node(([(rows, [("digest", "{}")], [])], [], [], False, "", []), owns)
