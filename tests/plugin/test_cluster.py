@@ -12,11 +12,15 @@ import pytest
 from fastapi.testclient import TestClient
 
 from airflow_provider_chs3.testbed.trips import Trips
+from tests.integration.deferring import Gate, gate
 from tests.integration.lake import PERIOD, Lake
 from tests.narrow_user import narrow_connection
 from tests.plugin.test_periods import TASK, TRIPS, loaded, loading, periods
 
 pytestmark = pytest.mark.three_nodes
+
+#: Fixtures.
+__all__ = ["gate"]
 
 AsUser = Callable[[str | None], TestClient]
 
@@ -81,13 +85,10 @@ def loads_into(lake: Lake, told: Any) -> list[Any]:
 
 
 def test_a_load_at_work_is_told_with_its_progress_and_its_task_to_those_who_may_read_its_dag(
-    as_user: AsUser, airflow_api: Any, trips_lake: Lake, monkeypatch: pytest.MonkeyPatch
+    as_user: AsUser, airflow_api: Any, trips_lake: Lake, monkeypatch: pytest.MonkeyPatch, gate: Gate
 ) -> None:
     trips_lake.upload(TRIPS)
-    # The first answers import, which may take as long as the load.
-    periods(as_user, trips_lake)
-    cluster(as_user)
-    with loading(trips_lake):
+    with loading(trips_lake, gate):
         period = periods(as_user, trips_lake)[PERIOD]
         (load,) = loads_into(trips_lake, cluster(as_user))
         monkeypatch.setattr(airflow_api.state.auth_manager, "get_authorized_dag_ids", lambda **_: {TASK.dag_id})

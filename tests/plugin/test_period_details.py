@@ -11,12 +11,13 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from fastapi.testclient import TestClient
 
 from tests.faults.strikes import Strikes, strikes
+from tests.integration.deferring import Gate, gate
 from tests.integration.lake import PERIOD, Lake
 from tests.integration.temporary_keys import LIST_ONLY, TemporaryKeys
 from tests.plugin.test_periods import HOSTILE, TASK, TRIPS, fail, loaded, loading
 
 #: Fixtures.
-__all__ = ["strikes"]
+__all__ = ["gate", "strikes"]
 
 AsUser = Callable[[str | None], TestClient]
 
@@ -90,11 +91,13 @@ def test_what_a_load_began_to_insert_is_told_when_it_is_gone(as_user: AsUser, tr
 
 
 @pytest.mark.thorough
-def test_a_load_at_work_tells_its_steps_so_far_and_those_of_the_load_before(as_user: AsUser, trips_lake: Lake) -> None:
+def test_a_load_at_work_tells_its_steps_so_far_and_those_of_the_load_before(
+    as_user: AsUser, trips_lake: Lake, gate: Gate
+) -> None:
     trips_lake.upload(TRIPS)
     before = trips_lake.load()
     trips_lake.upload(TRIPS, "2026-11")
-    with loading(trips_lake, "2026-11"):
+    with loading(trips_lake, gate, period="2026-11"):
         found = details(as_user, trips_lake, period="2026-11")
     spent = found["inserting"]["seconds_by_step"]
     assert list(spent) == ["list", "inspect", "plan", "stage"]

@@ -23,6 +23,7 @@ from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.plugin.api.schemas import Periods
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import Trips
+from tests.integration.deferring import Gate
 from tests.integration.lake import PERIOD, Lake
 from tests.integration.slow import SLOW, SLOW_SETTINGS, wait_for_insert
 from tests.narrow_user import NARROW, narrow_connection
@@ -74,14 +75,18 @@ def fail(lake: Lake, task: SimpleNamespace) -> None:
 
 
 @contextmanager
-def loading(lake: Lake, period: str = PERIOD, task: SimpleNamespace = TASK, **options: Any) -> Iterator[str]:
-    """A load that takes some seconds, as a task of a DAG; the query id of its insert."""
-    operator = lake.operator(period=period, select=SLOW, settings=SLOW_SETTINGS, **options)
-    thread = threading.Thread(target=operator.execute, args=({"ti": task},))
+def loading(
+    lake: Lake, gate: Gate | None = None, *, period: str = PERIOD, task: SimpleNamespace = TASK
+) -> Iterator[str]:
+    """A load as a task of a DAG, that a gate holds or that takes some seconds; the query id of its insert."""
+    held = {"durable": True, **gate.options} if gate else {"select": SLOW, "settings": SLOW_SETTINGS}
+    thread = threading.Thread(target=lake.operator(period=period, **held).execute, args=({"ti": task},))
     thread.start()
     try:
         yield wait_for_insert(lake)
     finally:
+        if gate:
+            gate.open()
         thread.join()
 
 

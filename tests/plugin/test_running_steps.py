@@ -15,6 +15,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import update
 
 from tests.faults.strikes import Strikes, strikes
+from tests.integration.deferring import Gate, gate
 from tests.integration.lake import PERIOD, Lake
 from tests.integration.several_periods import Periods
 from tests.integration.several_periods import periods as several_periods
@@ -24,7 +25,7 @@ from tests.plugin.test_period_details import details
 from tests.plugin.test_periods import TRIPS, loading, periods
 
 #: Fixtures.
-__all__ = ["several_periods", "strikes"]
+__all__ = ["gate", "several_periods", "strikes"]
 
 AsUser = Callable[[str | None], TestClient]
 #: Where loads are held: a step of theirs that is over in milliseconds otherwise.
@@ -100,10 +101,10 @@ def die() -> None:
 
 @pytest.mark.thorough
 def test_a_load_whose_worker_was_killed_is_unfinished_while_its_insert_runs_on(
-    as_user: AsUser, trips_lake: Lake, task: SimpleNamespace
+    as_user: AsUser, trips_lake: Lake, task: SimpleNamespace, gate: Gate
 ) -> None:
     trips_lake.upload(TRIPS)
-    with loading(trips_lake, task=task):
+    with loading(trips_lake, gate, task=task):
         states = [periods(as_user, trips_lake)[PERIOD]]
         # As the scheduler does once the task's heartbeat is missing.
         set_state(task, "failed")
