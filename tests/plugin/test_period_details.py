@@ -10,6 +10,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 from fastapi.testclient import TestClient
 
+from airflow_provider_chs3.cli.main import main
 from tests.faults.strikes import Strikes, strikes
 from tests.integration.deferring import Gate, gate
 from tests.integration.lake import PERIOD, Lake
@@ -131,8 +132,7 @@ def test_a_period_tells_its_history_and_each_of_its_objects(as_user: AsUser, tri
     trips_lake.put(first, content(trips_lake, second))
     trips_lake.s3.delete_object(Bucket=trips_lake.bucket, Key=third)
     replaced = trips_lake.load(keep_versions=1)["attempt"]
-    query = {"conn_id": "chs3_default", "database": trips_lake.database, "table": "trips", "period": PERIOD}
-    found = as_user("viewer").get("/chs3/api/objects", params=query).raise_for_status().json()
+    found = ask_objects(as_user, trips_lake)
     assert (found["error"], found["is_cut"]) == ("", False)
     keys = {each["path"].partition("/")[2]: (each["state"], each["attempt"], each["rows"]) for each in found["objects"]}
     assert keys == {
@@ -153,6 +153,34 @@ def test_a_period_tells_its_history_and_each_of_its_objects(as_user: AsUser, tri
     assert [each["is_kept"] for each in history] == [False, False, True, False]
     assert "cannot be filled from row 1 of" in history[0]["why"]
     assert min(each["seconds"] for each in history[1:]) > 0
+
+
+def ask_objects(as_user: AsUser, lake: Lake) -> Any:
+    query = {"conn_id": "chs3_default", "database": lake.database, "table": "trips", "period": PERIOD}
+    return as_user("viewer").get("/chs3/api/objects", params=query).raise_for_status().json()
+
+
+@pytest.mark.thorough
+def test_the_shell_lists_the_same_objects_as_current(
+    as_user: AsUser, trips_lake: Lake, strikes: Strikes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def on_page() -> set[str]:
+        return {each["path"] for each in ask_objects(as_user, trips_lake)["objects"] if each["state"] != "gone"}
+
+    def in_shell() -> set[str]:
+        capsys.readouterr()
+        place = ("--database", trips_lake.database, "--table", "trips", "--cluster", trips_lake.cluster.name)
+        main(["ledger", "--objects", "--output=json", *place])
+        return {each["path"] for each in json.loads(capsys.readouterr().out) if each["is_current"]}
+
+    first, second, third = (f"{trips_lake.bucket}/{key}" for key in trips_lake.upload(TRIPS))
+    trips_lake.load()
+    trips_lake.s3.delete_object(Bucket=trips_lake.bucket, Key=third.partition("/")[2])
+    # Until it has published, the table holds the rows of the load before.
+    strikes.die("before", f"Publish {PERIOD}", trips_lake.load)
+    assert on_page() == in_shell() == {first, second, third}
+    trips_lake.load()
+    assert on_page() == in_shell() == {first, second}
 
 
 def content(lake: Lake, key: str) -> bytes:

@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from airflow_provider_chs3.core.ledger.object_records import last_loads, objects_table, recorders_of_objects
-from airflow_provider_chs3.core.ledger.records import IS_STATE, newest
 from airflow_provider_chs3.core.ledger.table import LedgerKey
-from airflow_provider_chs3.core.model.models import AsJson, Node
+from airflow_provider_chs3.core.model.models import AsJson, TableName
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period
 from airflow_provider_chs3.core.periods.status import LedgerRequest, look_at_table
 from airflow_provider_chs3.core.sql.quoting import Sql, one_of, table
 from airflow_provider_chs3.core.steps.operations import QueryNodes, Steps
-from airflow_provider_chs3.core.target.node_facts import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +36,15 @@ def list_objects(request: LedgerRequest) -> Steps[list[LoadedObject]]:
     nodes = recorders_of_objects(context)
     of_periods = "1" if request.periods is None else one_of("period", map(str, request.periods))
     last = (yield from last_loads(context, of_periods)) if len(nodes) > 1 else {}
-    sql = {node: _objects_on(context, node, of_periods) for node in nodes}
+    modified_at, loaded_at = (f"formatDateTime({name}, '%F %T', 'UTC')" for name in ("last_modified", "loaded_at"))
+    columns = f"period, path, size_bytes, etag, {modified_at}, rows, {loaded_at}, attempt, is_current, arrival"
+    reads = {
+        node: reads_of_objects(
+            context.ledger, f"{LedgerKey.on(context, node, WHOLE_TABLE).table_condition} AND {of_periods}"
+        )
+        for node in nodes
+    }
+    sql = {node: Sql(f"SELECT {columns} FROM ({of_node})") for node, of_node in reads.items()}
     answers = yield from QueryNodes(name="List the objects that were loaded", sql=sql)
     listed = [
         (node, LoadedObject(*(Period.parse(period), *fields, bool(is_current), arrival)))
@@ -49,13 +55,11 @@ def list_objects(request: LedgerRequest) -> Steps[list[LoadedObject]]:
     return sorted(known, key=attrgetter("period", "path", "loaded_at"))
 
 
-def _objects_on(context: Target, node: Node, of_periods: str) -> Sql:
-    of_table = f"{LedgerKey.on(context, node, WHOLE_TABLE).table_condition} AND {of_periods}"
-    ledger = table(context.ledger)
-    bases = f"SELECT period, {newest('base')} FROM {ledger} WHERE {of_table} AND {IS_STATE} GROUP BY period"
-    published = f"SELECT attempt FROM {ledger} WHERE {of_table} AND event = 'published'"
-    return Sql(
-        "SELECT period, path, size_bytes, etag, formatDateTime(last_modified, '%F %T', 'UTC'), rows, "
-        f"formatDateTime(loaded_at, '%F %T', 'UTC'), attempt, (period, base) IN ({bases}), arrival "
-        f"FROM {table(objects_table(context.ledger))} WHERE {of_table} AND attempt IN ({published})"
+def reads_of_objects(ledger: TableName, condition: str) -> str:
+    """Return the query for the objects that published loads read, and whether the newest of them counts them still."""
+    published = f"FROM {table(ledger)} WHERE {condition} AND event = 'published'"
+    bases = f"SELECT period, argMax(base, (sequence, recorded_at)) {published} GROUP BY period"
+    return (
+        f"SELECT *, (period, base) IN ({bases}) AS is_current FROM {table(objects_table(ledger))} "
+        f"WHERE {condition} AND attempt IN (SELECT attempt {published})"
     )

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterator
 from typing import Literal, TypeAlias
 
 from pydantic import BaseModel
 
 from airflow_provider_chs3.core.model.models import TableName
 from airflow_provider_chs3.core.model.period import Period
-from airflow_provider_chs3.core.sql.quoting import Sql
+from airflow_provider_chs3.core.periods.objects import reads_of_objects
+from airflow_provider_chs3.core.sql.quoting import Sql, table
 from airflow_provider_chs3.core.steps.operations import Row, Steps
 from airflow_provider_chs3.core.target.topology import LEDGER_TABLE, OBJECTS_TABLE
 from airflow_provider_chs3.plugin.observation.ledgers import find_ledgers
-from airflow_provider_chs3.plugin.observation.period_details import of_period_in
+from airflow_provider_chs3.plugin.observation.period_details import is_of_period
 from airflow_provider_chs3.plugin.observation.speed.logs import ask_log
 
 #: The most objects that are shown, the newest.
@@ -61,26 +62,26 @@ def look_at_objects(cluster: str | None, target: TableName, period: Period) -> S
 
 
 def _of_ledger(target: TableName, period: Period, database: str) -> str:
-    """Return the query for the newest claim, and what published attempts read of each path, the oldest first."""
-    claims = of_period_in(target, period, TableName(database, LEDGER_TABLE))
-    published = f"{claims} AND event = 'published'"
-    attempt, base = (f"(SELECT argMax({name}, (sequence, recorded_at)) {published})" for name in ("attempt", "base"))
-    objects = of_period_in(target, period, TableName(database, OBJECTS_TABLE))
-    read = "(toFloat64(loaded_at), attempt, base, size_bytes, etag, ifNull(toInt64(rows), -1))"
+    """Return the query for the newest load, and what published loads read of each path, the oldest first."""
+    ledger, condition = TableName(database, LEDGER_TABLE), is_of_period(target, period)
+    published = f"FROM {table(ledger)} WHERE {condition} AND event = 'published'"
+    newest = f"(SELECT max(sequence) {published}), (SELECT argMax(attempt, (sequence, recorded_at)) {published})"
+    read = "(toFloat64(loaded_at), attempt, is_current, size_bytes, etag, ifNull(toInt64(rows), -1))"
     return (
-        f"SELECT (SELECT max(sequence) {published}), {attempt}, {base}, path, arraySort(groupArray({read})) "
-        f"{objects} AND attempt IN (SELECT attempt {published}) "
+        f"SELECT {newest}, path, arraySort(groupArray({read})) FROM ({reads_of_objects(ledger, condition)}) "
         f"GROUP BY path ORDER BY max(loaded_at) DESC, path LIMIT {MOST + 1}"
     )
 
 
-def _objects(rows: Iterable[Row]) -> Iterable[ObjectRow]:
-    for _, attempt, base, path, reads in rows:
-        *_, (_, last_attempt, last_base, size_bytes, etag, count) = reads
+def _objects(rows: Collection[Row]) -> Iterator[ObjectRow]:
+    # Rows that somebody restored or adopted are of no load.
+    is_of_a_load = any(reads[-1][2] for *_, reads in rows)
+    for _, attempt, path, reads in rows:
+        *_, (_, last_attempt, is_current, size_bytes, etag, count) = reads
         # An increment that removes rows records the kept objects once more: the first load with this version read it.
         took = next(read for read in reads if read[3:5] == (size_bytes, etag))
         state: ObjectState = "loaded"
-        if base and last_base != base:
+        if is_of_a_load and not is_current:
             state = "gone"
         elif last_attempt == attempt and took[1] == attempt:
             state = "changed" if len({read[4] for read in reads}) > 1 else "new"

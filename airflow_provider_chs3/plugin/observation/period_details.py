@@ -209,16 +209,19 @@ def _records(target: TableName, period: Period, records: TableName, *further: st
 
 def of_period_in(target: TableName, period: Period, records: TableName) -> str:
     """Return the part of a query that names a table of records, and the condition for those of a period."""
-    return f"{_of_table(target, records)} AND period = {literal(str(period))}"
+    return f"FROM {table(records)} WHERE {is_of_period(target, period)}"
 
 
-def _of_table(target: TableName, records: TableName) -> str:
-    """Return the part of a query that names a table of records, and the condition for those of the current table."""
-    name = is_table(target)
+def is_of_period(target: TableName, period: Period) -> str:
+    """Return the condition for records of a period of the current table."""
+    return f"{_is_of_table(target)} AND period = {literal(str(period))}"
+
+
+def _is_of_table(target: TableName) -> str:
+    """Return the condition for records of the current table."""
     return (
-        f"FROM {table(records)} WHERE target_database = {literal(target.database)} "
-        f"AND target_table = {literal(target.table)} "
-        f"AND target_uuid IN (SELECT toString(uuid) FROM system.tables WHERE {name})"
+        f"target_database = {literal(target.database)} AND target_table = {literal(target.table)} "
+        f"AND target_uuid IN (SELECT toString(uuid) FROM system.tables WHERE {is_table(target)})"
     )
 
 
@@ -226,7 +229,8 @@ def _newest_load(target: TableName, loads: TableName) -> str:
     """Return the query for the newest load that published."""
     columns = f"period, loaded_rows, {_OF_LOAD['seconds_by_step']}, toFloat64(recorded_at)"
     return (
-        f"SELECT ({columns}) AS found {_of_table(target, loads)} AND event = 'load' ORDER BY recorded_at DESC LIMIT 1"
+        f"SELECT ({columns}) AS found FROM {table(loads)} WHERE {_is_of_table(target)} AND event = 'load' "
+        "ORDER BY recorded_at DESC LIMIT 1"
     )
 
 
