@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 #: `narrow_user` has servers whose users have what the documentation grants them, in place of the first's.
 pytest_plugins = [
     "airflow_provider_chs3.testbed.pytest_plugin",
-    "tests.few_nodes",
-    "tests.narrow_user",
-    "tests.one_door",
+    "tests.support.few_nodes",
+    "tests.support.narrow_user",
+    "tests.support.one_door",
     "tests.sources.servers.fixtures",
 ]
 
@@ -200,7 +200,7 @@ def run_dag(airflow_db: Path) -> Callable[..., DagRun]:
     """
     from airflow.dag_processing.bundles.manager import DagBundlesManager
 
-    from tests.dag_bag import DagBag, sync_bag_to_db
+    from tests.support.dag_bag import DagBag, sync_bag_to_db
 
     def run(dag: DAG, **options: Any) -> DagRun:
         DagBundlesManager().sync_bundles_to_db()

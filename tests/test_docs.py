@@ -21,8 +21,9 @@ import pytest
 from sphinx.search.en import SearchEnglish
 
 from airflow_provider_chs3.cli.arguments import parser
-from tests import operator_pages, tested
-from tests.messages import messages
+from tests import tested
+from tests.support import operator_pages
+from tests.support.messages import messages
 from tests.test_troubleshooting import is_part
 
 ROOT = Path(__file__).parents[1]
@@ -372,7 +373,7 @@ def statements() -> Iterator[tuple[str, str]]:
 
 def _refusal(block: str, folder: Path) -> object:
     """What Airflow says against an example, which is in a folder of its own."""
-    from tests.dag_bag import DagBag
+    from tests.support.dag_bag import DagBag
 
     for name in re.findall(r'"([\w/]+\.(?:json|sql))"', block):
         (folder / name).parent.mkdir(exist_ok=True)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_chs3.testbed.trips import PeriodFacts, Trips, create_table_sql, read_facts
-from tests.few_nodes import cluster_for
-from tests.integration.lake import Lake
+from tests.support.few_nodes import cluster_for
+from tests.support.lake import Lake
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
@@ -55,7 +55,7 @@ class Gallery(Lake):
 
     def dag(self, pattern: str) -> DAG:
         """The DAG of a heading, which fails at once where it fails."""
-        from tests.dag_bag import DagBag
+        from tests.support.dag_bag import DagBag
 
         (self.folder / "gallery.py").write_text(PATTERNS[pattern].replace("my-bucket", self.bucket))
         bag = DagBag(self.folder)

@@ -21,7 +21,7 @@ def _blocks(language: str) -> list[str]:
 
 
 def test_the_dags_are_such_that_airflow_takes_them(airflow_db: Path, tmp_path: Path) -> None:
-    from tests.dag_bag import DagBag
+    from tests.support.dag_bag import DagBag
 
     for number, block in enumerate(each for each in _blocks("python") if "with DAG(" in each):
         (tmp_path / f"trips_{number}.py").write_text(block)

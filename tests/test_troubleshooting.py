@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.messages import known_codes, messages
+from tests.support.messages import known_codes, messages
 
 PAGE = (Path(__file__).parents[1] / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
 #: The code spans in the first column of its tables: parts of messages, with `…` for what varies.

@@ -58,7 +58,7 @@ def _ask(question: str, *, folder: Path) -> str:
 
 
 def test_it_comes_to_what_it_shows(connected: None, run_dag: Callable[..., Any], tmp_path: Path) -> None:
-    from tests.dag_bag import DagBag
+    from tests.support.dag_bag import DagBag
 
     # Readers have servers of their own, and no test bed.
     assert "airflow_provider_chs3.testbed" not in TUTORIAL

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tests.long_run import own_airflow
+from tests.support.long_run import own_airflow
 
 
 def main() -> int:

@@ -14,7 +14,7 @@ from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import COLUMNS, Trips, create_table_sql
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
-from tests.arguments import grouped
+from tests.support.arguments import grouped
 
 BUCKET = "bench"
 TABLE = "trips"

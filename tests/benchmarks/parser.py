@@ -49,14 +49,14 @@ def _load_airflow() -> None:
     import airflow.dag_processing.processor  # noqa: F401
     from airflow.sdk import DAG, BaseHook, BaseOperator, BaseSensorOperator, TaskGroup  # noqa: F401
 
-    import tests.dag_bag  # noqa: F401
+    import tests.support.dag_bag  # noqa: F401
 
 
 def _seconds(parse: Parse, others: Sequence[str]) -> float:
     _import(others if parse.without_others else [])
     if not parse.file:
         return _timed(lambda: _import(parse.modules))
-    from tests.dag_bag import DagBag
+    from tests.support.dag_bag import DagBag
 
     _import(parse.modules)
     if parse.is_further:

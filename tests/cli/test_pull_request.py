@@ -18,7 +18,7 @@ from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.nodes import LOADER, User
 from airflow_provider_chs3.testbed.s3 import S3Server
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
-from tests.narrow_user import TRAIT
+from tests.support.narrow_user import TRAIT
 
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "test-your-dags.md").read_text(encoding="utf-8")
 REVIEWER = User("reviewer", "only reads")

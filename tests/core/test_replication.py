@@ -30,8 +30,8 @@ from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions
 from airflow_provider_chs3.core.target.replication import find_replicas, follow
 from airflow_provider_chs3.core.target.topology import KeeperPlace
 from airflow_provider_chs3.exceptions import PreflightError, ReplicasBehindError, TargetChangedError, VerificationError
-from tests.core.driving import drive
 from tests.core.surroundings import FACTS, ONE, TWO, surroundings, with_target
+from tests.support.driving import drive
 
 ONE_B, TWO_B = Node(1, 2, "ch-1b", 9000), Node(2, 2, "ch-2b", 9000)
 NODES = (ONE, ONE_B, TWO, TWO_B)

@@ -14,7 +14,7 @@ from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
 from tests.damage.files import DAMAGES, KINDS, READERS, SNAPPY, WRITERS, Rows, rows_of
 
 if TYPE_CHECKING:
-    from tests.integration.lake import Lake
+    from tests.support.lake import Lake
 
 PERIOD = "2026-10"
 #: It writes every format and most codecs by itself: `INSERT INTO FUNCTION s3`.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.damage.running import FAULTS, LOADED, REFUSED, run
-from tests.integration.lake import Lake
+from tests.support.lake import Lake
 
 #: The long run, `python -m tests.damage`, has thousands of cases; these are the same ones each time.
 _CASES, _AT_ONCE, _FEW = 100, 10, 5

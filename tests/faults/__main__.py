@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.long_run import SERVERS, narrow_cluster, narrow_lake, own_airflow
+from tests.support.long_run import SERVERS, narrow_cluster, narrow_lake, own_airflow
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
@@ -40,7 +40,7 @@ def main() -> int:
 
 
 def _arguments() -> argparse.Namespace:
-    from tests.faults.power import missing
+    from tests.support.power import missing
 
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
     parser.add_argument("--strikes", type=int, default=20, help="how many strikes of all kinds (20)")
@@ -60,10 +60,10 @@ def _arguments() -> argparse.Namespace:
 
 def _strike(given: argparse.Namespace, home: Path) -> int:
     from airflow_provider_chs3.testbed.s3 import S3Server
-    from tests.faults.power import Power, disks_of
     from tests.faults.random_run import RandomRun, report
     from tests.faults.record import Record
-    from tests.servers.replicas import replicated
+    from tests.support.power import Power, disks_of
+    from tests.support.replicas import replicated
 
     record = Record(given.resume or home / "results")
     of = {"servers": f"{given.nodes} {given.on}", "kind": "power" if given.power else "all", "seed": given.seed}

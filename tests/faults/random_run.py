@@ -14,9 +14,9 @@ from pathlib import Path
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.faults.killing import Worker, import_hooks
-from tests.faults.power import Power
-from tests.integration.lake import Lake
+from tests.support.killing import Worker, import_hooks
+from tests.support.lake import Lake
+from tests.support.power import Power
 
 PERIODS = ("2026-08", "2026-09", "2026-10")
 _FIRST = Trips(rows_per_period=20_000, files_per_period=6)

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from tests.faults.random_run import Round
-from tests.long_run import Results, listed
+from tests.support.long_run import Results, listed
 
 Line = dict[str, Any]
 

@@ -16,10 +16,10 @@ import pytest
 from airflow_provider_chs3 import table
 from airflow_provider_chs3.exceptions import NotReadyError
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.faults.killing import Worker
-from tests.faults.outcome import assert_exact, assert_untouched
-from tests.integration.lake import Lake
-from tests.integration.slow import SLOW, SLOW_SETTINGS, wait_for_insert
+from tests.support.killing import Worker
+from tests.support.lake import Lake
+from tests.support.outcome import assert_exact, assert_untouched
+from tests.support.slow import SLOW, SLOW_SETTINGS, wait_for_insert
 
 pytestmark = pytest.mark.three_nodes
 

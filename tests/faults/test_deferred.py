@@ -10,10 +10,10 @@ import pytest
 from airflow_provider_chs3.client import detached_runner as detached
 from airflow_provider_chs3.core.steps.operations import Insert
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.faults.killing import ALL, Strike, kind_of, steps_of, strikes_after, strikes_amid
-from tests.faults.outcome import assert_exact
-from tests.integration import deferring
-from tests.integration.lake import PERIOD, Lake
+from tests.support import deferring
+from tests.support.killing import ALL, Strike, kind_of, steps_of, strikes_after, strikes_amid
+from tests.support.lake import PERIOD, Lake
+from tests.support.outcome import assert_exact
 
 pytestmark = pytest.mark.three_nodes
 

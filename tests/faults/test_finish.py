@@ -11,7 +11,7 @@ from clickhouse_driver.errors import Error as ClickHouseError
 
 from airflow_provider_chs3.core.steps.operations import Step
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.faults.killing import (
+from tests.support.killing import (
     ALL,
     ALL_BUT_THE_FIRST,
     NONE,
@@ -21,9 +21,9 @@ from tests.faults.killing import (
     strikes_after,
     strikes_amid,
 )
-from tests.faults.outcome import assert_exact
-from tests.integration.lake import PERIOD, Lake
-from tests.integration.several_periods import Periods, periods
+from tests.support.lake import PERIOD, Lake
+from tests.support.outcome import assert_exact
+from tests.support.several_periods import Periods, periods
 
 #: Fixtures.
 __all__ = ["periods"]

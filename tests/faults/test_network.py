@@ -12,12 +12,12 @@ import pytest
 from airflow_provider_chs3.core.steps.operations import Insert, Query, QueryNodes, Step
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError, TransientError
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.faults.killing import writes
-from tests.faults.outcome import assert_exact, assert_untouched
-from tests.faults.proxies import Network, NodeProxy, network
-from tests.faults.strikes import Strikes
-from tests.integration.lake import Lake
-from tests.narrow_user import narrow_connection
+from tests.support.killing import writes
+from tests.support.lake import Lake
+from tests.support.narrow_user import narrow_connection
+from tests.support.outcome import assert_exact, assert_untouched
+from tests.support.proxies import Network, NodeProxy, network
+from tests.support.strikes import Strikes
 
 pytestmark = pytest.mark.three_nodes
 

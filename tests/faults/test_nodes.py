@@ -15,11 +15,11 @@ from airflow_provider_chs3.core.load import publish
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError, TransientError
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.faults.outcome import assert_exact, assert_untouched
-from tests.faults.strikes import Strikes
-from tests.integration.lake import PERIOD, Lake, lake_on
 from tests.integration.load.test_attempts import SLOW, SLOW_SETTINGS, wait_for_insert
-from tests.narrow_user import WITH_NARROW_USER
+from tests.support.lake import PERIOD, Lake, lake_on
+from tests.support.narrow_user import WITH_NARROW_USER
+from tests.support.outcome import assert_exact, assert_untouched
+from tests.support.strikes import Strikes
 
 OLD, NEW = Trips(rows_per_period=3_000, files_per_period=6), Trips(seed=2, rows_per_period=3_500, files_per_period=6)
 

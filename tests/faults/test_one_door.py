@@ -15,15 +15,15 @@ from airflow_provider_chs3.exceptions import ClickHouseConnectionError
 from airflow_provider_chs3.testbed.balancer import LoadBalancer
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.faults.killing import ONLY_THE_FIRST, Strike, kind_of, steps_of
-from tests.faults.outcome import assert_exact, assert_untouched
-from tests.faults.proxies import GATEWAY_TIMEOUT, Gateway
-from tests.faults.strikes import Strikes
-from tests.integration import deferring
-from tests.integration.deferring import Gate, gate
-from tests.integration.lake import PERIOD, Lake, lake_on
-from tests.integration.several_periods import PERIODS, Periods, periods
-from tests.narrow_user import WITH_NARROW_USER, narrow_connection
+from tests.support import deferring
+from tests.support.deferring import Gate, gate
+from tests.support.killing import ONLY_THE_FIRST, Strike, kind_of, steps_of
+from tests.support.lake import PERIOD, Lake, lake_on
+from tests.support.narrow_user import WITH_NARROW_USER, narrow_connection
+from tests.support.outcome import assert_exact, assert_untouched
+from tests.support.proxies import GATEWAY_TIMEOUT, Gateway
+from tests.support.several_periods import PERIODS, Periods, periods
+from tests.support.strikes import Strikes
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster

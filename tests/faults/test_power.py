@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults import power
+from tests.support import power
 
 pytestmark = [
     pytest.mark.thorough,

@@ -16,10 +16,10 @@ from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.core.steps.operations import Insert, QueryNodes, Step
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.faults.killing import Worker, perform, performing, steps_of, writes
-from tests.faults.outcome import assert_exact
-from tests.integration.lake import Lake
-from tests.integration.slow import SLOW, SLOW_SETTINGS, wait_for_insert
+from tests.support.killing import Worker, perform, performing, steps_of, writes
+from tests.support.lake import Lake
+from tests.support.outcome import assert_exact
+from tests.support.slow import SLOW, SLOW_SETTINGS, wait_for_insert
 
 pytestmark = pytest.mark.three_nodes
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.random_run import RandomRun, report
-from tests.integration.lake import PERIOD, Lake
+from tests.support.lake import PERIOD, Lake
 
 pytestmark = pytest.mark.three_nodes
 

@@ -22,10 +22,10 @@ from clickhouse_driver.errors import Error as DriverError
 from airflow_provider_chs3.exceptions import ClickHouseServerError, TransientError
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.faults.outcome import assert_exact, assert_untouched
-from tests.faults.strikes import Strikes
-from tests.integration.lake import PERIOD, Lake, lake_on
-from tests.narrow_user import WITH_NARROW_USER
+from tests.support.lake import PERIOD, Lake, lake_on
+from tests.support.narrow_user import WITH_NARROW_USER
+from tests.support.outcome import assert_exact, assert_untouched
+from tests.support.strikes import Strikes
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.s3 import S3Endpoint

@@ -10,9 +10,9 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from tests.faults.strikes import Strikes
-from tests.integration.lake import PERIOD, Lake, lake_on
-from tests.narrow_user import WITH_NARROW_USER
+from tests.support.lake import PERIOD, Lake, lake_on
+from tests.support.narrow_user import WITH_NARROW_USER
+from tests.support.strikes import Strikes
 
 CHANGED = "the partition was changed since it was published"
 #: The tables: engine, columns beside the time, sorting key.

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from airflow_provider_chs3.core.steps.operations import Step
-from tests.faults.killing import ALL, ONLY_THE_FIRST, Strike, steps_of, strikes_after, strikes_amid
-from tests.integration.lake import Lake
-from tests.integration.sets import Case, Tenants
+from tests.support.killing import ALL, ONLY_THE_FIRST, Strike, steps_of, strikes_after, strikes_amid
+from tests.support.lake import Lake
+from tests.support.sets import Case, Tenants
 
 pytestmark = pytest.mark.three_nodes
 

@@ -10,12 +10,12 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.exceptions import TransientError
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.faults.outcome import assert_exact, assert_untouched
-from tests.faults.proxies import Answer, Fault, StorageProxy, slow, truncated
-from tests.faults.strikes import Strikes
 from tests.faults.test_storage import storage
-from tests.integration.lake import PERIOD, Lake
-from tests.integration.slow import wait_for_insert
+from tests.support.lake import PERIOD, Lake
+from tests.support.outcome import assert_exact, assert_untouched
+from tests.support.proxies import Answer, Fault, StorageProxy, slow, truncated
+from tests.support.slow import wait_for_insert
+from tests.support.strikes import Strikes
 
 pytestmark = pytest.mark.three_nodes
 

@@ -13,11 +13,11 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_provider_chs3.core.load.retry_policy import MAX_NEW_LISTS
 from airflow_provider_chs3.exceptions import ClickHouseServerError, ObjectsChangedError
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.faults.outcome import assert_exact, assert_untouched
-from tests.faults.proxies import Answer, Fault, StorageProxy, refusing, slow, truncated
-from tests.faults.strikes import Strikes
-from tests.integration.lake import Lake
-from tests.narrow_user import narrow_connection
+from tests.support.lake import Lake
+from tests.support.narrow_user import narrow_connection
+from tests.support.outcome import assert_exact, assert_untouched
+from tests.support.proxies import Answer, Fault, StorageProxy, refusing, slow, truncated
+from tests.support.strikes import Strikes
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.s3 import S3Endpoint

@@ -15,9 +15,18 @@ from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.core.steps.operations import Step
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.operators.ledger import ListLedgerOperator
-from tests.faults.killing import Strike, on_no_clock, perform, performing, steps_of, strikes_after, strikes_amid, writes
-from tests.integration.lake import Lake
 from tests.integration.load.test_versions import Days
+from tests.support.killing import (
+    Strike,
+    on_no_clock,
+    perform,
+    performing,
+    steps_of,
+    strikes_after,
+    strikes_amid,
+    writes,
+)
+from tests.support.lake import Lake
 
 #: They kill, or interpose, at each of some twenty steps.
 pytestmark = pytest.mark.timeout(1800)

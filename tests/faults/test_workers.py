@@ -25,10 +25,10 @@ from airflow_provider_chs3.core.steps.operations import Step
 from airflow_provider_chs3.hooks.clickhouse import PooledClickHouseHook
 from airflow_provider_chs3.testbed.trips import Trips
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
-from tests.faults.killing import Strike, Worker, steps_of, strikes_after, strikes_amid
-from tests.faults.outcome import assert_exact, assert_untouched
-from tests.integration.lake import PERIOD, Lake
-from tests.integration.slow import SLOW, SLOW_SETTINGS, wait_for_insert
+from tests.support.killing import Strike, Worker, steps_of, strikes_after, strikes_amid
+from tests.support.lake import PERIOD, Lake
+from tests.support.outcome import assert_exact, assert_untouched
+from tests.support.slow import SLOW, SLOW_SETTINGS, wait_for_insert
 
 pytestmark = pytest.mark.three_nodes
 

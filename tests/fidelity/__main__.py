@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from airflow_provider_chs3.testbed.nodes import PROGRAM_VARIABLE
-from tests.long_run import SERVERS, narrow_lake, own_airflow
+from tests.support.long_run import SERVERS, narrow_lake, own_airflow
 
 
 def main() -> int:
@@ -51,7 +51,7 @@ def _run(given: argparse.Namespace, home: Path) -> int:
     from tests.fidelity.formats import formats_read_by
     from tests.fidelity.long_run import LongRun
     from tests.fidelity.record import Record
-    from tests.narrow_user import WITH_NARROW_USER
+    from tests.support.narrow_user import WITH_NARROW_USER
 
     known = formats_read_by(is_oldest=given.on != "engine")
     formats = tuple(name for name in known if not given.format or name in given.format)

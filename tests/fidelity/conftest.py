@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.integration.lake import Lake, lake_on
+from tests.support.lake import Lake, lake_on
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster

@@ -18,7 +18,7 @@ from tests.fidelity.showing import shown
 
 if TYPE_CHECKING:
     from tests.fidelity.cases import Case
-    from tests.integration.lake import Lake
+    from tests.support.lake import Lake
 
 
 class LongRun:

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from tests.protocol_sources import digest, protocol_hash
+from tests.support.protocol_sources import digest, protocol_hash
 from tests.tested import commit
 
 

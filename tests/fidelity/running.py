@@ -22,10 +22,10 @@ from tests.fidelity.oracle import judge
 from tests.fidelity.oracle_json import leaves
 from tests.fidelity.sources import MISSING, Verdict, refused
 from tests.fidelity.values import same
-from tests.integration.lake import IS_OLDEST
+from tests.support.lake import IS_OLDEST
 
 if TYPE_CHECKING:
-    from tests.integration.lake import Lake
+    from tests.support.lake import Lake
 
 #: Outcomes that are as they must be.
 EXACT, REFUSED, REFUSED_AS_MAY_BE = "exact", "refused", "refused, as it may be"

@@ -13,7 +13,7 @@ from tests.fidelity.generate import generate
 from tests.fidelity.pens import NoSuchValueError
 from tests.fidelity.running import run
 from tests.fidelity.showing import shown
-from tests.integration.lake import IS_OLDEST, Lake
+from tests.support.lake import IS_OLDEST, Lake
 
 #: The long run, `python -m tests.fidelity`, has thousands of cases; these are the same ones each time.
 _CASES_OF_EACH, _IN_EVERY_CHANGE = 3, 2

@@ -21,7 +21,7 @@ from tests.fidelity.running import read_back
 from tests.fidelity.sources import Reading
 from tests.fidelity.text_files import read_csv
 from tests.fidelity.typed_files import read_typed
-from tests.integration.lake import Lake
+from tests.support.lake import Lake
 
 _PERIOD = "2013-02"
 

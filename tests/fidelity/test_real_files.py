@@ -18,7 +18,7 @@ from tests.fidelity.real_files import column_type, parquet_testing, pyarrow_file
 from tests.fidelity.running import read_back
 from tests.fidelity.sources import Reading, Verdict
 from tests.fidelity.typed_files import read_typed
-from tests.integration.lake import IS_OLDEST, Lake
+from tests.support.lake import IS_OLDEST, Lake
 
 _FORMATS = {".orc": "ORC", ".parquet": "Parquet", ".arrow": "Arrow"}
 #: Files of apache/parquet-testing, without those that pyarrow cannot read itself.

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.fidelity.test_real_files import is_loaded
-from tests.integration.lake import IS_OLDEST, Lake
+from tests.support.lake import IS_OLDEST, Lake
 
 _UTC = dt.UTC
 _TIME = dt.datetime(2026, 10, 5, 1, 2, 3, 456789)

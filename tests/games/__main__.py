@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.long_run import SERVERS, narrow_cluster, narrow_lake, own_airflow
+from tests.support.long_run import SERVERS, narrow_cluster, narrow_lake, own_airflow
 
 if TYPE_CHECKING:
     from tests.games.play import Game
@@ -36,9 +36,9 @@ def main() -> int:
 
 def _run(given: argparse.Namespace, home: Path) -> int:
     from airflow_provider_chs3.testbed.s3 import S3Server
-    from tests.faults.killing import import_hooks
     from tests.games.play import Game
-    from tests.long_run import Results
+    from tests.support.killing import import_hooks
+    from tests.support.long_run import Results
 
     results = Results(given.resume or home / "results")
     taken, wrong, seed = 0, 0, given.seed

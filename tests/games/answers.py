@@ -16,9 +16,9 @@ from airflow_provider_chs3.plugin.observation.period_state import PeriodState
 from airflow_provider_chs3.plugin.observation.periods import overview
 from airflow_provider_chs3.plugin.observation.periods_facts import look_at_all_tables, with_contents
 from airflow_provider_chs3.plugin.observation.running_inserts import TasksOfLoads
-from tests.arguments import grouped
 from tests.games.model import ModelPeriod, Rows
 from tests.games.tables import Tables
+from tests.support.arguments import grouped
 
 POLICIES = {"max_shrink_fraction": 1, "reload_whole_table": True}
 DEFINITION = {"files": {"file_format": "CSVWithNames"}, "policies": POLICIES}

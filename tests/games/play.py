@@ -20,14 +20,14 @@ from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.operators.held import ApprovePeriodsOperator, DiscardPeriodsOperator
 from airflow_provider_chs3.operators.ledger import AdoptPeriodsOperator, ForgetPeriodsOperator
 from airflow_provider_chs3.operators.versions import ListVersionsOperator, RestorePeriodsOperator, UnpinPeriodsOperator
-from tests.arguments import grouped
-from tests.faults.killing import Worker, perform, performing
 from tests.games.answers import DEFINITION, POLICIES, Answers
 from tests.games.model import HeldRows, ModelPeriod
 from tests.games.tables import ENGINES, OF_GAMES, Tables
+from tests.support.arguments import grouped
+from tests.support.killing import Worker, perform, performing
 
 if TYPE_CHECKING:
-    from tests.integration.lake import Lake
+    from tests.support.lake import Lake
 
 REFUSED = (AirflowFailException, Chs3Error)
 _TIMEOUT_SECONDS = 120.0

@@ -12,7 +12,7 @@ from tests.games.model import ModelPeriod, Row, Rows
 from tests.nights.spans import KEYS, SPANS, Span
 
 if TYPE_CHECKING:
-    from tests.integration.lake import Lake
+    from tests.support.lake import Lake
 
 #: Spans of games: by month, by day, by tenant and month, and a whole table.
 OF_GAMES = {span.name: span for span in SPANS if span.name in ("month", "day", "whole table", "set of partitions")}

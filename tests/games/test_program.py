@@ -10,7 +10,7 @@ import pytest
 
 from tests.games.play import Game
 from tests.games.tables import OF_GAMES
-from tests.integration.lake import IS_OLDEST, Lake
+from tests.support.lake import IS_OLDEST, Lake
 
 
 @pytest.mark.timeout(900)

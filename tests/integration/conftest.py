@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.few_nodes import cluster_for
-from tests.integration.lake import Lake, lake_on
+from tests.support.few_nodes import cluster_for
+from tests.support.lake import Lake, lake_on
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster

@@ -12,8 +12,8 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.operators.ledger import AdoptPeriodsOperator
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
-from tests.arguments import grouped
-from tests.integration.lake import PERIOD, Lake
+from tests.support.arguments import grouped
+from tests.support.lake import PERIOD, Lake
 
 OTHER_PERIOD = "2026-09"
 FILES = 18

@@ -11,7 +11,7 @@ import pytest
 
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
-from tests.integration.lake import Lake
+from tests.support.lake import Lake
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from airflow_provider_chs3.core.watch.health import Health
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import create_table_sql
 from tests.integration import slow_merges
-from tests.integration.lake import PERIOD, Lake
-from tests.waiting import wait_until
+from tests.support.lake import PERIOD, Lake
+from tests.support.waiting import wait_until
 
 #: A single row to a block, and so to a part.
 PART_BY_PART = {"max_block_size": 1, "min_insert_block_size_rows": 1, "max_insert_threads": 1, "max_threads": 1}

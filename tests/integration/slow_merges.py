@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from airflow_provider_chs3.testbed.nodes import RunningNode
-from tests.integration.lake import Lake
+from tests.support.lake import Lake
 
 SECONDS_PER_ROW = 0.01
 

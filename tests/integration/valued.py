@@ -12,7 +12,7 @@ import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
 
-from tests.integration.lake import PERIOD, Lake
+from tests.support.lake import PERIOD, Lake
 
 PREFIX = f"trips/{PERIOD}/"
 AT = "2026-10-05 12:00:00"

@@ -18,7 +18,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.long_run import SERVERS, narrow_cluster, narrow_lake, own_airflow
+from tests.support.long_run import SERVERS, narrow_cluster, narrow_lake, own_airflow
 
 if TYPE_CHECKING:
     from tests.nights.engines import Engine
@@ -40,7 +40,7 @@ def main() -> int:
 
 
 def _arguments() -> argparse.Namespace:
-    from tests.faults.power import missing
+    from tests.support.power import missing
 
     parser = argparse.ArgumentParser(prog="python -m tests.nights", description=__doc__)
     parser.add_argument("--nights", type=int, default=100, help="how many nights, over all tables (100)")
@@ -67,10 +67,10 @@ def _arguments() -> argparse.Namespace:
 
 
 def _run(given: argparse.Namespace, home: Path) -> int:
-    from tests.faults.killing import import_hooks
     from tests.nights.engines import ENGINES
     from tests.nights.record import Record
     from tests.nights.spans import SPANS
+    from tests.support.killing import import_hooks
 
     spans = [each for each in SPANS if not given.span or each.name in given.span]
     engines = [each for each in ENGINES if not given.engine or each.name in given.engine]
@@ -131,8 +131,8 @@ def _play(
 def _servers(given: argparse.Namespace, home: Path) -> Iterator[Servers]:
     from airflow_provider_chs3.testbed.balancer import LoadBalancer
     from airflow_provider_chs3.testbed.s3 import S3Server
-    from tests.faults.power import Power, disks_of
     from tests.nights.servers import Servers
+    from tests.support.power import Power, disks_of
 
     with ExitStack() as stack:
         disks = stack.enter_context(disks_of(given.nodes, home / "cluster")) if given.power else []

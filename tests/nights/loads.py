@@ -18,13 +18,13 @@ from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.operators.held import DiscardPeriodsOperator
 from airflow_provider_chs3.operators.versions import RestorePeriodsOperator, UnpinPeriodsOperator
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
-from tests.arguments import grouped
-from tests.faults.killing import Worker, perform, performing, writes
 from tests.integration.load.test_hold import run
 from tests.nights.spans import Span
+from tests.support.arguments import grouped
+from tests.support.killing import Worker, perform, performing, writes
 
 if TYPE_CHECKING:
-    from tests.integration.lake import Lake
+    from tests.support.lake import Lake
 
 #: About as many steps of a load write.
 STEPS = 18

@@ -12,7 +12,7 @@ from tests.nights.engines import Engine
 from tests.nights.spans import KEYS, Span
 
 if TYPE_CHECKING:
-    from tests.integration.lake import Lake
+    from tests.support.lake import Lake
 
 Row = tuple[datetime, int, int, int, int, str]
 #: Rows by period, or arrival, and file.

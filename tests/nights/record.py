@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from tests.long_run import Results, listed
 from tests.nights.spans import SPANS
+from tests.support.long_run import Results, listed
 
 Line = dict[str, Any]
 #: The lines of the table, each with the beginnings of a night's own words for it.

@@ -13,8 +13,8 @@ from clickhouse_driver.errors import NetworkError, ServerException
 
 from airflow_provider_chs3.testbed.balancer import LoadBalancer
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from tests.faults.power import Power
-from tests.integration.lake import Lake
+from tests.support.lake import Lake
+from tests.support.power import Power
 
 _TIMEOUT_SECONDS = 90
 #: How a server's log names a directory whose table it does not know.

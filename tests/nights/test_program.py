@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_chs3.testbed.programs import keeper
-from tests.faults import power
 from tests.nights.record import Record
+from tests.support import power
 
 
 @pytest.mark.thorough

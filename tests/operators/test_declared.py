@@ -22,7 +22,7 @@ from airflow_provider_chs3.operators.ledger import ListLedgerOperator
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from airflow_provider_chs3.transfers.scheduled_load import scheduled_load
-from tests.operator_pages import operators
+from tests.support.operator_pages import operators
 
 PLACE = {"bucket": "lake", "key": "{YYYY-MM}/", "table": "trips"}
 #: Those whose arguments are their own, and those that differ from a load from S3 by where the rows are.

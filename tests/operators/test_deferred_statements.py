@@ -21,10 +21,10 @@ from airflow_provider_chs3.operators.clickhouse import ClickHouseOperator
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.nodes import CLUSTER
 from airflow_provider_chs3.testbed.processes import free_ports
-from tests.faults.proxies import GATEWAY_TIMEOUT, Gateway
-from tests.integration.deferring import dying_as_it_waits
-from tests.operators.deferred_task import hurry, run, start, stay, table
-from tests.waiting import wait_until
+from tests.support.deferred_task import hurry, run, start, stay, table
+from tests.support.deferring import dying_as_it_waits
+from tests.support.proxies import GATEWAY_TIMEOUT, Gateway
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster

@@ -24,7 +24,7 @@ DAY = datetime(2026, 3, 5, tzinfo=UTC)
 
 @pytest.fixture(scope="module")
 def dags(airflow_db: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, DAG]:
-    from tests.dag_bag import DagBag
+    from tests.support.dag_bag import DagBag
 
     folder = tmp_path_factory.mktemp("dags")
     for number, block in enumerate(re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)):

@@ -16,7 +16,7 @@ from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.transfers.kafka_to_s3 import KafkaToS3Operator
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from airflow_provider_chs3.transfers.scheduled_load import scheduled_load
-from tests.dag_bag import DagBag
+from tests.support.dag_bag import DagBag
 
 PLACE = {"bucket": "lake", "key": "{YYYY-MM}/"}
 DAY = timedelta(days=1)

@@ -17,7 +17,7 @@ from uuid import UUID
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from tests.operators.deferred_task import hurry, run, start, stay, table
+from tests.support.deferred_task import hurry, run, start, stay, table
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook

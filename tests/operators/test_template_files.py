@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.dag_bag import DagBag
+from tests.support.dag_bag import DagBag
 
 HEAD = """
 from airflow.sdk import DAG

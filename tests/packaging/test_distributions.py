@@ -20,8 +20,8 @@ import pytest
 import airflow_provider_chs3
 from airflow_provider_chs3.get_provider_info import get_provider_info
 from airflow_provider_chs3.plugin.security import ACTIONS_DAG
-from tests.dag_bag import DagBag
 from tests.packaging.conftest import Build
+from tests.support.dag_bag import DagBag
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "airflow_provider_chs3"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.packaging.test_distributions import ROOT
-from tests.plugin.browsing import browser as browser
+from tests.support.browsing import browser as browser
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

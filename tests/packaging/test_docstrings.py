@@ -16,8 +16,8 @@ from types import FunctionType
 from typing import Any
 
 from airflow_provider_chs3 import exceptions
-from tests.operator_pages import operators
 from tests.packaging import public_api
+from tests.support.operator_pages import operators
 
 _METHODS = (FunctionType, classmethod, staticmethod)
 #: Airflow calls with these, and describes them.

@@ -12,7 +12,7 @@ import argparse
 import sys
 from collections import Counter
 
-from tests.long_run import own_airflow, parser_of_cases
+from tests.support.long_run import own_airflow, parser_of_cases
 
 
 def main() -> int:

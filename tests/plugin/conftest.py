@@ -13,11 +13,11 @@ from fastapi.testclient import TestClient
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.nodes import Cluster
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
-from tests.few_nodes import cluster_for
 from tests.integration.conftest import lake, trips_lake
-from tests.integration.lake import Lake, lake_on
-from tests.narrow_user import WITH_NARROW_USER
-from tests.plugin.browsing import browser, open_page, url
+from tests.support.browsing import browser, open_page, url
+from tests.support.few_nodes import cluster_for
+from tests.support.lake import Lake, lake_on
+from tests.support.narrow_user import WITH_NARROW_USER
 
 #: Fixtures.
 __all__ = ["browser", "lake", "open_page", "trips_lake", "url"]

@@ -18,7 +18,7 @@ from airflow.utils.session import create_session
 from fastapi.testclient import TestClient
 from sqlalchemy import delete, select, update
 
-from tests.dag_bag import DagBag, sync_bag_to_db
+from tests.support.dag_bag import DagBag, sync_bag_to_db
 
 #: Loads periods, as far as Airflow knows.
 LOADER = "acted_on"

@@ -27,12 +27,12 @@ from airflow_provider_chs3.testbed.nodes import Cluster
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import Trips
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
-from tests.dag_bag import DagBag, sync_bag_to_db
-from tests.integration.lake import Lake, lake_on
-from tests.integration.slow import SLOW, SLOW_SETTINGS, wait_for_insert
-from tests.plugin.browsing import SCREENSHOTS
 from tests.plugin.test_periods import TASK
-from tests.waiting import wait_until
+from tests.support.browsing import SCREENSHOTS
+from tests.support.dag_bag import DagBag, sync_bag_to_db
+from tests.support.lake import Lake, lake_on
+from tests.support.slow import SLOW, SLOW_SETTINGS, wait_for_insert
+from tests.support.waiting import wait_until
 
 STUCK, FAILED, PUBLISHED, LOADING = "2026-08", "2026-09", "2026-10", "2026-11"
 #: The DAG whose tasks load them, and whose it is.

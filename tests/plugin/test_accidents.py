@@ -39,11 +39,11 @@ from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
 from airflow_provider_chs3.transfers.clickhouse_to_clickhouse import ClickHouseToClickHouseOperator
-from tests.dag_bag import DagBag, sync_bag_to_db
-from tests.integration.lake import PERIOD, Lake, lake_on
-from tests.integration.slow import SLOW, SLOW_SETTINGS
-from tests.narrow_user import WITH_NARROW_USER
-from tests.plugin.browsing import PAGE, SCREENSHOTS, keep
+from tests.support.browsing import PAGE, SCREENSHOTS, keep
+from tests.support.dag_bag import DagBag, sync_bag_to_db
+from tests.support.lake import PERIOD, Lake, lake_on
+from tests.support.narrow_user import WITH_NARROW_USER
+from tests.support.slow import SLOW, SLOW_SETTINGS
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

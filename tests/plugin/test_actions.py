@@ -12,11 +12,11 @@ from airflow.utils.types import DagRunTriggeredByType
 from fastapi.testclient import TestClient
 
 from airflow_provider_chs3.core.load.retry_policy import RELOAD_OPTIONS
-from tests.integration.lake import PERIOD, Lake
 from tests.plugin import runs
-from tests.plugin.browsing import PAGE, keep
 from tests.plugin.runs import ACTIONS, LOADER
 from tests.plugin.test_periods import TRIPS, fail
+from tests.support.browsing import PAGE, keep
+from tests.support.lake import PERIOD, Lake
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page

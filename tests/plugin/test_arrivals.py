@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
 
-from tests.integration.lake import Lake
 from tests.integration.load.test_held_arrivals import CHECKED, approve
 from tests.integration.load.test_spread import Arrivals
 from tests.plugin import runs
-from tests.plugin.browsing import PAGE, keep
 from tests.plugin.runs import ACTIONS, LOADER
 from tests.plugin.test_period_details import details
 from tests.plugin.test_periods import AsUser, periods
+from tests.support.browsing import PAGE, keep
+from tests.support.lake import Lake
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page

@@ -12,11 +12,11 @@ from airflow_provider_chs3.core.sql.quoting import literal
 from airflow_provider_chs3.plugin.observation.period_state import PeriodState
 from airflow_provider_chs3.testbed.nodes import Cluster
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
-from tests.integration.lake import PERIOD, Lake
-from tests.plugin.browsing import PAGE, keep
 from tests.plugin.scene import taxi_lake
 from tests.plugin.test_periods import HOSTILE, TASK, TRIPS, fail, loaded
 from tests.plugin.test_throughput import asked_as_watcher
+from tests.support.browsing import PAGE, keep
+from tests.support.lake import PERIOD, Lake
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page, Route

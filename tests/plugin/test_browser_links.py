@@ -15,10 +15,10 @@ from airflow.sdk import DAG, Asset
 
 from airflow_provider_chs3.plugin.constants import HAS_PAGE
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
-from tests.dag_bag import DagBag, sync_bag_to_db
-from tests.integration.lake import Lake
-from tests.plugin.browsing import PAGE, keep
 from tests.plugin.test_periods import TRIPS
+from tests.support.browsing import PAGE, keep
+from tests.support.dag_bag import DagBag, sync_bag_to_db
+from tests.support.lake import Lake
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page, Route

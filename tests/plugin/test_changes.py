@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fastapi.testclient import TestClient
 
-from tests.integration.lake import PERIOD, Lake
-from tests.plugin.browsing import PAGE, keep
 from tests.plugin.test_periods import HOSTILE, loaded
 from tests.plugin.test_throughput import asked_as_watcher
+from tests.support.browsing import PAGE, keep
+from tests.support.lake import PERIOD, Lake
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -12,10 +12,10 @@ import pytest
 from fastapi.testclient import TestClient
 
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.deferring import Gate, gate
-from tests.integration.lake import PERIOD, Lake
-from tests.narrow_user import narrow_connection
 from tests.plugin.test_periods import TASK, TRIPS, loaded, loading, periods
+from tests.support.deferring import Gate, gate
+from tests.support.lake import PERIOD, Lake
+from tests.support.narrow_user import narrow_connection
 
 pytestmark = pytest.mark.three_nodes
 

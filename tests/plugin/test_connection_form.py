@@ -12,7 +12,7 @@ from sqlalchemy import delete
 
 from airflow_provider_chs3.client.connection import ConnectionOptions
 from airflow_provider_chs3.get_provider_info import get_provider_info
-from tests.plugin.browsing import keep
+from tests.support.browsing import keep
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.plugin import runs
-from tests.plugin.browsing import PAGE
 from tests.plugin.runs import ACTIONS, LOADER
+from tests.support.browsing import PAGE
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.integration.lake import PERIOD, Lake
 from tests.plugin.test_periods import AsUser, periods
 from tests.plugin.test_schedules import leave_unfinished, set_task, task
+from tests.support.lake import PERIOD, Lake
 
 #: A fixture.
 __all__ = ["task"]

@@ -12,11 +12,11 @@ from airflow_provider_chs3.plugin.api.schemas import Periods
 from airflow_provider_chs3.testbed.nodes import Cluster
 from airflow_provider_chs3.testbed.trips import Trips
 from airflow_provider_chs3.transfers.clickhouse_to_clickhouse import ClickHouseToClickHouseOperator
-from tests.few_nodes import cluster_for
-from tests.integration.lake import PERIOD, Lake
-from tests.plugin.browsing import PAGE, keep
 from tests.plugin.test_periods import TASK, loaded
 from tests.sources.select_lake import SelectLake
+from tests.support.browsing import PAGE, keep
+from tests.support.few_nodes import cluster_for
+from tests.support.lake import PERIOD, Lake
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

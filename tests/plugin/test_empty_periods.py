@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.integration.lake import PERIOD, Lake
 from tests.plugin.test_periods import TASK, AsUser, loaded, periods
+from tests.support.lake import PERIOD, Lake
 
 EMPTIED = SimpleNamespace(**{**vars(TASK), "run_id": "the run that emptied it"})
 

@@ -13,10 +13,10 @@ from fastapi.testclient import TestClient
 from sqlalchemy import update
 
 from airflow_provider_chs3.plugin.constants import LOADERS
-from tests.integration.lake import Lake
 from tests.plugin import runs
-from tests.plugin.browsing import PAGE, THEMES, TIMEOUT_MILLISECONDS, keep
 from tests.plugin.scene import DAG_ID, FAILED, LOADING, PUBLISHED, STUCK, scene
+from tests.support.browsing import PAGE, THEMES, TIMEOUT_MILLISECONDS, keep
+from tests.support.lake import Lake
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

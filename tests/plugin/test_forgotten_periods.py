@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_chs3.operators.ledger import ForgetPeriodsOperator
-from tests.integration.lake import PERIOD, Lake
 from tests.plugin.test_periods import AsUser, loaded, periods
+from tests.support.lake import PERIOD, Lake
 
 LATER = "2099-01"
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.integration.lake import Lake
-from tests.plugin.browsing import PAGE, keep
 from tests.plugin.test_periods import TASK, AsUser, loaded, periods
+from tests.support.browsing import PAGE, keep
+from tests.support.lake import Lake
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -11,9 +11,9 @@ import pytest
 from fastapi.testclient import TestClient
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from tests.integration.lake import Lake
-from tests.narrow_user import WATCHER
 from tests.plugin.test_periods import loaded
+from tests.support.lake import Lake
+from tests.support.narrow_user import WATCHER
 
 pytestmark = pytest.mark.three_nodes
 

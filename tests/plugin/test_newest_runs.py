@@ -21,11 +21,11 @@ from airflow_provider_chs3 import transfers
 from airflow_provider_chs3.operators._support.period_load_task import PeriodLoadTask
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.plugin.constants import LOADERS
-from tests.integration.lake import Lake
 from tests.plugin import runs
-from tests.plugin.browsing import PAGE
 from tests.plugin.runs import ACTIONS, LOADER
 from tests.plugin.test_schedules import load, set_dag, set_task, task
+from tests.support.browsing import PAGE
+from tests.support.lake import Lake
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

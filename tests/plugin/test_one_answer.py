@@ -23,10 +23,10 @@ from airflow_provider_chs3.operators.versions import RestorePeriodsOperator
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
-from tests.integration.lake import PERIOD, Lake, lake_on
 from tests.integration.ledger.test_ledger_admin import adopt, ledger, where
 from tests.integration.load.test_row_policies import filtered
 from tests.plugin.test_periods import TRIPS, periods
+from tests.support.lake import PERIOD, Lake, lake_on
 
 #: A fixture.
 __all__ = ["filtered"]

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.integration.lake import PERIOD, Lake
-from tests.plugin.browsing import PAGE
 from tests.plugin.test_actions import Open
 from tests.plugin.test_periods import AsUser, loaded, periods
+from tests.support.browsing import PAGE
+from tests.support.lake import PERIOD, Lake
 
 SAID = "not created by this version of the package"
 

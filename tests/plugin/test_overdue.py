@@ -11,9 +11,9 @@ import pytest
 
 from airflow_provider_chs3.core.model.period import Grain, Period
 from airflow_provider_chs3.plugin.api.schemas import Periods
-from tests.integration.lake import Lake
-from tests.plugin.browsing import PAGE, keep
 from tests.plugin.test_periods import TASK, TRIPS, AsUser
+from tests.support.browsing import PAGE, keep
+from tests.support.lake import Lake
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

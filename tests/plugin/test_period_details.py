@@ -11,11 +11,11 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from fastapi.testclient import TestClient
 
 from airflow_provider_chs3.cli.main import main
-from tests.faults.strikes import Strikes, strikes
-from tests.integration.deferring import Gate, gate
-from tests.integration.lake import PERIOD, Lake
-from tests.integration.temporary_keys import LIST_ONLY, TemporaryKeys
 from tests.plugin.test_periods import HOSTILE, TASK, TRIPS, fail, loaded, loading
+from tests.support.deferring import Gate, gate
+from tests.support.lake import PERIOD, Lake
+from tests.support.strikes import Strikes, strikes
+from tests.support.temporary_keys import LIST_ONLY, TemporaryKeys
 
 #: Fixtures.
 __all__ = ["gate", "strikes"]

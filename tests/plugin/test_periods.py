@@ -23,11 +23,11 @@ from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.plugin.api.schemas import Periods
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.deferring import Gate
-from tests.integration.lake import PERIOD, Lake
-from tests.integration.slow import SLOW, SLOW_SETTINGS, wait_for_insert
-from tests.narrow_user import NARROW, narrow_connection
-from tests.waiting import wait_until
+from tests.support.deferring import Gate
+from tests.support.lake import PERIOD, Lake
+from tests.support.narrow_user import NARROW, narrow_connection
+from tests.support.slow import SLOW, SLOW_SETTINGS, wait_for_insert
+from tests.support.waiting import wait_until
 
 AsUser = Callable[[str | None], TestClient]
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 from fastapi.testclient import TestClient
 
-from tests.integration.several_periods import PERIODS, Periods
-from tests.integration.several_periods import periods as several_periods
-from tests.plugin.browsing import PAGE, keep
 from tests.plugin.test_periods import periods
+from tests.support.browsing import PAGE, keep
+from tests.support.several_periods import PERIODS, Periods
+from tests.support.several_periods import periods as several_periods
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

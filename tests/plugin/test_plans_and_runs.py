@@ -20,9 +20,9 @@ from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.plugin.constants import PLAN_KEY
 from airflow_provider_chs3.testbed.trips import Trips
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
-from tests.arguments import grouped
-from tests.integration.lake import PERIOD, Lake
 from tests.plugin.test_periods import TRIPS, loaded, periods
+from tests.support.arguments import grouped
+from tests.support.lake import PERIOD, Lake
 
 AsUser = Callable[[str | None], TestClient]
 RunDag = Callable[..., DagRun]

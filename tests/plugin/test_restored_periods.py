@@ -11,12 +11,12 @@ from airflow.providers.common.compat.sdk import AirflowSkipException
 from airflow_provider_chs3.operators.held import DiscardPeriodsOperator
 from airflow_provider_chs3.operators.versions import RestorePeriodsOperator, UnpinPeriodsOperator
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import PERIOD, Lake
 from tests.plugin import runs
-from tests.plugin.browsing import PAGE, keep
 from tests.plugin.runs import ACTIONS, LOADER
 from tests.plugin.test_actions import act
 from tests.plugin.test_periods import TASK, TRIPS, AsUser, periods
+from tests.support.browsing import PAGE, keep
+from tests.support.lake import PERIOD, Lake
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

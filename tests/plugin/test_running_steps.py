@@ -14,15 +14,15 @@ from airflow.utils.session import create_session
 from fastapi.testclient import TestClient
 from sqlalchemy import update
 
-from tests.faults.strikes import Strikes, strikes
-from tests.integration.deferring import Gate, gate
-from tests.integration.lake import PERIOD, Lake
-from tests.integration.several_periods import Periods
-from tests.integration.several_periods import periods as several_periods
-from tests.integration.slow import SLOW, SLOW_SETTINGS
 from tests.plugin.runs import LOADER, make_known, set_state, start
 from tests.plugin.test_period_details import details
 from tests.plugin.test_periods import TRIPS, loading, periods
+from tests.support.deferring import Gate, gate
+from tests.support.lake import PERIOD, Lake
+from tests.support.several_periods import Periods
+from tests.support.several_periods import periods as several_periods
+from tests.support.slow import SLOW, SLOW_SETTINGS
+from tests.support.strikes import Strikes, strikes
 
 #: Fixtures.
 __all__ = ["gate", "several_periods", "strikes"]

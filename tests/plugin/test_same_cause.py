@@ -10,11 +10,11 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from fastapi.testclient import TestClient
 
 from airflow_provider_chs3.exceptions import Chs3Error
-from tests.integration.lake import Lake
 from tests.plugin import runs
-from tests.plugin.browsing import PAGE, keep
 from tests.plugin.runs import LOADER
 from tests.plugin.test_periods import TRIPS
+from tests.support.browsing import PAGE, keep
+from tests.support.lake import Lake
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page

@@ -16,11 +16,11 @@ from sqlalchemy import select, update
 from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.plugin.api.schedules import Schedule, mark_waiting
 from airflow_provider_chs3.plugin.observation.periods import UnreadPeriods
-from tests.integration.lake import PERIOD, Lake
 from tests.plugin import runs
-from tests.plugin.browsing import PAGE, keep
 from tests.plugin.runs import LOADER
 from tests.plugin.test_periods import TRIPS, fail, loaded, periods
+from tests.support.browsing import PAGE, keep
+from tests.support.lake import PERIOD, Lake
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -13,9 +13,9 @@ from fastapi.testclient import TestClient
 
 from airflow_provider_chs3.operators.prove import ProvePeriodsOperator
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import PERIOD, Lake
-from tests.plugin.browsing import PAGE, keep
 from tests.plugin.test_periods import loaded, periods
+from tests.support.browsing import PAGE, keep
+from tests.support.lake import PERIOD, Lake
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

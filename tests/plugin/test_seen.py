@@ -18,11 +18,11 @@ from airflow.cli.cli_parser import get_parser
 from fastapi.testclient import TestClient
 
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.dag_bag import DagBag
-from tests.integration.lake import PERIOD, Lake
-from tests.plugin.browsing import PAGE, keep
 from tests.plugin.test_browser import remember_loads
 from tests.plugin.test_periods import loaded, periods
+from tests.support.browsing import PAGE, keep
+from tests.support.dag_bag import DagBag
+from tests.support.lake import PERIOD, Lake
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page, Route

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.integration.lake import Lake
-from tests.integration.sets import Case, Tenants
 from tests.plugin.test_periods import TASK, AsUser, loaded, periods
+from tests.support.lake import Lake
+from tests.support.sets import Case, Tenants
 
 
 @pytest.mark.thorough

@@ -13,10 +13,10 @@ from airflow_provider_chs3.plugin.api.periods import missed_nodes
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.processes import free_ports
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import PERIOD, Lake
-from tests.narrow_user import narrow_connection
-from tests.plugin.browsing import PAGE, keep
 from tests.plugin.test_periods import loaded
+from tests.support.browsing import PAGE, keep
+from tests.support.lake import PERIOD, Lake
+from tests.support.narrow_user import narrow_connection
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

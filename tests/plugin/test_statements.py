@@ -9,9 +9,9 @@ import pytest
 from fastapi.testclient import TestClient
 
 from airflow_provider_chs3.client.connection import Address
-from tests.integration.counting import of_nodes, sent
-from tests.integration.lake import Lake
 from tests.plugin.test_periods import loaded, periods
+from tests.support.counting import of_nodes, sent
+from tests.support.lake import Lake
 
 #: Fixtures.
 __all__ = ["sent"]

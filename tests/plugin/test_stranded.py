@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.integration.lake import PERIOD, Lake
 from tests.plugin import runs
-from tests.plugin.browsing import PAGE, keep
 from tests.plugin.runs import LOADER
 from tests.plugin.test_periods import AsUser, periods
 from tests.plugin.test_schedules import Open, leave_unfinished, load, set_dag, task
+from tests.support.browsing import PAGE, keep
+from tests.support.lake import PERIOD, Lake
 
 #: A fixture.
 __all__ = ["task"]

@@ -21,9 +21,9 @@ from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.testbed.trips import Trips
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
-from tests.integration.lake import PERIOD, Lake
-from tests.integration.slow import SLOW, SLOW_SETTINGS, wait_for_insert
 from tests.plugin.test_periods import TRIPS
+from tests.support.lake import PERIOD, Lake
+from tests.support.slow import SLOW, SLOW_SETTINGS, wait_for_insert
 
 AsUser = Callable[[str | None], TestClient]
 RunDag = Callable[..., DagRun]

@@ -16,12 +16,12 @@ from airflow_provider_chs3.core.arguments.merge_arguments import Thresholds
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.faults.proxies import StorageProxy, slow
-from tests.integration.lake import PERIOD, Lake
-from tests.narrow_user import WATCHER
-from tests.plugin.browsing import PAGE, SCREENSHOTS, keep
 from tests.plugin.test_periods import TASK, TRIPS, loaded, periods
-from tests.waiting import wait_until
+from tests.support.browsing import PAGE, SCREENSHOTS, keep
+from tests.support.lake import PERIOD, Lake
+from tests.support.narrow_user import WATCHER
+from tests.support.proxies import StorageProxy, slow
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -14,10 +14,10 @@ from fastapi.testclient import TestClient
 
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.plugin.observation import unchanged_periods
-from tests.integration.lake import Lake
-from tests.plugin.browsing import PAGE, keep
 from tests.plugin.test_grains_on_page import load_table
 from tests.plugin.test_periods import TASK
+from tests.support.browsing import PAGE, keep
+from tests.support.lake import Lake
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page, Route

@@ -6,12 +6,12 @@ import re
 
 import pytest
 
-from tests.integration.lake import PERIOD, Lake
 from tests.plugin import runs
-from tests.plugin.browsing import PAGE
 from tests.plugin.runs import LOADER
 from tests.plugin.test_actions import Open, loaded
 from tests.plugin.test_periods import AsUser
+from tests.support.browsing import PAGE
+from tests.support.lake import PERIOD, Lake
 
 #: A fixture.
 __all__ = ["loaded"]

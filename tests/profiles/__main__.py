@@ -22,7 +22,7 @@ from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.s3 import S3Server
 from tests.profiles.hostile import Case, Hostile, alone, at_random, in_turn
 from tests.profiles.run import carry_out
-from tests.protocol_sources import protocol_hash
+from tests.support.protocol_sources import protocol_hash
 from tests.tested import commit
 
 

@@ -20,8 +20,8 @@ from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.nodes import LOADER
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
 from airflow_provider_chs3.testbed.s3 import S3Server
-from tests.arguments import grouped
 from tests.profiles.hostile import Case
+from tests.support.arguments import grouped
 
 PERIOD = "2026-10"
 #: Loaded together with it from the second night on.

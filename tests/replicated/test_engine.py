@@ -18,9 +18,9 @@ from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.processes import HOST, free_ports
 from airflow_provider_chs3.testbed.programs.keeper import Keeper, missing
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import Lake
-from tests.integration.refusal import refused
-from tests.narrow_user import WITH_NARROW_USER_OF_REPLICAS, narrow_connection
+from tests.support.lake import Lake
+from tests.support.narrow_user import WITH_NARROW_USER_OF_REPLICAS, narrow_connection
+from tests.support.refusal import refused
 
 #: The servers in `tests/servers` have replicas on every change.
 pytestmark = pytest.mark.thorough

@@ -23,7 +23,7 @@ from airflow_provider_chs3.testbed.programs.keeper import Keeper
 from tests.core.watch.test_health import FEW
 from tests.replicated import debian_cluster
 from tests.replicated.conftest import FIRST, FOLLOWER, Replicated
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 #: The servers in `tests/servers` have replicas on every change.
 pytestmark = pytest.mark.thorough

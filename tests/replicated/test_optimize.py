@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.replicated.conftest import FIRST, OTHER_SHARD, Replicated
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 #: The servers in `tests/servers` have replicas on every change.
 pytestmark = pytest.mark.thorough

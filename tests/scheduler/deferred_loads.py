@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
-from tests.integration.lake import PERIOD, Lake
-from tests.integration.slow import SLOW_SETTINGS
 from tests.scheduler.deferred_tasks import ARGUMENTS, FATES, TELLS_PID, DeferredTasks
+from tests.support.lake import PERIOD, Lake
+from tests.support.slow import SLOW_SETTINGS
 
 DATABASE = "test_deferred"
 TRIPS = Trips(rows_per_period=6_000, files_per_period=6)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from tests.scheduler.airflow_services import AirflowServices
+from tests.support.airflow_services import AirflowServices
 
 _TIMEOUT_SECONDS = 300
 _TASKS_AT_ONCE = "8"

@@ -14,7 +14,7 @@ import airflow
 import pytest
 
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql, read_facts
-from tests.scheduler.airflow_services import AirflowServices
+from tests.support.airflow_services import AirflowServices
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.scheduler.airflow_services import AirflowServices
+from tests.support.airflow_services import AirflowServices
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "how-to" / "alerts.md"

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_chs3.operators.held import ApprovePeriodsOperator
-from tests.integration.lake import PERIOD, Lake
 from tests.scheduler import deferred_loads, deferred_statements
-from tests.scheduler.airflow_services import AirflowServices
 from tests.scheduler.deferred_loads import HELD, TRIPS, Loads
 from tests.scheduler.deferred_statements import Statements
 from tests.scheduler.deferred_tasks import ENVIRONMENT, FATES, befall
+from tests.support.airflow_services import AirflowServices
+from tests.support.lake import PERIOD, Lake
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster

@@ -17,7 +17,7 @@ from airflow import sdk
 
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
-from tests.scheduler.airflow_services import AirflowServices
+from tests.support.airflow_services import AirflowServices
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster

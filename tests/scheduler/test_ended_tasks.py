@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
-from tests.integration.lake import PERIOD, Lake
-from tests.integration.slow import SLOW_SETTINGS
-from tests.scheduler.airflow_services import AirflowServices
 from tests.scheduler.deferred_tasks import ENVIRONMENT
+from tests.support.airflow_services import AirflowServices
+from tests.support.lake import PERIOD, Lake
+from tests.support.slow import SLOW_SETTINGS
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.plugin.browsing import PAGE, TIMEOUT_MILLISECONDS, browser, keep
-from tests.scheduler.airflow_services import AirflowServices
+from tests.support.airflow_services import AirflowServices
+from tests.support.browsing import PAGE, TIMEOUT_MILLISECONDS, browser, keep
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

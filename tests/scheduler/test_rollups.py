@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow import sdk
 
-from tests.integration.lake import Lake, lake_on
-from tests.scheduler.airflow_services import AirflowServices
+from tests.support.airflow_services import AirflowServices
+from tests.support.lake import Lake, lake_on
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster

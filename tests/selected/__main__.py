@@ -11,10 +11,10 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from tests.long_run import narrow_lake, own_airflow, parser_of_cases, told
+from tests.support.long_run import narrow_lake, own_airflow, parser_of_cases, told
 
 if TYPE_CHECKING:
-    from tests.integration.lake import Lake
+    from tests.support.lake import Lake
 
 
 def main() -> int:
@@ -26,7 +26,7 @@ def main() -> int:
     with own_airflow("selected"):
         from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
         from airflow_provider_chs3.testbed.s3 import S3Server
-        from tests.narrow_user import WITH_NARROW_USER
+        from tests.support.narrow_user import WITH_NARROW_USER
 
         with S3Server.start() as s3, ClickHouseCluster.start(1, program=given.on, **WITH_NARROW_USER) as cluster:
             return _run(narrow_lake("selected", cluster, s3), given)

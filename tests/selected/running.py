@@ -18,7 +18,7 @@ from tests.fidelity.formats import FORMATS, body_of, formats_read_by, packed
 from tests.fidelity.generate import generate
 from tests.fidelity.pens import NoSuchValueError
 from tests.fidelity.running import read_back
-from tests.integration.lake import Lake
+from tests.support.lake import Lake
 
 SAME, REFUSED, OF_EITHER = "the same rows", "both refused", "one of both refused"
 DIFFERENT, NONE = "other rows with select", "no case"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.integration.lake import Lake
 from tests.selected.running import DIFFERENT, SAME, run
+from tests.support.lake import Lake
 
 #: Cases from the long run, `python -m tests.selected`, which has hundreds; the same ones each time.
 _FEW, _MANY = range(3), range(3, 100)

@@ -15,16 +15,16 @@ import pytest
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.programs import keeper
-from tests.integration.lake import Lake, lake_on
-from tests.narrow_user import (
+from tests.servers.nodes import Nodes
+from tests.support.lake import Lake, lake_on
+from tests.support.narrow_user import (
     AS_ON_CLOUD,
     WITH_NARROW_USER_OF_REPLICAS,
     WITH_NARROW_USER_OF_SHARDS,
     WITHOUT_COMPILATION,
     narrow_connection,
 )
-from tests.servers.nodes import Nodes
-from tests.servers.replicas import TRIPS, replicated
+from tests.support.replicas import TRIPS, replicated
 
 
 def _setup() -> dict[str, Any]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import PeriodFacts, read_facts
-from tests.integration.lake import PERIOD, Lake
-from tests.servers.replicas import is_writable
-from tests.waiting import wait_until
+from tests.support.lake import PERIOD, Lake
+from tests.support.replicas import is_writable
+from tests.support.waiting import wait_until
 
 #: The second replica of each shard, and the first.
 SECOND, FIRST = (1, 3), (0, 2)

@@ -1,6 +1,6 @@
 """One shard of two replicas, as far as servers can be like ClickHouse Cloud.
 
-A Replicated database behind a load balancer, and a user without what is not there: `tests.narrow_user.AS_ON_CLOUD`.
+A Replicated database behind a load balancer, and a user without what is not there (`AS_ON_CLOUD`).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.testbed.balancer import LoadBalancer
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.programs import keeper
-from tests.integration.lake import PERIOD, Lake, lake_on
-from tests.integration.rehearsing import Rehearse, rehearse
-from tests.narrow_user import AS_ON_CLOUD, WATCHER, narrow_connection
 from tests.plugin.conftest import airflow_api, as_user, fresh_looks
-from tests.servers.replicas import OTHER, TRIPS, replicated
+from tests.support.lake import PERIOD, Lake, lake_on
+from tests.support.narrow_user import AS_ON_CLOUD, WATCHER, narrow_connection
+from tests.support.rehearsing import Rehearse, rehearse
+from tests.support.replicas import OTHER, TRIPS, replicated
 
 #: Fixtures.
 __all__ = ["airflow_api", "as_user", "fresh_looks", "rehearse"]

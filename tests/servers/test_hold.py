@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.faults.killing import ALL, ONLY_THE_FIRST, Strike
 from tests.integration.load.test_hold import HOLDS, run
-from tests.integration.sets import Tenants
 from tests.servers.test_sets import BOTH, assert_exact, put, tenants
+from tests.support.killing import ALL, ONLY_THE_FIRST, Strike
+from tests.support.sets import Tenants
 
 #: A fixture: two months of three tenants, published.
 __all__ = ["tenants"]

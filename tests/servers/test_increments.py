@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from tests.integration import replaced_objects
-from tests.integration.added_files import create, csv, load, numbers, publish_first, put
-from tests.integration.lake import PERIOD, Lake
 from tests.servers.nodes import FIRST, SECOND, Nodes
-from tests.servers.replicas import replicated
+from tests.support import replaced_objects
+from tests.support.added_files import create, csv, load, numbers, publish_first, put
+from tests.support.lake import PERIOD, Lake
+from tests.support.replicas import replicated
 
 
 @pytest.fixture

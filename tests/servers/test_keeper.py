@@ -10,9 +10,9 @@ import pytest
 
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from tests.faults.strikes import Strikes, strikes
-from tests.integration.lake import PERIOD, Lake
-from tests.servers.replicas import OTHER
+from tests.support.lake import PERIOD, Lake
+from tests.support.replicas import OTHER
+from tests.support.strikes import Strikes, strikes
 
 #: A fixture.
 __all__ = ["strikes"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from tests.integration.lake import PERIOD, Lake
-from tests.integration.refusal import parquet
-from tests.servers.replicas import TRIPS
+from tests.support.lake import PERIOD, Lake
+from tests.support.refusal import parquet
+from tests.support.replicas import TRIPS
 
 
 @pytest.mark.thorough

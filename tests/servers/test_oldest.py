@@ -18,11 +18,11 @@ from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.programs import server
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.faults.outcome import assert_exact
-from tests.integration import deferring
-from tests.integration.lake import PERIOD, Lake, lake_on
-from tests.narrow_user import WITH_NARROW_USER
-from tests.operators.deferred_task import hurry, start
+from tests.support import deferring
+from tests.support.deferred_task import hurry, start
+from tests.support.lake import PERIOD, Lake, lake_on
+from tests.support.narrow_user import WITH_NARROW_USER
+from tests.support.outcome import assert_exact
 
 __all__ = ["hurry"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.integration.lake import Lake
 from tests.integration.periods.test_prove import prove
+from tests.support.lake import Lake
 
 WHERE = {"key": "trips/{YYYY-MM}/"}
 

@@ -9,9 +9,9 @@ import pytest
 
 from airflow_provider_chs3.cli.rehearse import Rehearsal
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from tests.integration.lake import Lake
-from tests.integration.rehearsing import Rehearse, rehearse
-from tests.waiting import wait_until
+from tests.support.lake import Lake
+from tests.support.rehearsing import Rehearse, rehearse
+from tests.support.waiting import wait_until
 
 __all__ = ["rehearse"]
 

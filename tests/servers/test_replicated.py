@@ -15,12 +15,12 @@ from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
-from tests.faults.strikes import Strikes, strikes
-from tests.integration import deferring
-from tests.integration.lake import PERIOD, Lake
 from tests.integration.load.test_interrupted import Breaker, broken_at_each_step
-from tests.narrow_user import narrow_connection
-from tests.servers.replicas import OTHER, TRIPS, replicated
+from tests.support import deferring
+from tests.support.lake import PERIOD, Lake
+from tests.support.narrow_user import narrow_connection
+from tests.support.replicas import OTHER, TRIPS, replicated
+from tests.support.strikes import Strikes, strikes
 
 #: A fixture.
 __all__ = ["strikes"]

@@ -25,13 +25,13 @@ from airflow_provider_chs3.exceptions import Chs3Error, TransientError
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.programs import keeper
-from tests.faults.killing import writes
-from tests.faults.strikes import Strikes, strikes
-from tests.integration.lake import PERIOD, Lake, lake_on
 from tests.integration.load.test_interrupted import Breaker, Failed, broken_at_each_step
-from tests.narrow_user import WITH_NARROW_USER_OF_SHARDS, WITHOUT_COMPILATION, narrow_connection
-from tests.servers.replicas import OTHER, TRIPS, is_writable, replicated
-from tests.waiting import wait_until
+from tests.support.killing import writes
+from tests.support.lake import PERIOD, Lake, lake_on
+from tests.support.narrow_user import WITH_NARROW_USER_OF_SHARDS, WITHOUT_COMPILATION, narrow_connection
+from tests.support.replicas import OTHER, TRIPS, is_writable, replicated
+from tests.support.strikes import Strikes, strikes
+from tests.support.waiting import wait_until
 
 #: A fixture.
 __all__ = ["strikes"]

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from tests.integration.lake import Lake
+from tests.support.lake import Lake
 from tests.trace.kept import keep
 from tests.trace.loads import replicas
 

@@ -10,11 +10,11 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.narrow_user import WITH_NARROW_USER
 from tests.sources.row_lake import RowLake
 from tests.sources.rows import PostgresRows
 from tests.sources.servers.postgres import PostgresServer
 from tests.sources.trips_target import PERIOD
+from tests.support.narrow_user import WITH_NARROW_USER
 
 
 def test_a_load_of_rows_says_so_before_it_has_staging_and_the_doctor_too(

@@ -17,10 +17,10 @@ from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.testbed.balancer import LoadBalancer
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.programs import keeper
-from tests.faults.strikes import Strikes, strikes
-from tests.integration.lake import PERIOD, Lake, lake_on
-from tests.narrow_user import AS_ON_CLOUD, narrow_connection
-from tests.servers.replicas import OTHER, TRIPS, replicated
+from tests.support.lake import PERIOD, Lake, lake_on
+from tests.support.narrow_user import AS_ON_CLOUD, narrow_connection
+from tests.support.replicas import OTHER, TRIPS, replicated
+from tests.support.strikes import Strikes, strikes
 
 #: A fixture.
 __all__ = ["strikes"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.faults.killing import ALL, ONLY_THE_FIRST, Strike
-from tests.integration.lake import Lake
-from tests.integration.sets import Case, Tenants
-from tests.servers.replicas import replicated
+from tests.support.killing import ALL, ONLY_THE_FIRST, Strike
+from tests.support.lake import Lake
+from tests.support.replicas import replicated
+from tests.support.sets import Case, Tenants
 
 MONTHLY = Case("(tenant, toYYYYMM(at))", "LowCardinality(String)")
 BOTH = [MONTHLY.first, MONTHLY.second]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from airflow.providers.common.compat.sdk import AirflowSkipException
 
-from tests.faults.killing import ALL, ONLY_THE_FIRST, Strike
-from tests.integration.lake import Lake
 from tests.integration.load.test_versions import Days
-from tests.servers.replicas import replicated
+from tests.support.killing import ALL, ONLY_THE_FIRST, Strike
+from tests.support.lake import Lake
+from tests.support.replicas import replicated
 
 PERIOD = "2026-10"
 STRIKES = [

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import Lake
 from tests.integration.load import test_views_follow
 from tests.integration.load.test_interrupted import Breaker, Failed
 from tests.integration.load.test_views_follow import COLUMNS, ZONES, run
-from tests.servers.replicas import TRIPS, replicated
+from tests.support.lake import Lake
+from tests.support.replicas import TRIPS, replicated
 
 OTHERS = Trips(seed=2, rows_per_period=900, files_per_period=4)
 

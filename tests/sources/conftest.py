@@ -13,7 +13,6 @@ import pytest
 
 from airflow_provider_chs3.testbed.programs.packages import started_or_skip
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.few_nodes import cluster_for
 from tests.sources.hdfs import HdfsServer
 from tests.sources.kafka import KafkaServer
 from tests.sources.lakehouses import DeltaTable, IcebergTable, Lakehouse
@@ -25,6 +24,7 @@ from tests.sources.source_lake import SourceLake
 from tests.sources.store_lake import StoreLake
 from tests.sources.table_lake import TableLake
 from tests.sources.topics import Topic
+from tests.support.few_nodes import cluster_for
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster
@@ -131,7 +131,7 @@ def lake(kafka: KafkaServer, chs3_s3: Any, chs3_bucket: str, monkeypatch: pytest
 @pytest.fixture
 def run_example(run_dag: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Run an example DAG twice: it must load, and then find nothing to load."""
-    from tests.dag_bag import DagBag
+    from tests.support.dag_bag import DagBag
 
     def run(dag_id: str, lake: SourceLake | StoreLake, trips: Trips, periods: list[str], **conf: str) -> None:
         monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(lake.cluster.airflow_connection()))

@@ -13,10 +13,10 @@ from airflow_provider_chs3.sources.postgres import PostgresRows
 from airflow_provider_chs3.testbed.trips import COLUMNS
 from airflow_provider_chs3.transfers.mysql_to_clickhouse import MySqlToClickHouseOperator
 from airflow_provider_chs3.transfers.postgres_to_clickhouse import PostgresToClickHouseOperator
-from tests.arguments import grouped
 from tests.sources.rows import MySqlRows as MySqlTable
 from tests.sources.rows import Rows
 from tests.sources.trips_target import TripsTarget
+from tests.support.arguments import grouped
 
 if TYPE_CHECKING:
     import pyarrow as pa

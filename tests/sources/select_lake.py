@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_chs3.transfers.clickhouse_to_clickhouse import ClickHouseToClickHouseOperator
-from tests.narrow_user import narrow_connection
 from tests.sources.trips_target import TripsTarget
+from tests.support.narrow_user import narrow_connection
 
 if TYPE_CHECKING:
     import pytest

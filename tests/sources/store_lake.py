@@ -15,10 +15,10 @@ from airflow_provider_chs3.transfers.azure_blob_to_clickhouse import AzureBlobTo
 from airflow_provider_chs3.transfers.gcs_to_clickhouse import GCSToClickHouseOperator
 from airflow_provider_chs3.transfers.hdfs_to_clickhouse import HdfsToClickHouseOperator
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
-from tests.arguments import grouped
 from tests.sources.objects import AzureObjects, HdfsObjects, Objects
 from tests.sources.objects import GcsObjects as GcsBucket
 from tests.sources.trips_target import TripsTarget
+from tests.support.arguments import grouped
 
 if TYPE_CHECKING:
     import pytest

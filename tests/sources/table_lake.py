@@ -11,9 +11,9 @@ from airflow_provider_chs3.sources import delta, iceberg, lakehouse
 from airflow_provider_chs3.transfers.delta_to_clickhouse import DeltaToClickHouseOperator
 from airflow_provider_chs3.transfers.iceberg_to_clickhouse import IcebergToClickHouseOperator
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
-from tests.arguments import grouped
 from tests.sources.lakehouses import IcebergTable, Lakehouse
 from tests.sources.trips_target import PERIOD, TripsTarget
+from tests.support.arguments import grouped
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,9 +10,9 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.exceptions import Chs3Error
-from tests.faults.strikes import Strikes, strikes
 from tests.sources.changing import ChangingPeriod, Kind, file_of
 from tests.sources.store_lake import StoreLake
+from tests.support.strikes import Strikes, strikes
 
 pytestmark = pytest.mark.three_nodes
 

@@ -21,8 +21,6 @@ from airflow_provider_chs3.transfers.kafka_to_s3 import KafkaToS3Operator
 from airflow_provider_chs3.transfers.mysql_to_clickhouse import MySqlToClickHouseOperator
 from airflow_provider_chs3.transfers.postgres_to_clickhouse import PostgresToClickHouseOperator
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
-from tests.absent_libraries import run_operator
-from tests.narrow_user import narrow_connection
 from tests.sources.landing_lake import NIGHTS, LandingLake
 from tests.sources.objects import AzureObjects, S3Objects
 from tests.sources.row_lake import RowLake
@@ -30,6 +28,8 @@ from tests.sources.rows import MySqlRows, PostgresRows
 from tests.sources.store_lake import StoreLake
 from tests.sources.table_lake import TableLake
 from tests.sources.trips_target import PERIOD
+from tests.support.absent_libraries import run_operator
+from tests.support.narrow_user import narrow_connection
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster
@@ -144,7 +144,7 @@ def test_zstd(s3_lake: StoreLake) -> None:
 
 SERVERS = """
 import sys
-from tests.absent_libraries import hide_all_but
+from tests.support.absent_libraries import hide_all_but
 hide_all_but(sys.argv[1:])
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.s3 import S3Server

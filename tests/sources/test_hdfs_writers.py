@@ -8,10 +8,10 @@ from contextlib import ExitStack
 import pytest
 
 from airflow_provider_chs3.exceptions import NotReadyError
-from tests.faults.strikes import Strikes, strikes
 from tests.sources.changing import ChangingPeriod, Kind, file_of
 from tests.sources.hdfs import HdfsServer
 from tests.sources.store_lake import StoreLake
+from tests.support.strikes import Strikes, strikes
 
 __all__ = ["strikes"]
 

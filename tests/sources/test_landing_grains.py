@@ -17,8 +17,8 @@ from airflow_provider_chs3.core.exchange.topic_offsets import OffsetRange
 from airflow_provider_chs3.core.model.period import Grain, Period
 from airflow_provider_chs3.exceptions import ConfigurationError
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
-from tests.narrow_user import narrow_connection
 from tests.sources.landing_lake import HOUR, NIGHTS, LandingLake
+from tests.support.narrow_user import narrow_connection
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster

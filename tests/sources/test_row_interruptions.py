@@ -17,8 +17,6 @@ from airflow_provider_chs3.exceptions import ClickHouseServerError, TransientErr
 from airflow_provider_chs3.testbed.processes import terminate
 from airflow_provider_chs3.testbed.programs.packages import started_or_skip
 from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
-from tests.faults.killing import Worker, steps_of, strikes_after, strikes_amid
-from tests.faults.strikes import Strikes, strikes
 from tests.sources.restarting import Restarts
 from tests.sources.row_lake import RowLake
 from tests.sources.rows import MySqlRows, PostgresRows
@@ -26,6 +24,8 @@ from tests.sources.servers.mysql import MySqlServer
 from tests.sources.servers.postgres import PostgresServer
 from tests.sources.source_lake import wait_for_insert
 from tests.sources.trips_target import PERIOD
+from tests.support.killing import Worker, steps_of, strikes_after, strikes_amid
+from tests.support.strikes import Strikes, strikes
 
 pytestmark = pytest.mark.three_nodes
 

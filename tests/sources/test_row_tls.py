@@ -21,7 +21,7 @@ from tests.sources.row_lake import RowLake
 from tests.sources.rows import PostgresRows
 from tests.sources.servers.postgres import PostgresServer
 from tests.sources.trips_target import PERIOD
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.three_nodes
 

@@ -11,7 +11,7 @@ from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.sources.database.listing import RowsListing
 from tests.sources.row_lake import RowLake
 from tests.sources.trips_target import PERIOD
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 NO_PERIODS = {
     False: ("9999-12-31", "infinity", "-infinity", "1900-01-01", "0044-03-15 BC", "20000-01-01"),

@@ -18,7 +18,7 @@ from tests.sources.servers.gcs import GcsServer
 from tests.sources.servers.mysql import MySqlServer
 from tests.sources.servers.packages import required
 from tests.sources.servers.postgres import PostgresServer
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 # Go compiles fake-gcs-server, once on a machine, which takes a minute.
 SERVERS = [PostgresServer, AzureServer, MySqlServer, pytest.param(GcsServer, marks=pytest.mark.thorough)]

@@ -14,11 +14,11 @@ from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.operators._support.period_load_task import PeriodLoadTask
 from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
-from tests.integration import deferring
-from tests.integration.slow import SLOW_SETTINGS
 from tests.sources.row_lake import RowLake
 from tests.sources.source_lake import SourceLake, inputs_of, wait_for_insert
 from tests.sources.trips_target import PERIOD
+from tests.support import deferring
+from tests.support.slow import SLOW_SETTINGS
 
 TRIPS = Trips(rows_per_period=3_000)
 #: About 2 s on each of three nodes.

@@ -16,12 +16,12 @@ from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.sources.lakehouse import reading
 from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
-from tests.integration import deferring
 from tests.sources.lakehouses import known_types
 from tests.sources.row_deltas import commit_deletes, data_files, delete_by_position, delete_by_value
 from tests.sources.table_lake import TableLake
 from tests.sources.test_source_tasks import SLOW
 from tests.sources.trips_target import PERIOD
+from tests.support import deferring
 
 TRIPS = Trips(rows_per_period=2_000)
 NEXT = "2026-02"

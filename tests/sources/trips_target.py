@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_chs3.testbed.trips import PeriodFacts, create_table_sql, read_facts
-from tests.narrow_user import narrow_connection
+from tests.support.narrow_user import narrow_connection
 
 if TYPE_CHECKING:
     import pytest

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.few_nodes import cluster_for
+from tests.support.few_nodes import cluster_for
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster

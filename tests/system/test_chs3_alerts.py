@@ -12,7 +12,7 @@ import pytest
 
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.conftest import lake
-from tests.integration.lake import Lake
+from tests.support.lake import Lake
 from tests.system.test_chs3_nightly import without_retries
 
 if TYPE_CHECKING:

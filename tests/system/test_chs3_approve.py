@@ -15,9 +15,9 @@ from airflow.providers.common.compat.sdk import AirflowSkipException
 from airflow_provider_chs3.operators.held import DiscardPeriodsOperator
 from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
 from tests.integration.conftest import lake, trips_lake
-from tests.integration.lake import PERIOD, Lake
 from tests.plugin.conftest import airflow_api, as_user, fresh_looks
-from tests.waiting import wait_until
+from tests.support.lake import PERIOD, Lake
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
@@ -42,7 +42,7 @@ class Runs:
     """Runs of the DAGs over the lake."""
 
     def __init__(self, lake: Lake, run_dag: Callable[..., DagRun], api: TestClient) -> None:
-        from tests.dag_bag import DagBag
+        from tests.support.dag_bag import DagBag
 
         bag = DagBag(DAGS)
         assert bag.import_errors == {}

@@ -52,7 +52,7 @@ def test_each_hour_loads_the_periods_that_got_messages(
     run_dag: Callable[..., DagRun],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from tests.dag_bag import DagBag
+    from tests.support.dag_bag import DagBag
 
     connection = {"conn_type": "kafka", "extra": kafka.settings()}
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", json.dumps(connection))

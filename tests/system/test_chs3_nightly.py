@@ -27,7 +27,7 @@ MORE_TRIPS = Trips(seed=2, rows_per_period=600, files_per_period=3)
 
 def without_retries(dag_id: str) -> DAG:
     """Return an example DAG in which a failure is to be seen at once."""
-    from tests.dag_bag import DagBag
+    from tests.support.dag_bag import DagBag
 
     bag = DagBag(DAGS)
     assert bag.import_errors == {}

@@ -11,7 +11,7 @@ from airflow.providers.common.compat.sdk import AirflowSkipException
 
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.conftest import lake, trips_lake
-from tests.integration.lake import PERIOD, Lake
+from tests.support.lake import PERIOD, Lake
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
@@ -30,7 +30,7 @@ Act = Callable[..., "DagRun"]
 
 @pytest.fixture(scope="module")
 def dag(airflow_db: Path) -> DAG:
-    from tests.dag_bag import DagBag
+    from tests.support.dag_bag import DagBag
 
     bag = DagBag(DAGS)
     assert bag.import_errors == {}

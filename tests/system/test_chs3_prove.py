@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.dag_bag import DagBag
 from tests.integration.conftest import lake, trips_lake
-from tests.integration.lake import Lake
+from tests.support.dag_bag import DagBag
+from tests.support.lake import Lake
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun

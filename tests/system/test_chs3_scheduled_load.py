@@ -24,7 +24,7 @@ TRIPS = Trips(rows_per_period=600, files_per_period=3)
 
 @pytest.fixture(scope="module")
 def dag(airflow_db: Path) -> DAG:
-    from tests.dag_bag import DagBag
+    from tests.support.dag_bag import DagBag
 
     bag = DagBag(DAGS)
     assert bag.import_errors == {}

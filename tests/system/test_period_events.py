@@ -231,7 +231,7 @@ def test_the_newest_event_of_a_period_counts_in_the_order_of_periods() -> None:
 
 
 def test_the_example_counts_the_rows_of_each_month_that_an_event_names() -> None:
-    from tests.dag_bag import DagBag
+    from tests.support.dag_bag import DagBag
 
     months = DagBag(DAGS).dags["chs3_each_month"].get_task("months")
     event = SimpleNamespace(extra=tells_of(RESULT), timestamp=datetime(2026, 1, 1))

@@ -15,8 +15,8 @@ from airflow_provider_chs3.transfers.clickhouse_to_s3 import ClickHouseToS3Opera
 from airflow_provider_chs3.transfers.gcs_to_clickhouse import GCSToClickHouseOperator
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from airflow_provider_chs3.transfers.scheduled_load import scheduled_load
-from tests.arguments import grouped
-from tests.dag_bag import DagBag
+from tests.support.arguments import grouped
+from tests.support.dag_bag import DagBag
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator

@@ -14,7 +14,7 @@ import pytest
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.nodes import READER
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 
 def test_each_shard_is_a_node_of_its_own(chs3_cluster):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.lake import Lake
+from tests.support.lake import Lake
 from tests.trace.loads import Scene
 from tests.trace.recording import Trace
 

@@ -12,13 +12,13 @@ from airflow.providers.common.compat.sdk import AirflowSkipException
 from airflow_provider_chs3.operators.held import ApprovePeriodsOperator
 from airflow_provider_chs3.operators.versions import RestorePeriodsOperator
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.faults.killing import ALL, Strike
-from tests.integration import deferring
-from tests.integration.deferring import Gate
-from tests.integration.lake import Lake
-from tests.servers.replicas import TRIPS, replicated
 from tests.sources.row_lake import RowLake
 from tests.sources.rows import PostgresRows
+from tests.support import deferring
+from tests.support.deferring import Gate
+from tests.support.killing import ALL, Strike
+from tests.support.lake import Lake
+from tests.support.replicas import TRIPS, replicated
 from tests.trace.recording import Trace
 
 #: Years ago, so that no time of a period is taken for the present.

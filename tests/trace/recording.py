@@ -19,7 +19,7 @@ from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.steps.operations import Gather, Insert, ListObjects, Log, ReadClock, Step
 from airflow_provider_chs3.testbed.nodes import Cluster
-from tests.faults.killing import on_no_clock, perform_once_done, performing
+from tests.support.killing import on_no_clock, perform_once_done, performing
 
 T = TypeVar("T")
 

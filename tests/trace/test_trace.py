@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.integration.deferring import gate, hurry
-from tests.integration.lake import lake_on
+from tests.support.deferring import gate, hurry
+from tests.support.lake import lake_on
 from tests.trace.kept import keep
 from tests.trace.loads import LOADS
 

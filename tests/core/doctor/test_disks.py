@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_chs3.core.doctor.disks import check_room, judge_replicas
-from tests.core.driving import drive
 from tests.core.surroundings import ONE, TWO
+from tests.support.driving import drive
 
 
 @pytest.mark.parametrize(("free_bytes", "count"), [(50, 0), (9, 1)])

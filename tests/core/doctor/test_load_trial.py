@@ -10,8 +10,8 @@ from airflow_provider_chs3.core.doctor.load_trial import check_table
 from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.target.node_facts import ReplicatedDatabase
 from airflow_provider_chs3.core.tuning.insert_settings import REQUIRED_SETTINGS
-from tests.core.driving import drive, server_error
 from tests.core.surroundings import FACTS, ONE, TARGET, surroundings
+from tests.support.driving import drive, server_error
 
 REPLICATED = replace(TARGET, engine="ReplicatedMergeTree")
 DURABLE = replace(REPLICATED, engine_full=f"{TARGET.engine_full}, fsync_after_insert = 1")

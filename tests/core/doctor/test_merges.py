@@ -5,8 +5,8 @@ from __future__ import annotations
 from airflow_provider_chs3.core.doctor.merges import check_backlog
 from airflow_provider_chs3.core.doctor.report import CheckOutcome
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError
-from tests.core.driving import drive, server_error
 from tests.core.surroundings import ONE, TWO
+from tests.support.driving import drive, server_error
 
 DOWN = ClickHouseConnectionError("Connection refused", "ch-2:9000")
 LIMITS = [

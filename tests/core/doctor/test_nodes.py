@@ -8,8 +8,8 @@ from airflow_provider_chs3.core.doctor.nodes import Clock, NodeProbe, check_cloc
 from airflow_provider_chs3.core.doctor.report import CheckOutcome
 from airflow_provider_chs3.core.steps.operations import TimedAnswer
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError
-from tests.core.driving import drive
 from tests.core.surroundings import ONE, THREE, TWO
+from tests.support.driving import drive
 
 NODES = (ONE, TWO, THREE)
 DOWN = ClickHouseConnectionError("Connection refused", "ch-2:9000")

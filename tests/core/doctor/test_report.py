@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from airflow_provider_chs3.core.doctor.report import Check
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError
-from tests.core.driving import server_error
 from tests.core.surroundings import ONE, TWO
+from tests.support.driving import server_error
 
 
 def test_an_error_that_several_nodes_have_is_one_line():

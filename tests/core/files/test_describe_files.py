@@ -14,7 +14,7 @@ from airflow_provider_chs3.core.model.models import Manifest, Unit
 from airflow_provider_chs3.core.model.store_kind import format_named
 from airflow_provider_chs3.core.steps.operations import Gather, Log
 from airflow_provider_chs3.sources.s3.reading import Credentials, S3Source
-from tests.core.driving import drive
+from tests.support.driving import drive
 
 SOURCE = S3Source("bucket", KeyTemplate("{YYYY-MM}/"), "http://s3", Credentials(), base="bucket/")
 FILES = Files(SOURCE, Manifest.of([]), format_named("ORC"), "auto", None)

@@ -11,7 +11,7 @@ from airflow_provider_chs3.core.files.loaded_columns import LoadedColumn
 from airflow_provider_chs3.core.files.row_wise_select import check_row_wise
 from airflow_provider_chs3.core.target.table_facts import Column
 from airflow_provider_chs3.exceptions import ConfigurationError, SourceError
-from tests.core.driving import Driven, drive, server_error
+from tests.support.driving import Driven, drive, server_error
 
 TYPES = {"a": "Int64", "b`x": "String"}
 X = Column("x", "Int64")

@@ -19,8 +19,8 @@ from airflow_provider_chs3.core.target.node_capacity import Disk, Limits, NodeNo
 from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions
 from airflow_provider_chs3.exceptions import NotReadyError, PreflightError, TransientError
 from airflow_provider_chs3.sources.s3.reading import Credentials, S3Source
-from tests.core.driving import drive, listed
 from tests.core.surroundings import ONE, THREE, TWO, surroundings
+from tests.support.driving import drive, listed
 
 OCTOBER = Period.of_month(2026, 10)
 WRITTEN = datetime(2026, 11, 1, 0, 0, 0, tzinfo=UTC)

@@ -7,8 +7,8 @@ import pytest
 from airflow_provider_chs3.core.load.published_rows import find_lasting
 from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.steps.operations import Log
-from tests.core.driving import drive, server_error
 from tests.core.surroundings import ONE, TWO, surroundings, with_target
+from tests.support.driving import drive, server_error
 
 REPLICA = Node(1, 2, "ch-1b", 9000)
 CLAUSES = "PARTITION BY toYYYYMM(at) ORDER BY (id, at)"

@@ -18,8 +18,8 @@ from airflow_provider_chs3.core.steps.operations import QueryNodes
 from airflow_provider_chs3.core.target.node_facts import RecordTable
 from airflow_provider_chs3.core.target.topology import LEDGER_TABLE
 from airflow_provider_chs3.exceptions import PreflightError
-from tests.core.driving import drive
 from tests.core.surroundings import FACTS, ONE, TWO, surroundings
+from tests.support.driving import drive
 
 KNOWING = replace(FACTS, ledger=RecordTable())
 PARTS = (Part(5, 5, 0, 5, 10, "hash"),)

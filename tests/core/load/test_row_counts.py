@@ -18,8 +18,8 @@ from airflow_provider_chs3.core.steps.operations import InsertStats, Query, Slee
 from airflow_provider_chs3.exceptions import SourceError, TransientError
 from airflow_provider_chs3.sources.hdfs.reading import HDFS
 from airflow_provider_chs3.sources.s3.reading import S3
-from tests.core.driving import drive, server_error
 from tests.core.surroundings import ONE, TWO
+from tests.support.driving import drive, server_error
 
 NODES = (ONE, TWO)
 BATCH = Batch("{a,b}.csv", ("lake/a.csv", "lake/b.csv"))

@@ -22,8 +22,8 @@ from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.sql.quoting import literal
 from airflow_provider_chs3.core.steps.operations import QueryNodes, Sleep, Step
 from airflow_provider_chs3.exceptions import ClickHouseServerError, SupersededError, TransientError
-from tests.core.driving import drive
 from tests.core.surroundings import FACTS, ONE, TARGET, THREE, TWO, surroundings
+from tests.support.driving import drive
 
 ATTEMPT = Attempt(TableName("db", "trips"), (Period.of_month(2026, 10),), "0123456789abcdef")
 OTHER = replace(ATTEMPT, nonce="fedcba9876543210")

@@ -23,7 +23,7 @@ from airflow_provider_chs3.exceptions import (
     TransientError,
     VerificationError,
 )
-from tests.messages import known_codes
+from tests.support.messages import known_codes
 
 EVERY = [each for _, each in inspect.getmembers(exceptions, inspect.isclass) if each.__module__ == exceptions.__name__]
 

@@ -20,8 +20,8 @@ from airflow_provider_chs3.core.target.node_facts import RecordTable
 from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions
 from airflow_provider_chs3.exceptions import SourceError
 from airflow_provider_chs3.sources.s3.reading import Credentials, S3Source
-from tests.core.driving import drive, listed
 from tests.core.surroundings import FACTS, ONE, THREE, TWO, surroundings
+from tests.support.driving import drive, listed
 
 SEPTEMBER, OCTOBER = Period.of_month(2026, 9), Period.of_month(2026, 10)
 GIB = 1024**3

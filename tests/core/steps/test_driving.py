@@ -13,8 +13,8 @@ from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.steps.driving import Batch, StepTimer, drive, start_timer
 from airflow_provider_chs3.core.steps.operations import AnyStep, QueryNodes, ReadClock, Steps
 from airflow_provider_chs3.exceptions import TransientError
-from tests.core.driving import drive as drive_through
 from tests.core.surroundings import surroundings
+from tests.support.driving import drive as drive_through
 
 ONE = Node(1, 1, "ch-1", 9000)
 

@@ -6,8 +6,8 @@ from airflow_provider_chs3.core.sql.quoting import Sql
 from airflow_provider_chs3.core.steps.fan_out import tolerating_errors
 from airflow_provider_chs3.core.steps.operations import QueryNodes
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError
-from tests.core.driving import drive
 from tests.core.surroundings import ONE, TWO
+from tests.support.driving import drive
 
 DOWN = ClickHouseConnectionError("Connection refused", "ch-2:9000")
 

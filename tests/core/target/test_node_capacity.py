@@ -9,8 +9,8 @@ import pytest
 from airflow_provider_chs3.core.model.models import NodeSpec
 from airflow_provider_chs3.core.target.node_capacity import Disk, Limits, NodeNow, SizedNode, ask_nodes_now, size_nodes
 from airflow_provider_chs3.exceptions import ConfigurationError
-from tests.core.driving import drive
 from tests.core.surroundings import FACTS, ONE, THREE, TWO, surroundings
+from tests.support.driving import drive
 
 GIB = 1024**3
 SERVER_LIMITS = [(name, "77") for name in Limits.__slots__]

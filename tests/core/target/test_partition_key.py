@@ -17,8 +17,8 @@ from airflow_provider_chs3.core.target.node_facts import Target
 from airflow_provider_chs3.core.target.period_partitions import partitions_of_one
 from airflow_provider_chs3.core.target.table_facts import Column
 from airflow_provider_chs3.exceptions import PreflightError
-from tests.core.driving import drive
 from tests.core.surroundings import ONE, TARGET, surroundings, with_target
+from tests.support.driving import drive
 
 ID, AT = TARGET.columns
 

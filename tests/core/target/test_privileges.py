@@ -24,9 +24,9 @@ from airflow_provider_chs3.core.target.privileges import (
 from airflow_provider_chs3.core.target.topology import ONLY_NODE, TableLocation
 from airflow_provider_chs3.exceptions import PreflightError
 from airflow_provider_chs3.sources.s3.reading import S3
-from tests.core.driving import drive
 from tests.core.surroundings import ONE, TWO
-from tests.narrow_user import documented, documented_also
+from tests.support.driving import drive
+from tests.support.narrow_user import documented, documented_also
 
 
 def needed(*, cluster="c", collection=None, staging="taxi", is_durable=False, store=S3, is_approval=False, **policies):

@@ -7,7 +7,7 @@ import pytest
 from airflow_provider_chs3.core.model.models import Node, TableName
 from airflow_provider_chs3.core.target.topology import TableLocation, TableRequest, check_distribution, resolve_table
 from airflow_provider_chs3.exceptions import PreflightError
-from tests.core.driving import drive
+from tests.support.driving import drive
 
 TARGET = TableName("db", "all")
 

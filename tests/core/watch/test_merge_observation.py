@@ -7,8 +7,8 @@ from typing import Any
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.target.node_capacity import Limits
 from airflow_provider_chs3.core.watch.merge_observation import Merge, MergeState, Replica, UnfinishedMutation, observe
-from tests.core.driving import Driven, drive
 from tests.core.surroundings import ONE, surroundings, with_target
+from tests.support.driving import Driven, drive
 
 OCTOBER, SEPTEMBER = Period.of_month(2026, 10), Period.of_month(2026, 9)
 LIMITS = [(name, "1000") for name in Limits.__slots__]

@@ -10,8 +10,9 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.nodes import User
-from tests.integration.lake import Lake
-from tests.integration.unloading import (
+from tests.support.lake import Lake
+from tests.support.narrow_user import documented
+from tests.support.unloading import (
     FOLDER,
     MANIFEST,
     OTHER_TRIPS,
@@ -23,7 +24,6 @@ from tests.integration.unloading import (
     manifest,
     unload,
 )
-from tests.narrow_user import documented
 
 __all__ = ["loaded"]
 

@@ -12,9 +12,9 @@ import pytest
 
 from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.client.shared_objects import SharedObjects
-from tests.faults.killing import performing
-from tests.integration.lake import Lake
-from tests.integration.unloading import MANIFEST, ids, ids_of_table, keys, manifest, unload
+from tests.support.killing import performing
+from tests.support.lake import Lake
+from tests.support.unloading import MANIFEST, ids, ids_of_table, keys, manifest, unload
 
 PERFORM = Runner.__dict__["perform"]
 

@@ -13,8 +13,8 @@ from airflow_provider_chs3.client.shared_objects import SharedObjects
 from airflow_provider_chs3.client.unloading import Unload
 from airflow_provider_chs3.core.exchange import unload_steps as steps
 from airflow_provider_chs3.exceptions import TransientError
-from tests.integration.lake import Lake
-from tests.integration.unloading import MANIFEST, body, ids, ids_of_table, keys, loaded, manifest, operator, unload
+from tests.support.lake import Lake
+from tests.support.unloading import MANIFEST, body, ids, ids_of_table, keys, loaded, manifest, operator, unload
 
 __all__ = ["loaded"]
 

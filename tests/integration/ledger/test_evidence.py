@@ -25,7 +25,7 @@ from tests.integration.events import (
     refused,
     upload,
 )
-from tests.integration.lake import PERIOD, Lake
+from tests.support.lake import PERIOD, Lake
 
 __all__ = ["events"]
 

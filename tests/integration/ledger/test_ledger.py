@@ -14,8 +14,8 @@ from airflow_provider_chs3.operators.ledger import AdoptPeriodsOperator, ForgetP
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.testbed.trips import Trips
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
-from tests.integration.lake import PERIOD, Lake
-from tests.integration.refusal import parquet
+from tests.support.lake import PERIOD, Lake
+from tests.support.refusal import parquet
 
 TRIPS = Trips(rows_per_period=600, files_per_period=3)
 OTHER_TRIPS = Trips(seed=2, rows_per_period=500, files_per_period=3)

@@ -21,9 +21,9 @@ from airflow_provider_chs3.operators.ledger import (
     ListLedgerOperator,
 )
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.arguments import grouped
-from tests.integration.lake import PERIOD, Lake
-from tests.narrow_user import user_of_loads
+from tests.support.arguments import grouped
+from tests.support.lake import PERIOD, Lake
+from tests.support.narrow_user import user_of_loads
 
 TRIPS = Trips(rows_per_period=600, files_per_period=3)
 OTHER_TRIPS = Trips(seed=2, rows_per_period=500, files_per_period=3)

@@ -11,8 +11,8 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.exceptions import ClickHouseServerError
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import Lake
-from tests.integration.refusal import parquet
+from tests.support.lake import Lake
+from tests.support.refusal import parquet
 
 TRIPS = Trips(rows_per_period=600, files_per_period=3)
 #: Rows that no insert takes, with an error that a retry would meet again.

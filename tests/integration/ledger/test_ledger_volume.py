@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.model.models import TableName
 from airflow_provider_chs3.core.model.period import Grain, Period
 from airflow_provider_chs3.core.sql.quoting import literal
 from airflow_provider_chs3.core.target.period_partitions import PeriodPartitions
-from tests.integration.lake import Lake
+from tests.support.lake import Lake
 
 #: As long as that of a few parts.
 EVIDENCE_BYTES = 400

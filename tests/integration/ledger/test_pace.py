@@ -15,9 +15,9 @@ from airflow_provider_chs3.client import runner as blocking
 from airflow_provider_chs3.core.ledger import past_loads
 from airflow_provider_chs3.core.load import outcome
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.faults.strikes import Strikes, strikes
-from tests.integration.lake import Lake
 from tests.integration.periods.test_plan_periods import plan
+from tests.support.lake import Lake
+from tests.support.strikes import Strikes, strikes
 
 __all__ = ["strikes"]
 

@@ -6,7 +6,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from tests.integration.events import FILES, OTHER_PERIOD, alter, alter_ledger, events, fullest, load, published
-from tests.integration.lake import PERIOD, Lake
+from tests.support.lake import PERIOD, Lake
 
 __all__ = ["events"]
 

@@ -13,7 +13,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import PERIOD, Lake
+from tests.support.lake import PERIOD, Lake
 
 TRIPS = Trips(rows_per_period=600, files_per_period=3)
 ORPHAN = "chs3_0123456789abcdef_0123456789abcdef"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.integration.events import create, events, load, merge, plan, published, upload
-from tests.integration.lake import PERIOD, Lake
+from tests.support.lake import PERIOD, Lake
 
 __all__ = ["events"]
 

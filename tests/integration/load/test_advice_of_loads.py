@@ -11,8 +11,8 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.exceptions import NotReadyError
-from tests.integration.lake import PERIOD, Lake
 from tests.integration.valued import AT, PREFIX, create, values
+from tests.support.lake import PERIOD, Lake
 
 FOREIGN = f"INSERT INTO trips VALUES ('{AT}', 9)"
 

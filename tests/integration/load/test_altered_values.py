@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.integration.lake import IS_OLDEST, Lake
-from tests.integration.refusal import refused
 from tests.integration.valued import PREFIX, arrow, create, int96, loaded, no_orc, orc, parquet
+from tests.support.lake import IS_OLDEST, Lake
+from tests.support.refusal import refused
 
 #: The largest of 16 bits below 2⁻¹⁴, one that older readers do not alter, and one above.
 HALVES = [float(each) for each in np.array([0x03FF, 0x0001, 0x0400], np.uint16).view(np.float16)]

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from tests.integration.lake import Lake
 from tests.integration.valued import AT, PREFIX, create, loaded
+from tests.support.lake import Lake
 
 
 @pytest.mark.thorough

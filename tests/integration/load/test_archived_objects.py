@@ -7,9 +7,9 @@ import time
 import pytest
 
 from airflow_provider_chs3.sources.s3.listing import ARCHIVES
-from tests.integration.lake import Lake
-from tests.integration.refusal import refused
 from tests.integration.valued import AT, PREFIX, create, loaded, values
+from tests.support.lake import Lake
+from tests.support.refusal import refused
 
 BODY = f"ts,n\n{AT},1\n".encode()
 

@@ -14,8 +14,8 @@ from airflow.sdk.exceptions import AirflowTaskTerminated
 
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import PERIOD, Lake
-from tests.integration.slow import SLOW, SLOW_SETTINGS, wait_for_insert
+from tests.support.lake import PERIOD, Lake
+from tests.support.slow import SLOW, SLOW_SETTINGS, wait_for_insert
 
 pytestmark = pytest.mark.three_nodes
 

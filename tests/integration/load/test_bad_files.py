@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
-from tests.integration.lake import PERIOD, Lake
-from tests.integration.refusal import parquet, refused
+from tests.support.lake import PERIOD, Lake
+from tests.support.refusal import parquet, refused
 
 TRIPS = Trips(rows_per_period=900, files_per_period=3)
 PREFIX = f"trips/{PERIOD}/"

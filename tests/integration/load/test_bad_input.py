@@ -9,8 +9,8 @@ import pytest
 from airflow.providers.common.compat.sdk import DAG, AirflowFailException
 
 from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
-from tests.integration.lake import PERIOD, Lake
-from tests.integration.refusal import refused
+from tests.support.lake import PERIOD, Lake
+from tests.support.refusal import refused
 
 TRIPS = Trips(rows_per_period=900, files_per_period=3)
 PREFIX = f"trips/{PERIOD}/"

@@ -13,8 +13,8 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.exceptions import ClickHouseServerError
-from tests.faults.strikes import Strikes, strikes
-from tests.integration.lake import Lake, recorded_loads
+from tests.support.lake import Lake, recorded_loads
+from tests.support.strikes import Strikes, strikes
 
 __all__ = ["strikes"]
 

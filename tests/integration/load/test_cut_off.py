@@ -16,8 +16,8 @@ import zstandard
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
-from tests.integration import deferring
-from tests.integration.lake import PERIOD, Lake
+from tests.support import deferring
+from tests.support.lake import PERIOD, Lake
 
 ROWS = 20_000
 KEY = f"trips/{PERIOD}/a"

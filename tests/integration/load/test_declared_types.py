@@ -8,9 +8,9 @@ import json
 import pyarrow as pa
 import pytest
 
-from tests.integration.lake import Lake
-from tests.integration.refusal import refused
 from tests.integration.valued import AT, PREFIX, arrow, create, loaded, parquet, values
+from tests.support.lake import Lake
+from tests.support.refusal import refused
 
 
 @pytest.mark.thorough

@@ -11,10 +11,10 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.client import detached_runner as detached
 from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
-from tests.integration import deferring
-from tests.integration.deferring import Gate, gate
-from tests.integration.lake import Lake
-from tests.integration.slow import SLOW_SETTINGS
+from tests.support import deferring
+from tests.support.deferring import Gate, gate
+from tests.support.lake import Lake
+from tests.support.slow import SLOW_SETTINGS
 
 __all__ = ["gate"]
 

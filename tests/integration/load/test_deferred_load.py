@@ -17,11 +17,11 @@ from airflow_provider_chs3.client.connection import client_name
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
 from airflow_provider_chs3.triggers.merge_health import MergeHealthTrigger
-from tests.faults.strikes import Strikes, strikes
-from tests.integration import deferring
-from tests.integration.deferring import Gate, gate
-from tests.integration.lake import PERIOD, Lake
-from tests.integration.slow import SLOW_SETTINGS
+from tests.support import deferring
+from tests.support.deferring import Gate, gate
+from tests.support.lake import PERIOD, Lake
+from tests.support.slow import SLOW_SETTINGS
+from tests.support.strikes import Strikes, strikes
 
 __all__ = ["gate", "strikes"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.integration.lake import Lake
-from tests.integration.refusal import refused
 from tests.integration.valued import AT, PREFIX, create, values
+from tests.support.lake import Lake
+from tests.support.refusal import refused
 
 
 def test_a_file_with_another_delimiter(lake: Lake) -> None:

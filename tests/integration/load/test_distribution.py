@@ -6,8 +6,8 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import PERIOD, Lake
-from tests.integration.refusal import refused
+from tests.support.lake import PERIOD, Lake
+from tests.support.refusal import refused
 
 pytestmark = pytest.mark.three_nodes
 

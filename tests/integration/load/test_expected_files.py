@@ -21,11 +21,11 @@ from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.core.steps.operations import AnyStep, Gather, Insert, Step
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.faults.killing import Worker, perform, performing, steps_of
-from tests.faults.outcome import assert_exact
-from tests.faults.proxies import Answer, StorageProxy
-from tests.integration.lake import Lake
-from tests.integration.several_periods import PERIODS, Periods, periods
+from tests.support.killing import Worker, perform, performing, steps_of
+from tests.support.lake import Lake
+from tests.support.outcome import assert_exact
+from tests.support.proxies import Answer, StorageProxy
+from tests.support.several_periods import PERIODS, Periods, periods
 
 #: Fixture.
 __all__ = ["periods"]

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from tests.integration.lake import Lake
 from tests.integration.valued import AT, PREFIX, create, loaded, parquet, values
+from tests.support.lake import Lake
 
 JSON_TEXTS = ['{"d":"2026-02-31"}', '{"a":null,"b":1.10}', "[1,2]", "null", '{"z":1, "a.b":2}']
 WKB = struct.pack("<BIdd", 1, 1, 1.5, 2.5)

@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.integration.lake import Lake
-from tests.integration.refusal import refused
 from tests.integration.valued import AT, PREFIX, create, int96, loaded, parquet
+from tests.support.lake import Lake
+from tests.support.refusal import refused
 
 TIME = dt.datetime(2026, 10, 5, 1, 2, 3, 456789)
 FAR_TICKS = 1_608_822_900_000_000_000

@@ -9,8 +9,8 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
 
 from airflow_provider_chs3.exceptions import Chs3Error, PeriodsNotLoadedError
-from tests.integration.lake import recorded_loads
-from tests.integration.several_periods import PERIODS, Periods, periods
+from tests.support.lake import recorded_loads
+from tests.support.several_periods import PERIODS, Periods, periods
 
 __all__ = ["periods"]
 

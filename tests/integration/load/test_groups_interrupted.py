@@ -21,8 +21,8 @@ from airflow_provider_chs3.core.sql.quoting import literal
 from airflow_provider_chs3.core.steps.operations import AnyStep, Insert
 from airflow_provider_chs3.exceptions import ClickHouseServerError
 from airflow_provider_chs3.hooks.clickhouse import PooledClickHouseHook
-from tests.faults.strikes import Strikes, strikes
-from tests.integration.several_periods import PERIODS, Periods, periods
+from tests.support.several_periods import PERIODS, Periods, periods
+from tests.support.strikes import Strikes, strikes
 
 __all__ = ["periods", "strikes"]
 

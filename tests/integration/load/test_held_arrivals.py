@@ -10,10 +10,10 @@ from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSki
 
 from airflow_provider_chs3.operators.held import ApprovePeriodsOperator, DiscardPeriodsOperator
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
-from tests.faults.strikes import Strikes, strikes
-from tests.integration.lake import Lake
 from tests.integration.load.test_hold import run
 from tests.integration.load.test_spread import Arrivals, arrivals, by_object, touched
+from tests.support.lake import Lake
+from tests.support.strikes import Strikes, strikes
 
 __all__ = ["arrivals", "by_object", "strikes"]
 

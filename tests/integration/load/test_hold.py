@@ -15,10 +15,10 @@ from airflow_provider_chs3.operators.ledger import AdoptPeriodsOperator, CleanSt
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.operators.versions import ListVersionsOperator, RestorePeriodsOperator, UnpinPeriodsOperator
 from tests.integration.grains import Source, source
-from tests.integration.lake import Lake
 from tests.integration.load.test_checks import NO_NULLS, PERIOD, Trips
-from tests.integration.sets import Case, Tenants
-from tests.waiting import wait_until
+from tests.support.lake import Lake
+from tests.support.sets import Case, Tenants
+from tests.support.waiting import wait_until
 
 #: A fixture: a table and objects of each kind of periods.
 __all__ = ["source"]

@@ -11,9 +11,9 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
-from tests.arguments import grouped
-from tests.faults.strikes import Strikes, strikes
-from tests.integration.lake import PERIOD, Lake
+from tests.support.arguments import grouped
+from tests.support.lake import PERIOD, Lake
+from tests.support.strikes import Strikes, strikes
 
 #: Fixtures.
 __all__ = ["strikes"]

@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.faults.strikes import Strikes, strikes
-from tests.integration import deferring
-from tests.integration.added_files import ARGUMENTS, alter, create, events, load, numbers, publish_first, put
-from tests.integration.lake import PERIOD, Lake
 from tests.integration.ledger.test_ledger_admin import adopt
-from tests.integration.slow import SLOW_SETTINGS
+from tests.support import deferring
+from tests.support.added_files import ARGUMENTS, alter, create, events, load, numbers, publish_first, put
+from tests.support.lake import PERIOD, Lake
+from tests.support.slow import SLOW_SETTINGS
+from tests.support.strikes import Strikes, strikes
 
 __all__ = ["events", "strikes"]
 

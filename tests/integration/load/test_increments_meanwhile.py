@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from tests.faults.strikes import Strikes, strikes
 from tests.integration import slow_merges
-from tests.integration.added_files import FIRST_FILES, alter, events, load, numbers, put
-from tests.integration.lake import PERIOD, Lake
-from tests.waiting import wait_until
+from tests.support.added_files import FIRST_FILES, alter, events, load, numbers, put
+from tests.support.lake import PERIOD, Lake
+from tests.support.strikes import Strikes, strikes
+from tests.support.waiting import wait_until
 
 __all__ = ["events", "strikes"]
 

@@ -15,8 +15,8 @@ from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.core.steps.operations import Step
 from airflow_provider_chs3.exceptions import TransientError
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.faults.killing import writes
-from tests.integration.lake import PERIOD, Lake
+from tests.support.killing import writes
+from tests.support.lake import PERIOD, Lake
 
 pytestmark = pytest.mark.three_nodes
 

@@ -20,10 +20,10 @@ from airflow_provider_chs3.sources.s3.reading import Credentials
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
 from airflow_provider_chs3.testbed.s3 import S3Endpoint, S3Server
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import PERIOD, Lake
-from tests.integration.refusal import refused
-from tests.integration.temporary_keys import TemporaryKeys
 from tests.integration.valued import AT, PREFIX, create, values
+from tests.support.lake import PERIOD, Lake
+from tests.support.refusal import refused
+from tests.support.temporary_keys import TemporaryKeys
 
 TRIPS = Trips(rows_per_period=2_400, files_per_period=24)
 NAMES = [

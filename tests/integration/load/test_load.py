@@ -8,8 +8,8 @@ import time
 import pytest
 
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
-from tests.integration.lake import PERIOD, Lake, recorded_loads
-from tests.narrow_user import narrow_connection
+from tests.support.lake import PERIOD, Lake, recorded_loads
+from tests.support.narrow_user import narrow_connection
 
 TRIPS = Trips(rows_per_period=1_200, files_per_period=6)
 

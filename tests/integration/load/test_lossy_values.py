@@ -8,9 +8,9 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from tests.integration.lake import Lake
-from tests.integration.refusal import refused
 from tests.integration.valued import AT, PREFIX, create, loaded, parquet
+from tests.support.lake import Lake
+from tests.support.refusal import refused
 
 TIME = "2026-10-05 13:45:59.123987"
 NAMES = ["n", "at", "ms", "day"]

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
-from tests.integration.deferring import hurry, start
-from tests.integration.lake import PERIOD, Lake
+from tests.support.deferring import hurry, start
+from tests.support.lake import PERIOD, Lake
 
 COLUMNS = 2_000
 #: Column type of the table → of the files; the first is cast.

@@ -10,7 +10,7 @@ import pytest
 
 from airflow_provider_chs3.testbed.trips import Trips
 from airflow_provider_chs3.transfers.clickhouse_to_clickhouse import ClickHouseToClickHouseOperator
-from tests.integration.lake import PERIOD, Lake
+from tests.support.lake import PERIOD, Lake
 
 GUIDE = Path(__file__).parents[3] / "docs" / "how-to" / "materialized-views.md"
 FIRST = Trips(rows_per_period=900, files_per_period=3)

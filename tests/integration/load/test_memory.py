@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.lake import PERIOD, Lake
+from tests.support.lake import PERIOD, Lake
 
 pytestmark = pytest.mark.three_nodes
 

@@ -17,9 +17,9 @@ from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSki
 from airflow_provider_chs3.core.model.period import Grain, Period
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import PERIOD, Lake
 from tests.integration.statsd_receiver import Metric, Receiver, receiving
-from tests.narrow_user import narrow_connection
+from tests.support.lake import PERIOD, Lake
+from tests.support.narrow_user import narrow_connection
 
 TRIPS = Trips(rows_per_period=600, files_per_period=3)
 PAGE = (Path(__file__).parents[3] / "docs" / "metrics.md").read_text(encoding="utf-8")

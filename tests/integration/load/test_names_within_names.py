@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from tests.integration.lake import Lake
-from tests.integration.refusal import refused
 from tests.integration.valued import AT, PREFIX, arrow, create, loaded, no_orc, orc, parquet, values
+from tests.support.lake import Lake
+from tests.support.refusal import refused
 
 TEXTS = "log Nullable(String), `log.x` Nullable(String)"
 OBJECT = {"log": {"x": "i", "y": 2}}

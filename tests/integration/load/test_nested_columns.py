@@ -7,9 +7,9 @@ import datetime as dt
 import pyarrow as pa
 import pytest
 
-from tests.integration.lake import Lake
-from tests.integration.refusal import refused
 from tests.integration.valued import PREFIX, arrow, create, loaded, no_orc, orc, parquet, values
+from tests.support.lake import Lake
+from tests.support.refusal import refused
 
 STRUCT = pa.struct([("x", pa.int32()), ("y", pa.string()), ("z", pa.float64())])
 ROWS = [[{"x": 1, "y": "a", "z": 0.5}, {"x": 2, "y": None, "z": None}], [], [{"x": 3, "y": "c", "z": 1.0}], None]

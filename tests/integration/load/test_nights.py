@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.lake import Lake
 from tests.nights.engines import ENGINES, Engine
 from tests.nights.play import Nights
 from tests.nights.servers import Servers
 from tests.nights.spans import SPANS, Span
+from tests.support.lake import Lake
 
 _LEAST_NIGHTS, _MOST_NIGHTS = 2, 20
 

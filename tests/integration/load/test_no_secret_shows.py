@@ -23,11 +23,11 @@ from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration import deferring
-from tests.integration.lake import IS_OLDEST, Lake
 from tests.integration.load.test_attempts import wait_for_insert
-from tests.integration.temporary_keys import ALL, LIST_ONLY, TemporaryKeys
-from tests.narrow_user import NARROW, WITH_NARROW_USER, narrow_connection
+from tests.support import deferring
+from tests.support.lake import IS_OLDEST, Lake
+from tests.support.narrow_user import NARROW, WITH_NARROW_USER, narrow_connection
+from tests.support.temporary_keys import ALL, LIST_ONLY, TemporaryKeys
 
 pytestmark = pytest.mark.three_nodes
 

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_chs3.core.sql.quoting import literal
-from tests.integration.lake import Lake
-from tests.integration.refusal import refused
 from tests.integration.valued import AT, PREFIX, arrow, create, loaded, orc, parquet, values
+from tests.support.lake import Lake
+from tests.support.refusal import refused
 
 pytestmark = pytest.mark.newer("Tuple that can be NULL")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.faults.strikes import Strikes, strikes
-from tests.integration import deferring
-from tests.integration.several_periods import PERIODS, Periods, periods
+from tests.support import deferring
+from tests.support.several_periods import PERIODS, Periods, periods
+from tests.support.strikes import Strikes, strikes
 
 __all__ = ["periods", "strikes"]
 

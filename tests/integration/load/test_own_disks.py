@@ -10,8 +10,8 @@ import pytest
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
-from tests.integration.lake import PERIOD, Lake, lake_on
-from tests.narrow_user import WITH_NARROW_USER
+from tests.support.lake import PERIOD, Lake, lake_on
+from tests.support.narrow_user import WITH_NARROW_USER
 
 TRIPS = Trips(rows_per_period=900, files_per_period=6)
 OTHER = Trips(seed=2, rows_per_period=900, files_per_period=6)

@@ -10,9 +10,9 @@ import pytest
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.nodes import User
-from tests.integration.lake import Lake
-from tests.integration.several_periods import PERIODS, Periods
-from tests.narrow_user import TRAIT, documented, documented_also
+from tests.support.lake import Lake
+from tests.support.narrow_user import TRAIT, documented, documented_also
+from tests.support.several_periods import PERIODS, Periods
 
 ATTACHING = "ALTER DELETE ON lake.chs3_*"
 #: As documented, but for the name of the database.

@@ -17,9 +17,9 @@ from airflow_provider_chs3.testbed.nodes import Cluster
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.grains import Case, Source
-from tests.integration.lake import IS_OLDEST, PERIOD, Lake
-from tests.integration.refusal import refused
-from tests.profiles.users import PROFILES, cluster_of, user_of
+from tests.support.lake import IS_OLDEST, PERIOD, Lake
+from tests.support.refusal import refused
+from tests.support.users import PROFILES, cluster_of, user_of
 
 LINE = "2026-10-01 00:00:{:02}"
 #: Format → what stands between two values.

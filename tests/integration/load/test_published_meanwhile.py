@@ -14,7 +14,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.core.steps.operations import Step
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import PERIOD, Lake
+from tests.support.lake import PERIOD, Lake
 
 pytestmark = pytest.mark.three_nodes
 

@@ -16,8 +16,8 @@ from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.operators.versions import ListVersionsOperator, RestorePeriodsOperator
 from airflow_provider_chs3.testbed.trips import Trips
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
-from tests.arguments import grouped
-from tests.integration.lake import PERIOD, Lake
+from tests.support.arguments import grouped
+from tests.support.lake import PERIOD, Lake
 
 RunDag = Callable[..., DagRun]
 

@@ -11,10 +11,9 @@ from airflow.providers.common.compat.sdk import AirflowException, AirflowFailExc
 from airflow_provider_chs3.core.load import increment_completion
 from airflow_provider_chs3.core.load.staging_tables import IS_STAGING
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.faults.strikes import Strikes, strikes
-from tests.integration import deferring
-from tests.integration.lake import PERIOD, Lake
-from tests.integration.replaced_objects import (
+from tests.support import deferring
+from tests.support.lake import PERIOD, Lake
+from tests.support.replaced_objects import (
     ARGUMENTS,
     create,
     delete,
@@ -25,7 +24,8 @@ from tests.integration.replaced_objects import (
     put,
     rows,
 )
-from tests.integration.slow import SLOW_SETTINGS
+from tests.support.slow import SLOW_SETTINGS
+from tests.support.strikes import Strikes, strikes
 
 __all__ = ["events", "strikes"]
 

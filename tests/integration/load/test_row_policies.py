@@ -11,8 +11,8 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_provider_chs3.operators.prove import ProvePeriodsOperator
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import PERIOD, Lake, lake_on
-from tests.narrow_user import NARROW, WITH_NARROW_USER
+from tests.support.lake import PERIOD, Lake, lake_on
+from tests.support.narrow_user import NARROW, WITH_NARROW_USER
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,9 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import Lake
-from tests.integration.several_periods import PERIODS, Periods, periods
 from tests.integration.valued import AT, PREFIX, create, loaded
+from tests.support.lake import Lake
+from tests.support.several_periods import PERIODS, Periods, periods
 
 #: Fixtures.
 __all__ = ["periods"]

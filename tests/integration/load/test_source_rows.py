@@ -9,9 +9,9 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.testbed.s3 import S3Server
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration import deferring
-from tests.integration.lake import PERIOD, Lake
 from tests.integration.load.test_distribution import BY_KEY, create_distributed
+from tests.support import deferring
+from tests.support.lake import PERIOD, Lake
 
 TRIPS = Trips(rows_per_period=3_000, files_per_period=5)
 #: Ending of the keys → ClickHouse's format.

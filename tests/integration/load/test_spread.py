@@ -13,10 +13,10 @@ from airflow_provider_chs3.exceptions import NotReadyError
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.operators.prove import ProvePeriodsOperator
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
-from tests.faults.strikes import Strikes, strikes
-from tests.integration.lake import Lake
 from tests.integration.ledger.test_ledger_admin import adopt, forget
 from tests.integration.load.test_hold import run
+from tests.support.lake import Lake
+from tests.support.strikes import Strikes, strikes
 
 __all__ = ["strikes"]
 

@@ -6,8 +6,8 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.faults.strikes import Strikes, strikes
-from tests.integration.lake import IS_OLDEST, PERIOD, Lake
+from tests.support.lake import IS_OLDEST, PERIOD, Lake
+from tests.support.strikes import Strikes, strikes
 
 __all__ = ["strikes"]
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import pytest
 
 from airflow_provider_chs3.client.connection import Address
-from tests.faults.killing import on_no_clock
-from tests.integration.counting import is_within, of_nodes, opened, sent
 from tests.integration.periods.test_plan_periods import plan
-from tests.integration.several_periods import PERIODS, Periods, periods
 from tests.integration.watch.test_merge_health import look
+from tests.support.counting import is_within, of_nodes, opened, sent
+from tests.support.killing import on_no_clock
+from tests.support.several_periods import PERIODS, Periods, periods
 
 #: Fixtures.
 __all__ = ["opened", "periods", "sent"]

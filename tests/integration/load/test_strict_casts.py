@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.integration.lake import Lake
-from tests.integration.refusal import loaded_or_wrongly_refused
 from tests.integration.valued import AT, PREFIX, create, create_each, loaded
+from tests.support.lake import Lake
+from tests.support.refusal import loaded_or_wrongly_refused
 
 END = r"select=\{…\}\.$"
 UNPARSED = {

@@ -14,9 +14,9 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from tests.integration.lake import IS_OLDEST, PERIOD, Lake, lake_on
-from tests.integration.refusal import parquet
-from tests.narrow_user import WITH_NARROW_USER
+from tests.support.lake import IS_OLDEST, PERIOD, Lake, lake_on
+from tests.support.narrow_user import WITH_NARROW_USER
+from tests.support.refusal import parquet
 
 ALLOWED = {
     "allow_suspicious_low_cardinality_types": 1,

@@ -12,8 +12,8 @@ from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.core.steps.operations import Step
 from airflow_provider_chs3.exceptions import TransientError
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
-from tests.faults.strikes import Strikes, strikes
-from tests.integration.lake import PERIOD, Lake
+from tests.support.lake import PERIOD, Lake
+from tests.support.strikes import Strikes, strikes
 
 __all__ = ["strikes"]
 

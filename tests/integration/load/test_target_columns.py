@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from tests.integration.lake import PERIOD, Lake
-from tests.integration.refusal import parquet
+from tests.support.lake import PERIOD, Lake
+from tests.support.refusal import parquet
 
 ID = UUID("6217087c-a134-43f2-91a1-f241100032db")
 AT = [datetime(2026, 10, 5, 6, 7, 8, tzinfo=UTC), datetime(2026, 10, 31, 23, 59, 59, tzinfo=UTC)]

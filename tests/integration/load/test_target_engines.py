@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from tests.integration.lake import PERIOD, Lake
-from tests.integration.refusal import parquet
+from tests.support.lake import PERIOD, Lake
+from tests.support.refusal import parquet
 
 FILES = 12
 IDS_PER_FILE = 50

@@ -6,7 +6,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
-from tests.integration.lake import PERIOD, Lake
+from tests.support.lake import PERIOD, Lake
 
 FIRST = Trips(rows_per_period=3_000, files_per_period=24)
 SECOND = Trips(seed=2, rows_per_period=3_600, files_per_period=24)

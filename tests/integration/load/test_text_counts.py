@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.lake import PERIOD, Lake
+from tests.support.lake import PERIOD, Lake
 
 #: Ending of the keys → files, each with what it is and its rows.
 FILES = {

@@ -8,9 +8,9 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 import pytest
 
-from tests.integration.lake import IS_OLDEST, Lake
-from tests.integration.refusal import loaded_or_wrongly_refused, refused
 from tests.integration.valued import AT, PREFIX, create, create_each, loaded, parquet
+from tests.support.lake import IS_OLDEST, Lake
+from tests.support.refusal import loaded_or_wrongly_refused, refused
 
 WHOLE = dt.datetime(2024, 5, 3, 22, 4, 9, tzinfo=dt.UTC)
 FINE = WHOLE + dt.timedelta(milliseconds=120)

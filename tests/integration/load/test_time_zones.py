@@ -14,10 +14,10 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from tests.integration.deferring import run
-from tests.integration.lake import Lake, lake_on
-from tests.integration.several_periods import Periods
-from tests.narrow_user import WITH_NARROW_USER
+from tests.support.deferring import run
+from tests.support.lake import Lake, lake_on
+from tests.support.narrow_user import WITH_NARROW_USER
+from tests.support.several_periods import Periods
 
 PERIOD = "2024-05"
 ZONES = ["Europe/Berlin", "America/New_York"]

@@ -18,10 +18,10 @@ from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.testbed.nodes import Cluster
 from airflow_provider_chs3.testbed.processes import HOST, free_ports, is_listening
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import PERIOD, Lake
-from tests.integration.refusal import refused
-from tests.narrow_user import narrow_connection
-from tests.waiting import wait_until
+from tests.support.lake import PERIOD, Lake
+from tests.support.narrow_user import narrow_connection
+from tests.support.refusal import refused
+from tests.support.waiting import wait_until
 
 TRIPS = Trips(rows_per_period=900, files_per_period=3)
 STUNNEL = shutil.which("stunnel4") or shutil.which("stunnel")

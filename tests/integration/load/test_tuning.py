@@ -11,8 +11,8 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import Lake, lake_on
-from tests.narrow_user import WITH_NARROW_USER, narrow_connection
+from tests.support.lake import Lake, lake_on
+from tests.support.narrow_user import WITH_NARROW_USER, narrow_connection
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster

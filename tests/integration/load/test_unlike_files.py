@@ -10,9 +10,9 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from tests.integration import valued
-from tests.integration.lake import PERIOD, Lake
 from tests.integration.one_column import create, put, values
-from tests.integration.refusal import loaded_or_wrongly_refused
+from tests.support.lake import PERIOD, Lake
+from tests.support.refusal import loaded_or_wrongly_refused
 
 
 def loaded(lake: Lake, column: str, *arrays: pa.Array) -> list[str]:

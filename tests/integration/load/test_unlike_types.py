@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from tests.integration.lake import Lake
-from tests.integration.refusal import loaded_or_wrongly_refused
 from tests.integration.valued import PREFIX, arrow, create_each, values
+from tests.support.lake import Lake
+from tests.support.refusal import loaded_or_wrongly_refused
 
 HALF_PAST = 3_600_500
 

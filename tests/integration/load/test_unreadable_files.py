@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.integration.lake import Lake
-from tests.integration.refusal import refused
 from tests.integration.valued import AT, PREFIX, arrow, create, loaded
+from tests.support.lake import Lake
+from tests.support.refusal import refused
 
 
 def ipc_stream() -> bytes:

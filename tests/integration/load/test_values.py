@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from tests.integration.lake import Lake
-from tests.integration.refusal import loaded_or_wrongly_refused, refused
 from tests.integration.valued import AT, PREFIX, create, create_each, loaded, parquet, values
+from tests.support.lake import Lake
+from tests.support.refusal import loaded_or_wrongly_refused, refused
 
 VIRTUAL = ["_path", "_file", "_size", "_time", "_etag"]
 

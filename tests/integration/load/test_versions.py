@@ -21,10 +21,10 @@ from airflow_provider_chs3.core.target.topology import TableRequest
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.operators.ledger import ListLedgerOperator
 from airflow_provider_chs3.operators.versions import ListVersionsOperator, RestorePeriodsOperator, UnpinPeriodsOperator
-from tests.faults.killing import perform, performing
-from tests.integration.lake import Lake
 from tests.integration.periods.test_plan_periods import plan
-from tests.waiting import wait_until
+from tests.support.killing import perform, performing
+from tests.support.lake import Lake
+from tests.support.waiting import wait_until
 
 PERIOD = "2026-10"
 

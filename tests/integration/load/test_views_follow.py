@@ -13,11 +13,11 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.operators.versions import RestorePeriodsOperator
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.faults.killing import steps_of, strikes_after, strikes_amid
-from tests.integration import deferring
-from tests.integration.deferring import Gate, gate
-from tests.integration.lake import PERIOD, Lake
 from tests.integration.load.test_reload import context_of
+from tests.support import deferring
+from tests.support.deferring import Gate, gate
+from tests.support.killing import steps_of, strikes_after, strikes_amid
+from tests.support.lake import PERIOD, Lake
 
 __all__ = ["gate"]
 

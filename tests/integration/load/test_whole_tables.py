@@ -13,9 +13,9 @@ from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.target.topology import OBJECTS_TABLE
 from airflow_provider_chs3.load import Load
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
-from tests.arguments import grouped
 from tests.integration.grains import Case, Source
-from tests.integration.lake import Lake
+from tests.support.arguments import grouped
+from tests.support.lake import Lake
 
 WHOLE = Case("", "{YYYY-MM-DD}", "all")
 #: The load reads the path of each row's object, too.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from airflow_provider_chs3.testbed.trips import Trips
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
-from tests.absent_libraries import run_operator
-from tests.integration.lake import PERIOD, Lake
+from tests.support.absent_libraries import run_operator
+from tests.support.lake import PERIOD, Lake
 
 TRIPS = Trips(rows_per_period=600, files_per_period=3)
 

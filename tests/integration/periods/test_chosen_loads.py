@@ -12,8 +12,8 @@ import pytest
 
 from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.dag_bag import bundles_in
-from tests.integration.lake import PERIOD, Lake
+from tests.support.dag_bag import bundles_in
+from tests.support.lake import PERIOD, Lake
 
 TRIPS = Trips(rows_per_period=300, files_per_period=3)
 DAG = """

@@ -19,7 +19,7 @@ from airflow_provider_chs3.load import Load
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.table import Table
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import Lake
+from tests.support.lake import Lake
 
 TRIPS = Trips(rows_per_period=300, files_per_period=1)
 RUNNING = Period.of(datetime.now(UTC).replace(tzinfo=None), Grain.MONTH)

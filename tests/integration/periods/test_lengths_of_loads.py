@@ -13,8 +13,8 @@ import pytest
 from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.core.model.period import Grain, Period
 from airflow_provider_chs3.core.target.period_partitions import KEYS
-from tests.dag_bag import bundles_in
-from tests.integration.lake import Lake
+from tests.support.dag_bag import bundles_in
+from tests.support.lake import Lake
 
 #: Length of a load's periods → the template of its keys.
 TEMPLATES = {

@@ -11,7 +11,7 @@ import pytest
 from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.core.model.period import Grain, Period
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import Lake
+from tests.support.lake import Lake
 
 TRIPS = Trips(rows_per_period=300, files_per_period=3)
 LAST = Period.of(datetime.now(UTC).replace(tzinfo=None), Grain.MONTH).shifted(-1)

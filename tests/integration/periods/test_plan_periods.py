@@ -17,8 +17,8 @@ from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.testbed.trips import Trips
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from airflow_provider_chs3.transfers.scheduled_load import scheduled_load
-from tests.arguments import grouped
-from tests.integration.lake import Lake
+from tests.support.arguments import grouped
+from tests.support.lake import Lake
 
 TRIPS = Trips(rows_per_period=600, files_per_period=3)
 OTHER_TRIPS = Trips(seed=2, rows_per_period=600, files_per_period=3)

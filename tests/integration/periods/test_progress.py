@@ -15,8 +15,8 @@ from rich.progress import Progress
 
 from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import Lake, lake_on
-from tests.terminal import on_terminal
+from tests.support.lake import Lake, lake_on
+from tests.support.terminal import on_terminal
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster

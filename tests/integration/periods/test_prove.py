@@ -16,8 +16,8 @@ from airflow_provider_chs3.core.load.retry_policy import Reload, reload_of
 from airflow_provider_chs3.core.model.models import TableName
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.operators.prove import ProvePeriodsOperator
-from tests.arguments import grouped
-from tests.integration.lake import PERIOD, Lake
+from tests.support.arguments import grouped
+from tests.support.lake import PERIOD, Lake
 
 _COLUMNS = "id Int64, ts DateTime('UTC'), name String, fare Nullable(Float64), tip Float64"
 _HEADER = "id,ts,name,fare,tip\n"

@@ -14,7 +14,7 @@ from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.load import Load
 from airflow_provider_chs3.table import Table, clean
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import PERIOD, Lake
+from tests.support.lake import PERIOD, Lake
 
 FIRST = Trips(rows_per_period=600, files_per_period=3)
 SECOND = Trips(seed=2, rows_per_period=660, files_per_period=3)

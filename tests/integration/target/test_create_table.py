@@ -15,10 +15,10 @@ from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.exceptions import NotReadyError
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.arguments import grouped
-from tests.integration.lake import PERIOD, Lake
-from tests.integration.refusal import parquet, refused
-from tests.integration.several_periods import PERIODS, Periods
+from tests.support.arguments import grouped
+from tests.support.lake import PERIOD, Lake
+from tests.support.refusal import parquet, refused
+from tests.support.several_periods import PERIODS, Periods
 
 TRIPS = Trips(rows_per_period=600, files_per_period=3)
 

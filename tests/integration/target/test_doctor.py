@@ -17,8 +17,8 @@ from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.nodes import User
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import PERIOD, Lake, lake_on
-from tests.narrow_user import TRAIT, WITH_NARROW_USER, documented, in_tests, narrow_connection
+from tests.support.lake import PERIOD, Lake, lake_on
+from tests.support.narrow_user import TRAIT, WITH_NARROW_USER, documented, in_tests, narrow_connection
 
 pytestmark = pytest.mark.three_nodes
 

@@ -12,7 +12,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from tests.integration.grains import CASES, Case, Source, source
-from tests.integration.lake import Lake
+from tests.support.lake import Lake
 
 __all__ = ["source"]
 

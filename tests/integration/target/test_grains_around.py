@@ -14,7 +14,7 @@ from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.transfers.clickhouse_to_s3 import ClickHouseToS3Operator
 from tests.integration.grains import Case, Source
-from tests.integration.lake import Lake
+from tests.support.lake import Lake
 
 BY_DAY = Case("toDate(at)", "{YYYY-MM-DD}", "2025-10-31", "2025-11-01")
 WHOLE = Case("", "{YYYY-MM}", "all")

@@ -13,9 +13,9 @@ from airflow.timetables.interval import CronDataIntervalTimetable
 
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.transfers.scheduled_load import scheduled_load
-from tests.arguments import grouped
 from tests.integration.grains import Case, Source
-from tests.integration.lake import Lake
+from tests.support.arguments import grouped
+from tests.support.lake import Lake
 
 HOURS = "{YYYY-MM-DD}/{HH}"
 

@@ -14,9 +14,9 @@ from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.nodes import CLUSTER
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import PERIOD, Lake, lake_on
-from tests.integration.refusal import refused
-from tests.narrow_user import WITH_NARROW_USER, narrow_connection
+from tests.support.lake import PERIOD, Lake, lake_on
+from tests.support.narrow_user import WITH_NARROW_USER, narrow_connection
+from tests.support.refusal import refused
 
 FILES = Trips(rows_per_period=300, files_per_period=3)
 

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_chs3.operators.ledger import AdoptPeriodsOperator
-from tests.integration.lake import PERIOD, Lake
 from tests.integration.periods.test_plan_periods import plan
-from tests.integration.refusal import parquet, refused
-from tests.integration.several_periods import Periods
+from tests.support.lake import PERIOD, Lake
+from tests.support.refusal import parquet, refused
+from tests.support.several_periods import Periods
 
 BEFORE = "2026-09"
 

@@ -13,8 +13,8 @@ import pytest
 
 from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import PERIOD, Lake
-from tests.integration.refusal import parquet
+from tests.support.lake import PERIOD, Lake
+from tests.support.refusal import parquet
 
 TRIPS = Trips(rows_per_period=2_000, files_per_period=4)
 

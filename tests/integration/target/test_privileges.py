@@ -29,8 +29,8 @@ from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.nodes import User
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import IS_OLDEST, PERIOD, Lake
-from tests.narrow_user import TRAIT, documented, documented_also
+from tests.support.lake import IS_OLDEST, PERIOD, Lake
+from tests.support.narrow_user import TRAIT, documented, documented_also
 
 TRIPS = Trips(rows_per_period=900, files_per_period=3)
 PASSWORD = "n'arr\\ow"

@@ -9,8 +9,8 @@ import pytest
 from airflow_provider_chs3.cli.rehearse import Rehearsal
 from airflow_provider_chs3.core.doctor import rehearsal_tables as scratch
 from airflow_provider_chs3.core.model.models import Node, TableName
-from tests.integration.lake import Lake
-from tests.integration.rehearsing import Rehearse, rehearse
+from tests.support.lake import Lake
+from tests.support.rehearsing import Rehearse, rehearse
 
 __all__ = ["rehearse"]
 

@@ -12,9 +12,9 @@ from clickhouse_driver.errors import ServerException
 from airflow_provider_chs3.exceptions import TransientError
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
-from tests.integration.lake import PERIOD, Lake, lake_on
-from tests.integration.refusal import refused
-from tests.narrow_user import WITH_NARROW_USER
+from tests.support.lake import PERIOD, Lake, lake_on
+from tests.support.narrow_user import WITH_NARROW_USER
+from tests.support.refusal import refused
 
 TRIPS = Trips(rows_per_period=900, files_per_period=3)
 OTHER = Trips(seed=2, rows_per_period=900, files_per_period=3)

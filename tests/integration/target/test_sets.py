@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
-from tests.faults.strikes import Strikes, strikes
-from tests.integration.lake import IS_OLDEST, Lake
-from tests.integration.sets import Case, Tenants
+from tests.support.lake import IS_OLDEST, Lake
+from tests.support.sets import Case, Tenants
+from tests.support.strikes import Strikes, strikes
 
 #: A fixture.
 __all__ = ["strikes"]

@@ -10,11 +10,11 @@ from airflow_provider_chs3.operators.ledger import AdoptPeriodsOperator, ForgetP
 from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.transfers.clickhouse_to_s3 import ClickHouseToS3Operator
-from tests.integration import deferring
-from tests.integration.lake import Lake
-from tests.integration.sets import Case, Tenants
-from tests.integration.slow import SLOW_SETTINGS
 from tests.integration.target.test_grains_around import parts, shell, table
+from tests.support import deferring
+from tests.support.lake import Lake
+from tests.support.sets import Case, Tenants
+from tests.support.slow import SLOW_SETTINGS
 
 CASE = Case("(tenant, toYYYYMM(at))", first="2025-10", second="2025-11")
 BOTH = [CASE.first, CASE.second]

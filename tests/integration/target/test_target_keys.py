@@ -12,9 +12,9 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
-from tests.integration.lake import IS_OLDEST, PERIOD, Lake, lake_on
-from tests.integration.refusal import refused
-from tests.narrow_user import WITH_NARROW_USER
+from tests.support.lake import IS_OLDEST, PERIOD, Lake, lake_on
+from tests.support.narrow_user import WITH_NARROW_USER
+from tests.support.refusal import refused
 
 #: What `PERIOD` begins and ends with in New York, and the seconds before and after it, in UTC.
 NEW_YORK = {

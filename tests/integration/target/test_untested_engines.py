@@ -12,7 +12,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_provider_chs3.cli import main as shell
 from airflow_provider_chs3.cli.rehearse import MismatchError, Rehearsal
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import PERIOD, Lake
+from tests.support.lake import PERIOD, Lake
 
 #: Exit code, stdout.
 Rehearse = Callable[..., tuple[int, str]]

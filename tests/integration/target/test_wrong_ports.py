@@ -20,9 +20,9 @@ from airflow_provider_chs3.client import detached_runner as detached
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration import deferring
-from tests.integration.lake import PERIOD, Lake
-from tests.narrow_user import narrow_connection
+from tests.support import deferring
+from tests.support.lake import PERIOD, Lake
+from tests.support.narrow_user import narrow_connection
 
 TRIPS = Trips(rows_per_period=60, files_per_period=1)
 

@@ -13,8 +13,8 @@ from airflow.providers.common.compat.sdk import DAG, AirflowFailException, Airfl
 
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.testbed.trips import create_table_sql
-from tests.integration.lake import PERIOD, Lake
-from tests.waiting import wait_until
+from tests.support.lake import PERIOD, Lake
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun

@@ -18,9 +18,9 @@ from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.watch.optimize_request import query_id_of
 from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import Lake
 from tests.integration.slow_merges import address, create, insert, merging, parts, running
-from tests.waiting import wait_until
+from tests.support.lake import Lake
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.three_nodes
 

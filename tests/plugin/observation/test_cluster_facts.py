@@ -12,7 +12,7 @@ from airflow_provider_chs3.core.target.node_capacity import Limits
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError
 from airflow_provider_chs3.plugin.observation.cluster import NodeOverview
 from airflow_provider_chs3.plugin.observation.cluster_facts import look_at_cluster
-from tests.core.driving import Driven, drive
+from tests.support.driving import Driven, drive
 
 GIB = 1024**3
 NODES = [Node(1, 1, "a", 9000), Node(2, 1, "b", 9000)]

@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.target.node_facts import RecordTable
 from airflow_provider_chs3.core.target.topology import LEDGER_TABLE, LOADS_TABLE
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError
 from airflow_provider_chs3.plugin.observation.periods_facts import look_at_all_tables
-from tests.core.driving import Driven, drive
+from tests.support.driving import Driven, drive
 
 NODES = [Node(1, 1, "a", 9000), Node(2, 1, "b", 9000)]
 CLUSTERS = [("main", node.shard_num, node.replica_num, node.host, node.port) for node in NODES]

@@ -13,7 +13,7 @@ from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.nodes import Cluster, User
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
 
-_DOCUMENT = (Path(__file__).parents[1] / "docs" / "privileges.md").read_text(encoding="utf-8")
+_DOCUMENT = (Path(__file__).parents[2] / "docs" / "privileges.md").read_text(encoding="utf-8")
 
 NARROW = User("narrow", "n'a%40@r/\"r\\o:?#&w")
 #: Whom the page in Airflow's UI may ask as.
@@ -150,7 +150,7 @@ _LOGS_IN_MEMORY = {
 def chs3_cluster_options() -> dict[str, Any]:
     """The cluster of the tests knows users of many profiles, and keeps its logs in memory, as no test restarts it."""
     # Which profiles servers know is decided when pytest knows the servers.
-    from tests.profiles.users import WITH_PROFILES
+    from tests.support.users import WITH_PROFILES
 
     return (
         WITH_NARROW_USER

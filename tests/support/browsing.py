@@ -16,7 +16,7 @@ from fastapi.testclient import TestClient
 
 from airflow_provider_chs3.plugin.constants import NAVIGATION_ROUTE
 from airflow_provider_chs3.testbed.processes import free_ports
-from tests.waiting import wait_until
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import PERIOD, Lake
+from tests.support.lake import PERIOD, Lake
 
 
 def assert_exact(lake: Lake, trips: Trips, period: str = PERIOD) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from airflow_provider_chs3.core.sql.quoting import literal
-from tests.integration.lake import Lake
+from tests.support.lake import Lake
 
 #: Makes an insert of a few thousand trips take a minute or so, and one of a few hundred some seconds.
 SLOW = {"pickup_at": "pickup_at", "trip_id": "trip_id + sleepEachRow(0.02)"}

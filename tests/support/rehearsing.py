@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from airflow_provider_chs3.cli import main as shell
-from tests.integration.lake import Lake
+from tests.support.lake import Lake
 
 #: Exit code, stdout, stderr.
 Rehearse = Callable[..., tuple[int, str, str]]

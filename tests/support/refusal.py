@@ -15,7 +15,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.core.load import insert
 from airflow_provider_chs3.exceptions import SourceError
-from tests.integration.lake import Lake
+from tests.support.lake import Lake
 
 
 def parquet(table: pa.Table) -> bytes:

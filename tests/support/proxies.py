@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from airflow_provider_chs3.testbed.balancer import Door, copy, hang_up
-from tests.narrow_user import narrow_connection
+from tests.support.narrow_user import narrow_connection
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster, Node

@@ -8,7 +8,7 @@ from typing import Any
 
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
-from tests.integration.lake import Lake
+from tests.support.lake import Lake
 
 #: A tenant, as a file has it, and a number.
 Row = tuple[str, int]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.lake import PERIOD, Lake
+from tests.support.lake import PERIOD, Lake
 
 PARTITION = PERIOD.replace("-", "")
 FIRST_FILES = 6

@@ -19,7 +19,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 _PACKAGE = "airflow-provider-chs3"
-_ROOT = Path(__file__).parents[1]
+_ROOT = Path(__file__).parents[2]
 #: The beginning of lines with answers, among those of logs.
 _ANSWER = "told: "
 

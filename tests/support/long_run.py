@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.balancer import LoadBalancer
     from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
     from airflow_provider_chs3.testbed.s3 import S3Server
-    from tests.integration.lake import Lake
+    from tests.support.lake import Lake
 
 #: Which servers, and their program.
 SERVERS = {"engine": "engine", "plain": "server", "replicated": "server", "replicated-database": "server"}
@@ -64,7 +64,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 def narrow_cluster(on: str, nodes: int, folder: Path, *, replicas: int = 2) -> ClickHouseCluster:
     """Start nodes that know the user of loads; see `SERVERS`. Replicated ones have as many in each shard."""
     from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-    from tests.narrow_user import WITH_NARROW_USER, WITH_NARROW_USER_OF_REPLICAS, WITH_NARROW_USER_OF_SHARDS
+    from tests.support.narrow_user import WITH_NARROW_USER, WITH_NARROW_USER_OF_REPLICAS, WITH_NARROW_USER_OF_SHARDS
 
     is_shared = on == "replicated-database"
     if on == "replicated" or is_shared:
@@ -88,8 +88,8 @@ def narrow_lake(
     name: str, cluster: ClickHouseCluster, s3: S3Server, *, through: LoadBalancer | None = None, **extra: str
 ) -> Lake:
     """Make a bucket, a database, and Airflow's connections to both, as the user of loads."""
-    from tests.integration.lake import Lake
-    from tests.narrow_user import narrow_connection
+    from tests.support.lake import Lake
+    from tests.support.narrow_user import narrow_connection
 
     connection = narrow_connection(cluster, through=through)
     connection["extra"] |= extra
@@ -109,7 +109,7 @@ class Results:
 
     def current(self) -> list[dict[str, Any]]:
         """Results of the code as it is now, as far as it writes and publishes."""
-        from tests.protocol_sources import steps_hash
+        from tests.support.protocol_sources import steps_hash
 
         now, files = steps_hash(), sorted(self._folder.glob("*.jsonl"))
         lines = (json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines())
@@ -121,7 +121,7 @@ class Results:
 
     def write(self, name: str, *, server: str, **line: Any) -> None:
         """One more result; it is in its file when this returns."""
-        from tests.protocol_sources import steps_hash
+        from tests.support.protocol_sources import steps_hash
         from tests.tested import commit
 
         line = {"commit": commit(), "steps": steps_hash(), "clickhouse": server, **line}

@@ -20,8 +20,8 @@ from airflow.triggers.base import BaseTrigger
 from airflow_provider_chs3.client import detached_runner as detached
 from airflow_provider_chs3.client.deadline import Deadline
 from airflow_provider_chs3.triggers import shared_poll
-from tests.faults.proxies import Answer, StorageProxy
-from tests.integration.lake import Lake
+from tests.support.lake import Lake
+from tests.support.proxies import Answer, StorageProxy
 
 try:
     from airflow.sdk.serde import deserialize, serialize

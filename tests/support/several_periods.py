@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
-from tests.arguments import grouped
-from tests.integration.lake import Lake
+from tests.support.arguments import grouped
+from tests.support.lake import Lake
 
 PERIODS = ("2026-07", "2026-08", "2026-09", "2026-10")
 

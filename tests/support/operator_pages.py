@@ -30,7 +30,7 @@ from airflow_provider_chs3.core.watch import optimize_job as job
 from airflow_provider_chs3.core.watch.merge_rate import MergeRate
 from airflow_provider_chs3.operators._support.period_load_task import PeriodLoadTask
 
-_FOLDER = Path(__file__).parents[1] / "docs" / "reference" / "operators"
+_FOLDER = Path(__file__).parents[2] / "docs" / "reference" / "operators"
 
 #: The name in a page's title → the page.
 PAGES = {page.read_text(encoding="utf-8").partition("\n")[0][2:]: page for page in _FOLDER.glob("*.md")}

@@ -12,7 +12,7 @@ from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster
-    from tests.integration.lake import Lake
+    from tests.support.lake import Lake
 
 
 @pytest.fixture(scope="session")
@@ -28,7 +28,7 @@ def lake_of_one(
     cluster_of_one: Cluster, chs3_s3: Any, chs3_bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Lake]:
     """An empty lake on one node; nothing of a load may outlive the test."""
-    from tests.integration.lake import lake_on
+    from tests.support.lake import lake_on
 
     with lake_on(cluster_of_one, chs3_s3, chs3_bucket, monkeypatch) as lake:
         yield lake

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.lake import Lake
+from tests.support.lake import Lake
 
 #: As many files as give each shard some, however fast a node is.
 TRIPS = Trips(rows_per_period=12_000, files_per_period=24)

@@ -13,7 +13,7 @@ import pytest
 from airflow.providers.common.compat.sdk import TaskDeferred
 
 from airflow_provider_chs3.operators.clickhouse import ClickHouseOperator
-from tests.integration import deferring
+from tests.support import deferring
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook

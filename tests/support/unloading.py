@@ -11,7 +11,7 @@ import pytest
 
 from airflow_provider_chs3.testbed.trips import Trips
 from airflow_provider_chs3.transfers.clickhouse_to_s3 import ClickHouseToS3Operator
-from tests.integration.lake import PERIOD, Lake
+from tests.support.lake import PERIOD, Lake
 
 FOLDER = f"exports/{PERIOD}/"
 MANIFEST = f"{FOLDER}_manifest.json"

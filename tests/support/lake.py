@@ -18,8 +18,8 @@ from airflow_provider_chs3.core.sql.quoting import identifier
 from airflow_provider_chs3.testbed.nodes import PROGRAM_VARIABLE
 from airflow_provider_chs3.testbed.trips import PeriodFacts, Trips, create_table_sql, read_facts
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
-from tests.arguments import grouped
-from tests.narrow_user import narrow_connection
+from tests.support.arguments import grouped
+from tests.support.narrow_user import narrow_connection
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.nodes import Cluster

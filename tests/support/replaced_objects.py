@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.integration.added_files import csv
-from tests.integration.lake import PERIOD, Lake
+from tests.support.added_files import csv
+from tests.support.lake import PERIOD, Lake
 
 FILES = 12
 ARGUMENTS = {
