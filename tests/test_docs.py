@@ -8,7 +8,6 @@ import json
 import os
 import pkgutil
 import re
-import shlex
 import subprocess
 import sys
 import textwrap
@@ -23,12 +22,10 @@ from sphinx.search.en import SearchEnglish
 from airflow_provider_chs3.cli.arguments import parser
 from tests import tested
 from tests.support import operator_pages
-from tests.support.messages import messages
-from tests.test_troubleshooting import is_part
+from tests.support.doc_pages import PAGES, ROOT, _blocks, commands
+from tests.support.messages import is_part, messages
 
-ROOT = Path(__file__).parents[1]
 REPOSITORY = "https://github.com/owner/name"
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 #: Names that the parts of a DAG on a page may use: each is imported where the page first uses it.
 PRELUDE = """
@@ -210,8 +207,6 @@ SEARCHED = {
     "retry": "alternatives",
     "template fields": "reference/operators/s3-to-clickhouse",
 }
-
-
 #: A search → the page that has to come first: the search lists entries of the index before all else.
 ENTRIES_OF_INDEX = {
     "late-arriving": "how-to/nightly",
@@ -255,18 +250,6 @@ def test_the_tests_that_pages_name_are_there() -> None:
 def _is_there(path: str, *inside: str) -> bool:
     source = (ROOT / path).read_text(encoding="utf-8") if (ROOT / path).is_file() else None
     return source is not None and all(re.search(rf"^ *(class|def) {each}\b", source, re.MULTILINE) for each in inside)
-
-
-def _blocks(language: str) -> dict[str, str]:
-    """Each code block of the pages, by page and line."""
-    found = {}
-    for page in PAGES:
-        text = page.read_text(encoding="utf-8")
-        for match in re.finditer(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
-            line = text.count("\n", 0, match.start()) + 1
-            found[f"{page.relative_to(ROOT)}:{line}"] = match[1]
-    assert found
-    return found
 
 
 def test_airflow_takes_the_examples(airflow_db: Path, tmp_path: Path) -> None:
@@ -347,28 +330,6 @@ def test_the_command_line_takes_the_commands(capsys: pytest.CaptureFixture[str])
         except SystemExit:
             refused.append((place, capsys.readouterr().err.splitlines()[-1]))
     assert refused == []
-
-
-def commands() -> Iterator[tuple[str, list[str]]]:
-    """Each `chs3 …` that stands on a line of its own."""
-    count = 0
-    for page in PAGES:
-        text = page.read_text(encoding="utf-8").replace("\\\n", " ")
-        for found in re.finditer(r"^(?: {4})?(?:\$ )?(?:\./dev run |airflow )?chs3 (.* --.*)$", text, re.MULTILINE):
-            command = shlex.split(found[1], comments=True)
-            if command and not {"|", ">", "…"} & {*command} and "…" not in found[1]:
-                count += 1
-                yield f"{page.relative_to(ROOT)}: {found[0].strip()}", command
-    assert count > 20
-
-
-def statements() -> Iterator[tuple[str, str]]:
-    """Each block of SQL, and each SELECT that stands on a line of its own, by page and line."""
-    yield from _blocks("sql").items()
-    for page in PAGES:
-        text = page.read_text(encoding="utf-8")
-        for found in re.finditer(r"^\n {4}(SELECT .*)$", text, re.MULTILINE):
-            yield f"{page.relative_to(ROOT)}: {found[1]}", found[1]
 
 
 def _refusal(block: str, folder: Path) -> object:

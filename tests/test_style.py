@@ -1,6 +1,7 @@
 """Sizes and names that keep the code readable.
 
-Functions are under 40 lines, without signature and docstring; modules have up to 500 lines; names say what a value is.
+Functions are under 40 lines, without signature and docstring; modules have up to 500 lines; names say what a value is;
+helpers that test modules share are in modules of their own.
 """
 
 from __future__ import annotations
@@ -33,6 +34,24 @@ def test_variables_are_named_after_what_they_hold():
     names = [name.strip("_") for path in MODULES if path.is_relative_to(ROOT / PACKAGE) for name in _assigned(path)]
     assert len(names) > 10_000
     assert len([name for name in names if name in _VAGUE]) / len(names) <= _MOST_VAGUE
+
+
+def test_no_test_module_imports_from_another():
+    imports = [
+        (str(path.relative_to(ROOT)), name)
+        for path in MODULES
+        if path.is_relative_to(ROOT / "tests")
+        for name in _imported(path)
+        if name.startswith("tests.")
+    ]
+    assert len(imports) > 1_000
+    assert [(path, name) for path, name in imports if ".test_" in name] == []
+
+
+def _imported(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 def _assigned(path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.support.messages import known_codes, messages
+from tests.support.messages import is_part, known_codes, messages
 
 PAGE = (Path(__file__).parents[1] / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
 #: The code spans in the first column of its tables: parts of messages, with `…` for what varies.
@@ -17,10 +17,6 @@ _VERBS = (
     "quote remove rename replace restore rewrite select set switch try upgrade use wait write"
 )
 _WAY_OUT = re.compile(rf"[:.;,)] (or |else |then )?(if [^:.;]*[,:] )?({'|'.join(_VERBS.split())})\b", re.IGNORECASE)
-
-
-def is_part(entry: str, message: str) -> bool:
-    return re.search(".*".join(re.escape(each) for each in entry.split("…")), message, re.DOTALL) is not None
 
 
 def test_the_source_has_messages_and_the_page_entries():

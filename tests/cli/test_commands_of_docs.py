@@ -19,7 +19,7 @@ from airflow_provider_chs3.testbed.s3 import S3Server
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.support.dag_bag import bundles_in
-from tests.test_docs import commands, statements
+from tests.support.doc_pages import commands, statements
 
 #: The names in them.
 BUCKETS = ("my-bucket", "taxi")

@@ -13,9 +13,9 @@ from airflow.providers.common.compat.sdk import AirflowException, AirflowSkipExc
 
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.operators.ledger import ListLedgerOperator
-from tests.faults.test_versions import interposed
-from tests.integration.load.test_checks import NO_NULLS, PERIOD, Trips
-from tests.integration.load.test_hold import HOLDS, approve, decide, discard, hold, load, tables
+from tests.faults.interposing import interposed
+from tests.support.checked_trips import NO_NULLS, PERIOD, Trips
+from tests.support.holds import HOLDS, approve, decide, discard, hold, load, tables
 from tests.support.killing import ALL, ONLY_THE_FIRST, Strike, steps_of, strikes_after, strikes_amid
 from tests.support.lake import Lake
 

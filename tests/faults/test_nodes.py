@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
@@ -14,38 +12,14 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_provider_chs3.core.load import publish
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError, TransientError
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.load.test_attempts import SLOW, SLOW_SETTINGS, wait_for_insert
-from tests.support.lake import PERIOD, Lake, lake_on
-from tests.support.narrow_user import WITH_NARROW_USER
+from tests.faults.mortal_nodes import NEW, OLD, mortal_lake, name_of, own_cluster
+from tests.support.lake import PERIOD, Lake
 from tests.support.outcome import assert_exact, assert_untouched
+from tests.support.slow import SLOW, SLOW_SETTINGS, wait_for_insert
 from tests.support.strikes import Strikes
 
-OLD, NEW = Trips(rows_per_period=3_000, files_per_period=6), Trips(seed=2, rows_per_period=3_500, files_per_period=6)
-
-
-@pytest.fixture(scope="module")
-def own_cluster() -> Iterator[ClickHouseCluster]:
-    """A cluster whose nodes may be killed; each test starts again what it killed."""
-    with ClickHouseCluster.start(**WITH_NARROW_USER) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def mortal_lake(
-    own_cluster: ClickHouseCluster, chs3_s3: Any, chs3_bucket: str, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Lake]:
-    """A lake on nodes that may be killed, its period published, and newer objects there."""
-    with lake_on(own_cluster, chs3_s3, chs3_bucket, monkeypatch) as lake:
-        lake.create_table()
-        lake.upload(OLD)
-        lake.load()
-        lake.upload(NEW)
-        yield lake
-
-
-def name_of(lake: Lake, node: int) -> str:
-    return f"{lake.cluster.nodes[node].host}:{lake.cluster.nodes[node].tcp_port}"
+#: Fixtures.
+__all__ = ["mortal_lake", "own_cluster"]
 
 
 @pytest.mark.thorough

@@ -15,10 +15,10 @@ import pytest
 from airflow_provider_chs3.exceptions import ClickHouseConnectionError
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.faults.test_nodes import mortal_lake, name_of, own_cluster
-from tests.integration.periods.test_prove import prove
+from tests.faults.mortal_nodes import mortal_lake, name_of, own_cluster
 from tests.support.killing import steps_of, writes
 from tests.support.lake import PERIOD, Lake
+from tests.support.proofs import prove
 from tests.support.slow import SLOW, SLOW_SETTINGS
 from tests.support.strikes import Strikes
 from tests.support.waiting import wait_until

@@ -10,7 +10,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.exceptions import TransientError
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.faults.test_storage import storage
+from tests.faults.interposing import storage
 from tests.support.lake import PERIOD, Lake
 from tests.support.outcome import assert_exact, assert_untouched
 from tests.support.proxies import Answer, Fault, StorageProxy, slow, truncated

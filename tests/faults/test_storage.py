@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import count
-from typing import TYPE_CHECKING
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
@@ -13,31 +11,20 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_provider_chs3.core.load.retry_policy import MAX_NEW_LISTS
 from airflow_provider_chs3.exceptions import ClickHouseServerError, ObjectsChangedError
 from airflow_provider_chs3.testbed.trips import Trips
+from tests.faults.interposing import storage
 from tests.support.lake import Lake
-from tests.support.narrow_user import narrow_connection
 from tests.support.outcome import assert_exact, assert_untouched
 from tests.support.proxies import Answer, Fault, StorageProxy, refusing, slow, truncated
 from tests.support.strikes import Strikes
 
-if TYPE_CHECKING:
-    from airflow_provider_chs3.testbed.s3 import S3Endpoint
+#: Fixtures.
+__all__ = ["storage"]
 
 #: A server's errors about an answer that was cut off; they depend on who reads which file.
 CUT_OFF = "(Unexpected EOF|Cannot read from istream)"
 OLD, NEW = Trips(rows_per_period=600, files_per_period=6), Trips(seed=2, rows_per_period=660, files_per_period=6)
 #: Before anything is read, and when all that comes before the insert has been read.
 MOMENTS = ("Look up", "Insert")
-
-
-@pytest.fixture
-def storage(trips_lake: Lake, chs3_s3: S3Endpoint, monkeypatch: pytest.MonkeyPatch) -> Iterator[StorageProxy]:
-    """A proxy that servers read through; they try again once, where their default is to do so for many minutes."""
-    connection = narrow_connection(trips_lake.cluster)
-    connection["extra"]["settings"] = {"s3_retry_attempts": 1}
-    monkeypatch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
-    proxy = StorageProxy(chs3_s3.endpoint_url)
-    yield proxy
-    proxy.close()
 
 
 def strike(strikes: Strikes, storage: StorageProxy, moment: str, fault: Fault) -> None:

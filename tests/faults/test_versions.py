@@ -9,22 +9,16 @@ from itertools import count
 from typing import Any
 
 import pytest
-from airflow.providers.common.compat.sdk import AirflowException, AirflowSkipException
+from airflow.providers.common.compat.sdk import AirflowSkipException
 
-from airflow_provider_chs3.client.runner import Runner
-from airflow_provider_chs3.core.steps.operations import Step
-from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.operators.ledger import ListLedgerOperator
-from tests.integration.load.test_versions import Days
+from tests.faults.interposing import interposed
+from tests.support.days import Days
 from tests.support.killing import (
     Strike,
-    on_no_clock,
-    perform,
-    performing,
     steps_of,
     strikes_after,
     strikes_amid,
-    writes,
 )
 from tests.support.lake import Lake
 
@@ -108,33 +102,6 @@ def test_a_load_that_died_at_any_step_leaves_the_version_to_restore(days: Days) 
         assert days.values() == [*range(first, first + 40)]
         days.unpin()
         assert days.lake.left_behind() == []
-
-
-def interposed(one: Callable[[], Any], other: Callable[[], Any], at: int | str) -> list[Any]:
-    """Run something, and another thing before a step of it: one of those that write, by its number, or a name.
-
-    None stands for what ended with an error.
-    """
-    seen, done = count(), list[Any]()
-
-    def attempted(run: Callable[[], Any]) -> None:
-        try:
-            done.append(run())
-        except (AirflowException, Chs3Error) as error:
-            print(f"{type(error).__name__}: {error}")  # shown where it fails
-            done.append(None)
-
-    def noted(runner: Runner, step: Step) -> Any:
-        if step.name.startswith(at) if isinstance(at, str) else writes(step) and next(seen) == at:
-            print(f"Before {step.name}")
-            with performing(perform):
-                attempted(other)
-            Runner.perform = noted  # type: ignore[method-assign,assignment]
-        return perform(runner, step)
-
-    with performing(noted), on_no_clock():
-        attempted(one)
-    return done
 
 
 @pytest.mark.thorough

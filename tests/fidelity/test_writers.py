@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.fidelity.test_real_files import is_loaded
+from tests.fidelity.real_loads import is_loaded
 from tests.support.lake import IS_OLDEST, Lake
 
 _UTC = dt.UTC

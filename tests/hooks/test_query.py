@@ -23,7 +23,7 @@ from airflow_provider_chs3.exceptions import ClickHouseConnectionError, ClickHou
 from airflow_provider_chs3.hooks.running_task import airflow_log_comment
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.nodes import LOADER
-from tests.core.sql.test_quoting import WITH_STACK_TRACE
+from tests.support.server_errors import WITH_STACK_TRACE
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook

@@ -18,9 +18,9 @@ from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.operators.held import DiscardPeriodsOperator
 from airflow_provider_chs3.operators.versions import RestorePeriodsOperator, UnpinPeriodsOperator
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
-from tests.integration.load.test_hold import run
 from tests.nights.spans import Span
 from tests.support.arguments import grouped
+from tests.support.holds import run
 from tests.support.killing import Worker, perform, performing, writes
 
 if TYPE_CHECKING:
@@ -44,8 +44,6 @@ _OPTIONS: dict[str, Any] = {
 _OF_ARRIVALS = {"on_other_periods": "spread", "on_deleted_objects": "remove"}
 #: A check that no rows pass.
 _NEVER = {"on_failed_check": "hold", "checks": {"table_checks": {"never": {"check_statement": "count() < 0"}}}}
-
-
 _SELECT = {
     "ts": "toDateTime(ts, 'UTC')",
     "k": "toUInt32(k)",

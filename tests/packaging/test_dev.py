@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.test_distributions import ROOT
+from tests.packaging.tree import ROOT
 
 NPM = """#!/bin/sh
 echo "begin $*" >>"$NPM_LOG"

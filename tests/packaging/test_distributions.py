@@ -21,13 +21,10 @@ import airflow_provider_chs3
 from airflow_provider_chs3.get_provider_info import get_provider_info
 from airflow_provider_chs3.plugin.security import ACTIONS_DAG
 from tests.packaging.conftest import Build
+from tests.packaging.tree import NOTICES, PACKAGE, PAGE, ROOT
 from tests.support.dag_bag import DagBag
 
-ROOT = Path(__file__).parents[2]
-PACKAGE = ROOT / "airflow_provider_chs3"
-PAGE = PACKAGE / "plugin" / "page"
 URL = "https://github.com/owner/name"
-NOTICES = "airflow_provider_chs3/plugin/static/third-party-notices.md"
 
 Run = Callable[..., str]
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.packaging.test_distributions import ROOT
+from tests.packaging.tree import ROOT
 from tests.support.browsing import browser as browser
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.packaging.conftest import Build
-from tests.packaging.test_distributions import NOTICES, PAGE, ROOT
+from tests.packaging.tree import NOTICES, PAGE, ROOT
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from airflow_provider_chs3.testbed.nodes import Cluster
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import Trips
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
-from tests.plugin.test_periods import TASK
+from tests.plugin.period_loads import TASK
 from tests.support.browsing import SCREENSHOTS
 from tests.support.dag_bag import DagBag, sync_bag_to_db
 from tests.support.lake import Lake, lake_on

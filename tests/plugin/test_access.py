@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from urllib.parse import unquote
 from xml.etree.ElementTree import fromstring
 
@@ -16,8 +15,7 @@ from fastapi.testclient import TestClient
 from airflow_provider_chs3.plugin.app import create_app
 from airflow_provider_chs3.plugin.constants import URL_PREFIX
 from airflow_provider_chs3.plugin.entry import Chs3Plugin
-
-AsUser = Callable[[str | None], TestClient]
+from tests.plugin.fixture_types import AsUser
 
 ROUTES = create_app().routes
 CALLS = [

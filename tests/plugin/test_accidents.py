@@ -7,13 +7,13 @@ import os
 import re
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from airflow.models import DagRun, TaskInstance
@@ -39,17 +39,12 @@ from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
 from airflow_provider_chs3.transfers.clickhouse_to_clickhouse import ClickHouseToClickHouseOperator
+from tests.plugin.fixture_types import AsUser, Open
 from tests.support.browsing import PAGE, SCREENSHOTS, keep
 from tests.support.dag_bag import DagBag, sync_bag_to_db
 from tests.support.lake import PERIOD, Lake, lake_on
 from tests.support.narrow_user import WITH_NARROW_USER
 from tests.support.slow import SLOW, SLOW_SETTINGS
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
-AsUser = Callable[[str | None], TestClient]
-Open = Callable[..., tuple["Page", list[str]]]
 
 TRIPS = Trips(rows_per_period=600, files_per_period=3)
 #: Each table is loaded by a DAG of its own. One node loses the second database's ledger, all nodes the third's.

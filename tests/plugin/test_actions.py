@@ -2,42 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import pytest
 from airflow.utils.types import DagRunTriggeredByType
-from fastapi.testclient import TestClient
 
 from airflow_provider_chs3.core.load.retry_policy import RELOAD_OPTIONS
 from tests.plugin import runs
+from tests.plugin.actions import act, loaded
+from tests.plugin.fixture_types import AsUser, Open
+from tests.plugin.period_loads import TRIPS, fail
 from tests.plugin.runs import ACTIONS, LOADER
-from tests.plugin.test_periods import TRIPS, fail
 from tests.support.browsing import PAGE, keep
 from tests.support.lake import PERIOD, Lake
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Locator, Page
+    from playwright.sync_api import Page
 
-AsUser = Callable[[str | None], TestClient]
-Open = Callable[..., tuple["Page", list[str]]]
-
+#: Fixtures.
+__all__ = ["loaded"]
 #: In milliseconds: the page asks again meanwhile.
 A_MINUTE = 60_000
-CONF = {"bucket": "another", "chs3_reload": {"database": "d", "table": "t", "periods": ["2026-01"]}}
-
-
-@pytest.fixture
-def loaded(as_user: AsUser, trips_lake: Lake) -> Lake:
-    """A period that a run of a DAG has loaded."""
-    runs.make_known(LOADER, ACTIONS)
-    trips_lake.upload(TRIPS)
-    interval = {"data_interval_start": "2026-10-05T03:00:00Z", "data_interval_end": "2026-10-06T03:00:00Z"}
-    task = runs.start(as_user("admin"), logical_date="2026-10-06T03:00:00Z", conf=CONF, **interval)
-    trips_lake.operator().execute({"ti": task})
-    return trips_lake
 
 
 def open_period(
@@ -46,15 +33,6 @@ def open_period(
     page, troubles = open_page(PAGE, role=role, **options)
     page.get_by_role("button", name=f"{PERIOD}: {state}").click()
     return page, troubles
-
-
-def act(page: Page, label: str, verb: str) -> Locator:
-    """Go through with an action; gives the dialog, once Airflow has answered."""
-    page.get_by_role("button", name=label).click()
-    dialog = page.get_by_role("alertdialog")
-    dialog.get_by_role("button", name=verb, exact=True).click()
-    dialog.get_by_role("button", name="Close").wait_for()
-    return dialog
 
 
 def test_a_reload_is_a_run_like_the_last_one_that_is_asked_for_just_this_period(loaded: Lake, open_page: Open) -> None:

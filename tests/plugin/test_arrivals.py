@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
 
-from tests.integration.load.test_held_arrivals import CHECKED, approve
-from tests.integration.load.test_spread import Arrivals
 from tests.plugin import runs
+from tests.plugin.fixture_types import AsUser
+from tests.plugin.period_loads import details, periods
 from tests.plugin.runs import ACTIONS, LOADER
-from tests.plugin.test_period_details import details
-from tests.plugin.test_periods import AsUser, periods
+from tests.support.arrivals import Arrivals
 from tests.support.browsing import PAGE, keep
+from tests.support.held_arrivals import CHECKED, approve
 from tests.support.lake import Lake
 
 if TYPE_CHECKING:

@@ -15,13 +15,14 @@ from airflow.sdk import DAG, Asset
 
 from airflow_provider_chs3.plugin.constants import HAS_PAGE
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
-from tests.plugin.test_periods import TRIPS
+from tests.plugin.fixture_types import Open
+from tests.plugin.period_loads import TRIPS
 from tests.support.browsing import PAGE, keep
 from tests.support.dag_bag import DagBag, sync_bag_to_db
 from tests.support.lake import Lake
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page, Route
+    from playwright.sync_api import Route
 
 pytestmark = pytest.mark.skipif(not HAS_PAGE, reason="Airflow 3.1.0 shows no page")
 
@@ -32,7 +33,6 @@ HOSTILE_TASK: dict[str, Any] = {
     "task_id": "javascript:x",
     "map_index": -1,
 }
-OpenPage = Callable[..., tuple["Page", list[str]]]
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def run(trips_lake: Lake, run_dag: Callable[..., DagRun]) -> DagRun:
 
 @pytest.mark.thorough
 def test_a_tasks_link_opens_its_period_in_airflow_and_the_period_leads_back_to_the_task(
-    run: DagRun, open_page: OpenPage
+    run: DagRun, open_page: Open
 ) -> None:
     task = f"/dags/{run.dag_id}/runs/{quote(run.run_id)}/tasks/load/mapped/1"
     page, troubles = open_page(f"{task}/details")
@@ -78,7 +78,7 @@ def test_a_tasks_link_opens_its_period_in_airflow_and_the_period_leads_back_to_t
 
 @pytest.mark.thorough
 def test_a_period_names_the_assets_that_start_its_load_and_those_it_has_events_for(
-    trips_lake: Lake, run_dag: Callable[..., DagRun], open_page: OpenPage
+    trips_lake: Lake, run_dag: Callable[..., DagRun], open_page: Open
 ) -> None:
     trips_lake.upload(TRIPS, PERIODS[0])
     landed, loaded = Asset("landed_trips"), Asset("loaded_trips")
@@ -122,7 +122,7 @@ def test_a_period_names_the_assets_that_start_its_load_and_those_it_has_events_f
     ],
 )
 def test_airflows_pages_show_their_periods(
-    run: DagRun, open_page: OpenPage, place: str, path: str, shown: list[str], scope: str
+    run: DagRun, open_page: Open, place: str, path: str, shown: list[str], scope: str
 ) -> None:
     where = path.format(run=quote(run.run_id))
     page, troubles = open_page(f"/dags/browsed{where}/plugin/chs3-periods-of-{place}")
@@ -143,7 +143,7 @@ def as_of_a_hostile_task(route: Route) -> None:
 
 
 @pytest.mark.thorough
-def test_links_quote_whatever_a_run_is_called(run: DagRun, open_page: OpenPage) -> None:
+def test_links_quote_whatever_a_run_is_called(run: DagRun, open_page: Open) -> None:
     page, troubles = open_page(PAGE)
     page.get_by_role("button", name="2026-11: published").click()
     link = page.get_by_role("link", name=f"browsed, load [1], run {run.run_id}")
@@ -162,7 +162,7 @@ def test_links_quote_whatever_a_run_is_called(run: DagRun, open_page: OpenPage) 
 
 
 @pytest.mark.thorough
-def test_a_place_that_is_not_there_is_told(run: DagRun, open_page: OpenPage) -> None:
+def test_a_place_that_is_not_there_is_told(run: DagRun, open_page: Open) -> None:
     page, _ = open_page(f"{PAGE}?conn_id=chs3_default&database=db&table=%3Cb%3E&period=2026-01")
     page.get_by_text("db.<b> 2026-01 of connection chs3_default is not here: no load has begun").wait_for()
 
@@ -171,6 +171,6 @@ def test_a_place_that_is_not_there_is_told(run: DagRun, open_page: OpenPage) -> 
 @pytest.mark.parametrize(
     ("place", "said"), [("table=t&period=9999-99", "t 9999-99 is not here"), ("database=d&table=t", "d.t is not here")]
 )
-def test_a_place_that_is_named_in_part_is_told_in_part(lake: Lake, open_page: OpenPage, place: str, said: str) -> None:
+def test_a_place_that_is_named_in_part_is_told_in_part(lake: Lake, open_page: Open, place: str, said: str) -> None:
     page, _ = open_page(f"{PAGE}?{place}")
     page.get_by_text(f"{said}: no load has begun").wait_for()

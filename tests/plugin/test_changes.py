@@ -7,17 +7,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fastapi.testclient import TestClient
 
-from tests.plugin.test_periods import HOSTILE, loaded
-from tests.plugin.test_throughput import asked_as_watcher
+from tests.plugin.fixture_types import AsUser
+from tests.plugin.period_loads import HOSTILE, loaded
+from tests.plugin.watching import asked_as_watcher
 from tests.support.browsing import PAGE, keep
 from tests.support.lake import PERIOD, Lake
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-AsUser = Callable[[str | None], TestClient]
 
 LATER, NEVER_LOADED = "2026-11", "2026-12"
 

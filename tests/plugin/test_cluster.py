@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from fastapi.testclient import TestClient
 
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.plugin.test_periods import TASK, TRIPS, loaded, loading, periods
+from tests.plugin.fixture_types import AsUser
+from tests.plugin.period_loads import TASK, TRIPS, loaded, loading, periods
 from tests.support.deferring import Gate, gate
 from tests.support.lake import PERIOD, Lake
 from tests.support.narrow_user import narrow_connection
@@ -21,8 +20,6 @@ pytestmark = pytest.mark.three_nodes
 
 #: Fixtures.
 __all__ = ["gate"]
-
-AsUser = Callable[[str | None], TestClient]
 
 
 def cluster(as_user: AsUser) -> dict[str, Any]:

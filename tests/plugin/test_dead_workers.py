@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.plugin.test_periods import AsUser, periods
-from tests.plugin.test_schedules import leave_unfinished, set_task, task
+from tests.plugin.fixture_types import AsUser
+from tests.plugin.period_loads import periods
+from tests.plugin.scheduled_tasks import leave_unfinished, set_task, task
 from tests.support.lake import PERIOD, Lake
 
 #: A fixture.

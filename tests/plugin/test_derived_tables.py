@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fastapi.testclient import TestClient
 
 from airflow_provider_chs3.plugin.api.schemas import Periods
 from airflow_provider_chs3.testbed.nodes import Cluster
 from airflow_provider_chs3.testbed.trips import Trips
 from airflow_provider_chs3.transfers.clickhouse_to_clickhouse import ClickHouseToClickHouseOperator
-from tests.plugin.test_periods import TASK, loaded
+from tests.plugin.fixture_types import AsUser
+from tests.plugin.period_loads import TASK, loaded
 from tests.sources.select_lake import SelectLake
 from tests.support.browsing import PAGE, keep
 from tests.support.few_nodes import cluster_for
@@ -21,7 +21,6 @@ from tests.support.lake import PERIOD, Lake
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-AsUser = Callable[[str | None], TestClient]
 
 #: Keys of a base, each with that of a table by longer periods, or as long ones, and a period of it.
 KEYS = [

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.plugin.test_periods import TASK, AsUser, loaded, periods
+from tests.plugin.fixture_types import AsUser
+from tests.plugin.period_loads import TASK, loaded, periods
 from tests.support.lake import PERIOD, Lake
 
 EMPTIED = SimpleNamespace(**{**vars(TASK), "run_id": "the run that emptied it"})

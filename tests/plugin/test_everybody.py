@@ -14,6 +14,7 @@ from sqlalchemy import update
 
 from airflow_provider_chs3.plugin.constants import LOADERS
 from tests.plugin import runs
+from tests.plugin.fixture_types import Open
 from tests.plugin.scene import DAG_ID, FAILED, LOADING, PUBLISHED, STUCK, scene
 from tests.support.browsing import PAGE, THEMES, TIMEOUT_MILLISECONDS, keep
 from tests.support.lake import Lake
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
 
 #: Fixtures.
 __all__ = ["scene"]
-
-OpenPage = Callable[..., tuple["Page", list[str]]]
-
 VIEWS = ("periods", "periods&strip=rows", "throughput", "cluster")
 #: The largest allowed width, in pixels of CSS: 1280 at 200%, and at 400%.
 WIDTHS = (640, 320)
@@ -107,7 +105,7 @@ def test_who_logs_in_sees_how_all_periods_are(scene: Lake, log_in: Callable[[str
 
 
 @pytest.mark.thorough
-def test_who_is_logged_out_meanwhile_is_told_so(scene: Lake, open_page: OpenPage) -> None:
+def test_who_is_logged_out_meanwhile_is_told_so(scene: Lake, open_page: Open) -> None:
     page, _ = open_page(PAGE, clock=True)
     page.get_by_role("button", name=PUBLISHED).wait_for()
     page.context.clear_cookies()
@@ -118,7 +116,7 @@ def test_who_is_logged_out_meanwhile_is_told_so(scene: Lake, open_page: OpenPage
 
 
 @pytest.mark.thorough
-def test_the_keyboard_alone_leads_from_periods_to_nodes_and_back(scene: Lake, open_page: OpenPage) -> None:
+def test_the_keyboard_alone_leads_from_periods_to_nodes_and_back(scene: Lake, open_page: Open) -> None:
     page, _ = open_page(PAGE)
     page.get_by_role("button", name=LOADING).wait_for()
 
@@ -147,7 +145,7 @@ def test_the_keyboard_alone_leads_from_periods_to_nodes_and_back(scene: Lake, op
 @pytest.mark.thorough
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("view", VIEWS)
-def test_nothing_is_lost_when_it_is_enlarged(scene: Lake, open_page: OpenPage, view: str, width: int) -> None:
+def test_nothing_is_lost_when_it_is_enlarged(scene: Lake, open_page: Open, view: str, width: int) -> None:
     page, _ = open_page(
         f"{PAGE}?view={view}", viewport={"width": width, "height": 512}, device_scale_factor=1280 / width
     )
@@ -160,7 +158,7 @@ def test_nothing_is_lost_when_it_is_enlarged(scene: Lake, open_page: OpenPage, v
 @pytest.mark.thorough
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("view", VIEWS)
-def test_axe_finds_no_violation(scene: Lake, open_page: OpenPage, view: str, theme: str) -> None:
+def test_axe_finds_no_violation(scene: Lake, open_page: Open, view: str, theme: str) -> None:
     page, troubles = open_page(f"{PAGE}?view={view}", role="admin", color_scheme=theme)
     _see(page, view)
     assert page.get_by_role("listitem", name="Run of DAG").count() == 0
@@ -187,9 +185,7 @@ def dags_in_trouble(scene: Lake, as_user: Callable[[str | None], TestClient]) ->
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("theme", THEMES)
-def test_axe_finds_no_violation_where_dags_are_in_trouble(
-    dags_in_trouble: None, open_page: OpenPage, theme: str
-) -> None:
+def test_axe_finds_no_violation_where_dags_are_in_trouble(dags_in_trouble: None, open_page: Open, theme: str) -> None:
     page, troubles = open_page(PAGE, role="admin", color_scheme=theme)
     page.get_by_role("listitem", name=f"Run of DAG {runs.LOADER} failed").get_by_text("Task load failed").wait_for()
     page.get_by_role("listitem", name=f"DAG {DAG_ID} cannot be imported").get_by_role("link", name=DAG_ID).wait_for()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_chs3.operators.ledger import ForgetPeriodsOperator
-from tests.plugin.test_periods import AsUser, loaded, periods
+from tests.plugin.fixture_types import AsUser
+from tests.plugin.period_loads import loaded, periods
 from tests.support.lake import PERIOD, Lake
 
 LATER = "2099-01"

@@ -9,13 +9,13 @@ import pytest
 
 from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.operators.ledger import ForgetPeriodsOperator
-from tests.integration.ledger.test_ledger_admin import where
 from tests.plugin import runs
+from tests.plugin.fixture_types import AsUser, Open
+from tests.plugin.period_loads import TASK, TRIPS, periods
 from tests.plugin.runs import ACTIONS
-from tests.plugin.test_newest_runs import Open
-from tests.plugin.test_periods import TASK, TRIPS, AsUser, periods
 from tests.support.browsing import PAGE, keep
 from tests.support.lake import PERIOD, Lake
+from tests.support.ledger_tasks import where
 
 LATER = "2026-11"
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.plugin.test_periods import TASK, AsUser, loaded, periods
+from tests.plugin.fixture_types import AsUser
+from tests.plugin.period_loads import load_table, loaded, periods
 from tests.support.browsing import PAGE, keep
 from tests.support.lake import Lake
 
@@ -18,19 +19,6 @@ if TYPE_CHECKING:
 
 DAYS = [str(date(2026, 9, 20) + timedelta(days=number)) for number in range(40) if number != 17]
 MISSING = "2026-10-07"
-
-
-def load_table(lake: Lake, table: str, key: str, template: str, objects: dict[str, str]) -> None:
-    """Load a table of times, one object for each period."""
-    made = f"CREATE TABLE IF NOT EXISTS {lake.database}.{table} (at DateTime('UTC'), n UInt64) ENGINE = MergeTree"
-    lake.on_every_node(f"{made} {f'PARTITION BY {key}' if key else ''} ORDER BY n")
-    for period, rows in objects.items():
-        lake.put(f"{table}/{period}/a.csv", rows.encode())
-    options = {"period": None, "periods": list(objects)} if key else {"period": "all"}
-    operator = lake.operator(
-        key=f"{table}/{template}/*.csv", table=table, columns=["at", "n"], file_format="CSV", **options
-    )
-    operator.execute({"ti": TASK})
 
 
 @pytest.fixture

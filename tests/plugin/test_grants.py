@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from fastapi.testclient import TestClient
 
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from tests.plugin.test_periods import loaded
+from tests.plugin.fixture_types import AsUser
+from tests.plugin.period_loads import loaded
 from tests.support.lake import Lake
 from tests.support.narrow_user import WATCHER
 
 pytestmark = pytest.mark.three_nodes
-
-AsUser = Callable[[str | None], TestClient]
 
 
 @pytest.fixture

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
@@ -14,7 +13,6 @@ from airflow.models import DagRun, TaskInstance
 from airflow.models.log import Log
 from airflow.models.renderedtifields import RenderedTaskInstanceFields
 from airflow.utils.session import create_session
-from fastapi.testclient import TestClient
 from sqlalchemy import delete, update
 
 from airflow_provider_chs3 import transfers
@@ -22,19 +20,14 @@ from airflow_provider_chs3.operators._support.period_load_task import PeriodLoad
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.plugin.constants import LOADERS
 from tests.plugin import runs
+from tests.plugin.fixture_types import AsUser, Open
 from tests.plugin.runs import ACTIONS, LOADER
-from tests.plugin.test_schedules import load, set_dag, set_task, task
+from tests.plugin.scheduled_tasks import load, set_dag, set_task, task
 from tests.support.browsing import PAGE
 from tests.support.lake import Lake
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
 #: Fixtures.
 __all__ = ["task"]
-
-AsUser = Callable[[str | None], TestClient]
-Open = Callable[..., tuple["Page", list[str]]]
 
 
 def busy_dags(as_user: AsUser, **query: str) -> Any:

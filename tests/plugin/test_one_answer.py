@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
-from fastapi.testclient import TestClient
 
 from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.load import Load
@@ -23,15 +22,15 @@ from airflow_provider_chs3.operators.versions import RestorePeriodsOperator
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
-from tests.integration.ledger.test_ledger_admin import adopt, ledger, where
-from tests.integration.load.test_row_policies import filtered
-from tests.plugin.test_periods import TRIPS, periods
+from tests.plugin.fixture_types import AsUser
+from tests.plugin.period_loads import TRIPS, periods
 from tests.support.lake import PERIOD, Lake, lake_on
+from tests.support.ledger_tasks import adopt, ledger, where
+from tests.support.row_policies import filtered
 
 #: A fixture.
 __all__ = ["filtered"]
 
-AsUser = Callable[[str | None], TestClient]
 
 LATER = "2026-11"
 UNKNOWN = "the partition holds rows that no load wrote"

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.plugin.test_actions import Open
-from tests.plugin.test_periods import AsUser, loaded, periods
+from tests.plugin.fixture_types import AsUser, Open
+from tests.plugin.period_loads import loaded, periods
 from tests.support.browsing import PAGE
 from tests.support.lake import PERIOD, Lake
 

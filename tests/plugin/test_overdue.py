@@ -11,7 +11,8 @@ import pytest
 
 from airflow_provider_chs3.core.model.period import Grain, Period
 from airflow_provider_chs3.plugin.api.schemas import Periods
-from tests.plugin.test_periods import TASK, TRIPS, AsUser
+from tests.plugin.fixture_types import AsUser
+from tests.plugin.period_loads import TASK, TRIPS
 from tests.support.browsing import PAGE, keep
 from tests.support.lake import Lake
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
-from fastapi.testclient import TestClient
 
 from airflow_provider_chs3.cli.main import main
-from tests.plugin.test_periods import HOSTILE, TASK, TRIPS, fail, loaded, loading
+from tests.plugin.fixture_types import AsUser
+from tests.plugin.period_loads import HOSTILE, TASK, TRIPS, ask, details, fail, loaded, loading
 from tests.support.deferring import Gate, gate
 from tests.support.lake import PERIOD, Lake
 from tests.support.strikes import Strikes, strikes
@@ -19,17 +18,6 @@ from tests.support.temporary_keys import LIST_ONLY, TemporaryKeys
 
 #: Fixtures.
 __all__ = ["gate", "strikes"]
-
-AsUser = Callable[[str | None], TestClient]
-
-
-def ask(as_user: AsUser, lake: Lake, **query: str) -> Any:
-    question = {"conn_id": "chs3_default", "database": lake.database, "table": lake.table, "period": PERIOD}
-    return as_user("viewer").get("/chs3/api/period", params=question | query)
-
-
-def details(as_user: AsUser, lake: Lake, **query: str) -> dict[str, Any]:
-    return dict(ask(as_user, lake, **query).raise_for_status().json())
 
 
 @pytest.mark.three_nodes

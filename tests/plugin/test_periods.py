@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,46 +13,15 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG
 from airflow.utils.session import create_session
-from fastapi.testclient import TestClient
 from sqlalchemy import update
 
 from airflow_provider_chs3.client.runner import Runner
-from airflow_provider_chs3.exceptions import Chs3Error
-from airflow_provider_chs3.plugin.api.schemas import Periods
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from airflow_provider_chs3.testbed.trips import Trips
-from tests.support.deferring import Gate
+from tests.plugin.fixture_types import AsUser
+from tests.plugin.period_loads import TASK, TRIPS, fail, loaded, periods
 from tests.support.lake import PERIOD, Lake
 from tests.support.narrow_user import NARROW, narrow_connection
-from tests.support.slow import SLOW, SLOW_SETTINGS, wait_for_insert
 from tests.support.waiting import wait_until
-
-AsUser = Callable[[str | None], TestClient]
-
-TRIPS = Trips(rows_per_period=600, files_per_period=3)
-TASK = SimpleNamespace(
-    dag_id="mine", run_id="run", task_id="load", map_index=-1, try_number=1, xcom_push=lambda **_: None
-)
-HOSTILE = "<b>x</b><script>alert(1)</script>"
-
-
-def periods(as_user: AsUser, lake: Lake, table: str = "trips", **query: str) -> dict[str, dict[str, Any]]:
-    """The periods of a table as the page gets them."""
-    answer = as_user("viewer").get("/chs3/api/periods", params=query).raise_for_status()
-    found = answer.json()
-    assert Periods.model_validate_json(answer.content, strict=True).model_dump(mode="json") == found
-    (connection,) = found["connections"]
-    assert (connection["error"], connection["cluster"]) == ("", lake.cluster.name)
-    of_table = [
-        each["periods"] for each in connection["tables"] if (each["database"], each["table"]) == (lake.database, table)
-    ]
-    return {period["period"]: period for period in of_table[0]} if of_table else {}
-
-
-def loaded(lake: Lake, period: str = PERIOD) -> Lake:
-    lake.upload(TRIPS, period)
-    lake.load(period=period)
-    return lake
 
 
 @pytest.mark.thorough
@@ -64,30 +31,6 @@ def test_rows_that_a_lightweight_delete_has_hidden_are_named(as_user: AsUser, tr
     found = periods(as_user, trips_lake)[PERIOD]
     assert (found["state"], found["rows"]) == ("changed", 600)
     assert "its rows include those that a lightweight DELETE has hidden" in found["why"]
-
-
-def fail(lake: Lake, task: SimpleNamespace) -> None:
-    """A load that ends in its insert."""
-    lake.upload(Trips(seed=2, rows_per_period=600, files_per_period=3))
-    failing = {"pickup_at": "pickup_at", "trip_id": "trip_id + throwIf(trip_id >= 0, 'no')"}
-    with pytest.raises((AirflowFailException, Chs3Error)):
-        lake.operator(select=failing).execute({"ti": task})
-
-
-@contextmanager
-def loading(
-    lake: Lake, gate: Gate | None = None, *, period: str = PERIOD, task: SimpleNamespace = TASK
-) -> Iterator[str]:
-    """A load as a task of a DAG, that a gate holds or that takes some seconds; the query id of its insert."""
-    held = {"durable": True, **gate.options} if gate else {"select": SLOW, "settings": SLOW_SETTINGS}
-    thread = threading.Thread(target=lake.operator(period=period, **held).execute, args=({"ti": task},))
-    thread.start()
-    try:
-        yield wait_for_insert(lake)
-    finally:
-        if gate:
-            gate.open()
-        thread.join()
 
 
 def without_cluster(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

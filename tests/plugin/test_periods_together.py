@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
-from fastapi.testclient import TestClient
 
-from tests.plugin.test_periods import periods
+from tests.plugin.fixture_types import AsUser, Open
+from tests.plugin.period_loads import periods
 from tests.support.browsing import PAGE, keep
 from tests.support.several_periods import PERIODS, Periods
 from tests.support.several_periods import periods as several_periods
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    pass
 
 #: Fixtures.
 __all__ = ["several_periods"]
 
-AsUser = Callable[[str | None], TestClient]
-Open = Callable[..., tuple["Page", list[str]]]
 
 TOGETHER = f"{PERIODS[0]} … {PERIODS[-1]} (4 months)"
 ALONE = PERIODS[1]

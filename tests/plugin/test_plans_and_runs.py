@@ -12,7 +12,6 @@ from airflow.models.xcom import XComModel
 from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow.sdk import DAG
 from airflow.utils.session import create_session
-from fastapi.testclient import TestClient
 from sqlalchemy import update
 
 from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
@@ -20,11 +19,11 @@ from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.plugin.constants import PLAN_KEY
 from airflow_provider_chs3.testbed.trips import Trips
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
-from tests.plugin.test_periods import TRIPS, loaded, periods
+from tests.plugin.fixture_types import AsUser
+from tests.plugin.period_loads import TRIPS, loaded, periods
 from tests.support.arguments import grouped
 from tests.support.lake import PERIOD, Lake
 
-AsUser = Callable[[str | None], TestClient]
 RunDag = Callable[..., DagRun]
 
 NEWER = Trips(seed=2, rows_per_period=600, files_per_period=3)

@@ -12,9 +12,10 @@ from airflow_provider_chs3.operators.held import DiscardPeriodsOperator
 from airflow_provider_chs3.operators.versions import RestorePeriodsOperator, UnpinPeriodsOperator
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.plugin import runs
+from tests.plugin.actions import act
+from tests.plugin.fixture_types import AsUser
+from tests.plugin.period_loads import TASK, TRIPS, periods
 from tests.plugin.runs import ACTIONS, LOADER
-from tests.plugin.test_actions import act
-from tests.plugin.test_periods import TASK, TRIPS, AsUser, periods
 from tests.support.browsing import PAGE, keep
 from tests.support.lake import PERIOD, Lake
 

@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 from airflow.models import TaskInstance
 from airflow.utils.session import create_session
-from fastapi.testclient import TestClient
 from sqlalchemy import update
 
+from tests.plugin.fixture_types import AsUser
+from tests.plugin.period_loads import TRIPS, details, loading, periods
 from tests.plugin.runs import LOADER, make_known, set_state, start
-from tests.plugin.test_period_details import details
-from tests.plugin.test_periods import TRIPS, loading, periods
 from tests.support.deferring import Gate, gate
 from tests.support.lake import PERIOD, Lake
 from tests.support.several_periods import Periods
@@ -27,7 +26,6 @@ from tests.support.strikes import Strikes, strikes
 #: Fixtures.
 __all__ = ["gate", "several_periods", "strikes"]
 
-AsUser = Callable[[str | None], TestClient]
 #: Where loads are held: a step of theirs that is over in milliseconds otherwise.
 VERIFIES, PUBLISHES = "List again, and count what is staged", "Look for replaced parts"
 

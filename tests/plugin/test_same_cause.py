@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
-from fastapi.testclient import TestClient
 
 from airflow_provider_chs3.exceptions import Chs3Error
 from tests.plugin import runs
+from tests.plugin.fixture_types import AsUser, Open
+from tests.plugin.period_loads import TRIPS
 from tests.plugin.runs import LOADER
-from tests.plugin.test_periods import TRIPS
 from tests.support.browsing import PAGE, keep
 from tests.support.lake import Lake
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
 
-AsUser = Callable[[str | None], TestClient]
-Open = Callable[..., tuple["Page", list[str]]]
 
 SAME = ("2026-07", "2026-08", "2026-09", "2026-10")
 OTHER = "2026-11"

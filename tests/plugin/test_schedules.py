@@ -2,78 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from airflow.models.dag import DagModel
-from airflow.models.taskinstance import TaskInstance
 from airflow.utils.session import create_session
-from fastapi.testclient import TestClient
-from sqlalchemy import select, update
+from sqlalchemy import select
 
-from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.plugin.api.schedules import Schedule, mark_waiting
 from airflow_provider_chs3.plugin.observation.periods import UnreadPeriods
 from tests.plugin import runs
+from tests.plugin.fixture_types import AsUser, Open
+from tests.plugin.period_loads import fail, loaded, periods
 from tests.plugin.runs import LOADER
-from tests.plugin.test_periods import TRIPS, fail, loaded, periods
+from tests.plugin.scheduled_tasks import leave_unfinished, load, set_dag, task
 from tests.support.browsing import PAGE, keep
 from tests.support.lake import PERIOD, Lake
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
-AsUser = Callable[[str | None], TestClient]
-Open = Callable[..., tuple["Page", list[str]]]
-
+#: Fixtures.
+__all__ = ["task"]
 #: The DAG is due for a run of that period.
 DUE = {"next_dagrun_data_interval_start": datetime.fromisoformat(f"{PERIOD}-05T03:00:00+00:00")}
 LONG_AGO, JUST_NOW = timedelta(hours=1), timedelta(minutes=1)
 
 
-@pytest.fixture
-def task(as_user: AsUser) -> Any:
-    runs.make_known(LOADER)
-    return runs.start(as_user("admin"))
-
-
-def set_dag(**columns: Any) -> None:
-    """As if somebody, or a scheduler, had done it."""
-    with create_session() as session:
-        session.execute(update(DagModel).where(DagModel.dag_id == LOADER).values(columns))
-
-
-def set_task(task: Any, **columns: Any) -> None:
-    """The same of the task."""
-    with create_session() as session:
-        session.execute(update(TaskInstance).where(TaskInstance.run_id == task.run_id).values(columns))
-
-
 def due(ago: timedelta) -> dict[str, Any]:
     return DUE | {"next_dagrun_create_after": datetime.now(UTC) - ago}
-
-
-def leave_unfinished(lake: Lake, task: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A load that is killed when it begins to insert."""
-    lake.upload(TRIPS)
-
-    def die(runner: Runner, step: Any) -> None:
-        raise KeyboardInterrupt
-
-    operator = lake.operator()
-    with monkeypatch.context() as patch:
-        patch.setattr(Runner, "insert", die)
-        with pytest.raises(KeyboardInterrupt):
-            operator.execute({"ti": task})
-    runs.set_state(task, "failed")
-
-
-def load(lake: Lake, task: Any) -> None:
-    lake.upload(TRIPS)
-    lake.operator().execute({"ti": task})
-    runs.set_state(task, "success")
 
 
 @pytest.mark.thorough

@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.models.dagrun import DagRun
 from airflow.sdk import DAG
-from fastapi.testclient import TestClient
 
 from airflow_provider_chs3.operators.prove import ProvePeriodsOperator
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.plugin.test_periods import loaded, periods
+from tests.plugin.fixture_types import AsUser
+from tests.plugin.period_loads import loaded, periods
 from tests.support.browsing import PAGE, keep
 from tests.support.lake import PERIOD, Lake
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-AsUser = Callable[[str | None], TestClient]
 Prove = Callable[..., str]
 
 NEWER = Trips(seed=2, rows_per_period=600, files_per_period=3)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,11 +14,11 @@ from zoneinfo import ZoneInfo
 import airflow
 import pytest
 from airflow.cli.cli_parser import get_parser
-from fastapi.testclient import TestClient
 
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.plugin.test_browser import remember_loads
-from tests.plugin.test_periods import loaded, periods
+from tests.plugin.fixture_types import AsUser, Open
+from tests.plugin.made_up_loads import remember_loads
+from tests.plugin.period_loads import loaded, periods
 from tests.support.browsing import PAGE, keep
 from tests.support.dag_bag import DagBag
 from tests.support.lake import PERIOD, Lake
@@ -27,8 +26,6 @@ from tests.support.lake import PERIOD, Lake
 if TYPE_CHECKING:
     from playwright.sync_api import Page, Route
 
-AsUser = Callable[[str | None], TestClient]
-Open = Callable[..., tuple["Page", list[str]]]
 
 #: Each view, and what of it is there once it has its answer.
 VIEWS = {"periods": "Tables", "throughput": "Table", "cluster": "Nodes"}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.plugin.test_periods import TASK, AsUser, loaded, periods
+from tests.plugin.fixture_types import AsUser
+from tests.plugin.period_loads import TASK, loaded, periods
 from tests.support.lake import Lake
 from tests.support.sets import Case, Tenants
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,15 +12,15 @@ from airflow_provider_chs3.plugin.api.periods import missed_nodes
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.processes import free_ports
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.plugin.test_periods import loaded
+from tests.plugin.fixture_types import Open
+from tests.plugin.period_loads import loaded
 from tests.support.browsing import PAGE, keep
 from tests.support.lake import PERIOD, Lake
 from tests.support.narrow_user import narrow_connection
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    pass
 
-Open = Callable[..., tuple["Page", list[str]]]
 
 EARLIER = "2026-09"
 

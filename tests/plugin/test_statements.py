@@ -9,7 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from airflow_provider_chs3.client.connection import Address
-from tests.plugin.test_periods import loaded, periods
+from tests.plugin.period_loads import loaded, periods
 from tests.support.counting import of_nodes, sent
 from tests.support.lake import Lake
 

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from tests.plugin import runs
+from tests.plugin.fixture_types import AsUser, Open
+from tests.plugin.period_loads import periods
 from tests.plugin.runs import LOADER
-from tests.plugin.test_periods import AsUser, periods
-from tests.plugin.test_schedules import Open, leave_unfinished, load, set_dag, task
+from tests.plugin.scheduled_tasks import leave_unfinished, load, set_dag, task
 from tests.support.browsing import PAGE, keep
 from tests.support.lake import PERIOD, Lake
 

@@ -21,11 +21,11 @@ from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.testbed.trips import Trips
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
-from tests.plugin.test_periods import TRIPS
+from tests.plugin.fixture_types import AsUser
+from tests.plugin.period_loads import TRIPS
 from tests.support.lake import PERIOD, Lake
 from tests.support.slow import SLOW, SLOW_SETTINGS, wait_for_insert
 
-AsUser = Callable[[str | None], TestClient]
 RunDag = Callable[..., DagRun]
 
 NAME = "Place on the periods page"

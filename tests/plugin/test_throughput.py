@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -10,16 +9,15 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fastapi.testclient import TestClient
 
 from airflow_provider_chs3.core.arguments.merge_arguments import Thresholds
-from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.plugin.test_periods import TASK, TRIPS, loaded, periods
-from tests.support.browsing import PAGE, SCREENSHOTS, keep
+from tests.plugin.fixture_types import AsUser
+from tests.plugin.period_loads import TASK, TRIPS, loaded, periods
+from tests.plugin.watching import asked_as_watcher
+from tests.support.browsing import PAGE, keep
 from tests.support.lake import PERIOD, Lake
-from tests.support.narrow_user import WATCHER
 from tests.support.proxies import StorageProxy, slow
 from tests.support.waiting import wait_until
 
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.three_nodes
 
-AsUser = Callable[[str | None], TestClient]
 
 #: Loaded so, each file becomes a part.
 FILES = Trips(rows_per_period=3000, files_per_period=6)
@@ -51,20 +48,6 @@ def throughput(as_user: AsUser, **query: str | int) -> dict[str, Any]:
 def of_lake(found: dict[str, Any], lake: Lake) -> dict[str, dict[str, Any]]:
     """The newest load of each period of the lake's table."""
     return {load["period"]: load for load in found["loads"] if load["database"] == lake.database}
-
-
-@contextmanager
-def asked_as_watcher(lake: Lake) -> Iterator[None]:
-    """The page asks as a user with the privileges that it is documented to take, and logs are written."""
-    if not isinstance(lake.cluster, ClickHouseCluster):
-        pytest.skip("the users of servers that are none of this machine's are as they are")
-    lake.on_every_node("SYSTEM FLUSH LOGS")
-    # Who has no right to the database of pictures.
-    watcher = {} if SCREENSHOTS else {"login": WATCHER.login, "password": WATCHER.password}
-    connection = lake.cluster.airflow_connection() | watcher
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AIRFLOW_CONN_CHS3_DEFAULT", json.dumps(connection))
-        yield
 
 
 @contextmanager

@@ -10,20 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
-from fastapi.testclient import TestClient
 
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.plugin.observation import unchanged_periods
-from tests.plugin.test_grains_on_page import load_table
-from tests.plugin.test_periods import TASK
+from tests.plugin.fixture_types import AsUser, Open
+from tests.plugin.period_loads import TASK, load_table
 from tests.support.browsing import PAGE, keep
 from tests.support.lake import Lake
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page, Route
+    from playwright.sync_api import Route
 
-AsUser = Callable[[str | None], TestClient]
-Open = Callable[..., tuple["Page", list[str]]]
 
 DAYS = [str(date(2026, 6, 1) + timedelta(days=number)) for number in range(24)]
 MISSING, UNKNOWN = DAYS[10], "2026-05-25"

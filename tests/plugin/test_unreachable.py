@@ -7,9 +7,9 @@ import re
 import pytest
 
 from tests.plugin import runs
+from tests.plugin.actions import loaded
+from tests.plugin.fixture_types import AsUser, Open
 from tests.plugin.runs import LOADER
-from tests.plugin.test_actions import Open, loaded
-from tests.plugin.test_periods import AsUser
 from tests.support.browsing import PAGE
 from tests.support.lake import PERIOD, Lake
 

@@ -20,21 +20,13 @@ from airflow_provider_chs3.core.watch.health import Health, Verdict, judge
 from airflow_provider_chs3.core.watch.merge_observation import Replica, queue_query, replica_of, replicas_query
 from airflow_provider_chs3.testbed.processes import HOST, free_ports
 from airflow_provider_chs3.testbed.programs.keeper import Keeper
-from tests.core.watch.test_health import FEW
 from tests.replicated import debian_cluster
 from tests.replicated.conftest import FIRST, FOLLOWER, Replicated
+from tests.support.merge_states import FEW
 from tests.support.waiting import wait_until
 
 #: The servers in `tests/servers` have replicas on every change.
 pytestmark = pytest.mark.thorough
-
-#: Situation → verdict, as docs/merge-health.md has them.
-ON_REPLICAS = {
-    "a replica whose fetches were stopped a moment ago": Health.SETTLING,
-    "a replica whose fetches are stopped for ten minutes": Health.STUCK,
-    "a replica whose Keeper is gone": Health.STUCK,
-}
-
 A_MOMENT, TEN_MINUTES = Thresholds(), Thresholds(stuck_after_seconds=0, max_replica_delay_seconds=1)
 
 

@@ -24,11 +24,11 @@ from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.plugin.observation.objects import look_at_objects
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.load.test_hold import run
-from tests.integration.periods.test_prove import prove
 from tests.servers.nodes import FIRST, SECOND, Nodes
 from tests.support import deferring
+from tests.support.holds import run
 from tests.support.lake import PERIOD, Lake
+from tests.support.proofs import prove
 from tests.support.replicas import OTHER, TRIPS
 from tests.support.strikes import Strikes, strikes
 

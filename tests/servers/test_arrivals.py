@@ -7,11 +7,11 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.exceptions import Chs3Error, ClickHouseConnectionError, TransientError
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
-from tests.integration.ledger.test_ledger_admin import adopt
-from tests.integration.load.test_held_arrivals import NOT_MANY, approve, hold
-from tests.integration.load.test_spread import BY_ARRIVAL, Arrivals
 from tests.servers.nodes import FIRST, SECOND, Nodes
+from tests.support.arrivals import BY_ARRIVAL, Arrivals
+from tests.support.held_arrivals import NOT_MANY, approve, hold
 from tests.support.lake import Lake
+from tests.support.ledger_tasks import adopt
 from tests.support.replicas import is_writable, replicated
 from tests.support.strikes import Strikes, strikes
 from tests.support.waiting import wait_until

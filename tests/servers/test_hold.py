@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.integration.load.test_hold import HOLDS, run
-from tests.servers.test_sets import BOTH, assert_exact, put, tenants
+from tests.servers.tenants import BOTH, assert_exact, put, tenants
+from tests.support.holds import HOLDS, run
 from tests.support.killing import ALL, ONLY_THE_FIRST, Strike
 from tests.support.sets import Tenants
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.integration.periods.test_prove import prove
 from tests.support.lake import Lake
+from tests.support.proofs import prove
 
 WHERE = {"key": "trips/{YYYY-MM}/"}
 

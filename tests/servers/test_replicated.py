@@ -15,8 +15,8 @@ from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
-from tests.integration.load.test_interrupted import Breaker, broken_at_each_step
 from tests.support import deferring
+from tests.support.breaking import Breaker, broken_at_each_step
 from tests.support.lake import PERIOD, Lake
 from tests.support.narrow_user import narrow_connection
 from tests.support.replicas import OTHER, TRIPS, replicated

@@ -25,7 +25,7 @@ from airflow_provider_chs3.exceptions import Chs3Error, TransientError
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.programs import keeper
-from tests.integration.load.test_interrupted import Breaker, Failed, broken_at_each_step
+from tests.support.breaking import Breaker, Failed, broken_at_each_step
 from tests.support.killing import writes
 from tests.support.lake import PERIOD, Lake, lake_on
 from tests.support.narrow_user import WITH_NARROW_USER_OF_SHARDS, WITHOUT_COMPILATION, narrow_connection

@@ -8,8 +8,8 @@ import pytest
 
 from airflow_provider_chs3.exceptions import ReplicasBehindError
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
-from tests.integration.load.test_interrupted import Breaker, Failed
 from tests.sources.select_lake import SelectLake
+from tests.support.breaking import Breaker, Failed
 
 
 @pytest.fixture

@@ -12,12 +12,11 @@ from airflow_provider_chs3.exceptions import ReplicasBehindError
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.nodes import User
 from airflow_provider_chs3.testbed.trips import PeriodFacts, read_facts
-from tests.integration.exchange.test_unload_interrupted import Killed, killed_at
 from tests.servers.nodes import Nodes
 from tests.support.lake import PERIOD, Lake
 from tests.support.narrow_user import documented
 from tests.support.replicas import TRIPS, replicated
-from tests.support.unloading import MANIFEST, ids, keys, manifest, unload
+from tests.support.unloading import MANIFEST, Killed, ids, keys, killed_at, manifest, unload
 
 #: The replicas that write, and those that follow them.
 WRITERS, FOLLOWERS = (0, 2), (1, 3)

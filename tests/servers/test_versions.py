@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from airflow.providers.common.compat.sdk import AirflowSkipException
 
-from tests.integration.load.test_versions import Days
+from tests.support.days import Days
 from tests.support.killing import ALL, ONLY_THE_FIRST, Strike
 from tests.support.lake import Lake
 from tests.support.replicas import replicated

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.load import test_views_follow
-from tests.integration.load.test_interrupted import Breaker, Failed
-from tests.integration.load.test_views_follow import COLUMNS, ZONES, run
+from tests.support import following_views
+from tests.support.breaking import Breaker, Failed
+from tests.support.following_views import COLUMNS, ZONES, run
 from tests.support.lake import Lake
 from tests.support.replicas import TRIPS, replicated
 
@@ -29,7 +29,7 @@ def zones_lake(lake: Lake) -> Lake:
 
 def assert_zones(lake: Lake) -> None:
     run(lake, "SYSTEM SYNC REPLICA taxi.trips", "SYSTEM SYNC REPLICA taxi.zones")
-    test_views_follow.assert_zones(lake)
+    following_views.assert_zones(lake)
 
 
 @pytest.mark.thorough

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_chs3.transfers.clickhouse_to_clickhouse import ClickHouseToClickHouseOperator
 from tests.sources.trips_target import TripsTarget
+from tests.support.following_views import MERGED
 from tests.support.narrow_user import narrow_connection
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ ZONES = (
     "month Date, zone LowCardinality(String), trips SimpleAggregateFunction(sum, UInt64), "
     "fares SimpleAggregateFunction(sum, UInt64), ids AggregateFunction(uniq, UInt64)"
 )
-MERGED = "month, zone, sum(trips), sum(fares), uniqMerge(ids)"
 
 
 @dataclass

@@ -16,9 +16,9 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_provider_chs3.exceptions import NotReadyError
 from airflow_provider_chs3.plugin.observation.speed.throughput_queries import inserts
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.load.test_interrupted import Breaker, Failed, breaker
 from tests.sources.store_lake import StoreLake
 from tests.sources.trips_target import PERIOD
+from tests.support.breaking import Breaker, Failed, breaker
 
 __all__ = ["breaker"]
 

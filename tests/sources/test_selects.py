@@ -18,8 +18,9 @@ from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.sources.clickhouse import ClickHouseRows
 from airflow_provider_chs3.testbed.nodes import Cluster
 from airflow_provider_chs3.transfers.clickhouse_to_clickhouse import ClickHouseToClickHouseOperator
-from tests.sources.select_lake import MERGED, SelectLake
+from tests.sources.select_lake import SelectLake
 from tests.sources.source_lake import inputs_of, wait_for_insert
+from tests.support.following_views import MERGED
 from tests.support.killing import Worker, steps_of, strikes_after, strikes_amid
 
 

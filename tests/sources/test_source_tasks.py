@@ -12,20 +12,15 @@ from airflow.sdk.exceptions import AirflowTaskTerminated
 
 from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.operators._support.period_load_task import PeriodLoadTask
-from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
+from airflow_provider_chs3.testbed.trips import Trips
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.sources.row_lake import RowLake
+from tests.sources.slow_source import SLOW
 from tests.sources.source_lake import SourceLake, inputs_of, wait_for_insert
 from tests.sources.trips_target import PERIOD
 from tests.support import deferring
-from tests.support.slow import SLOW_SETTINGS
 
 TRIPS = Trips(rows_per_period=3_000)
-#: About 2 s on each of three nodes.
-SLOW: dict[str, Any] = {
-    "select": {name: name for name in COLUMNS} | {"trip_id": "trip_id + sleepEachRow(0.002)"},
-    "settings": SLOW_SETTINGS,
-}
 OF_FILES: dict[str, Any] = {
     "file_format": "CSV",
     "compression": "gzip",
@@ -34,8 +29,6 @@ OF_FILES: dict[str, Any] = {
     "count_again": True,
     "on_new_columns": "add",
 }
-
-
 #: Two of four sources always run: they differ only in their loads.
 pytestmark = pytest.mark.thorough(but=2)
 

@@ -18,8 +18,8 @@ from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from tests.sources.lakehouses import known_types
 from tests.sources.row_deltas import commit_deletes, data_files, delete_by_position, delete_by_value
+from tests.sources.slow_source import SLOW
 from tests.sources.table_lake import TableLake
-from tests.sources.test_source_tasks import SLOW
 from tests.sources.trips_target import PERIOD
 from tests.support import deferring
 

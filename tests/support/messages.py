@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -125,3 +126,7 @@ def _text(node: ast.AST | None) -> str | None:
 def known_codes() -> set[int]:
     """Return ClickHouse's codes that errors are explained by."""
     return {*error_codes._HINTS, error_codes.S3_ERROR, error_codes.HDFS_ERROR, error_codes.POCO_EXCEPTION}
+
+
+def is_part(entry: str, message: str) -> bool:
+    return re.search(".*".join(re.escape(each) for each in entry.split("…")), message, re.DOTALL) is not None

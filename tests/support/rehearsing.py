@@ -24,3 +24,9 @@ def rehearse(lake: Lake, capsys: pytest.CaptureFixture[str]) -> Rehearse:
         return code, *capsys.readouterr()
 
     return run
+
+
+def left(lake: Lake) -> tuple[list[str], int]:
+    """Tables on any node, and how many objects."""
+    tables = lake.on_every_node(f"SELECT name FROM system.tables WHERE database = '{lake.database}'")
+    return [name for rows in tables for (name,) in rows], lake.s3.list_objects_v2(Bucket=lake.bucket)["KeyCount"]

@@ -120,3 +120,6 @@ class Tenants:
 
 def _quoted(text: str) -> str:
     return text if text == "\\N" else '"' + text.replace('"', '""') + '"'
+
+
+MONTHLY = Case("(tenant, toYYYYMM(at))", "LowCardinality(String)")

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
 from typing import Any
 
 import pyarrow.parquet
 import pytest
 
+from airflow_provider_chs3.client.runner import Runner
+from airflow_provider_chs3.client.shared_objects import SharedObjects
 from airflow_provider_chs3.testbed.trips import Trips
 from airflow_provider_chs3.transfers.clickhouse_to_s3 import ClickHouseToS3Operator
+from tests.support.killing import performing
 from tests.support.lake import PERIOD, Lake
 
 FOLDER = f"exports/{PERIOD}/"
@@ -66,3 +72,31 @@ def ids(lake: Lake) -> list[int]:
 def ids_of_table(lake: Lake) -> list[int]:
     rows = lake.on_every_node(f"SELECT trip_id FROM {lake.database}.{lake.table} WHERE toYYYYMM(pickup_at) = 202610")
     return sorted(trip for of_node in rows for (trip,) in of_node)
+
+
+PERFORM = Runner.__dict__["perform"]
+
+
+class Killed(BaseException):
+    """The worker is gone: nothing of the attempt runs any more."""
+
+
+@contextmanager
+def killed_at(step: int, *, has_effect: bool) -> Iterator[None]:
+    """Kill what runs at a step, before it or right after it; statements and requests to S3 are steps."""
+    steps = count()
+
+    def struck(act: Callable[[], Any]) -> Any:
+        number = next(steps)
+        if number > step or (number == step and not has_effect):
+            raise Killed
+        answer = act()
+        if number == step:
+            raise Killed
+        return answer
+
+    tried = SharedObjects._tried
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SharedObjects, "_tried", lambda self, *arguments: struck(lambda: tried(self, *arguments)))
+        with performing(lambda runner, each: struck(lambda: PERFORM.__get__(runner, Runner)(each))):
+            yield

@@ -13,7 +13,7 @@ import pytest
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.conftest import lake
 from tests.support.lake import Lake
-from tests.system.test_chs3_nightly import without_retries
+from tests.system.example_nights import without_retries
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_chs3.testbed.trips import COLUMNS, Trips
-from tests.system.test_chs3_nightly import Nights, events, nights, states, without_retries
+from tests.system.example_nights import Nights, events, nights, states, without_retries
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG

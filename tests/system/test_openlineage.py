@@ -14,10 +14,10 @@ from airflow.sdk import DAG
 
 from airflow_provider_chs3.testbed.trips import Trips, create_table_sql
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
-from tests.integration.load.test_no_secret_shows import found_in
 from tests.support import deferring
 from tests.support.arguments import grouped
 from tests.support.narrow_user import NARROW, narrow_connection
+from tests.support.secret_texts import found_in
 from tests.support.slow import SLOW_SETTINGS
 from tests.system import lineage_events
 

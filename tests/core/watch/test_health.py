@@ -8,55 +8,19 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.target.node_capacity import Limits
 from airflow_provider_chs3.core.watch.health import (
     Health,
     Reactions,
     Thresholds,
-    Verdict,
     as_json,
     is_over,
-    judge,
     overall,
 )
-from airflow_provider_chs3.core.watch.merge_observation import Merge, MergeState, Replica, UnfinishedMutation
+from airflow_provider_chs3.core.watch.merge_observation import MergeState, Replica
 from airflow_provider_chs3.exceptions import ConfigurationError, MergeHealthError
-from tests.core.surroundings import ONE, TWO
-
-GIB = 1024**3
-HOUR_SECONDS = 3600
-LIMITS = Limits(
-    parts_to_delay_insert=1000,
-    parts_to_throw_insert=3000,
-    max_parts_in_total=100_000,
-    max_bytes_to_merge_at_max_space_in_pool=150 * GIB,
-    max_avg_part_size_for_too_many_parts=GIB,
-)
-FEW = MergeState(
-    node=ONE,
-    period=Period.of_month(2026, 10),
-    parts=3,
-    size_bytes=3 * GIB,
-    two_smallest_bytes=2 * GIB,
-    unchanged_seconds=HOUR_SECONDS,
-    merges=(),
-    mutations=(),
-    limits=LIMITS,
-    table_parts=3,
-    free_bytes=1000 * GIB,
-    pool_is_busy=False,
-    at_seconds=1_800_000_000.0,
-)
-MANY = replace(FEW, parts=501, table_parts=501)
-MERGE = Merge(progress=0.25, seconds=10, size_bytes=400 * 1024**2, parts=3)
-REPLICA = Replica(is_readonly=False, delay_seconds=0)
-WAITING = UnfinishedMutation(command="DELETE WHERE x", fail_reason="", age_seconds=HOUR_SECONDS)
-FAILED = replace(WAITING, fail_reason="Code: 395. Value passed to 'throwIf'\nStack trace: …")
-
-
-def verdict(state: MergeState, **thresholds: Any) -> Verdict:
-    return judge(state, Thresholds(**thresholds))
+from tests.core.surroundings import TWO
+from tests.support.merge_states import FAILED, FEW, GIB, LIMITS, MANY, MERGE, REPLICA, WAITING, verdict
 
 
 def health(state: MergeState, **thresholds: Any) -> Health:

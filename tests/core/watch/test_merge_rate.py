@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider_chs3.core.watch.merge_observation import Merge, MergeState
 from airflow_provider_chs3.core.watch.merge_rate import MergeRate, merge_rate_of
-from tests.core.watch.test_health import FEW, REPLICA
+from tests.support.merge_states import FEW, REPLICA
 
 MIB = 1024**2
 HALF = Merge(progress=0.5, seconds=60, size_bytes=600 * MIB, parts=4)

@@ -11,8 +11,8 @@ from airflow_provider_chs3.core.model.models import Node
 from airflow_provider_chs3.core.watch.merge_observation import MergeState
 from airflow_provider_chs3.core.watch.optimize_job import Job, Status, advanced, failed, results, started
 from airflow_provider_chs3.exceptions import ClickHouseServerError, MergeHealthError, TransientError
-from tests.core.watch.test_health import FEW, GIB, MERGE, REPLICA
 from tests.support.driving import server_error
+from tests.support.merge_states import FEW, GIB, MERGE, REPLICA
 
 JOB = Job(node=FEW.node, period=FEW.period, partition_id=FEW.partition_id, parts_before=3)
 FOLLOWER = Node(FEW.node.shard_num, 2, "ch-1b", 9000)

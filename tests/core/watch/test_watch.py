@@ -10,7 +10,7 @@ from airflow_provider_chs3.core.arguments.merge_arguments import Thresholds
 from airflow_provider_chs3.core.watch.health import Verdict, judge
 from airflow_provider_chs3.core.watch.merge_observation import MergeState
 from airflow_provider_chs3.core.watch.watch import LONGEST_INTERVAL_SECONDS, next_interval_seconds
-from tests.core.watch.test_health import FEW, MANY, WAITING
+from tests.support.merge_states import FEW, MANY, WAITING
 
 
 def seen(*states: MergeState) -> list[Verdict]:

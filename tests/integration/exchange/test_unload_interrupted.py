@@ -3,45 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from itertools import count
-from typing import Any
 
 import pytest
 
-from airflow_provider_chs3.client.runner import Runner
-from airflow_provider_chs3.client.shared_objects import SharedObjects
-from tests.support.killing import performing
 from tests.support.lake import Lake
-from tests.support.unloading import MANIFEST, ids, ids_of_table, keys, manifest, unload
-
-PERFORM = Runner.__dict__["perform"]
-
-
-class Killed(BaseException):
-    """The worker is gone: nothing of the attempt runs any more."""
-
-
-@contextmanager
-def killed_at(step: int, *, has_effect: bool) -> Iterator[None]:
-    """Kill what runs at a step, before it or right after it; statements and requests to S3 are steps."""
-    steps = count()
-
-    def struck(act: Callable[[], Any]) -> Any:
-        number = next(steps)
-        if number > step or (number == step and not has_effect):
-            raise Killed
-        answer = act()
-        if number == step:
-            raise Killed
-        return answer
-
-    tried = SharedObjects._tried
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SharedObjects, "_tried", lambda self, *arguments: struck(lambda: tried(self, *arguments)))
-        with performing(lambda runner, each: struck(lambda: PERFORM.__get__(runner, Runner)(each))):
-            yield
+from tests.support.unloading import MANIFEST, Killed, ids, ids_of_table, keys, killed_at, manifest, unload
 
 
 @pytest.fixture

@@ -15,36 +15,16 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_provider_chs3.core.periods import adopt as adopting
 from airflow_provider_chs3.core.sql.quoting import table
 from airflow_provider_chs3.operators.ledger import (
-    AdoptPeriodsOperator,
     CleanStagingOperator,
-    ForgetPeriodsOperator,
-    ListLedgerOperator,
 )
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.support.arguments import grouped
 from tests.support.lake import PERIOD, Lake
+from tests.support.ledger_tasks import adopt, forget, ledger, where
 from tests.support.narrow_user import user_of_loads
 
 TRIPS = Trips(rows_per_period=600, files_per_period=3)
 OTHER_TRIPS = Trips(seed=2, rows_per_period=500, files_per_period=3)
 ORPHAN = "chs3_0123456789abcdef_0123456789abcdef"
-
-
-def where(lake: Lake) -> dict[str, Any]:
-    return {"database": lake.database, "cluster": lake.cluster.name}
-
-
-def adopt(lake: Lake, **options: Any) -> list[dict[str, Any]]:
-    arguments = {"task_id": "adopt", "periods": [PERIOD], **lake.place}
-    return AdoptPeriodsOperator(**grouped(**(arguments | options))).execute({})
-
-
-def ledger(lake: Lake, **options: Any) -> list[dict[str, Any]]:
-    return ListLedgerOperator(task_id="list", **lake.target, **options).execute({})
-
-
-def forget(lake: Lake, *periods: str) -> list[dict[str, Any]]:
-    return ForgetPeriodsOperator(task_id="forget", periods=list(periods), **lake.target).execute({})
 
 
 def advised(lake: Lake, why: str) -> dict[str, Any]:

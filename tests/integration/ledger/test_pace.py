@@ -15,7 +15,7 @@ from airflow_provider_chs3.client import runner as blocking
 from airflow_provider_chs3.core.ledger import past_loads
 from airflow_provider_chs3.core.load import outcome
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.periods.test_plan_periods import plan
+from tests.integration.plans import plan
 from tests.support.lake import Lake
 from tests.support.strikes import Strikes, strikes
 

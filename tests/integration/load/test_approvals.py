@@ -10,8 +10,8 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.cli.main import main
-from tests.integration.load.test_checks import NO_NULLS, PERIOD, Trips
-from tests.integration.load.test_hold import HOLDS, decide, discard, hold, of_period, trips, versions
+from tests.support.checked_trips import NO_NULLS, PERIOD, Trips
+from tests.support.holds import HOLDS, decide, discard, hold, of_period, trips, versions
 
 #: A fixture.
 __all__ = ["trips"]

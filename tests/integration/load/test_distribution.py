@@ -6,23 +6,13 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.testbed.trips import Trips
+from tests.integration.load.distributed import BY_KEY, KEY, create_distributed
 from tests.support.lake import PERIOD, Lake
 from tests.support.refusal import refused
 
 pytestmark = pytest.mark.three_nodes
 
 TRIPS = Trips(rows_per_period=6_000, files_per_period=6)
-BY_KEY = {"table": "all_trips", "cluster": None, "distribution": "sharding_key"}
-
-#: As a Distributed table may have it: with commas, quotes and brackets.
-KEY = "cityHash64(zone, concat(vendor, '),(')) + trip_id"
-
-
-def create_distributed(lake: Lake, key: str = KEY, name: str = "all_trips", local: str = "trips") -> None:
-    arguments = ", ".join(filter(None, (lake.cluster.name, lake.database, local, key)))
-    lake.on_every_node(
-        f"CREATE TABLE {lake.database}.{name} AS {lake.database}.trips ENGINE = Distributed({arguments})"
-    )
 
 
 def ids_by_node(lake: Lake, table: str = "trips") -> list[list[tuple[int, int]]]:

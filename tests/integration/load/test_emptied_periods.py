@@ -10,11 +10,10 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.operators.ledger import AdoptPeriodsOperator
-from tests.integration.target.test_sets import MONTHLY
 from tests.support.arguments import grouped
 from tests.support.lake import PERIOD, Lake
 from tests.support.refusal import parquet
-from tests.support.sets import Tenants
+from tests.support.sets import MONTHLY, Tenants
 from tests.support.strikes import Strikes, strikes
 
 #: Engine with its clauses, and the columns of the files, each row of which lasts.

@@ -10,39 +10,18 @@ from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSki
 
 from airflow_provider_chs3.operators.held import ApprovePeriodsOperator, DiscardPeriodsOperator
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
-from tests.integration.load.test_hold import run
-from tests.integration.load.test_spread import Arrivals, arrivals, by_object, touched
+from tests.support.arrivals import Arrivals, arrivals, by_object, touched
+from tests.support.held_arrivals import CHECKED, NOT_MANY, approve, hold
+from tests.support.holds import run
 from tests.support.lake import Lake
 from tests.support.strikes import Strikes, strikes
 
 __all__ = ["arrivals", "by_object", "strikes"]
 
-#: Numbers below 10 are test rows.
-CHECKED = {
-    "checks": {"table_checks": {"no_tests": {"check_statement": "min(number) >= 10"}}},
-    "on_failed_check": "hold",
-}
-
 
 def held_periods(arrivals: Arrivals) -> list[int]:
     listed = arrivals.operator(10).on_connection().list_periods()
     return [int(str(period.period)[-2:]) for period in listed if period.state.startswith("held since")]
-
-
-def hold(
-    arrivals: Arrivals,
-    arrival: int,
-    *,
-    says: str = "unchanged: with arrival 2026-11-10; 2026-11-09, checks failed: no_tests",
-    **options: Any,
-) -> None:
-    with pytest.raises(AirflowSkipException, match=says):
-        arrivals.load(arrival, **(CHECKED | options))
-
-
-def approve(arrivals: Arrivals, arrival: int, **options: Any) -> list[dict[str, Any]]:
-    load = arrivals.operator(arrival, **(CHECKED | options)).as_load()
-    return ApprovePeriodsOperator(task_id="approve", load=load, periods=[f"2026-11-{arrival:02}"]).execute({})
 
 
 def discard(arrivals: Arrivals, *days: int) -> list[dict[str, Any]]:
@@ -170,12 +149,6 @@ def test_a_worker_dies_as_an_arrival_is_held_or_approved(
         assert arrivals.load(10, **CHECKED)["status"] in ("published", "unchanged")
     arrivals.assert_exact()
     assert held_periods(arrivals) == []
-
-
-#: Loads that bring many rows at once.
-NOT_MANY = {
-    "checks": {"statements": {"few": "SELECT (SELECT count() FROM staged) < (SELECT count() FROM published) + 5"}}
-}
 
 
 @pytest.fixture

@@ -3,71 +3,39 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
 
 from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.core.model.period import Period
-from airflow_provider_chs3.operators.held import ApprovePeriodsOperator, DiscardPeriodsOperator
+from airflow_provider_chs3.operators.held import DiscardPeriodsOperator
 from airflow_provider_chs3.operators.ledger import AdoptPeriodsOperator, CleanStagingOperator
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.operators.versions import ListVersionsOperator, RestorePeriodsOperator, UnpinPeriodsOperator
 from tests.integration.grains import Source, source
-from tests.integration.load.test_checks import NO_NULLS, PERIOD, Trips
+from tests.support.checked_trips import NO_NULLS, PERIOD, Trips
+from tests.support.holds import (
+    CSV,
+    HOLDS,
+    approve,
+    decide,
+    hold,
+    load,
+    of,
+    of_period,
+    plan,
+    run,
+    tables,
+    trips,
+    versions,
+)
 from tests.support.lake import Lake
 from tests.support.sets import Case, Tenants
 from tests.support.waiting import wait_until
 
 #: A fixture: a table and objects of each kind of periods.
-__all__ = ["source"]
-
-RECORDS = "('chs3_ledger', 'chs3_loads', 'chs3_objects')"
-CSV = {"file_format": "CSVWithNames"}
-HOLDS = {"on_failed_check": "hold"}
-
-
-@pytest.fixture
-def trips(lake: Lake) -> Trips:
-    return Trips(lake)
-
-
-def hold(trips: Trips, *, says: str = "held", keep_versions: int = 0, **options: Any) -> None:
-    with pytest.raises(AirflowSkipException, match=says):
-        trips.load(NO_NULLS, policies=HOLDS | {"keep_versions": keep_versions}, **options)
-
-
-def load(trips: Trips, **policies: Any) -> Any:
-    return trips.load(NO_NULLS, policies=HOLDS | policies)
-
-
-def discard(trips: Trips) -> Any:
-    return decide(trips, DiscardPeriodsOperator)
-
-
-def approve(trips: Trips) -> Any:
-    conf = {"chs3_reload": {**of(trips), "approve": True}}
-    return trips.load(NO_NULLS, policies=HOLDS, context=run(conf))
-
-
-def of(trips: Trips) -> dict[str, Any]:
-    return {"database": trips.lake.database, "table": trips.lake.table, "periods": [PERIOD]}
-
-
-def run(conf: dict[str, Any]) -> dict[str, Any]:
-    class DagRun:
-        pass
-
-    dag_run = DagRun()
-    dag_run.conf = conf  # type: ignore[attr-defined]
-    return {"dag_run": dag_run}
-
-
-def tables(trips: Trips, beginning: str = "chs3_") -> list[str]:
-    of_table = f"database = '{trips.lake.database}' AND startsWith(name, '{beginning}') AND name NOT IN {RECORDS}"
-    answers = trips.lake.on_every_node(f"SELECT name FROM system.tables WHERE {of_table}")
-    return sorted({name for rows in answers for (name,) in rows})
+__all__ = ["source", "trips"]
 
 
 def test_held_rows_are_published_once_they_are_approved(trips: Trips) -> None:
@@ -92,14 +60,6 @@ def test_held_rows_are_published_once_they_are_approved(trips: Trips) -> None:
     assert tables(trips) == []
     assert trips.load(NO_NULLS, policies=HOLDS)["status"] == "unchanged"
     assert approve(trips)["status"] == "unchanged"
-
-
-def decide(trips: Trips, kind: Any = ApprovePeriodsOperator, **options: Any) -> Any:
-    """Decide by an operator of its own."""
-    if kind in (AdoptPeriodsOperator, ApprovePeriodsOperator):
-        place = {"bucket": trips.lake.bucket, "key": options.pop("key", "t/{YYYY-MM}/")}
-        options |= place | ({"files": CSV} if kind is AdoptPeriodsOperator else {})
-    return kind(task_id="decide", periods=[PERIOD], **trips.lake.target, **options).execute({})
 
 
 @pytest.mark.thorough
@@ -193,10 +153,6 @@ def test_another_load_voids_what_is_held(trips: Trips) -> None:
     assert decide(trips)[0]["status"] == "unchanged"
     assert trips.ids() == [*range(50)]
     assert tables(trips) == []
-
-
-def versions(trips: Trips) -> list[tuple[int, str]]:
-    return [(each["rows"], each["why_broken"]) for each in decide(trips, ListVersionsOperator)]
 
 
 @pytest.mark.thorough
@@ -300,11 +256,6 @@ def test_what_is_held_says_which_rows_fail_and_may_be_discarded_and_loaded_again
     assert tables(trips) == []
 
 
-def of_period(trips: Trips) -> list[str]:
-    lake = trips.lake
-    return ["--period", PERIOD, "--database", lake.database, "--table", lake.table, "--cluster", lake.cluster.name]
-
-
 @pytest.mark.thorough
 def test_people_decide_in_a_shell(trips: Trips, capsys: pytest.CaptureFixture[str]) -> None:
     of_table, place = of_period(trips), ["--bucket", trips.lake.bucket, "--key", "t/{YYYY-MM}/"]
@@ -367,11 +318,6 @@ def test_of_three_periods_the_one_that_is_held_stays(trips: Trips) -> None:
     assert [each["status"] for each in again] == ["unchanged", "unchanged", "held"]
     decide(trips)
     assert trips.ids() == [*range(10)]
-
-
-def plan(trips: Trips) -> Any:
-    place = {"bucket": trips.lake.bucket, "key": "t/{YYYY-MM}/"}
-    return PlanLoadsOperator(task_id="plan", all_periods=True, **trips.lake.target, **place).planned({})
 
 
 @pytest.mark.thorough

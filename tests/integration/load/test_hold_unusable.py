@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
 
-from tests.integration.ledger.test_ledger_admin import ledger
-from tests.integration.load.test_checks import NO_NULLS, Trips
-from tests.integration.load.test_hold import HOLDS, approve, decide, hold, plan, tables, trips
+from tests.support.checked_trips import NO_NULLS, Trips
+from tests.support.holds import HOLDS, approve, decide, hold, plan, tables, trips
+from tests.support.ledger_tasks import ledger
 
 #: A fixture.
 __all__ = ["trips"]

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.integration.ledger.test_ledger_admin import adopt
 from tests.support import deferring
 from tests.support.added_files import ARGUMENTS, alter, create, events, load, numbers, publish_first, put
 from tests.support.lake import PERIOD, Lake
+from tests.support.ledger_tasks import adopt
 from tests.support.slow import SLOW_SETTINGS
 from tests.support.strikes import Strikes, strikes
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote
 
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
@@ -23,10 +22,11 @@ from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.load.test_attempts import wait_for_insert
 from tests.support import deferring
 from tests.support.lake import IS_OLDEST, Lake
 from tests.support.narrow_user import NARROW, WITH_NARROW_USER, narrow_connection
+from tests.support.secret_texts import found_in
+from tests.support.slow import wait_for_insert
 from tests.support.temporary_keys import ALL, LIST_ONLY, TemporaryKeys
 
 pytestmark = pytest.mark.three_nodes
@@ -54,16 +54,6 @@ def chs3_cluster(chs3_s3: S3Endpoint) -> Iterator[ClickHouseCluster]:
         **WITH_NARROW_USER,
     ) as cluster:
         yield cluster
-
-
-def spellings(secret: str) -> set[str]:
-    """A secret as it is, and as SQL, URLs, JSON and Python write it."""
-    quoted = secret.replace("\\", "\\\\").replace("'", "\\'")
-    return {secret, quoted, quote(secret, safe=""), json.dumps(secret)[1:-1], repr(secret)[1:-1]}
-
-
-def found_in(text: str, secrets: dict[str, str]) -> list[str]:
-    return [name for name, secret in secrets.items() if any(spelling in text for spelling in spellings(secret))]
 
 
 def chain(error: BaseException | None) -> Iterator[BaseException]:

@@ -9,9 +9,9 @@ from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSki
 
 from airflow_provider_chs3.exceptions import NotReadyError
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.ledger.test_ledger_admin import adopt, ledger
-from tests.integration.periods.test_plan_periods import plan
+from tests.integration.plans import plan
 from tests.support.lake import PERIOD, Lake
+from tests.support.ledger_tasks import adopt, ledger
 
 TRIPS = Trips(rows_per_period=600, files_per_period=3)
 GONE = "nothing/{YYYY-MM}/"

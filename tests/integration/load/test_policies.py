@@ -9,7 +9,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.exceptions import NotReadyError
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.load.test_reload import reload
+from tests.integration.load.reloading import reload
 from tests.support.lake import PERIOD, Lake
 
 TRIPS = Trips(rows_per_period=3_000, files_per_period=3)

@@ -16,29 +16,13 @@ from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.operators.versions import ListVersionsOperator, RestorePeriodsOperator
 from airflow_provider_chs3.testbed.trips import Trips
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
+from tests.integration.load.reloading import TASK, conf_of, context_of, reload
 from tests.support.arguments import grouped
 from tests.support.lake import PERIOD, Lake
 
 RunDag = Callable[..., DagRun]
 
 TRIPS = Trips(rows_per_period=600, files_per_period=3)
-TASK = SimpleNamespace(
-    dag_id="d", run_id="reload", task_id="load", map_index=-1, try_number=1, xcom_push=lambda **_: None
-)
-
-
-def conf_of(lake: Lake, *periods: str, **more: Any) -> dict[str, Any]:
-    """The conf of a run that reloads periods of the lake."""
-    return {"chs3_reload": {"database": lake.database, "table": "trips", "periods": list(periods or [PERIOD]), **more}}
-
-
-def context_of(conf: dict[str, Any], task: SimpleNamespace = TASK) -> dict[str, Any]:
-    run = SimpleNamespace(partition_key=None, data_interval_start=None, data_interval_end=None, conf=conf)
-    return {"ti": task, "dag_run": run}
-
-
-def reload(lake: Lake, conf: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:
-    return lake.operator(**options).execute(context_of(conf or conf_of(lake)))
 
 
 def plan_of(lake: Lake, **options: Any) -> PlanLoadsOperator:

@@ -19,7 +19,7 @@ from airflow_provider_chs3.core.files import parquet_footers
 from airflow_provider_chs3.core.steps.operations import Gather, Insert, Query, QueryNodes, Step, Steps, TryQueryNodes
 from airflow_provider_chs3.testbed.s3 import S3Endpoint
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.load.test_statements import add_a_file, stop_merges
+from tests.integration.load.adding import add_a_file, stop_merges
 from tests.support.killing import on_no_clock, perform, perform_once_done, performing
 from tests.support.lake import Lake
 from tests.support.outcome import assert_exact

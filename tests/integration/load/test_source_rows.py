@@ -9,7 +9,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.testbed.s3 import S3Server
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.load.test_distribution import BY_KEY, create_distributed
+from tests.integration.load.distributed import BY_KEY, create_distributed
 from tests.support import deferring
 from tests.support.lake import PERIOD, Lake
 

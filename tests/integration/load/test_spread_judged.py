@@ -9,8 +9,8 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.exceptions import NotReadyError
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
-from tests.integration.ledger.test_ledger_admin import adopt
-from tests.integration.load.test_spread import BY_ARRIVAL, Arrivals, arrivals, touched
+from tests.support.arrivals import BY_ARRIVAL, Arrivals, arrivals, touched
+from tests.support.ledger_tasks import adopt
 from tests.support.strikes import Strikes, strikes
 
 __all__ = ["arrivals", "strikes"]

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 import pytest
 
 from airflow_provider_chs3.client.connection import Address
-from tests.integration.periods.test_plan_periods import plan
-from tests.integration.watch.test_merge_health import look
+from tests.integration.load.adding import add_a_file, stop_merges
+from tests.integration.plans import plan
 from tests.support.counting import is_within, of_nodes, opened, sent
 from tests.support.killing import on_no_clock
+from tests.support.merge_sensors import look
 from tests.support.several_periods import PERIODS, Periods, periods
 
 #: Fixtures.
@@ -39,15 +40,6 @@ def _on_no_clock() -> Iterator[None]:
     """Statements that depend on how long the machine takes are not counted."""
     with on_no_clock():
         yield
-
-
-def stop_merges(periods: Periods) -> None:
-    """A load of new objects waits while the period merges, and asks until that has ended."""
-    periods.lake.on_every_node(f"SYSTEM STOP MERGES {periods.lake.database}.{periods.lake.table}")
-
-
-def add_a_file(periods: Periods) -> None:
-    periods.put("2026-10", "c")
 
 
 @pytest.mark.thorough(but=1)

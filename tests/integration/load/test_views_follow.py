@@ -13,9 +13,10 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.operators.versions import RestorePeriodsOperator
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.load.test_reload import context_of
+from tests.integration.load.reloading import context_of
 from tests.support import deferring
 from tests.support.deferring import Gate, gate
+from tests.support.following_views import COLUMNS, MERGED, ZONES, assert_zones, made, run
 from tests.support.killing import steps_of, strikes_after, strikes_amid
 from tests.support.lake import PERIOD, Lake
 
@@ -24,22 +25,7 @@ __all__ = ["gate"]
 FIRST = Trips(rows_per_period=900, files_per_period=3)
 SECOND = Trips(seed=2, rows_per_period=1_200, files_per_period=3)
 
-#: The columns of a view by zone and month: sums, and states.
-ZONES = (
-    "SELECT toStartOfMonth(pickup_at) AS month, zone, count() AS trips, sum(fare) AS fares, uniqState(trip_id) AS ids "
-    "FROM {base} GROUP BY month, zone"
-)
 ZONES_OF_EVENTS = ZONES.replace("trip_id", "id")
-COLUMNS = (
-    "month Date, zone LowCardinality(String), trips SimpleAggregateFunction(sum, UInt64), "
-    "fares SimpleAggregateFunction(sum, Decimal(38, 2)), ids AggregateFunction(uniq, UInt64)"
-)
-MERGED = "month, zone, sum(trips), sum(fares), uniqMerge(ids)"
-
-
-def run(lake: Lake, *statements: str) -> None:
-    for statement in statements:
-        lake.on_every_node(statement.replace("taxi.", f"{lake.database}."))
 
 
 def create_view(
@@ -58,11 +44,6 @@ def create_view(
         f"CREATE TABLE taxi.{name} ({columns}) ENGINE = {engine} {key and 'PARTITION BY ' + key} ORDER BY {order}",
         f"CREATE MATERIALIZED VIEW taxi.{name}_view TO taxi.{name} AS {select.format(base=f'taxi.{base}')}",
     )
-
-
-def made(lake: Lake, name: str = "zones", merged: str = MERGED) -> list[list[tuple[Any, ...]]]:
-    keys = ", ".join(re.findall(r"(?:^|, )(\w+)(?=,|$)", merged))
-    return lake.on_every_node(f"SELECT {merged} FROM {lake.database}.{name} GROUP BY {keys} ORDER BY ALL")
 
 
 def inserted(lake: Lake, *views: str) -> None:
@@ -321,14 +302,6 @@ def test_after_kill_9_at_any_step_a_run_ends_in_what_inserts_would_have_left(tri
         assert_zones(lake)
     assert len(found) > 10
     assert lake.left_behind() == []
-
-
-def assert_zones(lake: Lake) -> None:
-    """Compare with what the SELECT makes of the table's rows."""
-    select = ZONES.format(base=f"{lake.database}.trips")
-    expected = lake.on_every_node(f"SELECT {MERGED} FROM ({select}) GROUP BY month, zone ORDER BY ALL")
-    assert made(lake) == expected
-    assert any(expected)
 
 
 @pytest.mark.thorough

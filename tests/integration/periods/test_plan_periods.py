@@ -6,7 +6,6 @@ import logging
 import logging.handlers
 from collections.abc import Callable
 from datetime import UTC, datetime
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,19 +16,12 @@ from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.testbed.trips import Trips
 from airflow_provider_chs3.transfers.s3_to_clickhouse import S3ToClickHouseOperator
 from airflow_provider_chs3.transfers.scheduled_load import scheduled_load
-from tests.support.arguments import grouped
+from tests.integration.plans import plan
 from tests.support.lake import Lake
 
 TRIPS = Trips(rows_per_period=600, files_per_period=3)
 OTHER_TRIPS = Trips(seed=2, rows_per_period=600, files_per_period=3)
 PERIODS = ["2026-08", "2026-09", "2026-10"]
-
-
-def plan(lake: Lake, *, start: datetime | None = None, end: datetime | None = None, **options: Any) -> list[str]:
-    arguments = {"task_id": "plan", "timezone": "UTC", **lake.place}
-    run = SimpleNamespace(partition_key=options.pop("partition_key", None), data_interval_start=start)
-    run.data_interval_end = end
-    return PlanLoadsOperator(**grouped(**(arguments | options))).execute({"dag_run": run})
 
 
 @pytest.fixture

@@ -15,9 +15,8 @@ from airflow_provider_chs3.cli.main import main
 from airflow_provider_chs3.core.load.retry_policy import Reload, reload_of
 from airflow_provider_chs3.core.model.models import TableName
 from airflow_provider_chs3.core.model.period import Period
-from airflow_provider_chs3.operators.prove import ProvePeriodsOperator
-from tests.support.arguments import grouped
 from tests.support.lake import PERIOD, Lake
+from tests.support.proofs import prove, proved
 
 _COLUMNS = "id Int64, ts DateTime('UTC'), name String, fare Nullable(Float64), tip Float64"
 _HEADER = "id,ts,name,fare,tip\n"
@@ -61,22 +60,6 @@ def fill(lake: Lake, names: str = "abc") -> None:
 
 def change(lake: Lake, command: str) -> None:
     lake.on_node(0, f"ALTER TABLE {lake.database}.fares {command} SETTINGS mutations_sync = 2")
-
-
-def proved(lake: Lake, **options: Any) -> list[dict[str, Any]]:
-    arguments = {
-        "task_id": "prove",
-        **{**lake.place, "key": "fares/{YYYY-MM}/"},
-        "periods": [PERIOD],
-        "fail_on_difference": False,
-    }
-    given = arguments | options
-    return ProvePeriodsOperator(**(grouped(**given) if "definition" in given else given)).execute({})
-
-
-def prove(lake: Lake, **options: Any) -> dict[str, Any]:
-    (found,) = proved(lake, **options)
-    return found
 
 
 def test_a_table_that_a_cron_job_filled_is_equal_to_its_objects_in_all_columns_that_they_have(fares: Lake) -> None:

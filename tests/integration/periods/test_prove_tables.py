@@ -11,8 +11,8 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 from airflow_provider_chs3.core.periods.digests import digest_columns
 from airflow_provider_chs3.operators.ledger import AdoptPeriodsOperator
 from airflow_provider_chs3.testbed.trips import Trips
-from tests.integration.periods.test_prove import prove, proved
 from tests.support.lake import PERIOD, Lake
+from tests.support.proofs import prove, proved
 
 TRIPS = Trips(rows_per_period=900, files_per_period=6)
 #: Type → a value of JSON, the same in SQL, and what it could be mistaken for.

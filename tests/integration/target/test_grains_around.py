@@ -14,34 +14,16 @@ from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.transfers.clickhouse_to_s3 import ClickHouseToS3Operator
 from tests.integration.grains import Case, Source
+from tests.integration.target.table_commands import WHOLE, parts, shell, source, table
 from tests.support.lake import Lake
 
-BY_DAY = Case("toDate(at)", "{YYYY-MM-DD}", "2025-10-31", "2025-11-01")
-WHOLE = Case("", "{YYYY-MM}", "all")
-#: Partitions whose ids do not show their period.
-HASHED = Case("formatDateTime(at, '%Y-%m-%d')", "{YYYY-MM-DD}", "2025-10-31", "2025-11-01")
-
-
-@pytest.fixture(params=(BY_DAY, WHOLE, HASHED), ids=str)
-def source(lake: Lake, request: pytest.FixtureRequest) -> Source:
-    return Source(lake, request.param)
-
-
-def table(lake: Lake) -> dict[str, Any]:
-    return {"task_id": "task", **lake.target}
+#: Fixtures.
+__all__ = ["source"]
 
 
 def objects(source: Source) -> dict[str, Any]:
     key = f"lake/{source.case.template}/*.csv"
     return {"bucket": source.lake.bucket, "key": key, "file_format": "CSV", "columns": ["at", "number"]}
-
-
-def shell(source: Source, capsys: pytest.CaptureFixture[str], command: str, *arguments: str, code: int = 0) -> Any:
-    lake = source.lake
-    capsys.readouterr()
-    where = ["--table", lake.table, "--database", lake.database, "--cluster", lake.cluster.name, "--output=json"]
-    assert main([command, *where, *arguments]) == code, capsys.readouterr()
-    return json.loads(capsys.readouterr().out)
 
 
 def periods_of(case: Case) -> list[str]:
@@ -57,14 +39,6 @@ def insert_by_hand(source: Source) -> None:
     for rows in source.rows.values():
         values = ", ".join(f"({source.text(at)}, {number})" for at, number in rows)
         source.lake.on_node(0, f"INSERT INTO {source.lake.database}.{source.lake.table} VALUES {values}")
-
-
-def parts(lake: Lake) -> dict[str, int]:
-    sql = (
-        "SELECT partition_id, count() FROM system.parts "
-        f"WHERE active AND database = '{lake.database}' AND table = '{lake.table}' GROUP BY 1"
-    )
-    return dict(lake.on_node(0, sql))
 
 
 @pytest.mark.thorough

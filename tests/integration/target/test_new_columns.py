@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_chs3.operators.ledger import AdoptPeriodsOperator
-from tests.integration.periods.test_plan_periods import plan
+from tests.integration.plans import plan
 from tests.support.lake import PERIOD, Lake
 from tests.support.refusal import parquet, refused
 from tests.support.several_periods import Periods

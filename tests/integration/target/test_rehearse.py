@@ -10,15 +10,9 @@ from airflow_provider_chs3.cli.rehearse import Rehearsal
 from airflow_provider_chs3.core.doctor import rehearsal_tables as scratch
 from airflow_provider_chs3.core.model.models import Node, TableName
 from tests.support.lake import Lake
-from tests.support.rehearsing import Rehearse, rehearse
+from tests.support.rehearsing import Rehearse, left, rehearse
 
 __all__ = ["rehearse"]
-
-
-def left(lake: Lake) -> tuple[list[str], int]:
-    """Tables on any node, and how many objects."""
-    tables = lake.on_every_node(f"SELECT name FROM system.tables WHERE database = '{lake.database}'")
-    return [name for rows in tables for (name,) in rows], lake.s3.list_objects_v2(Bucket=lake.bucket)["KeyCount"]
 
 
 @pytest.mark.thorough

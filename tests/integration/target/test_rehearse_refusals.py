@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from airflow_provider_chs3.testbed.pytest_plugin import S3_NAMED_COLLECTION
-from tests.integration.target.test_rehearse import Rehearse, left, rehearse
 from tests.support.lake import Lake
+from tests.support.rehearsing import Rehearse, left, rehearse
 
 #: A fixture.
 __all__ = ["rehearse"]

@@ -6,7 +6,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from tests.support.lake import IS_OLDEST, Lake
-from tests.support.sets import Case, Tenants
+from tests.support.sets import MONTHLY, Case, Tenants
 from tests.support.strikes import Strikes, strikes
 
 #: A fixture.
@@ -63,7 +63,6 @@ def test_a_period_holds_the_rows_of_its_objects(tenants: Tenants) -> None:
     tenants.assert_exact()
 
 
-MONTHLY = Case("(tenant, toYYYYMM(at))", "LowCardinality(String)")
 BOTH = [MONTHLY.first, MONTHLY.second]
 
 

@@ -10,7 +10,7 @@ from airflow_provider_chs3.operators.ledger import AdoptPeriodsOperator, ForgetP
 from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.transfers.clickhouse_to_s3 import ClickHouseToS3Operator
-from tests.integration.target.test_grains_around import parts, shell, table
+from tests.integration.target.table_commands import parts, shell, table
 from tests.support import deferring
 from tests.support.lake import Lake
 from tests.support.sets import Case, Tenants

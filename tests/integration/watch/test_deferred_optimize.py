@@ -14,7 +14,7 @@ from airflow_provider_chs3.exceptions import TransientError
 from airflow_provider_chs3.triggers import optimize as module
 from airflow_provider_chs3.triggers.optimize import OptimizeTrigger
 from tests.integration.slow_merges import address, create, insert, merging, parts, running
-from tests.integration.watch.test_optimize import JUNE, operator
+from tests.integration.watch.optimizing import JUNE, operator
 from tests.support.lake import Lake
 
 pytestmark = pytest.mark.three_nodes

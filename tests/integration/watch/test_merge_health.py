@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import airflow
 import pytest
@@ -14,25 +14,13 @@ from airflow.providers.common.compat.sdk import DAG, AirflowFailException, Airfl
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.testbed.trips import create_table_sql
 from tests.support.lake import PERIOD, Lake
+from tests.support.merge_sensors import insert, look, merges, sensor
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
 
 pytestmark = pytest.mark.three_nodes
-
-# A single row to a block, and so to a part.
-PART_BY_PART = {"max_block_size": 1, "min_insert_block_size_rows": 1, "max_insert_threads": 1, "max_threads": 1}
-
-
-def sensor(lake: Lake, **options: Any) -> ClickHouseMergeHealthSensor:
-    arguments = {"task_id": "wait", **lake.target}
-    periods = {} if "periods" in options else {"period": PERIOD}
-    return ClickHouseMergeHealthSensor(**(arguments | periods | options))
-
-
-def look(lake: Lake, **options: Any) -> PokeReturnValue:
-    return sensor(lake, **options).poke({})
 
 
 def test_it_looks_at_the_clock_by_itself(trips_lake: Lake) -> None:
@@ -45,19 +33,6 @@ def test_it_looks_at_the_clock_by_itself(trips_lake: Lake) -> None:
 
 def health_by_node(looked: PokeReturnValue, period: str = PERIOD) -> list[str]:
     return [node["health"] for node in looked.xcom_value["periods"][period].values()]
-
-
-def insert(lake: Lake, node: int, *, parts: int = 1, period: str = PERIOD) -> None:
-    with lake.cluster.nodes[node].client() as client:
-        client.execute(
-            f"INSERT INTO {lake.database}.{lake.table} (trip_id, pickup_at) "
-            f"SELECT number, toDateTime('{period}-05 00:00:00') FROM numbers({parts})",
-            settings=PART_BY_PART,
-        )
-
-
-def merges(lake: Lake, node: int, verb: str) -> None:
-    lake.on_node(node, f"SYSTEM {verb} MERGES {lake.database}.{lake.table}")
 
 
 @pytest.fixture

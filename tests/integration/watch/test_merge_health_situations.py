@@ -23,8 +23,8 @@ from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from tests.integration.situations import ON_A_CLUSTER_OF_ITS_OWN, ON_THE_CLUSTER, Situation, create
-from tests.replicated.test_health import ON_REPLICAS
 from tests.support.lake import PERIOD, Lake
+from tests.support.merge_states import ON_REPLICAS
 
 if TYPE_CHECKING:
     from airflow_provider_chs3.testbed.s3 import S3Endpoint

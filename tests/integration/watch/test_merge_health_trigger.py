@@ -17,8 +17,8 @@ from airflow.providers.common.compat.sdk import AirflowFailException, TaskDeferr
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.triggers import shared_poll
 from airflow_provider_chs3.triggers.merge_health import MergeHealthTrigger
-from tests.integration.watch.test_merge_health import insert, look, merges, sensor
 from tests.support.lake import PERIOD, Lake
+from tests.support.merge_sensors import insert, look, merges, sensor
 from tests.support.narrow_user import NARROW
 
 

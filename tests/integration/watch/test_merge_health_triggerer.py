@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_chs3.testbed.trips import create_table_sql
-from tests.integration.watch.test_merge_health import insert, merges
 from tests.support.airflow_services import AirflowServices
 from tests.support.lake import PERIOD, Lake
+from tests.support.merge_sensors import insert, merges
 from tests.support.narrow_user import NARROW, narrow_connection
 
 if TYPE_CHECKING:

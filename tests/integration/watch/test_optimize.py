@@ -19,23 +19,14 @@ from airflow_provider_chs3.core.watch.optimize_request import query_id_of
 from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.integration.slow_merges import address, create, insert, merging, parts, running
+from tests.integration.watch.optimizing import JULY, JUNE, operator, optimize
 from tests.support.lake import Lake
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.three_nodes
 
-JUNE, JULY, AUGUST = "2025-06", "2025-07", "2025-08"
 #: Not closed, also if the month ends while the tests run.
 THIS_PERIOD = str(Period.of_month(*datetime.now(UTC).timetuple()[:2]).shifted(1))
-
-
-def operator(lake: Lake, **options: Any) -> OptimizePartitionOperator:
-    arguments = {"task_id": "optimize", "poll_interval_seconds": 0.2, "deferrable": False, **lake.target}
-    return OptimizePartitionOperator(**(arguments | options))
-
-
-def optimize(lake: Lake, **options: Any) -> dict[str, Any]:
-    return operator(lake, **options).execute({})
 
 
 @contextmanager

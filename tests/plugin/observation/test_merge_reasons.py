@@ -15,7 +15,8 @@ from airflow_provider_chs3.plugin.observation.merge_reasons import (
     unchanged_since,
     way_out,
 )
-from tests.core.watch.test_health import FAILED, FEW, MANY, MERGE, ONE, REPLICA, TWO, verdict
+from tests.core.surroundings import ONE, TWO
+from tests.support.merge_states import FAILED, FEW, MANY, MERGE, REPLICA, verdict
 
 TABLE = TableName("d", "it's")
 STUCK = [verdict(replace(FEW, mutations=(FAILED,), node=node)) for node in (ONE, TWO)]
