@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from airflow_provider_chs3.testbed.nodes import Cluster
 
-#: `narrow_user` has servers whose users have what the documentation grants them, in place of the first's.
 pytest.register_assert_rewrite("tests.support")
+#: `narrow_user` has servers whose users have what the documentation grants them, in place of the first's.
 pytest_plugins = [
     "airflow_provider_chs3.testbed.pytest_plugin",
     "tests.support.few_nodes",

@@ -17,18 +17,18 @@ from airflow_provider_chs3.core.model.models import TableName
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.defaults import PAGE_CACHE_SECONDS
 from airflow_provider_chs3.exceptions import ConfigurationError
-from airflow_provider_chs3.plugin.api import schemas
-from airflow_provider_chs3.plugin.api.cluster import cluster_answers
-from airflow_provider_chs3.plugin.api.period_details import (
+from airflow_provider_chs3.plugin.answers import schemas
+from airflow_provider_chs3.plugin.answers.cluster import cluster_answers
+from airflow_provider_chs3.plugin.answers.period_details import (
     PeriodOfTable,
     SeenDetails,
     details_as_json,
     look_at_details,
     look_with,
 )
-from airflow_provider_chs3.plugin.api.periods import PeriodsQuestion, period_answers
-from airflow_provider_chs3.plugin.api.periods_answer import periods_answer
-from airflow_provider_chs3.plugin.api.throughput import Days, throughput_answers
+from airflow_provider_chs3.plugin.answers.periods import PeriodsQuestion, period_answers
+from airflow_provider_chs3.plugin.answers.periods_answer import periods_answer
+from airflow_provider_chs3.plugin.answers.throughput import Days, throughput_answers
 from airflow_provider_chs3.plugin.cache import SharedAnswers
 from airflow_provider_chs3.plugin.connections import connection_ids
 from airflow_provider_chs3.plugin.observation.changes import Changes, look_at_changes

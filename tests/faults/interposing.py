@@ -13,12 +13,7 @@ from airflow.providers.common.compat.sdk import AirflowException
 from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.core.steps.operations import Step
 from airflow_provider_chs3.exceptions import Chs3Error
-from tests.support.killing import (
-    on_no_clock,
-    perform,
-    performing,
-    writes,
-)
+from tests.support.killing import on_no_clock, perform, performing, writes
 from tests.support.lake import Lake
 from tests.support.narrow_user import narrow_connection
 from tests.support.proxies import StorageProxy

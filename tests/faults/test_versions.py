@@ -14,12 +14,7 @@ from airflow.providers.common.compat.sdk import AirflowSkipException
 from airflow_provider_chs3.operators.ledger import ListLedgerOperator
 from tests.faults.interposing import interposed
 from tests.support.days import Days
-from tests.support.killing import (
-    Strike,
-    steps_of,
-    strikes_after,
-    strikes_amid,
-)
+from tests.support.killing import Strike, steps_of, strikes_after, strikes_amid
 from tests.support.lake import Lake
 
 #: They kill, or interpose, at each of some twenty steps.

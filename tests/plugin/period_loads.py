@@ -12,7 +12,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.exceptions import Chs3Error
-from airflow_provider_chs3.plugin.api.schemas import Periods
+from airflow_provider_chs3.plugin.answers.schemas import Periods
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.plugin.fixture_types import AsUser
 from tests.support.deferring import Gate

@@ -31,7 +31,7 @@ from sqlalchemy import delete, update
 from airflow_provider_chs3.client.runner import Runner
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
-from airflow_provider_chs3.plugin.api import periods as periods_api
+from airflow_provider_chs3.plugin.answers import periods as periods_api
 from airflow_provider_chs3.plugin.constants import PLAN_KEY
 from airflow_provider_chs3.plugin.observation.speed import slow_loads
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor

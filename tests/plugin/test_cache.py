@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from airflow_provider_chs3.exceptions import Chs3Error
-from airflow_provider_chs3.plugin.api import periods
-from airflow_provider_chs3.plugin.api.periods import PeriodsAnswer, PeriodsQuestion
+from airflow_provider_chs3.plugin.answers import periods
+from airflow_provider_chs3.plugin.answers.periods import PeriodsAnswer, PeriodsQuestion
 from airflow_provider_chs3.plugin.cache import SharedAnswers
 
 

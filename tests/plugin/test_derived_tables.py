@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_provider_chs3.plugin.api.schemas import Periods
+from airflow_provider_chs3.plugin.answers.schemas import Periods
 from airflow_provider_chs3.testbed.nodes import Cluster
 from airflow_provider_chs3.testbed.trips import Trips
 from airflow_provider_chs3.transfers.clickhouse_to_clickhouse import ClickHouseToClickHouseOperator

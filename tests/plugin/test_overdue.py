@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_provider_chs3.core.model.period import Grain, Period
-from airflow_provider_chs3.plugin.api.schemas import Periods
+from airflow_provider_chs3.plugin.answers.schemas import Periods
 from tests.plugin.fixture_types import AsUser
 from tests.plugin.period_loads import TASK, TRIPS
 from tests.support.browsing import PAGE, keep

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_provider_chs3.core.model.models import Node
-from airflow_provider_chs3.plugin.api.periods import missed_nodes
+from airflow_provider_chs3.plugin.answers.periods import missed_nodes
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.processes import free_ports
 from airflow_provider_chs3.testbed.trips import Trips

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_provider_chs3.operators.ledger import (
-    AdoptPeriodsOperator,
-    ForgetPeriodsOperator,
-    ListLedgerOperator,
-)
+from airflow_provider_chs3.operators.ledger import AdoptPeriodsOperator, ForgetPeriodsOperator, ListLedgerOperator
 from tests.support.arguments import grouped
 from tests.support.lake import PERIOD, Lake
 

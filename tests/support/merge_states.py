@@ -7,18 +7,8 @@ from typing import Any
 
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.target.node_capacity import Limits
-from airflow_provider_chs3.core.watch.health import (
-    Health,
-    Thresholds,
-    Verdict,
-    judge,
-)
-from airflow_provider_chs3.core.watch.merge_observation import (
-    Merge,
-    MergeState,
-    Replica,
-    UnfinishedMutation,
-)
+from airflow_provider_chs3.core.watch.health import Health, Thresholds, Verdict, judge
+from airflow_provider_chs3.core.watch.merge_observation import Merge, MergeState, Replica, UnfinishedMutation
 from tests.core.surroundings import ONE
 
 GIB = 1024**3

@@ -30,6 +30,7 @@ _OF_VALUES = (
     "core/sql/column_types.py",
     "core/sql/number_casts.py",
     "core/sql/select_conversions.py",
+    "core/sql/text_casts.py",
     "core/sql/time_casts.py",
     "core/sql/unfit_values.py",
 )

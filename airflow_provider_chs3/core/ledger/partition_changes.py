@@ -44,7 +44,7 @@ def is_explained(recorded: Evidence, state: PartitionState, *, table_facts: Tabl
     return not gone or (may_have_lost(recorded, state, table_facts) and not any(map(state.has_broken, gone)))
 
 
-def holds_any(recorded: Evidence, state: PartitionState, *, table_facts: TableFacts) -> bool:
+def keeps_recorded_parts(recorded: Evidence, state: PartitionState, *, table_facts: TableFacts) -> bool:
     """Check whether a partition holds any recorded part, as it was, merged with other recorded ones, or mutated."""
     known = _of(recorded.parts or (), "")
     within = [(part, _within(known, part)) for part in _of(state.each_part or (), "")]

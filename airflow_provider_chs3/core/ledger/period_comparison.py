@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from airflow_provider_chs3.core.ledger.partition_changes import (
     fit_rows,
-    holds_any,
     is_explained,
     is_left_by_crash,
+    keeps_recorded_parts,
     may_have_lost,
     missing_parts,
     spare_gone_columns,
@@ -303,7 +303,7 @@ def holds_recorded(period: PeriodOnNode, table_facts: TableFacts) -> bool:
         partition.record
         and (
             not _is_changed(partition, table_facts)
-            or holds_any(evidence_of(partition.record), partition.state, table_facts=table_facts)
+            or keeps_recorded_parts(evidence_of(partition.record), partition.state, table_facts=table_facts)
         )
         for partition in period.recorded
     )

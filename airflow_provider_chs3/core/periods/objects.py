@@ -38,13 +38,11 @@ def list_objects(request: LedgerRequest) -> Steps[list[LoadedObject]]:
     last = (yield from last_loads(context, of_periods)) if len(nodes) > 1 else {}
     modified_at, loaded_at = (f"formatDateTime({name}, '%F %T', 'UTC')" for name in ("last_modified", "loaded_at"))
     columns = f"period, path, size_bytes, etag, {modified_at}, rows, {loaded_at}, attempt, is_current, arrival"
-    reads = {
-        node: reads_of_objects(
-            context.ledger, f"{LedgerKey.on(context, node, WHOLE_TABLE).table_condition} AND {of_periods}"
-        )
-        for node in nodes
+    of_tables = {node: LedgerKey.on(context, node, WHOLE_TABLE).table_condition for node in nodes}
+    sql = {
+        node: Sql(f"SELECT {columns} FROM ({reads_of_objects(context.ledger, f'{of_table} AND {of_periods}')})")
+        for node, of_table in of_tables.items()
     }
-    sql = {node: Sql(f"SELECT {columns} FROM ({of_node})") for node, of_node in reads.items()}
     answers = yield from QueryNodes(name="List the objects that were loaded", sql=sql)
     listed = [
         (node, LoadedObject(*(Period.parse(period), *fields, bool(is_current), arrival)))

@@ -28,11 +28,10 @@ from airflow_provider_chs3.core.sql.server_casts import (
     ServerCasting,
     all_hold,
     cast_back,
-    holds_of_text,
     is_integer,
     kept_of,
-    without_midnight,
 )
+from airflow_provider_chs3.core.sql.text_casts import holds_of_text, without_midnight
 
 #: Types with fractions.
 _FRACTIONS = (*FLOATS, "Decimal")

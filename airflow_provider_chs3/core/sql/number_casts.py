@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from airflow_provider_chs3.core.sql.column_types import ColumnType
 from airflow_provider_chs3.core.sql.quoting import literal
-from airflow_provider_chs3.core.sql.server_casts import OR_NULL, Cast, ServerCasting, digits_fit, holds_of_text
+from airflow_provider_chs3.core.sql.server_casts import OR_NULL, Cast, ServerCasting
+from airflow_provider_chs3.core.sql.text_casts import INT64_DIGITS, digits_fit, holds_of_text
 
-_INT64_DIGITS = 18
 _DOUBLE_DIGITS = 15
 #: Up to which floats that are narrower than a double hold all whole numbers.
 _WHOLE_NUMBERS = {"Float32": 2**24, "BFloat16": 2**8}
@@ -18,7 +18,7 @@ def to_decimal(casting: ServerCasting, value: str, source: ColumnType, target: C
     loses = source.name == "Decimal" and source.scale > target.bare.scale
     same = f"{made} = {value} AND " if loses and not casting.is_lossy else ""
     # 4 becomes 0.597… in a Decimal(38, 38): the server notices no overflow of 128 bits, or of 256.
-    is_too_large = target.bare.precision > _INT64_DIGITS and _digits_before_point(source) > _digits_before_point(target)
+    is_too_large = target.bare.precision > INT64_DIGITS and _digits_before_point(source) > _digits_before_point(target)
     fits = f"{digits_fit(value, target.bare)} AND " if is_too_large else ""
     return Cast(made, fits + same + digits_fit(made, target.bare))
 
@@ -47,7 +47,7 @@ def to_bool(casting: ServerCasting, value: str, source: ColumnType, target: Colu
 def float_to_decimal(casting: ServerCasting, value: str, source: ColumnType, target: ColumnType) -> Cast:
     """Cast to the nearest decimal: the server truncates 0.29, which as a double is slightly less, to 0.28."""
     scale = target.bare.scale
-    is_wide = target.bare.precision > _INT64_DIGITS or scale > _DOUBLE_DIGITS
+    is_wide = target.bare.precision > INT64_DIGITS or scale > _DOUBLE_DIGITS
     if is_wide:
         # Five times as slow, but there are no decimals of wider integers, and doubles have no more digits.
         nearest = _shortest(value, source)

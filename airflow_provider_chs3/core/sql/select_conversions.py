@@ -57,7 +57,7 @@ def _rewritten(text: str, write: Callable[[str, Callable[[str], str]], str]) -> 
             done.append(text[call.start() : end])
         else:
             first, rest = _rewritten(text[start:comma], write), _rewritten(text[comma:end], write)
-            done.append(write(f"\n{first}\n", partial(_call, call[1], rest)))
+            done.append(write(f"\n{first}\n", partial("{0}({2}{1}".format, call[1], rest)))
         at = end
     return "".join((*done, text[at:]))
 
@@ -72,7 +72,3 @@ def _ends(seen: str, start: int) -> tuple[int, int]:
         if seen[at] == "," and depth == 1 and not comma:
             comma = at
     return len(seen), comma or len(seen)
-
-
-def _call(name: str, rest: str, argument: str) -> str:
-    return f"{name}({argument}{rest}"

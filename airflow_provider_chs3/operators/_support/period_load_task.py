@@ -379,7 +379,7 @@ class PeriodLoadTask(OnLoadsPage, LoadLineage, PeriodTask, takes=OF_LOADS):
     def _wait(self, context: Context, step: Insert) -> None:
         """Defer to the triggerer: this raises TaskDeferred."""
         from airflow_provider_chs3.core.load.end_on_request import StopRequest
-        from airflow_provider_chs3.triggers.load import InsertTrigger
+        from airflow_provider_chs3.triggers.insert import InsertTrigger
 
         assert self._request is not None  # set before the load starts
         load = StopRequest.of(self._request, [self._request.period])

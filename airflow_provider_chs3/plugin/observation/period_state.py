@@ -1,6 +1,6 @@
 """The states of a period as its servers know them, and which one to show if several apply.
 
-`plugin.api` adds those that take the objects, other tables and the schedule.
+`plugin.answers` adds those that take the objects, other tables and the schedule.
 """
 
 from __future__ import annotations

@@ -9,14 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_chs3.core.target.node_capacity import Limits
-from airflow_provider_chs3.core.watch.health import (
-    Health,
-    Reactions,
-    Thresholds,
-    as_json,
-    is_over,
-    overall,
-)
+from airflow_provider_chs3.core.watch.health import Health, Reactions, Thresholds, as_json, is_over, overall
 from airflow_provider_chs3.core.watch.merge_observation import MergeState, Replica
 from airflow_provider_chs3.exceptions import ConfigurationError, MergeHealthError
 from tests.core.surroundings import TWO

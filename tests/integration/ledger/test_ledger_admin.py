@@ -14,9 +14,7 @@ from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.core.periods import adopt as adopting
 from airflow_provider_chs3.core.sql.quoting import table
-from airflow_provider_chs3.operators.ledger import (
-    CleanStagingOperator,
-)
+from airflow_provider_chs3.operators.ledger import CleanStagingOperator
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.support.lake import PERIOD, Lake
 from tests.support.ledger_tasks import adopt, forget, ledger, where

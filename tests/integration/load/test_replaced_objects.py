@@ -13,17 +13,7 @@ from airflow_provider_chs3.core.load.staging_tables import IS_STAGING
 from airflow_provider_chs3.testbed.trips import Trips
 from tests.support import deferring
 from tests.support.lake import PERIOD, Lake
-from tests.support.replaced_objects import (
-    ARGUMENTS,
-    create,
-    delete,
-    events,
-    load,
-    publish_first,
-    published,
-    put,
-    rows,
-)
+from tests.support.replaced_objects import ARGUMENTS, create, delete, events, load, publish_first, published, put, rows
 from tests.support.slow import SLOW_SETTINGS
 from tests.support.strikes import Strikes, strikes
 

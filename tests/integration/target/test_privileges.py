@@ -22,7 +22,7 @@ from airflow_provider_chs3.operators.ledger import (
 from airflow_provider_chs3.operators.optimize import OptimizePartitionOperator
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.operators.prove import ProvePeriodsOperator
-from airflow_provider_chs3.plugin.api.periods import PeriodsQuestion, period_answers
+from airflow_provider_chs3.plugin.answers.periods import PeriodsQuestion, period_answers
 from airflow_provider_chs3.plugin.observation.periods import PeriodState
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster

@@ -13,7 +13,7 @@ from airflow_provider_chs3.core.steps.driving import in_order
 from airflow_provider_chs3.core.steps.operations import Steps
 from airflow_provider_chs3.core.tuning.insert_settings import TUNED_NAMES, YOURS
 from airflow_provider_chs3.exceptions import Chs3Error
-from airflow_provider_chs3.plugin.api.periods import is_of_dag_in, task_as_json
+from airflow_provider_chs3.plugin.answers.periods import is_of_dag_in, task_as_json
 from airflow_provider_chs3.plugin.cache import carry_out
 from airflow_provider_chs3.plugin.connections import hook_of
 from airflow_provider_chs3.plugin.observation.period_details import Entry, PastEvent, PeriodDetails, look_at_period

@@ -1,4 +1,4 @@
-"""Runs of the DAGs that load periods: active, failed, and missing ones (paused or late)."""
+"""Periods whose run is missing (late, paused) or ended badly, by the DAGs that load them."""
 
 from __future__ import annotations
 

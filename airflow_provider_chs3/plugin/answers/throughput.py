@@ -9,7 +9,7 @@ from enum import IntEnum
 from typing import Any
 
 from airflow_provider_chs3.core.model.models import Node
-from airflow_provider_chs3.plugin.api.periods import task_as_json
+from airflow_provider_chs3.plugin.answers.periods import task_as_json
 from airflow_provider_chs3.plugin.cache import Answer, LastAnswers, carry_out
 from airflow_provider_chs3.plugin.connections import hook_of
 from airflow_provider_chs3.plugin.observation.periods import Task

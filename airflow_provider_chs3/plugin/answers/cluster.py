@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_provider_chs3.plugin.api.periods import PeriodsAnswer, task_as_json
+from airflow_provider_chs3.plugin.answers.periods import PeriodsAnswer, task_as_json
 from airflow_provider_chs3.plugin.cache import Answer, LastAnswers, carry_out
 from airflow_provider_chs3.plugin.connections import hook_of
 from airflow_provider_chs3.plugin.observation.cluster import ClusterOverview

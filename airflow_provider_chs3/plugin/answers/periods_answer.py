@@ -8,8 +8,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from airflow_provider_chs3.plugin.api.periods import PeriodsAnswer, dag_ids_of
-from airflow_provider_chs3.plugin.api.schedules import WAITING, mark_waiting, newest_runs, schedules_of
+from airflow_provider_chs3.plugin.answers.missing_runs import WAITING, mark_waiting, newest_runs, schedules_of
+from airflow_provider_chs3.plugin.answers.periods import PeriodsAnswer, dag_ids_of
 from airflow_provider_chs3.plugin.observation.period_state import PeriodState
 from airflow_provider_chs3.plugin.scope import Scope
 from airflow_provider_chs3.plugin.security import ACTIONS_DAG, PeriodRights, owners_of

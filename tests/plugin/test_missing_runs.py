@@ -10,7 +10,7 @@ from airflow.models.dag import DagModel
 from airflow.utils.session import create_session
 from sqlalchemy import select
 
-from airflow_provider_chs3.plugin.api.schedules import Schedule, mark_waiting
+from airflow_provider_chs3.plugin.answers.missing_runs import Schedule, mark_waiting
 from airflow_provider_chs3.plugin.observation.periods import UnreadPeriods
 from tests.plugin import runs
 from tests.plugin.fixture_types import AsUser, Open

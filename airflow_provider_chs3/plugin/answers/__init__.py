@@ -1,0 +1,1 @@
+"""The answers to the page's requests: what servers, objects and Airflow know, as JSON."""

@@ -1,1 +1,0 @@
-"""The page's API: observations as JSON."""
