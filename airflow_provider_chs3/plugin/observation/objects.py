@@ -11,6 +11,7 @@ from airflow_provider_chs3.core.model.models import TableName
 from airflow_provider_chs3.core.model.period import Period
 from airflow_provider_chs3.core.periods.objects import reads_of_objects
 from airflow_provider_chs3.core.sql.quoting import Sql, table
+from airflow_provider_chs3.core.steps.fan_out import texts_of
 from airflow_provider_chs3.core.steps.operations import Row, Steps
 from airflow_provider_chs3.core.target.topology import LEDGER_TABLE, OBJECTS_TABLE
 from airflow_provider_chs3.plugin.observation.ledgers import find_ledgers
@@ -53,12 +54,14 @@ def look_at_objects(cluster: str | None, target: TableName, period: Period) -> S
     }
     answers = yield from ask_log("Read the objects", sql)
     known = [answer for answer in answers.values() if not isinstance(answer, str)]
-    errors = [answer for answer in answers.values() if isinstance(answer, str)]
-    if errors and not known:
-        return Objects(error=f"{OBJECTS_TABLE}: {errors[0]}", objects=[], is_cut=False)
+    silent = {node: answer for node, answer in answers.items() if isinstance(answer, str)} | texts_of(ledgers.down)
+    if silent and not known:
+        return Objects(error=f"{OBJECTS_TABLE}: {next(iter(silent.values()))}", objects=[], is_cut=False)
     newest = max(known, key=lambda rows: (max((sequence for sequence, *_ in rows), default=0), len(rows)), default=[])
     objects = sorted(_objects(newest), key=lambda loaded: (_ORDER.index(loaded.state), -loaded.loaded_at, loaded.path))
-    return Objects(error="", objects=objects[:MOST], is_cut=len(objects) > MOST)
+    names = ", ".join(sorted(map(str, silent)))
+    error = silent and f"As far as known without {names}, which may know a newer load: {next(iter(silent.values()))}"
+    return Objects(error=error or "", objects=objects[:MOST], is_cut=len(objects) > MOST)
 
 
 def _of_ledger(target: TableName, period: Period, database: str) -> str:
