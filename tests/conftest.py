@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_chs3.testbed.nodes import Cluster
 
-pytest.register_assert_rewrite("tests.support")
+pytest.register_assert_rewrite("tests.plugin", "tests.support")
 #: `narrow_user` has servers whose users have what the documentation grants them, in place of the first's.
 pytest_plugins = [
     "airflow_provider_chs3.testbed.pytest_plugin",
