@@ -298,7 +298,7 @@ def inner_keys_of(column: LoadedColumn, names: Iterable[str]) -> list[tuple[str,
     return [(name, keys) for name in names if column.uses(name) for keys in _inner_keys(name)]
 
 
-def extracted(column: LoadedColumn, outer: str, inner: Iterable[str]) -> str:
+def extract(column: LoadedColumn, outer: str, inner: Iterable[str]) -> str:
     """Return an expression for `select` that reads a column from inside an object."""
     wanted = column.column.type if ColumnType(column.column.type).bare.name in COMPOUND else TEXT_TYPE
     return f"JSONExtract({identifier(outer)}, {literals((*inner, wanted))})"

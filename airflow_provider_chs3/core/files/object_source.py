@@ -87,10 +87,7 @@ class ObjectSource(Source):
         structure: str = "auto",
         compression: str = "auto",
     ) -> Sql:
-        """Return the table function that reads objects: that of all nodes if a cluster is given.
-
-        See `Source.table_function`.
-        """
+        """Return the table function that reads objects: that of all nodes if a cluster is given."""
         name, first = self.kind.function, ""
         if cluster:
             name, first = f"{name}Cluster", f"{literal(cluster)}, "

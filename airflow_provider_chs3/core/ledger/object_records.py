@@ -9,7 +9,7 @@ from itertools import groupby, islice
 from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
-from airflow_provider_chs3.core.ledger.records import newest
+from airflow_provider_chs3.core.ledger.records import IS_STATE, newest
 from airflow_provider_chs3.core.ledger.table import LedgerKey, create_records, make_records
 from airflow_provider_chs3.core.model.models import Manifest, Node, TableName, Unit
 from airflow_provider_chs3.core.model.period import WHOLE_TABLE, Period
@@ -187,12 +187,18 @@ def loaded_objects(context: Target, condition: str) -> Steps[list[RecordedObject
 
 def _loaded(context: Target, node: Node, condition: str) -> Sql:
     key, ledger = LedgerKey.on(context, node, WHOLE_TABLE), context.ledger
+    of_table, objects = key.table_condition, table(objects_table(ledger))
     bases = f"SELECT period, found.1 FROM ({_newest_published(ledger, key)})"
-    published = f"SELECT period, attempt FROM {table(ledger)} WHERE {key.table_condition} AND event = 'published'"
+    published = f"FROM {table(ledger)} WHERE {of_table} AND event = 'published'"
+    # Somebody deleted the records of a period that was published together with others, which hold the same objects.
+    known = f"SELECT period FROM {table(ledger)} WHERE {of_table} AND {IS_STATE}"
+    is_lost = f"period NOT IN ({known}) AND attempt IN (SELECT attempt {published})"
+    lost = f"SELECT period, argMax(base, loaded_at) FROM {objects} WHERE {of_table} AND {is_lost} GROUP BY period"
     return Sql(
         "SELECT period, path, size_bytes, etag, toUnixTimestamp64Milli(last_modified), rows, arrival "
-        f"FROM {table(objects_table(ledger))} WHERE {key.table_condition} AND {condition} "
-        f"AND (period, base) IN ({bases}) AND (period, attempt) IN ({published})"
+        f"FROM {objects} WHERE {of_table} AND {condition} AND ("
+        f"(period, base) IN ({bases}) AND (period, attempt) IN (SELECT period, attempt {published}) "
+        f"OR (period, base) IN ({lost}) AND {is_lost})"
     )
 
 

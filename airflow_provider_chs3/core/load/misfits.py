@@ -8,13 +8,7 @@ from typing import Any
 
 from airflow_provider_chs3.core.files.describe_files import check_beginning, has_mark, mark_message
 from airflow_provider_chs3.core.files.file_set import Files, Reading
-from airflow_provider_chs3.core.files.loaded_columns import (
-    FileGroup,
-    LoadedColumn,
-    alike_hint,
-    extracted,
-    inner_keys_of,
-)
+from airflow_provider_chs3.core.files.loaded_columns import FileGroup, LoadedColumn, alike_hint, extract, inner_keys_of
 from airflow_provider_chs3.core.files.row_wise_select import are_texts
 from airflow_provider_chs3.core.files.source import Batch
 from airflow_provider_chs3.core.load.failed_insert import IN_ORDER, SHOWN_CHARACTERS
@@ -85,7 +79,7 @@ def _find_in_object(files: Files, group: FileGroup, path: str, row: int, loaded_
 
 
 def _inner_sentence(loaded_column: LoadedColumn, where: str, name: str, keys: tuple[str, ...]) -> str:
-    ways = f"select={{…, {loaded_column.column.name!r}: {extracted(loaded_column, keys[0], keys[1:])!r}}}"
+    ways = f"select={{…, {loaded_column.column.name!r}: {extract(loaded_column, keys[0], keys[1:])!r}}}"
     return (
         f"Column {loaded_column.column.name!r}: {where} has {name!r} inside the object {keys[0]!r}, which this load "
         f"reads as a whole: read it from there, as in {ways}"

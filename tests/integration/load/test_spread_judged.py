@@ -183,3 +183,24 @@ def test_lost_records_never_cost_the_rows_of_other_arrivals(two: Arrivals, table
     with refused if is_lost else nullcontext():
         two.load(10)
     assert two.found() == (before if is_lost else two.expected())
+
+
+@pytest.mark.parametrize("are_rows_gone", [True, False])
+def test_a_period_whose_records_somebody_deleted_is_loaded_again_if_its_rows_are_gone(
+    two: Arrivals, are_rows_gone: bool
+) -> None:
+    ledger = f"{two.lake.database}.chs3_ledger"
+    two.lake.on_every_node(f"ALTER TABLE {ledger} DELETE WHERE period = '2026-11-09' SETTINGS mutations_sync = 1")
+    before = two.found()
+    if are_rows_gone:
+        two.change("ALTER TABLE {} DROP PARTITION '2026-11-09'")
+        two.load(10)
+        two.load(11)
+        two.assert_exact()
+    else:
+        two.put(11, "late", 90, [9])
+        with pytest.raises(AirflowFailException, match="the partition holds rows that no load wrote"):
+            two.load(11)
+        assert two.found() == before
+    plan = PlanLoadsOperator(task_id="plan", periods=["2026-11-10"], load=two.operator(10).as_load()).planned({})
+    assert [found.to_do for found in plan] == ["leave" if are_rows_gone else "blocked"]
