@@ -25,9 +25,11 @@ from airflow_provider_chs3.exceptions import Chs3Error, TransientError
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.programs import keeper
+from tests.support.arrivals import BY_ARRIVAL, Arrivals, touched
 from tests.support.breaking import Breaker, Failed, broken_at_each_step
 from tests.support.killing import writes
 from tests.support.lake import PERIOD, Lake, lake_on
+from tests.support.ledger_tasks import adopt, forget
 from tests.support.narrow_user import WITH_NARROW_USER_OF_SHARDS, WITHOUT_COMPILATION, narrow_connection
 from tests.support.replicas import OTHER, TRIPS, is_writable, replicated
 from tests.support.strikes import Strikes, strikes
@@ -81,6 +83,23 @@ def test_all_tables_of_a_load_are_a_shards_and_hold_one_record_for_it(lake: Lake
     assert lake.on_every_node(engines) == [[("ReplicatedMergeTree",)]] * 2
     events = f"SELECT event, count() FROM {lake.database}.chs3_ledger GROUP BY event ORDER BY event"
     assert lake.on_every_node(events) == [[("intent", 2), ("published", 2)]] * 2
+
+
+def test_the_first_load_by_arrival_finds_no_records_and_later_ones_refuse_where_they_are_lost(lake: Lake) -> None:
+    lake.table = "arrivals"
+    arrivals = Arrivals(lake, engine=replicated(lake))
+    arrivals.create()
+    arrivals.put(10, "a", 0, [10, 9])
+    assert arrivals.load(10)["status"] == "published"
+    arrivals.put(11, "b", 50, [11, 9])
+    for records in ("chs3_objects", "chs3_ledger"):
+        lake.on_node(0, f"DROP TABLE {lake.database}.{records} SYNC")
+        with pytest.raises(AirflowFailException, match=r"no record says which objects|rows that no load wrote"):
+            arrivals.load(11)
+    forget(lake, "2026-11-09", "2026-11-10")
+    adopt(lake, **BY_ARRIVAL)
+    assert touched(arrivals.load(11)) == [9, 11]
+    arrivals.assert_exact()
 
 
 @pytest.mark.thorough

@@ -173,9 +173,8 @@ def loaded_objects(context: Target, condition: str) -> Steps[list[RecordedObject
     sql = {node: _loaded(context, node, condition) for node in _having_records(context, context.recorders)}
     answers = yield from QueryNodes(name="Read which objects are loaded", sql=sql)
     on_nodes = _by_period(answers)
-    last = dict[Period, LastLoad]()
-    if len({frozenset(rows) for rows in answers.values()}) > 1:
-        last = yield from last_loads(context, one_of("period", sorted(on_nodes)))
+    differ = len({frozenset(rows) for rows in answers.values()}) > 1
+    last = (yield from last_loads(context, one_of("period", sorted(on_nodes)))) if differ else {}
     loaded = list[RecordedObject]()
     for text, by_node in sorted(on_nodes.items()):
         period = Period.parse(text)

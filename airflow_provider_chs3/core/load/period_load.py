@@ -332,8 +332,8 @@ class PeriodLoad(Publication):
         )
 
     def absent_of(self, comparison: Comparison) -> list[Node]:
-        """Return the replicas that are down in the shards of the compared nodes."""
-        shards = {node.shard_num for node in comparison.nodes}
+        """Return the replicas that are down in the shards of the compared nodes, if each has records of its own."""
+        shards = {node.shard_num for node in comparison.nodes} if not self.context.shared else ()
         return [node for node in self.context.absent if node.shard_num in shards]
 
 

@@ -66,7 +66,7 @@ def _create_shared_staging(periods: Periods, attempt: Attempt) -> Steps[set[Peri
     attempts = {item.period: item.attempt for item in periods}
     context = periods.first.context
     yield from create_staging(context, attempt)
-    held = yield from settle_with_rivals(context, attempt, attempts.values())
+    held = yield from settle_with_rivals(context, attempt, attempts.values(), is_joint=periods.is_joint)
     return {period for period, period_attempt in attempts.items() if period_attempt in held}
 
 

@@ -38,10 +38,11 @@ def follow(context: Target, name: TableName, *, wait_seconds: int | None = None)
 
 
 def catch_up(context: Target, *names: TableName) -> Steps[None]:
-    """Have every node know what others have written to tables of records; do nothing where nodes have their own."""
-    if context.shared:
-        for name in names:
-            yield from _sync(context, name, wait_seconds=_RECORDS_SECONDS)
+    """Have nodes with tables of records know what others wrote to them; do nothing where each has its own."""
+    for name in names if context.shared else ():
+        field = "has_ledger" if name == context.ledger else "objects"
+        if nodes := {node: facts for node, facts in context.nodes.items() if getattr(facts, field)}:
+            yield from _sync(replace(context, nodes=nodes), name, wait_seconds=_RECORDS_SECONDS)
 
 
 def run_ddl(

@@ -204,3 +204,15 @@ def test_a_period_whose_records_somebody_deleted_is_loaded_again_if_its_rows_are
         assert two.found() == before
     plan = PlanLoadsOperator(task_id="plan", periods=["2026-11-10"], load=two.operator(10).as_load()).planned({})
     assert [found.to_do for found in plan] == ["leave" if are_rows_gone else "blocked"]
+
+
+def test_a_restore_that_died_does_not_stop_the_arrivals_of_its_period(arrivals: Arrivals, strikes: Strikes) -> None:
+    arrivals.put(10, "a", 0, [10, 9])
+    arrivals.load(10, keep_versions=1)
+    arrivals.put(11, "b", 50, [9])
+    arrivals.load(11, keep_versions=1)
+    table = arrivals.operator(10).on_connection()
+    strikes.die("after", "Create staging", lambda: table.restore("2026-11-09", by="a test"))
+    arrivals.put(12, "c", 70, [12, 9])
+    assert touched(arrivals.load(12)) == [9, 12]
+    arrivals.assert_exact()
