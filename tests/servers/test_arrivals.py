@@ -156,6 +156,8 @@ def test_a_replica_that_died_amid_a_publication_leaves_nothing_unfinished(
 @pytest.mark.thorough
 @pytest.mark.parametrize("change", ["", "ALTER TABLE {} DELETE WHERE number >= 50000 SETTINGS mutations_sync = 1"])
 def test_an_arrival_waits_for_a_replica_that_may_know_of_others(by_month: Arrivals, nodes: Nodes, change: str) -> None:
+    if by_month.lake.cluster.database_engine:
+        pytest.skip("records of a Replicated database are a shard's: tests/servers/test_replicated_database.py")
     nodes.kill(*SECOND)
     by_month.put(11, "down", 50_000, [11, 9, -20])
     by_month.load(11)

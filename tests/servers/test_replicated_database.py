@@ -25,6 +25,7 @@ from airflow_provider_chs3.exceptions import Chs3Error, TransientError
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.programs import keeper
+from tests.servers.nodes import Nodes
 from tests.support.arrivals import BY_ARRIVAL, Arrivals, touched
 from tests.support.breaking import Breaker, Failed, broken_at_each_step
 from tests.support.killing import writes
@@ -99,6 +100,27 @@ def test_the_first_load_by_arrival_finds_no_records_and_later_ones_refuse_where_
     forget(lake, "2026-11-09", "2026-11-10")
     adopt(lake, **BY_ARRIVAL)
     assert touched(arrivals.load(11)) == [9, 11]
+    arrivals.assert_exact()
+
+
+@pytest.mark.thorough
+def test_with_a_replica_down_the_records_of_its_shard_tell_whose_rows_are_there(
+    cluster: ClickHouseCluster, lake: Lake
+) -> None:
+    lake.table = "arrivals"
+    arrivals, nodes = Arrivals(lake, engine=replicated(lake)), Nodes(cluster, lake)
+    arrivals.create()
+    arrivals.put(10, "a", 0, [10, 9])
+    arrivals.put(11, "b", 50, [9])
+    arrivals.load(10)
+    arrivals.load(11)
+    lake.on_node(0, f"ALTER TABLE {arrivals.name} DETACH PARTITION '2026-11-09'")
+    nodes.kill(1)
+    with pytest.raises(AirflowFailException, match="the partition was changed since it was published"):
+        arrivals.load(11)
+    assert touched(arrivals.load(11, on_target_changed="reload")) == [9]
+    nodes.bring_back()
+    assert [arrivals.load(arrival)["status"] for arrival in (10, 11)] == ["unchanged"] * 2
     arrivals.assert_exact()
 
 
