@@ -230,29 +230,29 @@ def settle_with_rivals(
     """End earlier loads of several periods, and return the periods to leave to others.
 
     These are periods staged by a load of a single period, or being published by a later load of several, by nonce. Two
-    loads that see each other agree on which ends the other. One that publishes all periods or none ends earlier loads
-    of single periods, too: it would wait for dead ones for good.
+    loads that see each other agree on which ends the other. One that publishes all or none waits for no earlier load.
     """
     prefixes = literals(period_attempt.prefix for period_attempt in periods)
     query = (
         f"SELECT name, {PERIODS_IN_COMMENT}, {begins_with_any(prefixes)} AS is_of_one, "
-        f"{holds_any(periods)} AS is_of_several, is_of_several{' OR is_of_one' * is_joint} "
+        f"{holds_any(periods)} AS is_of_several "
         f"FROM system.tables WHERE {in_staging(context)} AND {IS_STAGING}"
     )
     rows = yield from context.on_coordinator(name="Look for other attempts", sql=Sql(query))
     if attempt.name not in {name for name, *_ in rows}:
         raise superseded(attempt)
     others = [row for row in rows if nonce_of(row[0]) != attempt.nonce]
-    older = [name for name, *_, may_end in others if may_end and nonce_of(name) < attempt.nonce]
+    may_end = [name for name, *_, is_of_one, is_of_several in others if is_of_several or (is_joint and is_of_one)]
+    older = [name for name in may_end if nonce_of(name) < attempt.nonce]
     if older:
         yield from end_named(context, older)
     held = {
         period
-        for name, of_table, _, is_of_several, _ in others
+        for name, of_table, *_, is_of_several in others
         if is_of_several and nonce_of(name) > attempt.nonce
         for period in of_table
     }
-    alone = [name for name, _, is_of_one, *_ in others if is_of_one and name not in older]
+    alone = [name for name, *_, is_of_one, _ in others if is_of_one and name not in older]
     return [
         period_attempt
         for period_attempt in periods
