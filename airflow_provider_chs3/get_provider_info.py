@@ -28,7 +28,7 @@ def get_provider_info() -> dict[str, object]:
         "operators": [_modules(*_OPERATORS, package="operators")],
         "transfers": [_transfer(*transfer) for transfer in _TRANSFERS],
         "sensors": [_modules("clickhouse", "merge_health", package="sensors")],
-        "triggers": [_modules("load", "merge_health", "optimize", "running_query", "statement", package="triggers")],
+        "triggers": [_modules("insert", "merge_health", "optimize", "running_query", "statement", package="triggers")],
         "hooks": [_modules("clickhouse", package="hooks")],
         "config": {
             "chs3": {"description": "Defaults of loads into ClickHouse, for all DAGs.", "options": OPTIONS},
