@@ -14,20 +14,18 @@ from airflow.providers.common.compat.sdk import AirflowException, AirflowSkipExc
 from airflow_provider_chs3.exceptions import Chs3Error
 from airflow_provider_chs3.operators.ledger import ListLedgerOperator
 from tests.faults.interposing import interposed
-from tests.support.checked_trips import NO_NULLS, PERIOD, Trips
+from tests.support.checked_trips import NO_NULLS, Trips, trips
 from tests.support.holds import HOLDS, approve, decide, discard, hold, load, tables
 from tests.support.killing import ALL, ONLY_THE_FIRST, Strike, steps_of, strikes_after, strikes_amid
-from tests.support.lake import Lake
+from tests.support.lake import PERIOD
+
+#: A fixture.
+__all__ = ["trips"]
 
 #: They kill, or interpose, at each of some twenty steps.
 pytestmark = pytest.mark.timeout(1800)
 
 _NUMBERS = count()
-
-
-@pytest.fixture
-def trips(lake: Lake) -> Trips:
-    return Trips(lake)
 
 
 def publish(trips: Trips) -> list[int]:

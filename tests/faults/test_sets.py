@@ -9,12 +9,10 @@ import pytest
 from airflow_provider_chs3.core.steps.operations import Step
 from tests.support.killing import ALL, ONLY_THE_FIRST, Strike, steps_of, strikes_after, strikes_amid
 from tests.support.lake import Lake
-from tests.support.sets import Case, Tenants
+from tests.support.sets import BOTH, MONTHLY, Tenants
 
 pytestmark = pytest.mark.three_nodes
 
-MONTHLY = Case("(tenant, toYYYYMM(at))", "LowCardinality(String)")
-BOTH = [MONTHLY.first, MONTHLY.second]
 TENANTS = ("eu", "us", "asia", "africa")
 
 

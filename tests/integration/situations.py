@@ -15,10 +15,8 @@ from airflow_provider_chs3.testbed.cluster import ClickHouseCluster
 from airflow_provider_chs3.testbed.trips import create_table_sql
 from tests.integration import slow_merges
 from tests.support.lake import PERIOD, Lake
+from tests.support.merge_sensors import PART_BY_PART
 from tests.support.waiting import wait_until
-
-#: A single row to a block, and so to a part.
-PART_BY_PART = {"max_block_size": 1, "min_insert_block_size_rows": 1, "max_insert_threads": 1, "max_threads": 1}
 
 #: Waiting is not what is tried here.
 AT_ONCE = Thresholds(settled_after_seconds=0, stuck_after_seconds=0)

@@ -14,8 +14,6 @@ from tests.support.lake import Lake
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
 
 CONF = {"bucket": "another", "chs3_reload": {"database": "d", "table": "t", "periods": ["2026-01"]}}
 

@@ -6,10 +6,8 @@ import pytest
 
 from tests.support.lake import Lake
 from tests.support.replicas import replicated
-from tests.support.sets import Case, Tenants
+from tests.support.sets import BOTH, MONTHLY, Tenants
 
-MONTHLY = Case("(tenant, toYYYYMM(at))", "LowCardinality(String)")
-BOTH = [MONTHLY.first, MONTHLY.second]
 REPLICAS, SHARDS = 2, 2
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tests.support.lake import Lake
+import pytest
 
-PERIOD = "2026-10"
+from tests.support.lake import PERIOD, Lake
+
 NO_NULLS = {"column_mapping": {"fare": {"null_check": {"equal_to": 0}}}}
 
 
@@ -34,3 +35,8 @@ class Trips:
         table = f"cluster('{self.lake.cluster.name}', {self.lake.database}, {self.lake.table})"
         sql = f"SELECT id FROM {table} WHERE toYYYYMM(at) = {period.replace('-', '')} ORDER BY id"
         return [number for (number,) in self.lake.on_node(0, sql)]
+
+
+@pytest.fixture
+def trips(lake: Lake) -> Trips:
+    return Trips(lake)

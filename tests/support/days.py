@@ -13,9 +13,7 @@ from airflow_provider_chs3.core.target.node_facts import inspect_target
 from airflow_provider_chs3.core.target.topology import TableRequest
 from airflow_provider_chs3.hooks.clickhouse import ClickHouseHook
 from airflow_provider_chs3.operators.versions import ListVersionsOperator, RestorePeriodsOperator, UnpinPeriodsOperator
-from tests.support.lake import Lake
-
-PERIOD = "2026-10"
+from tests.support.lake import PERIOD, Lake
 
 
 class Days:

@@ -11,17 +11,12 @@ from airflow_provider_chs3.operators.held import ApprovePeriodsOperator, Discard
 from airflow_provider_chs3.operators.ledger import AdoptPeriodsOperator
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.operators.versions import ListVersionsOperator
-from tests.support.checked_trips import NO_NULLS, PERIOD, Trips
-from tests.support.lake import Lake
+from tests.support.checked_trips import NO_NULLS, Trips
+from tests.support.lake import PERIOD
 
 RECORDS = "('chs3_ledger', 'chs3_loads', 'chs3_objects')"
 CSV = {"file_format": "CSVWithNames"}
 HOLDS = {"on_failed_check": "hold"}
-
-
-@pytest.fixture
-def trips(lake: Lake) -> Trips:
-    return Trips(lake)
 
 
 def hold(trips: Trips, *, says: str = "held", keep_versions: int = 0, **options: Any) -> None:

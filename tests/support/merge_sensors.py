@@ -9,7 +9,7 @@ from airflow.providers.common.compat.sdk import PokeReturnValue
 from airflow_provider_chs3.sensors.merge_health import ClickHouseMergeHealthSensor
 from tests.support.lake import PERIOD, Lake
 
-# A single row to a block, and so to a part.
+#: A single row to a block, and so to a part.
 PART_BY_PART = {"max_block_size": 1, "min_insert_block_size_rows": 1, "max_insert_threads": 1, "max_threads": 1}
 
 

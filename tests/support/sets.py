@@ -123,3 +123,4 @@ def _quoted(text: str) -> str:
 
 
 MONTHLY = Case("(tenant, toYYYYMM(at))", "LowCardinality(String)")
+BOTH = [MONTHLY.first, MONTHLY.second]

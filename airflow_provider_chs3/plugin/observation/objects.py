@@ -55,13 +55,14 @@ def look_at_objects(cluster: str | None, target: TableName, period: Period) -> S
     answers = yield from ask_log("Read the objects", sql)
     known = [answer for answer in answers.values() if not isinstance(answer, str)]
     silent = {node: answer for node, answer in answers.items() if isinstance(answer, str)} | texts_of(ledgers.down)
+    reason = next(iter(silent.values()), "")
     if silent and not known:
-        return Objects(error=f"{OBJECTS_TABLE}: {next(iter(silent.values()))}", objects=[], is_cut=False)
+        return Objects(error=f"{OBJECTS_TABLE}: {reason}", objects=[], is_cut=False)
     newest = max(known, key=lambda rows: (max((sequence for sequence, *_ in rows), default=0), len(rows)), default=[])
     objects = sorted(_objects(newest), key=lambda loaded: (_ORDER.index(loaded.state), -loaded.loaded_at, loaded.path))
     names = ", ".join(sorted(map(str, silent)))
-    error = silent and f"As far as known without {names}, which may know a newer load: {next(iter(silent.values()))}"
-    return Objects(error=error or "", objects=objects[:MOST], is_cut=len(objects) > MOST)
+    error = f"As far as known without {names}, which may know a newer load: {reason}" if silent else ""
+    return Objects(error=error, objects=objects[:MOST], is_cut=len(objects) > MOST)
 
 
 def _of_ledger(target: TableName, period: Period, database: str) -> str:

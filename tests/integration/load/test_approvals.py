@@ -10,8 +10,9 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.cli.main import main
-from tests.support.checked_trips import NO_NULLS, PERIOD, Trips
-from tests.support.holds import HOLDS, decide, discard, hold, of_period, trips, versions
+from tests.support.checked_trips import NO_NULLS, Trips, trips
+from tests.support.holds import HOLDS, decide, discard, hold, of_period, versions
+from tests.support.lake import PERIOD
 
 #: A fixture.
 __all__ = ["trips"]

@@ -13,16 +13,11 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from airflow_provider_chs3.exceptions import ClickHouseServerError
-from tests.support.checked_trips import NO_NULLS, PERIOD, Trips
-from tests.support.lake import Lake, recorded_loads
+from tests.support.checked_trips import NO_NULLS, Trips, trips
+from tests.support.lake import PERIOD, Lake, recorded_loads
 from tests.support.strikes import Strikes, strikes
 
-__all__ = ["strikes"]
-
-
-@pytest.fixture
-def trips(lake: Lake) -> Trips:
-    return Trips(lake)
+__all__ = ["strikes", "trips"]
 
 
 def staging_of(lake: Lake) -> list[Any]:

@@ -14,7 +14,7 @@ from airflow_provider_chs3.operators.ledger import AdoptPeriodsOperator, CleanSt
 from airflow_provider_chs3.operators.plan_loads import PlanLoadsOperator
 from airflow_provider_chs3.operators.versions import ListVersionsOperator, RestorePeriodsOperator, UnpinPeriodsOperator
 from tests.integration.grains import Source, source
-from tests.support.checked_trips import NO_NULLS, PERIOD, Trips
+from tests.support.checked_trips import NO_NULLS, Trips, trips
 from tests.support.holds import (
     CSV,
     HOLDS,
@@ -27,10 +27,9 @@ from tests.support.holds import (
     plan,
     run,
     tables,
-    trips,
     versions,
 )
-from tests.support.lake import Lake
+from tests.support.lake import PERIOD, Lake
 from tests.support.sets import Case, Tenants
 from tests.support.waiting import wait_until
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException, AirflowSkipException
 
-from tests.support.checked_trips import NO_NULLS, Trips
-from tests.support.holds import HOLDS, approve, decide, hold, plan, tables, trips
+from tests.support.checked_trips import NO_NULLS, Trips, trips
+from tests.support.holds import HOLDS, approve, decide, hold, plan, tables
 from tests.support.ledger_tasks import ledger
 
 #: A fixture.

@@ -16,9 +16,9 @@ from airflow_provider_chs3.core.steps.operations import Step
 from airflow_provider_chs3.operators.ledger import ListLedgerOperator
 from airflow_provider_chs3.operators.versions import UnpinPeriodsOperator
 from tests.integration.plans import plan
-from tests.support.days import PERIOD, Days
+from tests.support.days import Days
 from tests.support.killing import perform, performing
-from tests.support.lake import Lake
+from tests.support.lake import PERIOD, Lake
 from tests.support.waiting import wait_until
 
 

@@ -6,7 +6,7 @@ import pytest
 from airflow.providers.common.compat.sdk import AirflowFailException
 
 from tests.support.lake import IS_OLDEST, Lake
-from tests.support.sets import MONTHLY, Case, Tenants
+from tests.support.sets import BOTH, MONTHLY, Case, Tenants
 from tests.support.strikes import Strikes, strikes
 
 #: A fixture.
@@ -61,9 +61,6 @@ def test_a_period_holds_the_rows_of_its_objects(tenants: Tenants) -> None:
         with pytest.raises(AirflowFailException, match="rows of other periods"):
             tenants.load(**periods)
     tenants.assert_exact()
-
-
-BOTH = [MONTHLY.first, MONTHLY.second]
 
 
 @pytest.fixture
